@@ -1,0 +1,40 @@
+# One precompiled header serves the whole project: it turns a 27 s compile of an MLIR source file into well under a
+# second. Every target therefore compiles with the same options.
+add_compile_options(-Wall -Wextra -Wno-unused-parameter)
+if(NOT LLVM_ENABLE_EH)
+  add_compile_options(-fno-exceptions)
+endif()
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  add_compile_options(-Wno-deprecated-declarations)
+  find_program(FLASHC_LLD NAMES ld.lld-22 ld.lld PATHS /usr/lib/llvm-22/bin)
+  if(FLASHC_LLD)
+    add_link_options(-fuse-ld=${FLASHC_LLD})
+  endif()
+else()
+  # Inlined LLVM headers trip GCC's flow-sensitive warnings; they say nothing about this project.
+  add_compile_options(-Wno-maybe-uninitialized -Wno-dangling-reference -Wno-deprecated-declarations)
+endif()
+add_compile_options(-ffunction-sections -fdata-sections)
+add_link_options(-Wl,--gc-sections -Wl,--as-needed)
+
+add_library(FlashcPCH OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
+target_precompile_headers(FlashcPCH PRIVATE ${CMAKE_SOURCE_DIR}/cmake/pch.h)
+
+# flashc_library(NAME file.cpp... [DEPENDS tablegen-target...] [LINK library...])
+function(flashc_library name)
+  cmake_parse_arguments(ARG "" "" "DEPENDS;LINK" ${ARGN})
+  add_library(${name} STATIC ${ARG_UNPARSED_ARGUMENTS})
+  target_precompile_headers(${name} REUSE_FROM FlashcPCH)
+  if(ARG_DEPENDS)
+    add_dependencies(${name} ${ARG_DEPENDS})
+  endif()
+  target_link_libraries(${name} PUBLIC ${ARG_LINK})
+endfunction()
+
+# flashc_tool(NAME file.cpp... [LINK library...]): a statically linked program in build/bin.
+function(flashc_tool name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_precompile_headers(${name} REUSE_FROM FlashcPCH)
+  target_link_libraries(${name} PRIVATE ${ARG_LINK})
+endfunction()

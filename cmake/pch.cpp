@@ -1,0 +1,1 @@
+// Owns the project's precompiled header; see pch.h.

@@ -1,0 +1,29 @@
+//===- Flash.h - the flash dialect (L0, L1) -----------------------------------------------------------------------===//
+//
+// `flash.attention` says what is computed; `flash.online_attention` and `flash.finalize` say by which algorithm. The
+// ops and their constraints are described in FlashOps.td.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_DIALECT_FLASH_IR_FLASH_H
+#define FLASHC_DIALECT_FLASH_IR_FLASH_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Interfaces/TilingInterface.h"
+
+#include "flashc/Dialect/Flash/IR/FlashOpsDialect.h.inc"
+#include "flashc/Dialect/Flash/IR/FlashOpsEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "flashc/Dialect/Flash/IR/FlashOpsAttrs.h.inc"
+
+#define GET_OP_CLASSES
+#include "flashc/Dialect/Flash/IR/FlashOps.h.inc"
+
+#endif // FLASHC_DIALECT_FLASH_IR_FLASH_H

@@ -1,0 +1,236 @@
+//===- FlashOps.td - the flash dialect: attention as an op (L0, L1) -----------------------------------------------===//
+#ifndef FLASHC_FLASH_OPS_TD
+#define FLASHC_FLASH_OPS_TD
+
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/DestinationStyleOpInterface.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/TilingInterface.td"
+include "mlir/Dialect/Linalg/IR/LinalgInterfaces.td"
+
+def Flash_Dialect : Dialect {
+  let name = "flash";
+  let cppNamespace = "::mlir::flash";
+  let summary = "Attention as an op, and the state that online softmax carries";
+  let description = [{
+    L0 of flashc says *what* attention is computed (`flash.attention`); L1 says by which algorithm
+    (`flash.online_attention`, `flash.finalize`, in loops of `scf`).
+
+    Names used throughout: `B` batch, `Hq` query heads, `Hk` key/value heads, `Nq`/`Nk` query/key sequence length,
+    `D` head dimension of queries and keys, `Dv` head dimension of values and outputs, `i` a query position, `j` a key
+    position. `m` is the running row maximum, `l` the running row sum, `acc` the running output.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
+                           "::mlir::affine::AffineDialect", "::mlir::math::MathDialect"];
+}
+
+def Flash_Buffer : AnyTypeOf<[AnyRankedTensor, AnyStridedMemRef]>;
+
+class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mnemonic, traits>;
+
+def Flash_Normalize : I32EnumAttr<"Normalize", "when the output accumulator is divided by the row sum", [
+    I32EnumAttrCase<"Deferred", 0, "deferred">,
+    I32EnumAttrCase<"EachStep", 1, "each_step">]> {
+  let cppNamespace = "::mlir::flash";
+  let genSpecializedAttr = 0;
+}
+def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize">;
+
+def Flash_AttentionOp : Flash_Op<"attention", [
+    RecursiveMemoryEffects, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "scaled dot-product attention with a score and a mask region";
+  let description = [{
+    Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with
+    `lse = log(sum_j exp(S_ij))` (natural logarithm) beside it.
+
+    | value | shape              | element type |
+    |-------|--------------------|--------------|
+    | q     | `[B, Hq, Nq, D]`   | T            |
+    | k     | `[B, Hk, Nk, D]`   | T            |
+    | v     | `[B, Hk, Nk, Dv]`  | T            |
+    | o     | `[B, Hq, Nq, Dv]`  | T or f32     |
+    | lse   | `[B, Hq, Nq]`      | f32          |
+
+    T is one of bf16, f16, f32. Query head `h` reads key/value head `h floordiv (Hq / Hk)` (GQA, MQA).
+
+    On tensors the op returns `o` and `lse`; on memrefs it writes them into `outs`. Memrefs may have any strides with a
+    contiguous innermost dimension, so `[B, N, H, D]` and packed layouts come in without a copy.
+
+    The optional `score` region maps the scaled score and its position `(s, b, h, i, j)` to the score that softmax sees;
+    the optional `mask` region says whether query `i` sees key `j` of `(b, h)`. Both are pure (they may read, not write)
+    and may capture values from outside. Indices are positions in the whole op's iteration space.
+
+    Precision: products accumulate in f32, softmax is computed in f32, the probabilities are rounded to T before the
+    second product, and the row sum adds the unrounded ones. A row whose mask keeps nothing gives `o = 0` and
+    `lse = -inf`, never NaN.
+
+    Constraints, by the number that the verifier cites:
+    - (C1) q, k, v (and `outs`) are all tensors or all memrefs; memrefs are contiguous in the innermost dimension.
+    - (C2) q, k, v, o have rank 4, lse has rank 3.
+    - (C3) q, k, v share the element type T in {bf16, f16, f32}; o has T or f32; lse has f32.
+    - (C4) D and Dv are static, multiples of 8, from 8 to 256; q and k agree on D, v and o on Dv.
+      (The multiple of 8 is asked of 16-bit T only; f32, which runs on the CPU, takes any D from 1 to 256.)
+    - (C5) Hq and Hk are static and positive, Hq is a multiple of Hk, k and v agree on Hk, q, o and lse on Hq.
+    - (C6) B, Nq, Nk agree wherever two operands both know them.
+    - (C7) scale is finite.
+    - (C8) the score region takes `(f32, index x4)` and yields `f32`; the mask region takes `(index x4)` and yields `i1`.
+    - (C9) both regions are free of side effects other than reads.
+    - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
+
+    Lowers to: Algorithm 0 in linalg (`flash-decompose`) or `flash.online_attention` (`flash-online-softmax`).
+
+    Example:
+    ```mlir
+    %o, %lse = flash.attention
+        ins(%q, %k, %v : tensor<2x8x128x64xbf16>, tensor<2x2x?x64xbf16>, tensor<2x2x?x64xbf16>)
+        {scale = 1.250000e-01 : f32}
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+          %t = arith.addf %s, %bias : f32
+          flash.yield %t : f32
+        }
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %keep = arith.cmpi sle, %j, %i : index
+          flash.yield %keep : i1
+        } -> tensor<2x8x128x64xbf16>, tensor<2x8x128xf32>
+    ```
+  }];
+  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Variadic<Flash_Buffer>:$outs, F32Attr:$scale);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    bool hasTensorSemantics() { return isa<RankedTensorType>(getQ().getType()); }
+    /// The type of o (index 0) or lse (index 1), a result or an `outs` operand.
+    ShapedType getOutputType(unsigned index) {
+      return cast<ShapedType>(hasTensorSemantics() ? getResult(index).getType() : getOuts()[index].getType());
+    }
+    ShapedType getQType() { return cast<ShapedType>(getQ().getType()); }
+    ShapedType getKType() { return cast<ShapedType>(getK().getType()); }
+    ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
+    bool hasScore() { return !getScore().empty(); }
+    bool hasMask() { return !getMask().empty(); }
+    /// Query heads per key/value head.
+    int64_t getGroupSize() { return getQType().getDimSize(1) / getKType().getDimSize(1); }
+  }];
+}
+
+def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
+    RecursiveMemoryEffects, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
+    DeclareOpInterfaceMethods<TilingInterface, [
+      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>]> {
+  let summary = "one step of attention with online softmax, over a block of keys";
+  let description = [{
+    Folds a block of keys and values into the running state of a block of queries (Milakov and Gimelshein 2018;
+    FlashAttention, Algorithm 1, lines 8 to 13). With `S = score(scale * Q K^T)` and masked entries `-inf`:
+
+        m'   = max(m, rowmax(S))
+        P    = exp(S - m')
+        c    = exp(m - m')
+        l'   = c * l + rowsum(P)
+        acc' = c * acc + T(P) V                      normalize = deferred   (FA2)
+        acc' = (c * l * acc + T(P) V) / l'           normalize = each_step  (FA1, line 12)
+
+    where a row that has seen no key (`m' = -inf`) keeps `l' = 0`, `acc' = 0`. The identity of the fold is
+    `m = -inf, l = 0, acc = 0`, and the result does not depend on the order of the key blocks.
+
+    | value | shape            | element type |
+    |-------|------------------|--------------|
+    | q     | `[B, Hq, Nq, D]` | T            |
+    | k     | `[B, Hk, Nk, D]` | T            |
+    | v     | `[B, Hk, Nk, Dv]`| T            |
+    | acc   | `[B, Hq, Nq, Dv]`| f32          |
+    | m, l  | `[B, Hq, Nq]`    | f32          |
+
+    The op is a tile of a larger attention: `at(b0, h0, i0, j0)` is where its first element lies, and the regions of
+    `score` and `mask` see absolute indices `b0 + b`, `h0 + h`, `i0 + i`, `j0 + j`. Tiling (TilingInterface, domain
+    `(b, h, i, j)`, `j` a reduction) keeps tile shapes static: a slice that sticks out of its sequence is padded with
+    zeros, and `j < Nk` is joined to the mask.
+
+    Constraints: those of `flash.attention` (C2, C4 to C9) on tensors, acc, m and l in f32, results typed like `outs`.
+
+    Lowers to: linalg (AggregatedOpInterface), or tile ops (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %acc1, %m1, %l1 = flash.online_attention
+        ins(%q, %k, %v : tensor<1x1x64x64xbf16>, tensor<1x1x32x64xbf16>, tensor<1x1x32x64xbf16>)
+        outs(%acc, %m, %l : tensor<1x1x64x64xf32>, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+        at(%b0, %h0, %i0, %j0) {normalize = #flash.normalize<deferred>, scale = 1.250000e-01 : f32}
+        -> tensor<1x1x64x64xf32>, tensor<1x1x64xf32>, tensor<1x1x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
+                       AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l,
+                       Index:$b0, Index:$h0, Index:$i0, Index:$j0,
+                       F32Attr:$scale, Flash_NormalizeAttr:$normalize);
+  let results = (outs AnyRankedTensor:$acc_out, AnyRankedTensor:$m_out, AnyRankedTensor:$l_out);
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    MutableOperandRange getDpsInitsMutable() {
+      return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/3);
+    }
+    RankedTensorType getQType() { return cast<RankedTensorType>(getQ().getType()); }
+    RankedTensorType getKType() { return cast<RankedTensorType>(getK().getType()); }
+    RankedTensorType getVType() { return cast<RankedTensorType>(getV().getType()); }
+    bool hasScore() { return !getScore().empty(); }
+    bool hasMask() { return !getMask().empty(); }
+    int64_t getGroupSize() { return getQType().getDimSize(1) / getKType().getDimSize(1); }
+  }];
+}
+
+def Flash_FinalizeOp : Flash_Op<"finalize", [
+    Pure, DestinationStyleOpInterface,
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
+    DeclareOpInterfaceMethods<TilingInterface, [
+      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition",
+      "generateResultTileValue"]>]> {
+  let summary = "the state of online softmax becomes the output and its log-sum-exp";
+  let description = [{
+        o   = T(acc / l)     normalize = deferred
+        o   = T(acc)         normalize = each_step
+        lse = m + log(l)
+
+    A row that has seen no key (`l = 0`) gives `o = 0`, `lse = -inf`. Shapes as for `flash.online_attention`; `o` and
+    `lse` as for `flash.attention` (tensors).
+
+    Example:
+    ```mlir
+    %o1, %lse1 = flash.finalize ins(%acc, %m, %l : tensor<1x1x64x64xf32>, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+        outs(%o, %lse : tensor<1x1x64x64xbf16>, tensor<1x1x64xf32>) {normalize = #flash.normalize<deferred>}
+        -> tensor<1x1x64x64xbf16>, tensor<1x1x64xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l,
+                       AnyRankedTensor:$o, AnyRankedTensor:$lse, Flash_NormalizeAttr:$normalize);
+  let results = (outs AnyRankedTensor:$o_out, AnyRankedTensor:$lse_out);
+  let assemblyFormat = [{
+    `ins` `(` $acc `,` $m `,` $l `:` type($acc) `,` type($m) `,` type($l) `)`
+    `outs` `(` $o `,` $lse `:` type($o) `,` type($lse) `)` attr-dict `->` type($o_out) `,` type($lse_out)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    MutableOperandRange getDpsInitsMutable() {
+      return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/2);
+    }
+  }];
+}
+
+def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
+    ParentOneOf<["AttentionOp", "OnlineAttentionOp"]>]> {
+  let summary = "the value of a score or mask region";
+  let description = [{
+    Ends a `score` region with the new score (f32) or a `mask` region with whether the key is kept (i1).
+  }];
+  let arguments = (ins AnyTypeOf<[F32, I1]>:$value);
+  let assemblyFormat = "attr-dict $value `:` type($value)";
+}
+
+#endif // FLASHC_FLASH_OPS_TD
