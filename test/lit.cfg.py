@@ -1,0 +1,53 @@
+# -*- Python -*-
+# lit's configuration. A test's RUN lines may use flashc's programs, FileCheck, not, count and split-file by name, and:
+#   %flashc_src  the source tree            %flashc_version  the project's version
+#   %python      an interpreter             %ptxas           the PTX assembler (with REQUIRES: ptxas)
+# Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device).
+
+import ctypes
+import os
+import shutil
+
+import lit.formats
+
+
+def find_ptxas():
+    """Returns the PTX assembler on PATH, below CUDA_HOME or in the usual place, or None."""
+    candidates = [shutil.which("ptxas")]
+    for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
+        if root:
+            candidates.append(os.path.join(root, "bin", "ptxas"))
+    return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
+
+
+def has_gpu():
+    """Whether the CUDA driver loads and reports at least one device."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    count = ctypes.c_int(0)
+    return driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0 and count.value > 0
+
+
+config.name = "flashc"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.flashc_obj_root, "test")
+
+tool_dirs = [config.flashc_tools_dir, config.llvm_tools_dir]
+config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
+
+config.substitutions.append(("%flashc_src", config.flashc_src_root))
+config.substitutions.append(("%flashc_version", config.flashc_version))
+config.substitutions.append(("%python", config.python_executable))
+
+ptxas = find_ptxas()
+if ptxas:
+    config.available_features.add("ptxas")
+    config.substitutions.append(("%ptxas", ptxas))
+    config.environment["PATH"] += os.pathsep + os.path.dirname(ptxas)
+if has_gpu():
+    config.available_features.add("gpu")
