@@ -1,0 +1,52 @@
+# What a user does with a checkout. `make` alone is `make build`.
+#
+#   make demo       set up, build, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
+#   make test       set up, build, run every test that needs no GPU
+#   make build      set up, build; the programs are in build/bin/
+#   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM on any Linux of glibc 2.36 or newer
+#   make gpu-test   on a machine with a GPU: check the kernels of an unpacked dist/ (no LLVM needed)
+#   make gpu-bench  likewise: time them beside the other libraries' kernels
+#   make gcc        compile everything with g++, warnings being errors, into build-gcc/
+
+BUILD := build
+VERSION := $(shell sed -n 's/^project.flashc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
+DIST := flashc-$(VERSION)-linux-x86_64
+
+.PHONY: all setup build demo test dist gpu-test gpu-bench gcc clean
+all: build
+
+setup:
+	@utils/setup.sh
+
+$(BUILD)/build.ninja: | setup
+	cmake --preset release
+
+build: setup $(BUILD)/build.ninja
+	cmake --build $(BUILD)
+
+demo: build
+	$(BUILD)/bin/flashc examples/causal.mlir -o $(BUILD)/causal.ptx
+	$(BUILD)/bin/flashc examples/causal.mlir --run=cpu --check
+
+test: build
+	cmake --build $(BUILD) --target check-flashc
+
+dist: build
+	rm -rf dist
+	cmake --install $(BUILD) --prefix dist/$(DIST) --strip
+	XZ_OPT='-9 -T1' tar -C dist --owner=0 --group=0 --sort=name -cJf dist/$(DIST).tar.xz $(DIST)
+	@ls -l dist/$(DIST).tar.xz
+
+# Without dist/, one is made first: on a machine with a GPU and no LLVM, bring dist/ along.
+dist/$(DIST)/bin/flashc:
+	$(MAKE) dist
+
+gpu-test gpu-bench: dist/$(DIST)/bin/flashc
+	$(MAKE) -C dist/$(DIST) $@
+
+gcc: setup
+	cmake --preset gcc
+	cmake --build build-gcc -j1
+
+clean:
+	rm -rf $(BUILD) build-gcc dist
