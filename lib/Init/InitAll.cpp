@@ -30,4 +30,5 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
 
 void flashc::registerAllPasses() {
   registerTransformsPasses();
+  flash::registerFlashPasses();
 }

@@ -25,7 +25,8 @@ def Flash_Dialect : Dialect {
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
                            "::mlir::linalg::LinalgDialect", "::mlir::scf::SCFDialect",
-                           "::mlir::affine::AffineDialect", "::mlir::math::MathDialect"];
+                           "::mlir::affine::AffineDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect"];
 }
 
 def Flash_Buffer : AnyTypeOf<[AnyRankedTensor, AnyStridedMemRef]>;
@@ -38,10 +39,13 @@ def Flash_Normalize : I32EnumAttr<"Normalize", "when the output accumulator is d
   let cppNamespace = "::mlir::flash";
   let genSpecializedAttr = 0;
 }
-def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize">;
+def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> {
+  let assemblyFormat = "`<` $value `>`";
+}
 
 def Flash_AttentionOp : Flash_Op<"attention", [
-    RecursiveMemoryEffects, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+    RecursiveMemoryEffects, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
     Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with

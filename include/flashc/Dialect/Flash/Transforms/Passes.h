@@ -2,6 +2,8 @@
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_PASSES_H
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_PASSES_H
 
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Pass/Pass.h"
 
 namespace mlir::flash {

@@ -4,4 +4,128 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ToTensors : Pass<"flash-to-tensors"> {
+  let summary = "attention on memrefs becomes attention on tensors";
+  let description = [{
+    Rewrites a `flash.attention` on memrefs into one on tensors, between reads of its operands and writes of its
+    results. The algorithm passes work on tensors only; so that they see one form, this pass comes first. An op on
+    tensors is left alone.
+
+    Before:
+    ```mlir
+    flash.attention ins(%q, %k, %v : memref<...>, memref<...>, memref<...>) outs(%o, %lse : memref<...>, memref<...>)
+        {scale = 1.0 : f32}
+    ```
+    After:
+    ```mlir
+    %tq = bufferization.to_tensor %q restrict : memref<...> to tensor<...>            // and k, v
+    %to, %tlse = flash.attention ins(%tq, %tk, %tv : ...) {scale = 1.0 : f32} -> tensor<...>, tensor<...>
+    bufferization.materialize_in_destination %to in restrict writable %o : (tensor<...>, memref<...>) -> ()  // and lse
+    ```
+
+    `restrict` is what the op promises: `outs` overlap neither each other nor anything the op reads. An operand that
+    is passed twice (self-attention with k = v) is read through one tensor.
+
+    It never refuses: every verified op can be rewritten.
+  }];
+  let dependentDialects = ["bufferization::BufferizationDialect"];
+}
+
+def Decompose : Pass<"flash-decompose"> {
+  let summary = "flash ops become linalg";
+  let description = [{
+    Rewrites every flash op that is left into `linalg.generic` with `arith` and `math` inside. On the untouched
+    `flash.attention` the result **is** Algorithm 0, standard attention with S and P materialised in f32, and it is the
+    reference that every other algorithm is compared with. After it no flash op remains, and upstream one-shot
+    bufferization and the loops lowering take the program to LLVM.
+
+    Before:
+    ```mlir
+    %o, %lse = flash.attention ins(%q, %k, %v : ...) {scale = 0.125 : f32} mask (...) { ... } -> ...
+    ```
+    After:
+    ```mlir
+    %qk  = linalg.generic ... // Q K^T, products in f32
+    %s   = linalg.generic ... // scale, the score region, -inf where the mask region keeps nothing
+    %m   = linalg.generic ... // rowmax(S)
+    %p   = linalg.generic ... // exp(S - m), 0 in a row whose m is -inf
+    %l   = linalg.generic ... // rowsum(P)
+    %acc = linalg.generic ... // P, rounded to V's type, times V, in f32
+    %o   = linalg.generic ... // acc / l, 0 in a row whose l is 0
+    %lse = linalg.generic ... // m + log(l)
+    ```
+    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface). Query heads that share
+    a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
+
+    An attention on memrefs is first rewritten as `flash-to-tensors` does. It never refuses.
+  }];
+  let dependentDialects = ["bufferization::BufferizationDialect"];
+}
+
+def OnlineSoftmax : Pass<"flash-online-softmax"> {
+  let summary = "softmax over whole rows becomes a fold with a running maximum and sum";
+  let description = [{
+    Replaces `flash.attention` by `flash.online_attention`, which folds keys into a state (acc, m, l), and
+    `flash.finalize`, which turns the state into o and lse (Milakov and Gimelshein 2018). Here one step folds all keys;
+    that the fold may be cut anywhere is what `flash-tile` uses next.
+
+    Before:
+    ```mlir
+    %o, %lse = flash.attention ins(%q, %k, %v : ...) {scale = 0.125 : f32} -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+    ```
+    After:
+    ```mlir
+    %acc0 = linalg.fill ins(%zero) outs(tensor.empty 1x8x?x64xf32)      // 0
+    %m0   = linalg.fill ins(%neg_inf) outs(tensor.empty 1x8x?xf32)      // -inf
+    %l0   = linalg.fill ins(%zero) outs(tensor.empty 1x8x?xf32)         // 0
+    %acc, %m, %l = flash.online_attention ins(%q, %k, %v : ...) outs(%acc0, %m0, %l0 : ...) at(%c0, %c0, %c0, %c0)
+        {normalize = #flash.normalize<deferred>, scale = 0.125 : f32} -> ...
+    %o, %lse = flash.finalize ins(%acc, %m, %l : ...) outs(tensor.empty, tensor.empty : ...)
+        {normalize = #flash.normalize<deferred>} -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
+    ```
+
+    Refuses an attention on memrefs: "expected attention on tensors".
+  }];
+  let options = [
+    Option<"normalize", "normalize", "::mlir::flash::Normalize", "::mlir::flash::Normalize::Deferred",
+           "divide acc by the row sum at the end (deferred, FlashAttention-2) or after each step (each-step, "
+           "FlashAttention, Algorithm 1, line 12)",
+           [{::llvm::cl::values(clEnumValN(::mlir::flash::Normalize::Deferred, "deferred", "once, at the end"),
+                                clEnumValN(::mlir::flash::Normalize::EachStep, "each-step", "after each step"))}]>];
+}
+
+def Tile : Pass<"flash-tile"> {
+  let summary = "tile both sequences, keys outermost: FlashAttention, Algorithm 1";
+  let description = [{
+    Tiles every `flash.online_attention` with tiles of `q-tile` queries by `kv-tile` keys of one head, in loops over
+    batch, head, key tiles and, innermost, query tiles. The state (acc, m, l) stays in whole tensors, of which each step
+    reads and writes the slice of its queries: line by line the FlashAttention paper's Algorithm 1.
+
+    Before: `flash-online-softmax`'s one step over all keys. After (bounds static and divisible):
+    ```mlir
+    %s:3 = scf.for %b = 0 to B step 1 iter_args(%acc, %m, %l) {
+      scf.for %h = 0 to Hq step 1 {
+        scf.for %j = 0 to Nk step 64 {
+          scf.for %i = 0 to Nq step 64 {
+            %k_tile = tensor.extract_slice %k[%b, %h floordiv group, %j, 0] [1, 1, 64, D]    // and v
+            %q_tile = tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, 64, D]                   // and acc, m, l
+            %t:3 = flash.online_attention ins(%q_tile, %k_tile, %v_tile) outs(...) at(%b, %h, %i, %j) ...
+            tensor.insert_slice %t#0 into %acc[%b, %h, %i, 0] ...                            // and m, l
+    ```
+
+    Tiles have static shapes. Where a sequence is not known to be a multiple of its tile, the slice has the clamped size
+    `affine.min(64, N - i)` and is padded (`tensor.pad`) to the tile with zeros (-inf for m); the result is cut back;
+    `j < Nk` is joined to the mask; and reads of the regions (a bias) are clamped into their tensors.
+
+    An op that already is one tile of these sizes inside a loop is left alone.
+
+    Refuses a tile size below 1: "expected a positive tile size".
+  }];
+  let options = [
+    Option<"qTile", "q-tile", "int64_t", "64", "queries per tile (Br)">,
+    Option<"kvTile", "kv-tile", "int64_t", "64", "keys per tile (Bc)">];
+  let statistics = [
+    Statistic<"numTiled", "num-tiled", "online_attention ops tiled">];
+}
+
 #endif // FLASHC_FLASH_PASSES_TD

@@ -1,0 +1,41 @@
+//===- Transforms.h - the work of the flash passes, as functions ----------------------------------------------------===//
+//
+// The passes of Passes.td are thin shells around these functions. On failure a function leaves the IR as it was,
+// unless it says otherwise.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H
+#define FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/SCF/Transforms/TileUsingInterface.h"
+#include "mlir/IR/PatternMatch.h"
+
+namespace mlir::flash {
+
+/// Replaces `op`, on memrefs, by one on tensors between bufferization.to_tensor and materialize_in_destination; returns
+/// the new op, or `op` itself if it is on tensors already.
+AttentionOp convertToTensors(RewriterBase &rewriter, AttentionOp op);
+
+/// Replaces a flash op on tensors by linalg. Fails, with the IR unchanged, if it does not decompose.
+LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInterface op);
+
+/// Replaces `op`, on tensors, by one flash.online_attention over all keys and a flash.finalize; returns the former.
+/// Emits an error and fails if `op` is on memrefs.
+FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op, Normalize normalize);
+
+/// Queries and keys per tile (FlashAttention's Br and Bc).
+struct TileSizes {
+  int64_t q = 64, kv = 64;
+};
+
+/// Whether `op` is one tile of `sizes`, in a loop.
+bool isTile(OnlineAttentionOp op, TileSizes sizes);
+
+/// Tiles `op` by one head and `sizes`, in scf.for loops over batch, head, key tiles, query tiles (innermost), and
+/// replaces it. Emits an error and fails if a size is not positive.
+FailureOr<scf::SCFTilingResult> tileOnlineAttention(RewriterBase &rewriter, OnlineAttentionOp op, TileSizes sizes);
+
+} // namespace mlir::flash
+
+#endif // FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H

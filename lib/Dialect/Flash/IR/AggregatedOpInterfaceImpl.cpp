@@ -1,0 +1,271 @@
+//===- AggregatedOpInterfaceImpl.cpp - the flash ops as linalg ----------------------------------------------------===//
+//
+// Every flash op is a handful of linalg.generic ops. The scores, the exponentials, the second product and the final
+// division are emitted by one function each, which the ops share:
+//
+//   flash.attention         S, m = rowmax(S), P = exp(S - m), l = rowsum(P), acc = T(P) V, finalize     (Algorithm 0)
+//   flash.online_attention  the same, with the running state (acc, m, l) rescaled and folded in
+//   flash.finalize          o = acc / l, lse = m + log(l)
+//
+// Products and elementwise ops are written over the loops (b, h, i, j, d), or a prefix of them.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include <limits>
+
+using namespace mlir;
+using namespace mlir::flash;
+
+static constexpr float kNegInf = -std::numeric_limits<float>::infinity();
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Scalars
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static Value f32Constant(ImplicitLocOpBuilder &b, float value) {
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(value));
+}
+
+/// `x` in f32.
+static Value widen(ImplicitLocOpBuilder &b, Value x) {
+  return x.getType().isF32() ? x : Value(arith::ExtFOp::create(b, b.getF32Type(), x));
+}
+
+/// `x`, an f32, rounded to `type`.
+static Value narrow(ImplicitLocOpBuilder &b, Value x, Type type) {
+  return type.isF32() ? x : Value(arith::TruncFOp::create(b, type, x));
+}
+
+/// `x`, or `instead` where `x` is `sentinel`.
+static Value replaceSentinel(ImplicitLocOpBuilder &b, Value x, float sentinel, float instead) {
+  Value hit = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, f32Constant(b, sentinel));
+  return arith::SelectOp::create(b, hit, f32Constant(b, instead), x);
+}
+
+/// `exp(x - m)`, where `m` is a row maximum that may be -inf: a row that has seen no key has x = m = -inf, and gives 0.
+static Value expMinusMax(ImplicitLocOpBuilder &b, Value x, Value m) {
+  Value shift = replaceSentinel(b, m, kNegInf, 0.0f);
+  return math::ExpOp::create(b, arith::SubFOp::create(b, x, shift));
+}
+
+/// `x / l`, where `l` may be 0: a row that has seen no key has x = l = 0, and gives 0.
+static Value divideByRowSum(ImplicitLocOpBuilder &b, Value x, Value l) {
+  return arith::DivFOp::create(b, x, replaceSentinel(b, l, 0.0f, 1.0f));
+}
+
+/// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
+static Value inlineRegion(ImplicitLocOpBuilder &b, Region &region, ValueRange arguments) {
+  IRMapping mapping;
+  mapping.map(region.getArguments(), arguments);
+  for (Operation &op : region.front().without_terminator())
+    b.clone(op, mapping);
+  return mapping.lookupOrDefault(cast<YieldOp>(region.front().getTerminator()).getValue());
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Tensors
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Loops, in the order in which every generic below runs them.
+enum Loop : unsigned { B, H, I, J, D };
+} // namespace
+
+static Value filledTensor(ImplicitLocOpBuilder &b, ArrayRef<OpFoldResult> sizes, float value) {
+  Value empty = tensor::EmptyOp::create(b, sizes, b.getF32Type());
+  return linalg::FillOp::create(b, f32Constant(b, value), empty).getResult(0);
+}
+
+/// An operand of `generic`, and the loops that index its dimensions.
+using Indexed = std::pair<Value, SmallVector<unsigned>>;
+
+/// `out[...] = body(ins[...], out[...])` over `numLoops` loops, of which those that do not index `out` are reductions.
+/// `groupSize` query heads share a head of an operand that has fewer of them than `out`.
+static Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins, Indexed out,
+                     function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize = 1) {
+  SmallVector<utils::IteratorType> iterators(numLoops, utils::IteratorType::reduction);
+  for (unsigned loop : out.second)
+    iterators[loop] = utils::IteratorType::parallel;
+  int64_t numHeads = cast<ShapedType>(out.first.getType()).getDimSize(H);
+  auto mapOf = [&](const Indexed &operand) {
+    SmallVector<AffineExpr> exprs;
+    for (unsigned loop : operand.second)
+      exprs.push_back(b.getAffineDimExpr(loop));
+    if (groupSize != 1 && cast<ShapedType>(operand.first.getType()).getDimSize(H) != numHeads)
+      exprs[H] = exprs[H].floorDiv(groupSize);
+    return AffineMap::get(numLoops, 0, exprs, b.getContext());
+  };
+  SmallVector<Value> inputs;
+  SmallVector<AffineMap> maps;
+  for (const Indexed &input : ins) {
+    inputs.push_back(input.first);
+    maps.push_back(mapOf(input));
+  }
+  maps.push_back(mapOf(out));
+  auto op = linalg::GenericOp::create(b, TypeRange{out.first.getType()}, inputs, ValueRange{out.first}, maps, iterators,
+                                      [&](OpBuilder &nested, Location loc, ValueRange arguments) {
+                                        ImplicitLocOpBuilder inner(loc, nested);
+                                        linalg::YieldOp::create(inner, body(inner, arguments));
+                                      });
+  return op.getResult(0);
+}
+
+/// `acc[b, h, i, last] + sum over the remaining loop of narrow(a) * x`, in f32.
+static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize) {
+  Type factorType = getElementTypeOrSelf(x.first.getType());
+  return generic(
+      b, 5, {a, x}, acc,
+      [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+        // P arrives in f32 and is rounded to V's type here; Q already has K's type.
+        Value left = args[0].getType() == factorType ? args[0] : narrow(b, args[0], factorType);
+        Value product = arith::MulFOp::create(b, widen(b, left), widen(b, args[1]));
+        return arith::AddFOp::create(b, args[2], product);
+      },
+      groupSize);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The steps of attention
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask keeps nothing. `at` is the position of the first
+/// element of the op in the iteration space that the regions see.
+template <typename AttentionLikeOp>
+static Value emitScores(ImplicitLocOpBuilder &b, AttentionLikeOp op, ArrayRef<Value> at) {
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), op.getQ());
+  sizes.back() = tensor::getMixedSize(b, b.getLoc(), op.getK(), 2);
+  Value scores = multiplyAccumulate(b, {op.getQ(), {B, H, I, D}}, {op.getK(), {B, H, J, D}},
+                                    {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroupSize());
+  return generic(b, 4, {}, {scores, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+    Value s = arith::MulFOp::create(b, args[0], f32Constant(b, op.getScale().convertToFloat()));
+    SmallVector<Value> position;
+    if (op.hasScore() || op.hasMask())
+      for (auto [dim, offset] : llvm::enumerate(at)) {
+        Value index = linalg::IndexOp::create(b, dim);
+        position.push_back(offset ? b.createOrFold<arith::AddIOp>(offset, index) : index);
+      }
+    if (op.hasScore()) {
+      SmallVector<Value> arguments{s};
+      arguments.append(position);
+      s = inlineRegion(b, op.getScore(), arguments);
+    }
+    if (op.hasMask())
+      s = arith::SelectOp::create(b, inlineRegion(b, op.getMask(), position), s, f32Constant(b, kNegInf));
+    return s;
+  });
+}
+
+/// max(m, rowmax(S)).
+static Value emitRowMax(ImplicitLocOpBuilder &b, Value scores, Value m) {
+  return generic(b, 4, {{scores, {B, H, I, J}}}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+    return arith::MaximumFOp::create(b, args[0], args[1]);
+  });
+}
+
+/// P = exp(S - m), in f32.
+static Value emitProbabilities(ImplicitLocOpBuilder &b, Value scores, Value m) {
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), scores), b.getF32Type());
+  return generic(b, 4, {{scores, {B, H, I, J}}, {m, {B, H, I}}}, {empty, {B, H, I, J}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
+}
+
+/// l + rowsum(P).
+static Value emitRowSum(ImplicitLocOpBuilder &b, Value probabilities, Value l) {
+  return generic(b, 4, {{probabilities, {B, H, I, J}}}, {l, {B, H, I}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                   return arith::AddFOp::create(b, args[1], args[0]);
+                 });
+}
+
+/// acc + T(P) V.
+static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Value v, Value acc, int64_t groupSize) {
+  return multiplyAccumulate(b, {probabilities, {B, H, I, J}}, {v, {B, H, J, D}}, {acc, {B, H, I, D}}, groupSize);
+}
+
+/// `combine(x, row)` for every element `x` of `acc` and its row's `row`, in place. The fourth loop is that of d.
+static Value emitRowwise(ImplicitLocOpBuilder &b, Value acc, Value rows,
+                         function_ref<Value(ImplicitLocOpBuilder &, Value, Value)> combine) {
+  return generic(b, 4, {{rows, {0, 1, 2}}}, {acc, {0, 1, 2, 3}},
+                 [&](ImplicitLocOpBuilder &b, ValueRange args) { return combine(b, args[1], args[0]); });
+}
+
+/// o = acc / l (deferred) or acc (each_step), rounded to the type of `o`, and lse = m + log(l).
+static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value m, Value l, Value o, Value lse,
+                                       Normalize normalize) {
+  Type outputType = getElementTypeOrSelf(o.getType());
+  SmallVector<Indexed> ins{{acc, {0, 1, 2, 3}}};
+  if (normalize == Normalize::Deferred)
+    ins.push_back({l, {0, 1, 2}});
+  Value output = generic(b, 4, ins, {o, {0, 1, 2, 3}}, [&](ImplicitLocOpBuilder &b, ValueRange args) {
+    Value x = normalize == Normalize::Deferred ? divideByRowSum(b, args[0], args[1]) : args[0];
+    return narrow(b, x, outputType);
+  });
+  // A row that has seen no key: -inf + log(0) = -inf, no NaN.
+  Value logSumExp = generic(b, 3, {{m, {B, H, I}}, {l, {B, H, I}}}, {lse, {B, H, I}},
+                            [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                              return arith::AddFOp::create(b, args[0], math::LogOp::create(b, args[1]));
+                            });
+  return {output, logSumExp};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// AggregatedOpInterface
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder) {
+  if (!hasTensorSemantics())
+    return failure();
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  SmallVector<OpFoldResult> outputSizes = tensor::getMixedSizes(b, getLoc(), getQ());
+  outputSizes.back() = b.getIndexAttr(getVType().getDimSize(3));
+  ArrayRef<OpFoldResult> rowSizes = ArrayRef(outputSizes).drop_back();
+
+  Value scores = emitScores(b, *this, SmallVector<Value>(4));
+  Value m = emitRowMax(b, scores, filledTensor(b, rowSizes, kNegInf));
+  Value probabilities = emitProbabilities(b, scores, m);
+  Value l = emitRowSum(b, probabilities, filledTensor(b, rowSizes, 0.0f));
+  Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroupSize());
+  Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
+  Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
+  SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred);
+  // The op's results may know more, or less, of B and Nq than q does.
+  for (auto [result, type] : llvm::zip_equal(results, getResultTypes()))
+    if (result.getType() != type)
+      result = tensor::CastOp::create(b, type, result);
+  return results;
+}
+
+FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  auto multiply = [](ImplicitLocOpBuilder &b, Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
+  Value scores = emitScores(b, *this, {getB0(), getH0(), getI0(), getJ0()});
+  Value m = emitRowMax(b, scores, getM());
+  Value probabilities = emitProbabilities(b, scores, m);
+
+  // correction = exp(m_old - m_new)
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, getLoc(), m), b.getF32Type());
+  Value correction = generic(b, 3, {{getM(), {B, H, I}}, {m, {B, H, I}}}, {empty, {B, H, I}},
+                             [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
+  Value corrected = generic(b, 3, {{correction, {B, H, I}}}, {getL(), {B, H, I}},
+                            [&](ImplicitLocOpBuilder &b, ValueRange args) { return multiply(b, args[0], args[1]); });
+  Value l = emitRowSum(b, probabilities, corrected);
+
+  bool eachStep = getNormalize() == Normalize::EachStep;
+  Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiply);
+  acc = emitOutputProduct(b, probabilities, getV(), acc, getGroupSize());
+  if (eachStep)
+    acc = emitRowwise(b, acc, l, divideByRowSum);
+  return SmallVector<Value>{acc, m, l};
+}
+
+FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  return emitFinalize(b, getAcc(), getM(), getL(), getO(), getLse(), getNormalize());
+}

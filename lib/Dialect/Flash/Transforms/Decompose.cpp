@@ -1,0 +1,41 @@
+//===- Decompose.cpp - flash ops become linalg --------------------------------------------------------------------===//
+
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+
+namespace mlir::flash {
+#define GEN_PASS_DEF_DECOMPOSE
+#include "flashc/Dialect/Flash/Transforms/Passes.h.inc"
+} // namespace mlir::flash
+
+using namespace mlir;
+using namespace mlir::flash;
+
+LogicalResult mlir::flash::decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInterface op) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  FailureOr<SmallVector<Value>> results = op.decomposeOperation(rewriter);
+  if (failed(results))
+    return failure();
+  rewriter.replaceOp(op, *results);
+  return success();
+}
+
+namespace {
+struct Decompose : flash::impl::DecomposeBase<Decompose> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    getOperation()->walk([&](AttentionOp op) { convertToTensors(rewriter, op); });
+    WalkResult walk = getOperation()->walk([&](linalg::AggregatedOpInterface op) {
+      if (!isa<FlashDialect>(op->getDialect()))
+        return WalkResult::advance();
+      if (succeeded(decomposeFlashOp(rewriter, op)))
+        return WalkResult::advance();
+      op->emitOpError() << "expected an op that decomposes to linalg";
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      signalPassFailure();
+  }
+};
+} // namespace
