@@ -39,3 +39,14 @@ function(flashc_tool name)
   target_link_libraries(${name} PRIVATE ${ARG_LINK})
   set_property(GLOBAL APPEND PROPERTY FLASHC_TOOLS ${name})
 endfunction()
+
+# flashc_unittest(NAME file.cpp... [LINK library...]): a GoogleTest program in build/test/unittests, run by lit.
+function(flashc_unittest name)
+  cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
+  add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
+  target_precompile_headers(${name} REUSE_FROM FlashcPCH)
+  # The precompiled header instantiates templates that name MLIR's IR library, whatever the test is about.
+  target_link_libraries(${name} PRIVATE ${ARG_LINK} MLIRIR GTest::gtest_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test/unittests)
+  set_property(GLOBAL APPEND PROPERTY FLASHC_UNITTESTS ${name})
+endfunction()

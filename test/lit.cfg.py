@@ -2,7 +2,9 @@
 # lit's configuration. A test's RUN lines may use flashc's programs, FileCheck, not, count and split-file by name, and:
 #   %flashc_src  the source tree            %flashc_version  the project's version
 #   %python      an interpreter             %ptxas           the PTX assembler (with REQUIRES: ptxas)
-# Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device).
+#   %unittests   the GoogleTest programs (with REQUIRES: unittests)
+# Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
+# were built: GoogleTest was found).
 
 import ctypes
 import os
@@ -33,13 +35,14 @@ def has_gpu():
 config.name = "flashc"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs"]
+config.excludes = ["Inputs", "CMakeLists.txt"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.flashc_obj_root, "test")
 
 tool_dirs = [config.flashc_tools_dir, config.llvm_tools_dir]
 config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
 
+config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))
 config.substitutions.append(("%python", config.python_executable))
@@ -49,5 +52,7 @@ if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
     config.environment["PATH"] += os.pathsep + os.path.dirname(ptxas)
+if config.flashc_unittests:
+    config.available_features.add("unittests")
 if has_gpu():
     config.available_features.add("gpu")

@@ -1,0 +1,38 @@
+//===- GridFormula.h - a grid extent as a formula of the arguments' shapes ----------------------------------------===//
+#ifndef FLASHC_RUNTIME_GRIDFORMULA_H
+#define FLASHC_RUNTIME_GRIDFORMULA_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+
+namespace flashc {
+
+/// A formula of the manifest (docs/manifest.md):
+///   formula ::= integer | argK.dimN | sm_count
+///             | ceildiv(formula, formula) | mul(formula, formula) | min(formula, formula) | add(formula, formula)
+class GridFormula {
+public:
+  static llvm::Expected<GridFormula> parse(llvm::StringRef text);
+
+  /// The value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula names an
+  /// argument or a dimension that is not there, divides by zero, or leaves 64 bits.
+  llvm::Expected<int64_t> evaluate(llvm::ArrayRef<llvm::ArrayRef<int64_t>> shapes, int64_t smCount) const;
+
+private:
+  friend class GridFormulaParser;
+  enum class Op { Constant, Extent, SMCount, CeilDiv, Mul, Min, Add };
+  /// One step of the formula in postfix order. Constant: `first` is the value; Extent: argument and dimension.
+  struct Step {
+    Op op;
+    int64_t first = 0, second = 0;
+  };
+  llvm::SmallVector<Step, 4> steps;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_RUNTIME_GRIDFORMULA_H

@@ -1,0 +1,48 @@
+//===- KernelParameters.h - from a manifest and arrays to what a kernel takes -------------------------------------===//
+#ifndef FLASHC_RUNTIME_KERNELPARAMETERS_H
+#define FLASHC_RUNTIME_KERNELPARAMETERS_H
+
+#include "flashc/Runtime/CUDADriver.h"
+#include "flashc/Runtime/Manifest.h"
+
+#include <vector>
+
+namespace flashc {
+
+/// An argument of the source function at a launch: an array in device memory, or a scalar.
+struct LaunchArgument {
+  /// Of the first element.
+  cuda::DevicePtr address = 0;
+  llvm::SmallVector<int64_t, 4> shape;
+  /// In elements.
+  llvm::SmallVector<int64_t, 4> strides;
+  /// A scalar's bytes in its own type, lowest first.
+  uint64_t scalar = 0;
+};
+
+/// Checks ranks and static extents against the manifest. The error names the argument.
+llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
+
+/// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they exceed what a launch can have.
+llvm::Expected<std::array<uint32_t, 3>> computeGrid(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments,
+                                                    int64_t smCount);
+
+/// The values of a kernel's parameters, in order.
+class KernelParameters {
+public:
+  /// Encodes tensor maps through `driver`. Refuses arrays that a tensor map cannot describe: the innermost stride is 1,
+  /// and the address and the other strides are multiples of 16 bytes.
+  static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
+                                                llvm::ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace);
+
+  /// What cuLaunchKernelEx takes; valid while this object lives.
+  llvm::SmallVector<void *, 16> getAddresses();
+
+private:
+  /// One parameter; a tensor map is the largest.
+  std::vector<cuda::TensorMap> values;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_RUNTIME_KERNELPARAMETERS_H

@@ -1,0 +1,65 @@
+//===- Manifest.h - how to launch a compiled kernel ---------------------------------------------------------------===//
+//
+// The C++ form of the manifest that the compiler writes beside the PTX; docs/manifest.md is its specification.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_RUNTIME_MANIFEST_H
+#define FLASHC_RUNTIME_MANIFEST_H
+
+#include "flashc/Runtime/GridFormula.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace flashc {
+
+/// An array or scalar of the source function. A dynamic extent is -1; a scalar has no extents.
+struct ManifestArgument {
+  std::string name;
+  bool isOutput = false;
+  llvm::SmallVector<int64_t, 4> shape;
+  std::string dtype;
+};
+
+/// A parameter of the kernel, made from one argument (or, a workspace, from none).
+struct ManifestParameter {
+  enum class Kind { TensorMap, Pointer, Stride, Extent, Scalar, Workspace };
+  Kind kind;
+  /// Index into Manifest::arguments; not for a workspace.
+  unsigned argument = 0;
+  /// Stride and extent: a dimension of the argument.
+  unsigned dim = 0;
+  /// Tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
+  llvm::SmallVector<uint32_t, 5> box;
+  unsigned swizzle = 0;
+  /// Pointer: bytes that the address and all strides but the innermost are multiples of; 0: the element's size.
+  unsigned alignment = 0;
+};
+
+struct Manifest {
+  static constexpr int64_t kVersion = 1;
+
+  std::string kernel, target, schedule;
+  std::vector<ManifestArgument> arguments;
+  std::vector<ManifestParameter> parameters;
+  std::array<GridFormula, 3> grid;
+  std::array<uint32_t, 3> block = {1, 1, 1}, cluster = {1, 1, 1};
+  /// In bytes.
+  uint32_t dynamicSharedMemory = 0;
+  uint64_t workspace = 0;
+
+  /// Reads the JSON text. An error names the key that is wrong. Unknown keys are ignored, unknown versions refused.
+  static llvm::Expected<Manifest> parse(llvm::StringRef json);
+};
+
+/// Size of an element of a manifest's dtype in bytes, or 0 if there is no such dtype.
+unsigned getManifestDTypeBytes(llvm::StringRef dtype);
+
+} // namespace flashc
+
+#endif // FLASHC_RUNTIME_MANIFEST_H

@@ -1,0 +1,170 @@
+//===- KernelParameters.cpp - from a manifest and arrays to what a kernel takes -----------------------------------===//
+
+#include "flashc/Runtime/KernelParameters.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+#include <cstring>
+#include <limits>
+#include <optional>
+
+using namespace flashc;
+using namespace llvm;
+
+static std::string describe(const Manifest &manifest, unsigned index) {
+  return ("argument " + Twine(index) + " (" + manifest.arguments[index].name + ")").str();
+}
+
+Error flashc::checkArguments(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
+  if (arguments.size() != manifest.arguments.size())
+    return createStringError("expected " + Twine(manifest.arguments.size()) + " arguments, got " +
+                             Twine(arguments.size()));
+  for (auto [index, argument] : enumerate(arguments)) {
+    ArrayRef<int64_t> shape = manifest.arguments[index].shape;
+    if (argument.shape.size() != shape.size() || argument.strides.size() != shape.size())
+      return createStringError(describe(manifest, index) + ": expected rank " + Twine(shape.size()) + ", got " +
+                               Twine(argument.shape.size()));
+    for (auto [dim, extent] : enumerate(shape))
+      if (extent >= 0 && argument.shape[dim] != extent)
+        return createStringError(describe(manifest, index) + ": expected extent " + Twine(extent) + " in dimension " +
+                                 Twine(dim) + ", got " + Twine(argument.shape[dim]));
+  }
+  return Error::success();
+}
+
+Expected<std::array<uint32_t, 3>> flashc::computeGrid(const Manifest &manifest, ArrayRef<LaunchArgument> arguments,
+                                                      int64_t smCount) {
+  // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+  static constexpr int64_t limits[] = {std::numeric_limits<int32_t>::max(), 65535, 65535};
+  SmallVector<ArrayRef<int64_t>> shapes(
+      map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+  std::array<uint32_t, 3> grid;
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    Expected<int64_t> value = manifest.grid[axis].evaluate(shapes, smCount);
+    if (!value)
+      return value.takeError();
+    if (*value < 0 || *value > limits[axis])
+      return createStringError("expected at most " + Twine(limits[axis]) + " CTAs along grid axis " + Twine(axis) +
+                               ", got " + Twine(*value));
+    grid[axis] = static_cast<uint32_t>(*value);
+  }
+  if (is_contained(grid, 0u))
+    grid = {0, 0, 0};
+  return grid;
+}
+
+static std::optional<int> getMapDataType(StringRef dtype) {
+  return StringSwitch<std::optional<int>>(dtype)
+      .Case("bf16", cuda::kMapBFloat16)
+      .Case("f16", cuda::kMapFloat16)
+      .Case("f32", cuda::kMapFloat32)
+      .Case("i8", cuda::kMapUInt8)
+      .Case("i32", cuda::kMapInt32)
+      .Case("i64", cuda::kMapInt64)
+      .Default(std::nullopt);
+}
+
+/// The address and all strides but the innermost are multiples of `alignment` bytes, and the innermost stride is 1.
+/// cuTensorMapEncodeTiled asks for 16 bytes (CUDA Driver API); a kernel's wide loads and stores ask for theirs.
+static Error checkAlignment(const LaunchArgument &argument, unsigned bytes, unsigned alignment,
+                            const std::string &name) {
+  if (argument.address % alignment != 0)
+    return createStringError(name + ": expected an address that is a multiple of " + Twine(alignment) + " bytes");
+  for (auto [dim, stride] : enumerate(argument.strides)) {
+    if (dim + 1 == argument.strides.size()) {
+      if (stride != 1)
+        return createStringError(name + ": expected stride 1 in the innermost dimension, got " + Twine(stride));
+    } else if (stride < 0 || stride * bytes % alignment != 0) {
+      return createStringError(name + ": expected a stride of a multiple of " + Twine(alignment) +
+                               " bytes in dimension " + Twine(dim) + ", got " + Twine(stride * bytes));
+    }
+  }
+  return Error::success();
+}
+
+static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifest, const ManifestParameter &parameter,
+                             const LaunchArgument &argument, cuda::TensorMap &map) {
+  std::string name = describe(manifest, parameter.argument);
+  StringRef dtype = manifest.arguments[parameter.argument].dtype;
+  unsigned bytes = getManifestDTypeBytes(dtype);
+  std::optional<int> type = getMapDataType(dtype);
+  if (!type)
+    return createStringError(name + ": no tensor map has elements of " + dtype);
+  if (Error error = checkAlignment(argument, bytes, /*alignment=*/16, name))
+    return error;
+
+  // The driver counts dimensions from the innermost, and leaves out the innermost stride.
+  SmallVector<uint64_t, 5> extents, strides;
+  for (unsigned dim = argument.shape.size(); dim-- > 0;) {
+    extents.push_back(argument.shape[dim]);
+    if (dim + 1 != argument.shape.size())
+      strides.push_back(argument.strides[dim] * bytes);
+  }
+  SmallVector<uint32_t, 5> elementStrides(extents.size(), 1);
+  // CUtensorMapSwizzle: none, 32B, 64B, 128B; no interleaving; zeros beyond the edges.
+  int swizzle = parameter.swizzle == 0 ? 0 : parameter.swizzle == 32 ? 1 : parameter.swizzle == 64 ? 2 : 3;
+  return driver.check(driver.tensorMapEncodeTiled(&map, *type, extents.size(),
+                                                  reinterpret_cast<void *>(argument.address), extents.data(),
+                                                  strides.data(), parameter.box.data(), elementStrides.data(),
+                                                  /*interleave=*/0, swizzle, cuda::kL2Promotion128B, /*oobFill=*/0),
+                      name + ": encoding the tensor map");
+}
+
+/// Writes one parameter. Integers are little-endian here as on the device.
+static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest, const ManifestParameter &parameter,
+                            ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace, cuda::TensorMap &value) {
+  using Kind = ManifestParameter::Kind;
+  if (parameter.kind == Kind::Workspace) {
+    std::memcpy(&value, &workspace, sizeof(workspace));
+    return Error::success();
+  }
+  const LaunchArgument &argument = arguments[parameter.argument];
+  uint64_t bits = 0;
+  switch (parameter.kind) {
+  case Kind::TensorMap:
+    return encodeTensorMap(driver, manifest, parameter, argument, value);
+  case Kind::Pointer: {
+    unsigned bytes = getManifestDTypeBytes(manifest.arguments[parameter.argument].dtype);
+    if (Error error = checkAlignment(argument, bytes, std::max(bytes, parameter.alignment),
+                                     describe(manifest, parameter.argument)))
+      return error;
+    bits = argument.address;
+    break;
+  }
+  case Kind::Stride:
+    bits = argument.strides[parameter.dim];
+    break;
+  case Kind::Extent:
+    if (argument.shape[parameter.dim] > std::numeric_limits<int32_t>::max())
+      return createStringError(describe(manifest, parameter.argument) + ": expected an extent below 2^31, got " +
+                               Twine(argument.shape[parameter.dim]));
+    bits = argument.shape[parameter.dim];
+    break;
+  case Kind::Scalar:
+    bits = argument.scalar;
+    break;
+  case Kind::Workspace:
+    break;
+  }
+  std::memcpy(&value, &bits, sizeof(bits));
+  return Error::success();
+}
+
+Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, const Manifest &manifest,
+                                                   ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace) {
+  if (Error error = checkArguments(manifest, arguments))
+    return std::move(error);
+  KernelParameters result;
+  result.values.resize(manifest.parameters.size());
+  for (auto [parameter, value] : zip(manifest.parameters, result.values))
+    if (Error error = writeParameter(driver, manifest, parameter, arguments, workspace, value))
+      return std::move(error);
+  return std::move(result);
+}
+
+SmallVector<void *, 16> KernelParameters::getAddresses() {
+  SmallVector<void *, 16> addresses;
+  for (cuda::TensorMap &value : values)
+    addresses.push_back(&value);
+  return addresses;
+}

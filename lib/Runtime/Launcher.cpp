@@ -1,0 +1,215 @@
+//===- Launcher.cpp - loads a kernel and launches it --------------------------------------------------------------===//
+
+#include "flashc/Runtime/Launcher.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace flashc;
+using namespace llvm;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// GPUDevice
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Expected<std::unique_ptr<GPUDevice>> GPUDevice::open(const cuda::Driver &driver, int ordinal) {
+  std::unique_ptr<GPUDevice> device(new GPUDevice(driver));
+  char name[256] = "";
+  int major = 0, minor = 0;
+  auto fail = [&](cuda::Result result) { return driver.check(result, "opening GPU " + Twine(ordinal)); };
+  if (Error error = fail(driver.deviceGet(&device->device, ordinal)))
+    return std::move(error);
+  if (Error error = fail(driver.deviceGetName(name, sizeof(name), device->device)))
+    return std::move(error);
+  for (auto [attribute, value] : {std::pair(cuda::kMultiprocessorCount, &device->smCount),
+                                  std::pair(cuda::kComputeCapabilityMajor, &major),
+                                  std::pair(cuda::kComputeCapabilityMinor, &minor)})
+    if (Error error = fail(driver.deviceGetAttribute(value, attribute, device->device)))
+      return std::move(error);
+  if (Error error = fail(driver.primaryContextRetain(&device->context, device->device)))
+    return std::move(error);
+  if (Error error = fail(driver.contextSetCurrent(device->context)))
+    return std::move(error);
+  device->name = name;
+  device->computeCapability = 10 * major + minor;
+  return std::move(device);
+}
+
+GPUDevice::~GPUDevice() {
+  if (context)
+    driver.primaryContextRelease(device);
+}
+
+Error GPUDevice::synchronize() const { return driver.check(driver.contextSynchronize(), "running the kernel"); }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// DeviceBuffer
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Expected<DeviceBuffer> DeviceBuffer::allocate(const GPUDevice &device, size_t bytes) {
+  DeviceBuffer buffer;
+  const cuda::Driver &driver = device.getDriver();
+  // An empty array still gets an address.
+  cuda::Result result = driver.memAlloc(&buffer.address, std::max<size_t>(bytes, 1));
+  if (Error error = driver.check(result, "allocating " + Twine(bytes) + " bytes on the GPU"))
+    return std::move(error);
+  buffer.device = &device;
+  buffer.bytes = bytes;
+  return std::move(buffer);
+}
+
+DeviceBuffer::~DeviceBuffer() {
+  if (device)
+    device->getDriver().memFree(address);
+}
+
+Error DeviceBuffer::copyFromHost(const void *source) {
+  const cuda::Driver &driver = device->getDriver();
+  return driver.check(driver.memcpyHtoD(address, source, bytes), "copying to the GPU");
+}
+
+Error DeviceBuffer::copyToHost(void *target) const {
+  const cuda::Driver &driver = device->getDriver();
+  return driver.check(driver.memcpyDtoH(target, address, bytes), "copying from the GPU");
+}
+
+Error DeviceBuffer::fill(unsigned char byte) {
+  const cuda::Driver &driver = device->getDriver();
+  return driver.check(driver.memsetD8(address, byte, bytes), "filling memory of the GPU");
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// PreparedLaunch
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Error PreparedLaunch::launch(cuda::Stream stream) {
+  if (isEmpty())
+    return Error::success();
+  const cuda::Driver &driver = device->getDriver();
+  config.stream = stream;
+  // Set here, since the object may have moved since it was prepared.
+  config.attributes = config.numAttributes ? &cluster : nullptr;
+  SmallVector<void *, 16> addresses = parameters.getAddresses();
+  return driver.check(driver.launchKernelEx(&config, function, addresses.data(), nullptr), "launching " + name);
+}
+
+namespace {
+struct ScopedEvent {
+  const cuda::Driver &driver;
+  cuda::Event event = nullptr;
+  ~ScopedEvent() {
+    if (event)
+      driver.eventDestroy(event);
+  }
+};
+} // namespace
+
+Expected<float> PreparedLaunch::time(unsigned count) {
+  const cuda::Driver &driver = device->getDriver();
+  ScopedEvent start{driver}, end{driver};
+  float milliseconds = 0;
+  auto fail = [&](cuda::Result result) { return driver.check(result, "timing " + name); };
+  for (ScopedEvent *event : {&start, &end})
+    if (Error error = fail(driver.eventCreate(&event->event, /*flags=*/0)))
+      return std::move(error);
+  if (Error error = fail(driver.eventRecord(start.event, nullptr)))
+    return std::move(error);
+  for (unsigned i = 0; i < count; ++i)
+    if (Error error = launch())
+      return std::move(error);
+  if (Error error = fail(driver.eventRecord(end.event, nullptr)))
+    return std::move(error);
+  if (Error error = fail(driver.eventSynchronize(end.event)))
+    return std::move(error);
+  if (Error error = fail(driver.eventElapsedTime(&milliseconds, start.event, end.event)))
+    return std::move(error);
+  return milliseconds / std::max(count, 1u);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Kernel
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// `sm_90a` runs on compute capability 9.0 only, `sm_90` on 9.0 and above (PTX ISA, .target).
+static Error checkTarget(StringRef target, const GPUDevice &device) {
+  StringRef number = target;
+  int wanted = 0;
+  if (!number.consume_front("sm_") || number.consumeInteger(10, wanted))
+    return createStringError("expected a target such as sm_90a, got " + target);
+  bool exact = !number.empty();
+  int have = device.getComputeCapability();
+  if (exact ? have == wanted : have >= wanted)
+    return Error::success();
+  return createStringError("the kernel is for " + target + ", the GPU (" + device.getName() + ") is sm_" +
+                           Twine(have));
+}
+
+/// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
+static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
+
+Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
+  if (Error error = checkTarget(manifest.target, device))
+    return std::move(error);
+  const cuda::Driver &driver = device.getDriver();
+  std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
+  const Manifest &info = kernel->manifest;
+
+  char log[8192] = "";
+  int keys[] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
+  void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
+  // PTX must end with a zero byte.
+  std::string text = code.str();
+  cuda::Result result = driver.moduleLoadDataEx(&kernel->module, text.c_str(), 2, keys, values);
+  if (Error error = driver.check(result, "loading " + info.kernel)) {
+    StringRef details = StringRef(log).trim();
+    return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
+  }
+  result = driver.moduleGetFunction(&kernel->function, kernel->module, info.kernel.c_str());
+  if (Error error = driver.check(result, "finding kernel " + info.kernel))
+    return std::move(error);
+  if (info.dynamicSharedMemory > kDefaultSharedMemory) {
+    result = driver.functionSetAttribute(kernel->function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
+    if (Error error = driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
+      return std::move(error);
+  }
+  return std::move(kernel);
+}
+
+Kernel::~Kernel() {
+  if (module)
+    device.getDriver().moduleUnload(module);
+}
+
+Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) const {
+  if (Error error = checkArguments(manifest, arguments))
+    return std::move(error);
+  Expected<std::array<uint32_t, 3>> grid = computeGrid(manifest, arguments, device.getSMCount());
+  if (!grid)
+    return grid.takeError();
+
+  PreparedLaunch launch(device, manifest.kernel, function);
+  launch.cluster.id = cuda::kClusterDimension;
+  launch.config.sharedMemoryBytes = manifest.dynamicSharedMemory;
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    launch.config.grid[axis] = (*grid)[axis];
+    launch.config.block[axis] = manifest.block[axis];
+    launch.cluster.value.cluster[axis] = manifest.cluster[axis];
+    if (manifest.cluster[axis] != 1)
+      launch.config.numAttributes = 1;
+  }
+  if (launch.isEmpty()) // Empty arrays have no tensor maps.
+    return std::move(launch);
+
+  if (manifest.workspace > 0) {
+    Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(device, manifest.workspace);
+    if (!buffer)
+      return buffer.takeError();
+    launch.workspace = std::move(*buffer);
+    if (Error error = launch.workspace.fill(0))
+      return std::move(error);
+  }
+  Expected<KernelParameters> parameters =
+      KernelParameters::build(device.getDriver(), manifest, arguments, launch.workspace.getAddress());
+  if (!parameters)
+    return parameters.takeError();
+  launch.parameters = std::move(*parameters);
+  return std::move(launch);
+}

@@ -1,0 +1,202 @@
+//===- Manifest.cpp - reads the manifest --------------------------------------------------------------------------===//
+
+#include "flashc/Runtime/Manifest.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+#include "llvm/Support/JSON.h"
+
+using namespace flashc;
+using namespace llvm;
+
+unsigned flashc::getManifestDTypeBytes(StringRef dtype) {
+  return StringSwitch<unsigned>(dtype)
+      .Cases({"i1", "i8"}, 1)
+      .Cases({"bf16", "f16", "i16"}, 2)
+      .Cases({"f32", "i32"}, 4)
+      .Cases({"f64", "i64", "index"}, 8)
+      .Default(0);
+}
+
+/// A JSON array of exactly `out.size()` integers that fit the element type.
+template <typename Int>
+static bool readIntegers(const json::Value &value, MutableArrayRef<Int> out, json::Path path) {
+  const json::Array *array = value.getAsArray();
+  if (!array || array->size() != out.size()) {
+    path.report("expected as many integers as there are dimensions");
+    return false;
+  }
+  for (auto [index, element] : enumerate(*array)) {
+    std::optional<int64_t> number = element.getAsInteger();
+    if (!number || *number < std::numeric_limits<Int>::min() ||
+        *number > static_cast<int64_t>(std::numeric_limits<Int>::max())) {
+      path.index(index).report("expected an integer in range");
+      return false;
+    }
+    out[index] = static_cast<Int>(*number);
+  }
+  return true;
+}
+
+template <typename Int, unsigned N>
+static bool readIntegers(const json::Value &value, SmallVector<Int, N> &out, json::Path path) {
+  const json::Array *array = value.getAsArray();
+  if (!array) {
+    path.report("expected array");
+    return false;
+  }
+  out.resize(array->size());
+  return readIntegers(value, MutableArrayRef<Int>(out), path);
+}
+
+// llvm::json finds the fromJSON overloads by argument-dependent lookup, so they live in the structs' namespace.
+namespace flashc {
+static bool fromJSON(const json::Value &value, ManifestArgument &argument, json::Path path) {
+  json::ObjectMapper map(value, path);
+  std::string role;
+  if (!map || !map.map("name", argument.name) || !map.map("role", role) || !map.map("dtype", argument.dtype))
+    return false;
+  if (role != "input" && role != "output") {
+    path.field("role").report("expected input or output");
+    return false;
+  }
+  argument.isOutput = role == "output";
+  if (getManifestDTypeBytes(argument.dtype) == 0) {
+    path.field("dtype").report("unknown element type");
+    return false;
+  }
+  const json::Value *shape = value.getAsObject()->get("shape");
+  if (!shape) {
+    path.field("shape").report("missing value");
+    return false;
+  }
+  return readIntegers(*shape, argument.shape, path.field("shape"));
+}
+
+static bool fromJSON(const json::Value &value, ManifestParameter &parameter, json::Path path) {
+  using Kind = ManifestParameter::Kind;
+  json::ObjectMapper map(value, path);
+  std::string name;
+  if (!map || !map.map("kind", name))
+    return false;
+  auto kind = StringSwitch<std::optional<Kind>>(name)
+                  .Case("tensor_map", Kind::TensorMap)
+                  .Case("pointer", Kind::Pointer)
+                  .Case("stride", Kind::Stride)
+                  .Case("extent", Kind::Extent)
+                  .Case("scalar", Kind::Scalar)
+                  .Case("workspace", Kind::Workspace)
+                  .Default(std::nullopt);
+  if (!kind) {
+    path.field("kind").report("unknown parameter kind");
+    return false;
+  }
+  parameter.kind = *kind;
+  if (*kind != Kind::Workspace && !map.map("argument", parameter.argument))
+    return false;
+  if (*kind == Kind::Stride || *kind == Kind::Extent)
+    return map.map("dim", parameter.dim);
+  if (*kind == Kind::Pointer)
+    return map.mapOptional("alignment", parameter.alignment);
+  if (*kind != Kind::TensorMap)
+    return true;
+  if (!map.map("swizzle", parameter.swizzle))
+    return false;
+  if (!is_contained({0u, 32u, 64u, 128u}, parameter.swizzle)) {
+    path.field("swizzle").report("expected 0, 32, 64 or 128");
+    return false;
+  }
+  const json::Value *box = value.getAsObject()->get("box");
+  if (!box) {
+    path.field("box").report("missing value");
+    return false;
+  }
+  return readIntegers(*box, parameter.box, path.field("box"));
+}
+} // namespace flashc
+
+/// Three integers, or formulas as text, into the manifest's grid.
+static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid, json::Path path, std::string &why) {
+  const json::Array *array = value.getAsArray();
+  if (!array || array->size() != 3) {
+    path.report("expected three formulas");
+    return false;
+  }
+  for (auto [index, element] : enumerate(*array)) {
+    std::string text;
+    if (std::optional<StringRef> string = element.getAsString())
+      text = string->str();
+    else if (std::optional<int64_t> number = element.getAsInteger())
+      text = std::to_string(*number);
+    Expected<GridFormula> formula = GridFormula::parse(text);
+    if (!formula) {
+      why = toString(formula.takeError());
+      path.index(index).report("expected a formula");
+      return false;
+    }
+    grid[index] = *formula;
+  }
+  return true;
+}
+
+static bool readManifest(const json::Value &value, Manifest &manifest, json::Path path, std::string &why) {
+  json::ObjectMapper map(value, path);
+  if (!map || !map.map("kernel", manifest.kernel) || !map.map("target", manifest.target) ||
+      !map.map("arguments", manifest.arguments) || !map.map("parameters", manifest.parameters) ||
+      !map.map("dynamic_shared_memory", manifest.dynamicSharedMemory) ||
+      !map.mapOptional("schedule", manifest.schedule) || !map.mapOptional("workspace", manifest.workspace))
+    return false;
+  for (StringRef key : {"grid", "block", "cluster"}) {
+    if (!value.getAsObject()->get(key)) {
+      path.field(key).report("missing value");
+      return false;
+    }
+  }
+  const json::Object &object = *value.getAsObject();
+  return readGrid(*object.get("grid"), manifest.grid, path.field("grid"), why) &&
+         readIntegers(*object.get("block"), MutableArrayRef(manifest.block), path.field("block")) &&
+         readIntegers(*object.get("cluster"), MutableArrayRef(manifest.cluster), path.field("cluster"));
+}
+
+/// What JSON's types cannot say: parameters name arguments and dimensions that exist.
+static Error checkParameters(const Manifest &manifest) {
+  using Kind = ManifestParameter::Kind;
+  for (auto [index, parameter] : enumerate(manifest.parameters)) {
+    std::string where = ("manifest: parameters[" + Twine(index) + "]: ").str();
+    if (parameter.kind == Kind::Workspace)
+      continue;
+    if (parameter.argument >= manifest.arguments.size())
+      return createStringError(where + "expected an argument below " + Twine(manifest.arguments.size()) + ", got " +
+                               Twine(parameter.argument));
+    size_t rank = manifest.arguments[parameter.argument].shape.size();
+    bool hasDim = parameter.kind == Kind::Stride || parameter.kind == Kind::Extent;
+    if (hasDim && parameter.dim >= rank)
+      return createStringError(where + "expected a dimension below " + Twine(rank) + ", got " + Twine(parameter.dim));
+    if (parameter.kind == Kind::TensorMap && (parameter.box.size() != rank || rank == 0 || rank > 5))
+      return createStringError(where + "expected a box of the argument's rank " + Twine(rank) + " (1 to 5), got rank " +
+                               Twine(parameter.box.size()));
+  }
+  return Error::success();
+}
+
+Expected<Manifest> Manifest::parse(StringRef text) {
+  Expected<json::Value> value = json::parse(text);
+  if (!value)
+    return createStringError("manifest: " + toString(value.takeError()));
+  const json::Object *object = value->getAsObject();
+  if (!object || object->getString("schema") != StringRef("flashc.manifest"))
+    return createStringError("manifest: expected the schema flashc.manifest");
+  std::optional<int64_t> version = object->getInteger("version");
+  if (version != kVersion)
+    return createStringError("manifest: expected version " + Twine(kVersion) + ", got " +
+                             (version ? Twine(*version).str() : std::string("none")));
+  Manifest manifest;
+  json::Path::Root root("manifest");
+  std::string why;
+  if (!readManifest(*value, manifest, root, why)) {
+    std::string message = toString(root.getError());
+    return createStringError(why.empty() ? message : message + ": " + why);
+  }
+  if (Error error = checkParameters(manifest))
+    return std::move(error);
+  return manifest;
+}

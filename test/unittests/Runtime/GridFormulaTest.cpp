@@ -1,0 +1,59 @@
+//===- GridFormulaTest.cpp ----------------------------------------------------------------------------------------===//
+
+#include "flashc/Runtime/GridFormula.h"
+#include "gtest/gtest.h"
+
+using namespace flashc;
+using namespace llvm;
+
+namespace {
+
+/// The value for q [2, 8, 1000, 128] and a scalar on 132 multiprocessors, or the error's text.
+std::string evaluate(StringRef text) {
+  int64_t extents[] = {2, 8, 1000, 128};
+  ArrayRef<int64_t> shapes[] = {extents, {}};
+  Expected<GridFormula> formula = GridFormula::parse(text);
+  if (!formula)
+    return toString(formula.takeError());
+  Expected<int64_t> value = formula->evaluate(shapes, 132);
+  return value ? std::to_string(*value) : toString(value.takeError());
+}
+
+TEST(GridFormula, Atoms) {
+  EXPECT_EQ(evaluate("1"), "1");
+  EXPECT_EQ(evaluate(" 65535 "), "65535");
+  EXPECT_EQ(evaluate("arg0.dim2"), "1000");
+  EXPECT_EQ(evaluate("sm_count"), "132");
+}
+
+TEST(GridFormula, Functions) {
+  EXPECT_EQ(evaluate("ceildiv(arg0.dim2, 128)"), "8");
+  EXPECT_EQ(evaluate("ceildiv(arg0.dim2,125)"), "8");
+  EXPECT_EQ(evaluate("mul(arg0.dim0, arg0.dim1)"), "16");
+  EXPECT_EQ(evaluate("add(3,4)"), "7");
+  EXPECT_EQ(evaluate("min( sm_count , mul(ceildiv(arg0.dim2, 128), mul(arg0.dim1, arg0.dim0)))"), "128");
+  EXPECT_EQ(evaluate("min(arg0.dim2, sm_count)"), "132");
+}
+
+TEST(GridFormula, RefusesWhatIsNoFormula) {
+  EXPECT_EQ(evaluate(""),
+            "grid formula '': expected an integer, argK.dimN, sm_count, ceildiv, mul, min or add, got ''");
+  EXPECT_EQ(evaluate("max(1, 2)"),
+            "grid formula 'max(1, 2)': expected an integer, argK.dimN, sm_count, ceildiv, mul, min or add, got "
+            "'max(1, 2)'");
+  EXPECT_EQ(evaluate("mul(1)"), "grid formula 'mul(1)': expected ',', got ')'");
+  EXPECT_EQ(evaluate("mul(1, 2"), "grid formula 'mul(1, 2': expected ')', got ''");
+  EXPECT_EQ(evaluate("1 2"), "grid formula '1 2': expected the end, got '2'");
+  EXPECT_EQ(evaluate("arg0"), "grid formula 'arg0': expected '.dim', got ''");
+  EXPECT_EQ(evaluate("argx.dim0"), "grid formula 'argx.dim0': expected an integer, got 'x.dim0'");
+}
+
+TEST(GridFormula, RefusesWhatHasNoValue) {
+  EXPECT_EQ(evaluate("arg0.dim4"), "grid formula: no dimension arg0.dim4");
+  EXPECT_EQ(evaluate("arg1.dim0"), "grid formula: no dimension arg1.dim0");
+  EXPECT_EQ(evaluate("arg2.dim0"), "grid formula: no dimension arg2.dim0");
+  EXPECT_EQ(evaluate("ceildiv(1, 0)"), "grid formula: division by zero");
+  EXPECT_EQ(evaluate("mul(9223372036854775807, 2)"), "grid formula: the value does not fit 64 bits");
+}
+
+} // namespace

@@ -1,0 +1,212 @@
+//===- LauncherTest.cpp - a launch against a driver that only takes notes -----------------------------------------===//
+
+#include "TestManifest.h"
+#include "flashc/Runtime/Launcher.h"
+#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
+
+#include <cstring>
+
+using namespace flashc;
+using namespace llvm;
+
+namespace {
+
+/// What the fake driver was told, a line for each call that matters.
+std::string notes;
+int computeCapabilityMajor = 9;
+
+template <typename T> void note(StringRef what, ArrayRef<T> values) {
+  raw_string_ostream stream(notes);
+  stream << what;
+  for (T value : values)
+    stream << ' ' << value;
+  stream << '\n';
+}
+
+cuda::Result encodeTiled(cuda::TensorMap *map, int type, uint32_t rank, void *address, const uint64_t *extents,
+                         const uint64_t *strides, const uint32_t *box, const uint32_t *elementStrides, int interleave,
+                         int swizzle, int promotion, int fill) {
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(map) % 64, 0u);
+  note<uint64_t>("map", {uint64_t(type), rank, reinterpret_cast<uint64_t>(address)});
+  note("extents", ArrayRef(extents, rank));
+  note("strides", ArrayRef(strides, rank - 1));
+  note("box", ArrayRef(box, rank));
+  note("element strides", ArrayRef(elementStrides, rank));
+  note<int>("modes", {interleave, swizzle, promotion, fill});
+  std::memset(map, 0x5A, sizeof(*map));
+  return 0;
+}
+
+template <typename T> T readParameter(void **parameters, unsigned index) {
+  T value;
+  std::memcpy(&value, parameters[index], sizeof(T));
+  return value;
+}
+
+cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function, void **parameters, void **) {
+  note("grid", ArrayRef(config->grid, 3));
+  note("block", ArrayRef(config->block, 3));
+  note<uint32_t>("shared", config->sharedMemoryBytes);
+  for (unsigned i = 0; i < config->numAttributes; ++i)
+    note("cluster", ArrayRef(config->attributes[i].value.cluster, 3));
+  EXPECT_EQ(static_cast<unsigned char *>(parameters[0])[127], 0x5A);
+  note<uint64_t>("pointer", readParameter<uint64_t>(parameters, 1));
+  note<int64_t>("stride", readParameter<int64_t>(parameters, 2));
+  note<int32_t>("extent", readParameter<int32_t>(parameters, 3));
+  note<float>("scalar", readParameter<float>(parameters, 4));
+  note<uint64_t>("workspace", readParameter<uint64_t>(parameters, 5));
+  return 0;
+}
+
+cuda::Result loadModule(cuda::Module *, const void *code, unsigned, int *, void **values) {
+  if (StringRef(static_cast<const char *>(code)) == "good")
+    return 0;
+  std::strcpy(static_cast<char *>(values[0]), "ptxas: line 1: syntax error\n");
+  return 218;
+}
+
+cuda::Result getDeviceAttribute(int *value, int attribute, cuda::Device) {
+  *value = attribute == cuda::kMultiprocessorCount       ? 132
+           : attribute == cuda::kComputeCapabilityMajor ? computeCapabilityMajor
+                                                         : 0;
+  return 0;
+}
+
+cuda::Driver makeFakeDriver() {
+  cuda::Driver driver;
+  driver.getErrorString = [](cuda::Result, const char **text) { return *text = "a reason", 0; };
+  driver.deviceGet = [](cuda::Device *, int ordinal) { return ordinal == 0 ? 0 : 101; };
+  driver.deviceGetName = [](char *name, int, cuda::Device) { return std::strcpy(name, "Fake"), 0; };
+  driver.deviceGetAttribute = getDeviceAttribute;
+  driver.primaryContextRetain = [](cuda::Context *, cuda::Device) { return 0; };
+  driver.contextSetCurrent = [](cuda::Context) { return 0; };
+  driver.moduleLoadDataEx = loadModule;
+  driver.moduleGetFunction = [](cuda::Function *, cuda::Module, const char *name) {
+    return StringRef(name) == "causal" ? 0 : 500;
+  };
+  driver.functionSetAttribute = [](cuda::Function, int attribute, int value) {
+    note<int>("attribute", {attribute, value});
+    return 0;
+  };
+  driver.tensorMapEncodeTiled = encodeTiled;
+  driver.launchKernelEx = launchKernel;
+  driver.memAlloc = [](cuda::DevicePtr *address, size_t) { return *address = 4096, 0; };
+  driver.memFree = [](cuda::DevicePtr) { return 0; };
+  driver.memsetD8 = [](cuda::DevicePtr address, unsigned char byte, size_t bytes) {
+    note<uint64_t>("memset", {address, byte, bytes});
+    return 0;
+  };
+  return driver;
+}
+
+/// q as [B, H, N, D] on top of [B, N, H, D], slope 0.5, and o.
+SmallVector<LaunchArgument> makeArguments() {
+  LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}};
+  LaunchArgument slope;
+  float value = 0.5f;
+  std::memcpy(&slope.scalar, &value, sizeof(value));
+  LaunchArgument o = q;
+  o.address = 2048;
+  return {q, slope, o};
+}
+
+class Launcher : public testing::Test {
+protected:
+  Launcher() {
+    notes.clear();
+    computeCapabilityMajor = 9;
+  }
+
+  /// Loads and launches; returns the error's text, if any.
+  std::string run(StringRef code, ArrayRef<LaunchArgument> arguments) {
+    Expected<std::unique_ptr<GPUDevice>> device = GPUDevice::open(driver);
+    if (!device)
+      return toString(device.takeError());
+    Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, code, cantFail(Manifest::parse(kTestManifest)));
+    if (!kernel)
+      return toString(kernel.takeError());
+    Expected<PreparedLaunch> launch = (*kernel)->prepare(arguments);
+    if (!launch)
+      return toString(launch.takeError());
+    PreparedLaunch moved = std::move(*launch);
+    return toString(moved.launch());
+  }
+
+  cuda::Driver driver = makeFakeDriver();
+};
+
+TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
+  EXPECT_EQ(run("good", makeArguments()), "");
+  EXPECT_EQ(notes, "attribute 8 197632\n"
+                   "memset 4096 0 64\n"
+                   "map 9 4 1024\n"
+                   "extents 128 1000 8 2\n"
+                   "strides 2048 256 2048000\n"
+                   "box 64 128 1 1\n"
+                   "element strides 1 1 1 1\n"
+                   "modes 0 3 2 0\n"
+                   "grid 8 8 2\n"
+                   "block 384 1 1\n"
+                   "shared 197632\n"
+                   "cluster 2 1 1\n"
+                   "pointer 2048\n"
+                   "stride 1024\n"
+                   "extent 1000\n"
+                   "scalar 5.000000e-01\n"
+                   "workspace 4096\n");
+}
+
+TEST_F(Launcher, LaunchesNothingForEmptyArrays) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].shape[0] = arguments[2].shape[0] = 0;
+  EXPECT_EQ(run("good", arguments), "");
+  EXPECT_EQ(notes, "attribute 8 197632\n");
+}
+
+TEST_F(Launcher, RefusesArraysThatDoNotFit) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  EXPECT_EQ(run("good", ArrayRef(arguments).drop_back()), "expected 3 arguments, got 2");
+  arguments[0].shape[3] = 64;
+  EXPECT_EQ(run("good", arguments), "argument 0 (q): expected extent 128 in dimension 3, got 64");
+  arguments = makeArguments();
+  arguments[2].shape.pop_back();
+  EXPECT_EQ(run("good", arguments), "argument 2 (o): expected rank 4, got 3");
+}
+
+TEST_F(Launcher, RefusesWhatNoTensorMapDescribes) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].address = 1032;
+  EXPECT_EQ(run("good", arguments), "argument 0 (q): expected an address that is a multiple of 16 bytes");
+  arguments = makeArguments();
+  arguments[0].strides[2] = 1028;
+  EXPECT_EQ(run("good", arguments),
+            "argument 0 (q): expected a stride of a multiple of 16 bytes in dimension 2, got 2056");
+  arguments = makeArguments();
+  arguments[0].strides[3] = 2;
+  EXPECT_EQ(run("good", arguments), "argument 0 (q): expected stride 1 in the innermost dimension, got 2");
+}
+
+TEST_F(Launcher, RefusesPointersBelowTheirAlignment) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[2].address = 2056;
+  EXPECT_EQ(run("good", arguments), "argument 2 (o): expected an address that is a multiple of 16 bytes");
+}
+
+TEST_F(Launcher, RefusesGridsBeyondTheLimits) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].shape[0] = arguments[2].shape[0] = 65536;
+  EXPECT_EQ(run("good", arguments), "expected at most 65535 CTAs along grid axis 2, got 65536");
+}
+
+TEST_F(Launcher, ReportsWhatTheDriverRefuses) {
+  EXPECT_EQ(run("bad", makeArguments()),
+            "loading causal failed: a reason (CUDA error 218): ptxas: line 1: syntax error");
+}
+
+TEST_F(Launcher, RefusesAnotherArchitecture) {
+  computeCapabilityMajor = 10;
+  EXPECT_EQ(run("good", makeArguments()), "the kernel is for sm_90a, the GPU (Fake) is sm_100");
+}
+
+} // namespace

@@ -1,0 +1,80 @@
+//===- ManifestTest.cpp -------------------------------------------------------------------------------------------===//
+
+#include "TestManifest.h"
+#include "flashc/Runtime/Manifest.h"
+#include "gtest/gtest.h"
+
+using namespace flashc;
+using namespace llvm;
+
+namespace {
+
+TEST(Manifest, ReadsEveryKey) {
+  Expected<Manifest> manifest = Manifest::parse(kTestManifest);
+  ASSERT_TRUE(bool(manifest)) << toString(manifest.takeError());
+  EXPECT_EQ(manifest->kernel, "causal");
+  EXPECT_EQ(manifest->target, "sm_90a");
+  ASSERT_EQ(manifest->arguments.size(), 3u);
+  EXPECT_EQ(ArrayRef<int64_t>(manifest->arguments[0].shape), ArrayRef<int64_t>({-1, 8, -1, 128}));
+  EXPECT_FALSE(manifest->arguments[0].isOutput);
+  EXPECT_TRUE(manifest->arguments[2].isOutput);
+  ASSERT_EQ(manifest->parameters.size(), 6u);
+  EXPECT_EQ(ArrayRef<uint32_t>(manifest->parameters[0].box), ArrayRef<uint32_t>({64, 128, 1, 1}));
+  EXPECT_EQ(manifest->parameters[0].swizzle, 128u);
+  EXPECT_EQ(manifest->parameters[1].alignment, 16u);
+  EXPECT_EQ(manifest->parameters[2].dim, 2u);
+  EXPECT_EQ(manifest->parameters[5].kind, ManifestParameter::Kind::Workspace);
+  EXPECT_EQ(manifest->block[0], 384u);
+  EXPECT_EQ(manifest->cluster[0], 2u);
+  EXPECT_EQ(manifest->dynamicSharedMemory, 197632u);
+  EXPECT_EQ(manifest->workspace, 64u);
+}
+
+/// The error for the test manifest with `from` replaced by `to`.
+std::string parseWith(StringRef from, StringRef to) {
+  std::string text = kTestManifest.str();
+  size_t position = text.find(from.str());
+  if (position == std::string::npos)
+    return "no such text";
+  text.replace(position, from.size(), to.str());
+  Expected<Manifest> manifest = Manifest::parse(text);
+  return manifest ? "accepted" : toString(manifest.takeError());
+}
+
+TEST(Manifest, RefusesOtherSchemasAndVersions) {
+  EXPECT_EQ(parseWith("flashc.manifest", "other"), "manifest: expected the schema flashc.manifest");
+  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "manifest: expected version 1, got 2");
+  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected version 1, got none");
+}
+
+TEST(Manifest, NamesTheKeyThatIsWrong) {
+  EXPECT_EQ(parseWith("\"kernel\": \"causal\",", ""), "missing value at manifest.kernel");
+  EXPECT_EQ(parseWith("\"role\": \"output\"", "\"role\": \"inout\""),
+            "expected input or output at manifest.arguments[2].role");
+  EXPECT_EQ(parseWith("bf16", "q4"), "unknown element type at manifest.arguments[0].dtype");
+  EXPECT_EQ(parseWith("\"kind\": \"pointer\"", "\"kind\": \"texture\""),
+            "unknown parameter kind at manifest.parameters[1].kind");
+  EXPECT_EQ(parseWith("\"swizzle\": 128", "\"swizzle\": 100"),
+            "expected 0, 32, 64 or 128 at manifest.parameters[0].swizzle");
+  EXPECT_EQ(parseWith("[384, 1, 1]", "[384, 1]"),
+            "expected as many integers as there are dimensions at manifest.block");
+  EXPECT_EQ(parseWith("[384, 1, 1]", "[384, -1, 1]"), "expected an integer in range at manifest.block[1]");
+  EXPECT_EQ(parseWith("ceildiv(", "ceil("),
+            "expected a formula at manifest.grid[0]: grid formula 'ceil(arg0.dim2, 128)': expected an integer, "
+            "argK.dimN, sm_count, ceildiv, mul, min or add, got 'ceil(arg0.dim2, 128)'");
+}
+
+TEST(Manifest, RefusesParametersOfNothing) {
+  EXPECT_EQ(parseWith("\"scalar\", \"argument\": 1", "\"scalar\", \"argument\": 3"),
+            "manifest: parameters[4]: expected an argument below 3, got 3");
+  EXPECT_EQ(parseWith("\"argument\": 2, \"dim\": 2", "\"argument\": 2, \"dim\": 4"),
+            "manifest: parameters[2]: expected a dimension below 4, got 4");
+  EXPECT_EQ(parseWith("[64, 128, 1, 1]", "[64, 128]"),
+            "manifest: parameters[0]: expected a box of the argument's rank 4 (1 to 5), got rank 2");
+}
+
+TEST(Manifest, RefusesBrokenText) {
+  EXPECT_TRUE(StringRef(parseWith("{ \"schema\"", "\"schema\"")).starts_with("manifest: ["));
+}
+
+} // namespace

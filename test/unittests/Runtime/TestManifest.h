@@ -1,0 +1,26 @@
+//===- TestManifest.h - a manifest for the tests, as the compiler writes it ---------------------------------------===//
+#ifndef FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
+#define FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
+
+#include "llvm/ADT/StringRef.h"
+
+/// A kernel with one parameter of each kind.
+inline constexpr llvm::StringLiteral kTestManifest = R"json(
+{ "schema": "flashc.manifest", "version": 1, "kernel": "causal", "target": "sm_90a",
+  "arguments": [
+    {"name": "q", "role": "input", "shape": [-1, 8, -1, 128], "dtype": "bf16"},
+    {"name": "slope", "role": "input", "shape": [], "dtype": "f32"},
+    {"name": "o", "role": "output", "shape": [-1, 8, -1, 128], "dtype": "bf16"}],
+  "parameters": [
+    {"kind": "tensor_map", "argument": 0, "box": [64, 128, 1, 1], "swizzle": 128},
+    {"kind": "pointer", "argument": 2, "alignment": 16},
+    {"kind": "stride", "argument": 2, "dim": 2},
+    {"kind": "extent", "argument": 0, "dim": 2},
+    {"kind": "scalar", "argument": 1},
+    {"kind": "workspace"}],
+  "grid": ["ceildiv(arg0.dim2, 128)", 8, "arg0.dim0"],
+  "block": [384, 1, 1], "cluster": [2, 1, 1],
+  "dynamic_shared_memory": 197632, "workspace": 64,
+  "schedule": "text", "a key of tomorrow": {} })json";
+
+#endif // FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
