@@ -128,4 +128,65 @@ def Tile : Pass<"flash-tile"> {
     Statistic<"numTiled", "num-tiled", "online_attention ops tiled">];
 }
 
+def SwapLoops : Pass<"flash-swap-loops"> {
+  let summary = "queries outside, keys inside: FlashAttention-2";
+  let description = [{
+    Interchanges the loops of a tiled attention so that the key loop is innermost. Its state (acc, m, l) becomes tiles
+    that the loop carries, the division by the row sum moves behind it, and only o and lse are ever written.
+
+    Why here: after `flash-tile` (Algorithm 1) every key tile reads and writes the state of every query tile in device
+    memory. The state never leaves the chip after this pass; `flash-bound-loops` then finds one key loop per query tile,
+    and `flash-parallelize` finds query loops whose iterations share nothing.
+
+    Before (the output of `flash-tile`; slices of the last tile may be padded and cut):
+    ```mlir
+    %s:3 = scf.for %b ... iter_args(%acc, %m, %l) {
+      scf.for %h ... {
+        scf.for %j = 0 to Nk step 64 {
+          scf.for %i = 0 to Nq step 64 {
+            %at = tensor.extract_slice %acc[%b, %h, %i, 0] ...                             // and m, l
+            %t:3 = flash.online_attention ins(%q_tile, %k_tile, %v_tile) outs(%at, %mt, %lt) ...
+            tensor.insert_slice %t#0 into %acc[%b, %h, %i, 0] ...                          // and m, l
+    %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2) outs(%o_init, %lse_init)
+    ```
+    After:
+    ```mlir
+    %o, %lse = scf.for %b ... iter_args(%o_init, %lse_init) {
+      scf.for %h ... {
+        scf.for %i = 0 to Nq step 64 {
+          %acc0 = linalg.fill ... ; %m0 = linalg.fill ... ; %l0 = linalg.fill ...          // tiles
+          %t:3 = scf.for %j = 0 to Nk step 64 iter_args(%acc = %acc0, %m = %m0, %l = %l0) {
+            flash.online_attention ... outs(%acc, %m, %l) ... {normalize = deferred}
+          }
+          %ot, %lt = flash.finalize ins(%t#0, %t#1, %t#2) outs(tensor.empty, tensor.empty) {normalize = deferred}
+          tensor.insert_slice %ot into %o[%b, %h, %i, 0] ...                               // and lse
+    ```
+
+    What is proved, from the IR alone, before anything changes:
+    1. The state is read and written only through slices of these three tensors, each written where it was read.
+    2. Every loop but one moves the slices: its iterations own disjoint slices, which together cover the tensors.
+    3. The remaining loop, the key loop, carries nothing else; its bounds, and those of the loops inside it, do not
+       depend on other loops' state or on its own position.
+    4. The bodies have no side effects.
+    5. After the nest the state goes to one `flash.finalize` and nowhere else.
+
+    Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move out
+    of the key loop. `normalize` becomes deferred where the state starts as acc = 0, m = -inf, l = 0; otherwise it
+    stays, and the first tiles are slices of the given state. An attention in this form already is only switched to
+    deferred. An op outside loops that does not end in `flash.finalize` is left alone.
+
+    Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the IR unchanged:
+    - "the iterations do not own their slices of acc: ...";
+    - "expected acc to be written back where it was read", "acc is used by more than this flash.online_attention";
+    - "expected acc, m and l to be carried by the same loops", "expected the loop to carry acc, m and l only, got 4
+      values", "expected one loop that carries a state tile from step to step, got two";
+    - "the loop's bounds depend on the loops around it", "the slice of the state depends on the kv loop";
+    - "expected a loop body without side effects";
+    - "expected acc to be used by one flash.finalize only".
+  }];
+  let statistics = [
+    Statistic<"numInterchanged", "num-interchanged", "key loops moved inside query loops">,
+    Statistic<"numPromoted", "num-promoted", "attention states turned into loop-carried tiles">];
+}
+
 #endif // FLASHC_FLASH_PASSES_TD

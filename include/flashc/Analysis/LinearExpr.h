@@ -1,0 +1,77 @@
+//===- LinearExpr.h - a linear combination of SSA values ----------------------------------------------------------===//
+//
+// What index arithmetic computes, as `c0 + c1 * %v1 + c2 * %v2 + ...`: enough to recognise the offsets and sizes of
+// tiles and the comparisons of a mask region, however they are spelled (arith or affine).
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_ANALYSIS_LINEAREXPR_H
+#define FLASHC_ANALYSIS_LINEAREXPR_H
+
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/Value.h"
+#include <optional>
+
+namespace mlir {
+class AsmState;
+}
+
+namespace mlir::flash {
+
+/// A linear combination of values. A value type: it makes no IR, and it stays valid as long as its values do.
+///
+/// Index arithmetic is read as if it did not overflow, which holds for positions in a tensor; that includes
+/// arithmetic in `i32` between two `arith.index_cast`.
+class LinearExpr {
+public:
+  struct Term {
+    Value value;
+    int64_t coefficient; // never 0
+  };
+
+  LinearExpr(int64_t constant = 0) : constant(constant) {}
+
+  /// The value itself, without looking at what defines it.
+  static LinearExpr symbol(Value value);
+
+  /// Looks through constants, arith.addi, subi, muli by a constant, shli by a constant, index_cast, extsi and linear
+  /// affine.apply. Anything else becomes a symbol, so this always succeeds.
+  static LinearExpr get(Value value);
+  static LinearExpr get(OpFoldResult value);
+
+  /// One result of an affine map over `operands` (dimensions, then symbols); nothing when it is not linear (mod, div).
+  static std::optional<LinearExpr> get(AffineExpr expr, unsigned numDims, ValueRange operands);
+
+  LinearExpr &operator+=(const LinearExpr &other) { return add(other, 1); }
+  LinearExpr &operator-=(const LinearExpr &other) { return add(other, -1); }
+  LinearExpr &operator*=(int64_t factor);
+  friend LinearExpr operator+(LinearExpr a, const LinearExpr &b) { return a += b; }
+  friend LinearExpr operator-(LinearExpr a, const LinearExpr &b) { return a -= b; }
+  friend LinearExpr operator*(LinearExpr a, int64_t factor) { return a *= factor; }
+
+  /// Equal whatever the values are; two tensor.dim of the same dimension count as one value.
+  bool operator==(const LinearExpr &other) const { return (*this - other).isConstant(0); }
+
+  ArrayRef<Term> getTerms() const { return terms; }
+  int64_t getConstant() const { return constant; }
+  std::optional<int64_t> getConstantValue() const;
+  bool isConstant(int64_t value) const { return terms.empty() && constant == value; }
+
+  /// The coefficient of `value`, 0 when it does not occur.
+  int64_t getCoefficient(Value value) const;
+  /// The same expression with `value` set to zero.
+  LinearExpr without(Value value) const;
+
+  /// Prints `2 * %a - %b + 3`.
+  void print(raw_ostream &os, AsmState &state) const;
+
+private:
+  LinearExpr &add(const LinearExpr &other, int64_t factor);
+
+  SmallVector<Term, 2> terms;
+  int64_t constant;
+};
+
+} // namespace mlir::flash
+
+#endif // FLASHC_ANALYSIS_LINEAREXPR_H

@@ -1,0 +1,100 @@
+//===- TilePartition.cpp - proof that slices in a loop nest partition a tensor ------------------------------------===//
+
+#include "flashc/Analysis/TilePartition.h"
+#include "flashc/Analysis/LinearExpr.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/Twine.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+SmallVector<OpFoldResult> mlir::flash::getKnownExtents(Value tensor) {
+  if (auto fill = tensor.getDefiningOp<linalg::FillOp>())
+    return getKnownExtents(fill.getDpsInits()[0]);
+  if (auto empty = tensor.getDefiningOp<tensor::EmptyOp>())
+    return empty.getMixedSizes();
+  Builder b(tensor.getContext());
+  SmallVector<OpFoldResult> extents;
+  for (int64_t extent : cast<RankedTensorType>(tensor.getType()).getShape())
+    extents.push_back(ShapedType::isDynamic(extent) ? OpFoldResult() : b.getIndexAttr(extent));
+  return extents;
+}
+
+static bool isEqual(OpFoldResult a, OpFoldResult b) {
+  return a && b && LinearExpr::get(a) == LinearExpr::get(b);
+}
+
+/// Whether `size` is `min(step, extent - iv)` or the step itself.
+static bool isClampedTile(OpFoldResult size, int64_t step, Value iv, const LinearExpr &extent) {
+  if (isConstantIntValue(size, step))
+    return true;
+  auto min = dyn_cast<Value>(size) ? cast<Value>(size).getDefiningOp<affine::AffineMinOp>() : affine::AffineMinOp();
+  if (!min)
+    return false;
+  LinearExpr rest = extent - LinearExpr::symbol(iv);
+  bool clampsAtEnd = false;
+  for (AffineExpr result : min.getMap().getResults()) {
+    auto linear = LinearExpr::get(result, min.getMap().getNumDims(), min.getOperands());
+    if (!linear || (!linear->isConstant(step) && !(*linear == rest)))
+      return false;
+    clampsAtEnd |= *linear == rest;
+  }
+  return clampsAtEnd;
+}
+
+/// Proves the part of one dimension that is moved by `loop`; returns what is missing, or an empty string.
+static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCover, OpFoldResult extent) {
+  std::optional<int64_t> step = getConstantIntValue(loop.getStep());
+  if (!step)
+    return "expected a constant loop step";
+  LinearExpr end = LinearExpr::get(loop.getUpperBound());
+  if (!isClampedTile(size, *step, loop.getInductionVar(), end))
+    return "expected tiles as large as the loop step " + std::to_string(*step) + ", clamped at the loop's end";
+  if (!mustCover)
+    return "";
+  if (!isConstantIntValue(loop.getLowerBound(), 0) || !isEqual(loop.getUpperBound(), extent))
+    return "expected the loop to run from 0 to the extent of the dimension";
+  std::optional<int64_t> endValue = end.getConstantValue();
+  if (isConstantIntValue(size, *step) && *step != 1 && (!endValue || *endValue % *step != 0))
+    return "expected the tile at the loop's end to be clamped";
+  return "";
+}
+
+TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface slice, ArrayRef<scf::ForOp> loops,
+                                              std::optional<ArrayRef<OpFoldResult>> extents) {
+  TilePartition partition;
+  SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
+  auto fail = [&](unsigned dim, const Twine &reason) {
+    partition.failure = (reason + " in dimension " + Twine(dim)).str();
+    return partition;
+  };
+  for (unsigned dim = 0; dim < offsets.size(); ++dim) {
+    if (!isConstantIntValue(slice.getMixedStrides()[dim], 1))
+      return fail(dim, "expected stride 1");
+    LinearExpr offset = LinearExpr::get(offsets[dim]);
+    OpFoldResult extent = extents ? (*extents)[dim] : OpFoldResult();
+    if (offset.isConstant(0)) {
+      if (extents && !isEqual(sizes[dim], extent))
+        return fail(dim, "expected the whole extent");
+      partition.loopOfDim.push_back(std::nullopt);
+      continue;
+    }
+    const auto *loop = llvm::find_if(loops, [&](scf::ForOp l) {
+      return offset == LinearExpr::symbol(l.getInductionVar());
+    });
+    if (loop == loops.end())
+      return fail(dim, "expected the offset to be 0 or the induction variable of a loop");
+    unsigned position = loop - loops.begin();
+    if (partition.isMovedBy(position))
+      return fail(dim, "expected a loop to move one dimension only, got a second one");
+    std::string missing = proveMovedDim(sizes[dim], *loop, extents.has_value(), extent);
+    if (!missing.empty())
+      return fail(dim, missing);
+    partition.loopOfDim.push_back(position);
+  }
+  return partition;
+}

@@ -1,0 +1,212 @@
+//===- SwapLoopsPlan.cpp - the proof behind flash-swap-loops ------------------------------------------------------===//
+
+#include "flashc/Analysis/TilePartition.h"
+#include "flashc/Dialect/Flash/Transforms/SwapLoops.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+static constexpr StringLiteral kStateNames[] = {"acc", "m", "l"};
+
+/// Emits `reason` as an error on `where`, with a note at `culprit`.
+static LogicalResult refuse(Operation *where, const Twine &reason, Operation *culprit = nullptr) {
+  InFlightDiagnostic diag = where->emitError() << "cannot swap loops: " << reason;
+  if (culprit && culprit != where)
+    diag.attachNote(culprit->getLoc()) << "see '" << culprit->getName() << "'";
+  return diag;
+}
+
+static Operation *getOnlyUser(Value value) {
+  return value.hasOneUse() ? *value.user_begin() : nullptr;
+}
+
+/// The loop that carries `value` as an iteration argument.
+static scf::ForOp getCarryingLoop(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  return loop && value != loop.getInductionVar() ? loop : scf::ForOp();
+}
+
+/// Finds the ops between the state of `op`'s innermost loop and the op: what is read, and what is written back.
+/// Returns the tensors at both ends.
+static std::pair<Value, Value> traceAccess(OnlineAttentionOp op, unsigned k, StateAccess &access) {
+  Value in = op.getDpsInits()[k], out = op->getResult(k);
+  if ((access.pad = in.getDefiningOp<tensor::PadOp>()))
+    in = access.pad.getSource();
+  if ((access.read = in.getDefiningOp<tensor::ExtractSliceOp>()))
+    in = access.read.getSource();
+  if ((access.cut = dyn_cast_or_null<tensor::ExtractSliceOp>(getOnlyUser(out))))
+    out = access.cut.getResult();
+  access.write = dyn_cast_or_null<tensor::InsertSliceOp>(getOnlyUser(out));
+  if (access.write && access.write.getSource() == out)
+    out = access.write.getResult();
+  return {in, out};
+}
+
+/// Whether the state argument of the innermost loop is used by this access only, and the access is a plain
+/// read-fold-write of one slice.
+static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operation *loop) {
+  StateAccess &access = plan.state[k];
+  if (!access.read != !access.write || (access.write && access.write.getDest() != in))
+    return refuse(loop, "expected " + kStateNames[k] + " to be read by a slice and written back by a slice", plan.op);
+  SmallVector<Value> reads{in};
+  for (Operation *slice : {access.read.getOperation(), access.pad.getOperation()})
+    if (slice)
+      reads.push_back(slice->getResult(0));
+  Operation *expected[] = {access.read, access.pad, access.write, plan.op};
+  for (Value value : reads)
+    for (Operation *user : value.getUsers())
+      if (!llvm::is_contained(expected, user))
+        return refuse(loop, kStateNames[k] + " is used by more than this flash.online_attention", user);
+  auto isNotZero = [](OpFoldResult value) { return !isConstantIntValue(value, 0); };
+  if (access.pad && llvm::any_of(access.pad.getMixedLowPad(), isNotZero))
+    return refuse(loop, "expected " + kStateNames[k] + " to be padded at its end only", access.pad);
+  if (access.cut && llvm::any_of(access.cut.getMixedOffsets(), isNotZero))
+    return refuse(loop, "expected the padding of " + kStateNames[k] + " to be cut from its end only", access.cut);
+  return success();
+}
+
+/// Follows one state tensor outwards through the loops that carry it, to its init and to `flash.finalize`.
+static LogicalResult traceState(SwapPlan &plan, unsigned k) {
+  auto [in, out] = traceAccess(plan.op, k, plan.state[k]);
+  SmallVector<scf::ForOp> loops;
+  scf::ForOp loop = getCarryingLoop(in);
+  Operation *inner = loop ? loop.getOperation() : plan.op.getOperation();
+  if (failed(verifyAccess(plan, k, in, inner)))
+    return failure();
+  for (; loop; loop = getCarryingLoop(in)) {
+    if (!loops.empty() && (!in.hasOneUse() || loops.back()->getParentOp() != loop))
+      return refuse(loop, "expected " + kStateNames[k] + " to pass only through the loop inside", loops.back());
+    OpResult result = loop.getTiedLoopResult(cast<BlockArgument>(in));
+    if (loop.getTiedLoopYieldedValue(cast<BlockArgument>(in))->get() != out)
+      return refuse(loop, "expected the loop to yield " + kStateNames[k] + " as the step inside leaves it",
+                    loop.getBody()->getTerminator());
+    if (!out.hasOneUse())
+      return refuse(loop, kStateNames[k] + " is used by more than this flash.online_attention", *out.user_begin());
+    loops.push_back(loop);
+    in = loop.getTiedLoopInit(cast<BlockArgument>(in))->get();
+    out = result;
+  }
+  std::reverse(loops.begin(), loops.end());
+  if (k != 0 && loops != plan.loops)
+    return refuse(inner, "expected acc, m and l to be carried by the same loops", plan.op);
+  plan.loops = loops;
+  plan.state[k].init = in;
+  auto finalize = dyn_cast_or_null<FinalizeOp>(getOnlyUser(out));
+  auto otherUser = llvm::find_if(out.getUsers(), [](Operation *user) { return !isa<FinalizeOp>(user); });
+  if (!finalize || finalize->getOperand(k) != out || (k != 0 && finalize != plan.finalize))
+    return refuse(loops.empty() ? plan.op.getOperation() : loops.front().getOperation(),
+                  "expected " + kStateNames[k] + " to be used by one flash.finalize only",
+                  otherUser == out.user_end() ? nullptr : *otherUser);
+  plan.finalize = finalize;
+  return success();
+}
+
+/// Finds the loop that no slice of the state moves with, and proves that each of the others owns its slices.
+static LogicalResult classifyLoops(SwapPlan &plan) {
+  SmallVector<bool> moves(plan.loops.size(), false);
+  for (unsigned k = 0; k < 3; ++k) {
+    StateAccess &access = plan.state[k];
+    if (!access.read)
+      continue;
+    SmallVector<OpFoldResult> extents = getKnownExtents(access.init);
+    auto prove = [&](Operation *slice) {
+      return proveTilePartition(cast<OffsetSizeAndStrideOpInterface>(slice), plan.loops, ArrayRef(extents));
+    };
+    TilePartition read = prove(access.read), write = prove(access.write);
+    if (!read || !write)
+      return refuse(plan.loops.back(),
+                    "the iterations do not own their slices of " + kStateNames[k] + ": " +
+                        (read ? write.failure : read.failure),
+                    read ? access.write.getOperation() : access.read.getOperation());
+    if (read.loopOfDim != write.loopOfDim)
+      return refuse(plan.loops.back(), "expected " + kStateNames[k] + " to be written back where it was read",
+                    access.write);
+    for (unsigned loop = 0; loop < moves.size(); ++loop) {
+      if (k != 0 && moves[loop] != read.isMovedBy(loop))
+        return refuse(plan.loops[loop], "expected acc, m and l to move with the same loops", access.read);
+      moves[loop] = read.isMovedBy(loop);
+    }
+  }
+  for (unsigned loop = 0; loop < moves.size(); ++loop) {
+    if (moves[loop])
+      continue;
+    if (plan.kvLoop)
+      return refuse(plan.loops[loop], "expected one loop that carries a state tile from step to step, got two",
+                    plan.loops[*plan.kvLoop]);
+    plan.kvLoop = loop;
+  }
+  return success();
+}
+
+/// Collects the ops that have to run in the kv loop: those that depend on its position or on the state, and reads,
+/// which must not run when it has no iteration. Checks that only the state ties iterations together, and that nothing
+/// which has to leave the kv loop depends on it.
+static LogicalResult checkBodies(SwapPlan &plan) {
+  DenseSet<Value> onKv;
+  if (plan.kvLoop)
+    onKv.insert(plan.loops[*plan.kvLoop].getInductionVar());
+  for (scf::ForOp loop : plan.loops) {
+    if (loop.getNumRegionIterArgs() != 3)
+      return refuse(loop, "expected the loop to carry acc, m and l only, got " + Twine(loop.getNumRegionIterArgs()) +
+                              " values");
+    for (Value carried : loop.getRegionIterArgs())
+      onKv.insert(carried);
+  }
+  auto dependsOnKv = [&](Operation *op) {
+    return op->walk([&](Operation *nested) {
+               return llvm::any_of(nested->getOperands(), [&](Value v) { return onKv.contains(v); })
+                          ? WalkResult::interrupt()
+                          : WalkResult::advance();
+             }).wasInterrupted();
+  };
+  for (auto [position, loop] : llvm::enumerate(plan.loops)) {
+    for (Operation &op : loop.getBody()->without_terminator()) {
+      if (position + 1 < plan.loops.size() && &op == plan.loops[position + 1])
+        continue;
+      if (&op != plan.op && !isMemoryEffectFree(&op) && !hasSingleEffect<MemoryEffects::Read>(&op))
+        return refuse(loop, "expected a loop body without side effects", &op);
+      bool leavesKv = plan.kvLoop && position >= *plan.kvLoop;
+      if (&op == plan.op || dependsOnKv(&op) || (leavesKv && !isPure(&op))) {
+        plan.onKv.insert(&op);
+        onKv.insert(op.result_begin(), op.result_end());
+      }
+    }
+  }
+  for (scf::ForOp loop : plan.loops)
+    for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
+      if (onKv.contains(bound))
+        return refuse(loop, "the loop's bounds depend on the loops around it", bound.getDefiningOp());
+  for (StateAccess &access : plan.state)
+    for (Operation *slice : {access.read.getOperation(), access.write.getOperation(), access.pad.getOperation()})
+      for (Value operand : slice ? slice->getOperands() : ValueRange())
+        if (onKv.contains(operand) && !isa<RankedTensorType>(operand.getType()))
+          return refuse(plan.loops.back(), "the slice of the state depends on the kv loop", slice);
+  return success();
+}
+
+static bool isFillOf(Value tensor, bool (*matches)(const APFloat &)) {
+  auto fill = tensor.getDefiningOp<linalg::FillOp>();
+  FloatAttr value;
+  return fill && matchPattern(fill.getInputs()[0], m_Constant(&value)) && matches(value.getValue());
+}
+
+FailureOr<SwapPlan> mlir::flash::planSwapLoops(OnlineAttentionOp op) {
+  SwapPlan plan;
+  plan.op = op;
+  for (unsigned k = 0; k < 3; ++k)
+    if (failed(traceState(plan, k)))
+      return failure();
+  if (failed(classifyLoops(plan)) || failed(checkBodies(plan)))
+    return failure();
+  auto isZero = [](const APFloat &v) { return v.isZero(); };
+  auto isMinusInfinity = [](const APFloat &v) { return v.isInfinity() && v.isNegative(); };
+  plan.startsEmpty = isFillOf(plan.state[0].init, isZero) && isFillOf(plan.state[1].init, isMinusInfinity) &&
+                     isFillOf(plan.state[2].init, isZero);
+  return plan;
+}
