@@ -1,4 +1,4 @@
-//===- TilePartition.h - proof that slices in a loop nest partition a tensor ----------------------------------------===//
+//===- TilePartition.h - proof that slices in a loop nest partition a tensor --------------------------------------===//
 //
 // Tiling writes a tensor slice by slice. Exchanging, parallelising or privatising the loops around such a write is
 // legal when the iterations own their slices; that is a fact about offsets, sizes and loop bounds, proved here.

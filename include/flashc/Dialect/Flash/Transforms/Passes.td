@@ -170,8 +170,8 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     4. The bodies have no side effects.
     5. After the nest the state goes to one `flash.finalize` and nowhere else.
 
-    Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move out
-    of the key loop. `normalize` becomes deferred where the state starts as acc = 0, m = -inf, l = 0; otherwise it
+    Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move
+    out of the key loop. `normalize` becomes deferred where the state starts as acc = 0, m = -inf, l = 0; otherwise it
     stays, and the first tiles are slices of the given state. An attention in this form already is only switched to
     deferred. An op outside loops that does not end in `flash.finalize` is left alone.
 
@@ -187,6 +187,49 @@ def SwapLoops : Pass<"flash-swap-loops"> {
   let statistics = [
     Statistic<"numInterchanged", "num-interchanged", "key loops moved inside query loops">,
     Statistic<"numPromoted", "num-promoted", "attention states turned into loop-carried tiles">];
+}
+
+def Parallelize : Pass<"flash-parallelize"> {
+  let summary = "the loops over batch, heads and query tiles become one parallel loop";
+  let description = [{
+    Replaces the perfectly nested loops around `flash.finalize` by one `scf.forall` over their common iteration space
+    (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
+
+    Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. What lowers
+    `scf.forall` next (the kernel's grid, or threads on a CPU) may run the iterations in any order.
+
+    Before:
+    ```mlir
+    %r:2 = scf.for %b = 0 to B step 1 iter_args(%o0 = %o_init, %lse0 = %lse_init) {
+      scf.for %h = 0 to Hq step 1 {
+        scf.for %i = 0 to Nq step 64 iter_args(%o, %lse) {
+          ...
+          %o1 = tensor.insert_slice %ot into %o[%b, %h, %i, 0] ...
+          %lse1 = tensor.insert_slice %lt into %lse[%b, %h, %i] ...
+          scf.yield %o1, %lse1
+    ```
+    After:
+    ```mlir
+    %r:2 = scf.forall (%b, %h, %i) = (0, 0, 0) to (B, Hq, Nq) step (1, 1, 64)
+        shared_outs(%o = %o_init, %lse = %lse_init) {
+      ...
+      scf.forall.in_parallel {
+        tensor.parallel_insert_slice %ot into %o[%b, %h, %i, 0] ...
+        tensor.parallel_insert_slice %lt into %lse[%b, %h, %i] ...
+    ```
+
+    Ops between the loops move inside. A `flash.finalize` outside loops (Algorithm 1 before `flash-swap-loops`, or one
+    tile) or in a parallel loop already is left alone.
+
+    Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the IR unchanged:
+    - "the iterations do not own the slices they write: ...", "all iterations of the loop write the same slice";
+    - "expected every iteration to write one slice of each tensor that the loop carries", "an iteration reads what
+      others have written";
+    - "the loop's bounds change inside the nest";
+    - "expected a loop body without side effects", "expected the loop to carry the tensors that it writes".
+  }];
+  let statistics = [
+    Statistic<"numParallelized", "num-parallelized", "scf.for loops turned into dimensions of an scf.forall">];
 }
 
 #endif // FLASHC_FLASH_PASSES_TD

@@ -1,4 +1,4 @@
-//===- SwapLoops.h - the plan of flash-swap-loops -------------------------------------------------------------------===//
+//===- SwapLoops.h - the plan of flash-swap-loops -----------------------------------------------------------------===//
 //
 // What `flash-swap-loops` has proved about a loop nest before it rewrites anything.
 //

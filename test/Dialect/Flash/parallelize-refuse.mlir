@@ -1,0 +1,189 @@
+// RUN: flashc-opt %s --flash-parallelize -split-input-file -verify-diagnostics
+
+// Loops that are not parallel, one reason at a time.
+
+// Tiles of 64 queries, every 32 queries: two iterations write one row.
+!out4 = tensor<1x2x128x8xf32>
+!out3 = tensor<1x2x128xf32>
+!tile4 = tensor<1x1x64x8xf32>
+!tile3 = tensor<1x1x64xf32>
+func.func @overlap(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3) -> (!out4, !out3) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %r:2 = scf.for %h = %c0 to %c2 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!out4, !out3) {
+    // expected-error @+1 {{cannot parallelize: the iterations do not own the slices they write: expected tiles as large as the loop step 32, clamped at the loop's end in dimension 2}}
+    %s:2 = scf.for %i = %c0 to %c128 step %c32 iter_args(%o1 = %o0, %lse1 = %lse0) -> (!out4, !out3) {
+      %oe = tensor.empty() : !tile4
+      %le = tensor.empty() : !tile3
+      %ot, %lt = flash.finalize ins(%acc, %m, %m : !tile4, !tile3, !tile3) outs(%oe, %le : !tile4, !tile3)
+          {normalize = #flash.normalize<deferred>} -> !tile4, !tile3
+      // expected-note @+1 {{see 'tensor.insert_slice'}}
+      %o2 = tensor.insert_slice %ot into %o1[0, %h, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 into !out4
+      %lse2 = tensor.insert_slice %lt into %lse1[0, %h, %i] [1, 1, 64] [1, 1, 1] : !tile3 into !out3
+      scf.yield %o2, %lse2 : !out4, !out3
+    }
+    scf.yield %s#0, %s#1 : !out4, !out3
+  }
+  return %r#0, %r#1 : !out4, !out3
+}
+
+// -----
+
+// Both heads write the same slice.
+!out4 = tensor<1x2x128x8xf32>
+!out3 = tensor<1x2x128xf32>
+!tile4 = tensor<1x1x64x8xf32>
+!tile3 = tensor<1x1x64xf32>
+func.func @same_slice(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3) -> (!out4, !out3) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  // expected-error @+1 {{cannot parallelize: all iterations of the loop write the same slice}}
+  %r:2 = scf.for %h = %c0 to %c2 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!out4, !out3) {
+    %s:2 = scf.for %i = %c0 to %c128 step %c64 iter_args(%o1 = %o0, %lse1 = %lse0) -> (!out4, !out3) {
+      %oe = tensor.empty() : !tile4
+      %le = tensor.empty() : !tile3
+      %ot, %lt = flash.finalize ins(%acc, %m, %m : !tile4, !tile3, !tile3) outs(%oe, %le : !tile4, !tile3)
+          {normalize = #flash.normalize<deferred>} -> !tile4, !tile3
+      // expected-note @+1 {{see 'tensor.insert_slice'}}
+      %o2 = tensor.insert_slice %ot into %o1[0, 0, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 into !out4
+      %lse2 = tensor.insert_slice %lt into %lse1[0, %h, %i] [1, 1, 64] [1, 1, 1] : !tile3 into !out3
+      scf.yield %o2, %lse2 : !out4, !out3
+    }
+    scf.yield %s#0, %s#1 : !out4, !out3
+  }
+  return %r#0, %r#1 : !out4, !out3
+}
+
+// -----
+
+// An iteration reads what the ones before it have written.
+!out4 = tensor<1x2x128x8xf32>
+!out3 = tensor<1x2x128xf32>
+!tile4 = tensor<1x1x64x8xf32>
+!tile3 = tensor<1x1x64xf32>
+func.func @reads_others(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3) -> (!out4, !out3) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %r:2 = scf.for %h = %c0 to %c2 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!out4, !out3) {
+    // expected-error @+1 {{cannot parallelize: an iteration reads what others have written}}
+    %s:2 = scf.for %i = %c0 to %c128 step %c64 iter_args(%o1 = %o0, %lse1 = %lse0) -> (!out4, !out3) {
+      %oe = tensor.empty() : !tile4
+      %le = tensor.empty() : !tile3
+      // expected-note @+1 {{see 'arith.negf'}}
+      %x = arith.negf %lse1 : !out3
+      %ot, %lt = flash.finalize ins(%acc, %m, %m : !tile4, !tile3, !tile3) outs(%oe, %le : !tile4, !tile3)
+          {normalize = #flash.normalize<deferred>} -> !tile4, !tile3
+      %o2 = tensor.insert_slice %ot into %o1[0, %h, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 into !out4
+      %lse2 = tensor.insert_slice %lt into %lse1[0, %h, %i] [1, 1, 64] [1, 1, 1] : !tile3 into !out3
+      scf.yield %o2, %lse2 : !out4, !out3
+    }
+    scf.yield %s#0, %s#1 : !out4, !out3
+  }
+  return %r#0, %r#1 : !out4, !out3
+}
+
+// -----
+
+// lse is carried but not written.
+!out4 = tensor<1x2x128x8xf32>
+!out3 = tensor<1x2x128xf32>
+!tile4 = tensor<1x1x64x8xf32>
+!tile3 = tensor<1x1x64xf32>
+func.func @not_written(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3) -> (!out4, !out3) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %r:2 = scf.for %h = %c0 to %c2 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!out4, !out3) {
+    // expected-error @+1 {{cannot parallelize: expected every iteration to write one slice of each tensor that the loop carries}}
+    %s:2 = scf.for %i = %c0 to %c128 step %c64 iter_args(%o1 = %o0, %lse1 = %lse0) -> (!out4, !out3) {
+      %oe = tensor.empty() : !tile4
+      %le = tensor.empty() : !tile3
+      %ot, %lt = flash.finalize ins(%acc, %m, %m : !tile4, !tile3, !tile3) outs(%oe, %le : !tile4, !tile3)
+          {normalize = #flash.normalize<deferred>} -> !tile4, !tile3
+      %o2 = tensor.insert_slice %ot into %o1[0, %h, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 into !out4
+      %lse2 = tensor.insert_slice %lt into %lse1[0, %h, %i] [1, 1, 64] [1, 1, 1] : !tile3 into !out3
+      // expected-note @+1 {{see 'scf.yield'}}
+      scf.yield %o2, %lse1 : !out4, !out3
+    }
+    scf.yield %s#0, %s#1 : !out4, !out3
+  }
+  return %r#0, %r#1 : !out4, !out3
+}
+
+// -----
+
+// The number of query tiles depends on the head.
+!out4 = tensor<1x2x128x8xf32>
+!out3 = tensor<1x2x128xf32>
+!tile4 = tensor<1x1x64x8xf32>
+!tile3 = tensor<1x1x64xf32>
+func.func @triangular(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3) -> (!out4, !out3) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  %r:2 = scf.for %h = %c0 to %c2 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!out4, !out3) {
+    // expected-note @+1 {{see 'arith.muli'}}
+    %n = arith.muli %h, %c64 : index
+    // expected-error @+1 {{cannot parallelize: the loop's bounds change inside the nest}}
+    %s:2 = scf.for %i = %c0 to %n step %c64 iter_args(%o1 = %o0, %lse1 = %lse0) -> (!out4, !out3) {
+      %oe = tensor.empty() : !tile4
+      %le = tensor.empty() : !tile3
+      %ot, %lt = flash.finalize ins(%acc, %m, %m : !tile4, !tile3, !tile3) outs(%oe, %le : !tile4, !tile3)
+          {normalize = #flash.normalize<deferred>} -> !tile4, !tile3
+      %o2 = tensor.insert_slice %ot into %o1[0, %h, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 into !out4
+      %lse2 = tensor.insert_slice %lt into %lse1[0, %h, %i] [1, 1, 64] [1, 1, 1] : !tile3 into !out3
+      scf.yield %o2, %lse2 : !out4, !out3
+    }
+    scf.yield %s#0, %s#1 : !out4, !out3
+  }
+  return %r#0, %r#1 : !out4, !out3
+}
+
+// -----
+
+// A store in the loop would race.
+!out4 = tensor<1x2x128x8xf32>
+!out3 = tensor<1x2x128xf32>
+!tile4 = tensor<1x1x64x8xf32>
+!tile3 = tensor<1x1x64xf32>
+func.func @side_effect(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3, %buffer: memref<1xf32>, %x: f32) -> (!out4, !out3) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c128 = arith.constant 128 : index
+  // expected-error @+1 {{cannot parallelize: expected a loop body without side effects}}
+  %r:2 = scf.for %h = %c0 to %c2 step %c1 iter_args(%o0 = %o, %lse0 = %lse) -> (!out4, !out3) {
+    %s:2 = scf.for %i = %c0 to %c128 step %c64 iter_args(%o1 = %o0, %lse1 = %lse0) -> (!out4, !out3) {
+      %oe = tensor.empty() : !tile4
+      %le = tensor.empty() : !tile3
+      memref.store %x, %buffer[%c0] : memref<1xf32>
+      %ot, %lt = flash.finalize ins(%acc, %m, %m : !tile4, !tile3, !tile3) outs(%oe, %le : !tile4, !tile3)
+          {normalize = #flash.normalize<deferred>} -> !tile4, !tile3
+      %o2 = tensor.insert_slice %ot into %o1[0, %h, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : !tile4 into !out4
+      %lse2 = tensor.insert_slice %lt into %lse1[0, %h, %i] [1, 1, 64] [1, 1, 1] : !tile3 into !out3
+      scf.yield %o2, %lse2 : !out4, !out3
+    }
+    scf.yield %s#0, %s#1 : !out4, !out3
+  }
+  return %r#0, %r#1 : !out4, !out3
+}
