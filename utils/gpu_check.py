@@ -219,6 +219,29 @@ def run_check(jobs, folder, failed, options):
     return totals
 
 
+def run_launcher(jobs, folder, failed, options):
+    """Runs flashc's own launcher, --run=gpu --check, on a kernel of each head dimension. Returns (passed, failed)."""
+    chosen = {}
+    for spec, _ in jobs:
+        if spec["name"] not in failed and spec["causal"]:
+            chosen.setdefault((spec["d"], spec["dv"]), spec)
+    passed = 0
+    for spec in chosen.values():
+        source = os.path.join(folder, spec["name"] + ".mlir")
+        with open(source, "w") as file:
+            file.write(mlir_source(spec))
+        command = [options.flashc, source, "--run=gpu", "--check"] + options.flashc_args.split()
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
+            status, text = done.returncode, (done.stdout + done.stderr).strip()
+        except (OSError, subprocess.TimeoutExpired) as error:
+            status, text = 1, str(error)
+        passed += status == 0
+        print(f"{'passed' if status == 0 else 'FAILED'} flashc {spec['name']}.mlir --run=gpu --check: " +
+              text[-400:].replace("\n", " | "), flush=True)
+    return passed, len(chosen) - passed
+
+
 def run_bench(jobs, folder, failed, options):
     """Prints and writes a row for each cell. Returns (passed, failed, skipped)."""
     totals = [0, 0, 0]
@@ -254,6 +277,7 @@ def main():
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one cell")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all cells; the rest is skipped")
     parser.add_argument("--show", type=int, default=40, help="how many failures to print")
+    parser.add_argument("--no-launcher", action="store_true", help="leave out flashc --run=gpu --check")
     parser.add_argument("--list", action="store_true", help="print the cells, do nothing")
     options = parser.parse_args()
     options.announced = False
@@ -273,6 +297,9 @@ def main():
             print("\n".join(f"{name}: {error}" for name, error in failed.items()), end="\n" if failed else "")
             return int(bool(failed))
         totals = (run_bench if options.bench else run_check)(jobs, folder, failed, options)
+        if not options.bench and not options.no_launcher:
+            passed, wrong = run_launcher(jobs, folder, failed, options)
+            totals = [totals[0] + passed, totals[1] + wrong, totals[2]]
     print("{} passed, {} failed, {} skipped".format(*totals))
     return int(totals[1] > 0 or totals[0] == 0)
 

@@ -19,11 +19,11 @@ public:
 
   Expected<GridFormula> parse() {
     if (Error error = parseFormula())
-      return std::move(error);
+      return error;
     rest = rest.ltrim();
     if (!rest.empty())
       return expected("the end");
-    return std::move(formula);
+    return formula;
   }
 
 private:

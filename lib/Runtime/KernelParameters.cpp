@@ -153,13 +153,13 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
 Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, const Manifest &manifest,
                                                    ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace) {
   if (Error error = checkArguments(manifest, arguments))
-    return std::move(error);
+    return error;
   KernelParameters result;
   result.values.resize(manifest.parameters.size());
   for (auto [parameter, value] : zip(manifest.parameters, result.values))
     if (Error error = writeParameter(driver, manifest, parameter, arguments, workspace, value))
-      return std::move(error);
-  return std::move(result);
+      return error;
+  return result;
 }
 
 SmallVector<void *, 16> KernelParameters::getAddresses() {

@@ -16,21 +16,21 @@ Expected<std::unique_ptr<GPUDevice>> GPUDevice::open(const cuda::Driver &driver,
   int major = 0, minor = 0;
   auto fail = [&](cuda::Result result) { return driver.check(result, "opening GPU " + Twine(ordinal)); };
   if (Error error = fail(driver.deviceGet(&device->device, ordinal)))
-    return std::move(error);
+    return error;
   if (Error error = fail(driver.deviceGetName(name, sizeof(name), device->device)))
-    return std::move(error);
+    return error;
   for (auto [attribute, value] : {std::pair(cuda::kMultiprocessorCount, &device->smCount),
                                   std::pair(cuda::kComputeCapabilityMajor, &major),
                                   std::pair(cuda::kComputeCapabilityMinor, &minor)})
     if (Error error = fail(driver.deviceGetAttribute(value, attribute, device->device)))
-      return std::move(error);
+      return error;
   if (Error error = fail(driver.primaryContextRetain(&device->context, device->device)))
-    return std::move(error);
+    return error;
   if (Error error = fail(driver.contextSetCurrent(device->context)))
-    return std::move(error);
+    return error;
   device->name = name;
   device->computeCapability = 10 * major + minor;
-  return std::move(device);
+  return device;
 }
 
 GPUDevice::~GPUDevice() {
@@ -50,10 +50,10 @@ Expected<DeviceBuffer> DeviceBuffer::allocate(const GPUDevice &device, size_t by
   // An empty array still gets an address.
   cuda::Result result = driver.memAlloc(&buffer.address, std::max<size_t>(bytes, 1));
   if (Error error = driver.check(result, "allocating " + Twine(bytes) + " bytes on the GPU"))
-    return std::move(error);
+    return error;
   buffer.device = &device;
   buffer.bytes = bytes;
-  return std::move(buffer);
+  return buffer;
 }
 
 DeviceBuffer::~DeviceBuffer() {
@@ -109,18 +109,18 @@ Expected<float> PreparedLaunch::time(unsigned count) {
   auto fail = [&](cuda::Result result) { return driver.check(result, "timing " + name); };
   for (ScopedEvent *event : {&start, &end})
     if (Error error = fail(driver.eventCreate(&event->event, /*flags=*/0)))
-      return std::move(error);
+      return error;
   if (Error error = fail(driver.eventRecord(start.event, nullptr)))
-    return std::move(error);
+    return error;
   for (unsigned i = 0; i < count; ++i)
     if (Error error = launch())
-      return std::move(error);
+      return error;
   if (Error error = fail(driver.eventRecord(end.event, nullptr)))
-    return std::move(error);
+    return error;
   if (Error error = fail(driver.eventSynchronize(end.event)))
-    return std::move(error);
+    return error;
   if (Error error = fail(driver.eventElapsedTime(&milliseconds, start.event, end.event)))
-    return std::move(error);
+    return error;
   return milliseconds / std::max(count, 1u);
 }
 
@@ -147,7 +147,7 @@ static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 
 Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
   if (Error error = checkTarget(manifest.target, device))
-    return std::move(error);
+    return error;
   const cuda::Driver &driver = device.getDriver();
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
   const Manifest &info = kernel->manifest;
@@ -164,13 +164,13 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
   }
   result = driver.moduleGetFunction(&kernel->function, kernel->module, info.kernel.c_str());
   if (Error error = driver.check(result, "finding kernel " + info.kernel))
-    return std::move(error);
+    return error;
   if (info.dynamicSharedMemory > kDefaultSharedMemory) {
     result = driver.functionSetAttribute(kernel->function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
     if (Error error = driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
-      return std::move(error);
+      return error;
   }
-  return std::move(kernel);
+  return kernel;
 }
 
 Kernel::~Kernel() {
@@ -180,7 +180,7 @@ Kernel::~Kernel() {
 
 Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) const {
   if (Error error = checkArguments(manifest, arguments))
-    return std::move(error);
+    return error;
   Expected<std::array<uint32_t, 3>> grid = computeGrid(manifest, arguments, device.getSMCount());
   if (!grid)
     return grid.takeError();
@@ -196,7 +196,7 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
       launch.config.numAttributes = 1;
   }
   if (launch.isEmpty()) // Empty arrays have no tensor maps.
-    return std::move(launch);
+    return launch;
 
   if (manifest.workspace > 0) {
     Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(device, manifest.workspace);
@@ -204,12 +204,12 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
       return buffer.takeError();
     launch.workspace = std::move(*buffer);
     if (Error error = launch.workspace.fill(0))
-      return std::move(error);
+      return error;
   }
   Expected<KernelParameters> parameters =
       KernelParameters::build(device.getDriver(), manifest, arguments, launch.workspace.getAddress());
   if (!parameters)
     return parameters.takeError();
   launch.parameters = std::move(*parameters);
-  return std::move(launch);
+  return launch;
 }

@@ -197,6 +197,6 @@ Expected<Manifest> Manifest::parse(StringRef text) {
     return createStringError(why.empty() ? message : message + ": " + why);
   }
   if (Error error = checkParameters(manifest))
-    return std::move(error);
+    return error;
   return manifest;
 }
