@@ -1,0 +1,13 @@
+//===- Driver.h - the flashc program ------------------------------------------------------------------------------===//
+#ifndef FLASHC_DRIVER_DRIVER_H
+#define FLASHC_DRIVER_DRIVER_H
+
+namespace flashc {
+
+/// The program `flashc`: parses the command line and does what it says. Returns the exit code: 0, or 1 after a
+/// diagnostic on standard error. A program that registers passes of its own before the call can name them in --passes.
+int runDriver(int argc, char **argv);
+
+} // namespace flashc
+
+#endif // FLASHC_DRIVER_DRIVER_H

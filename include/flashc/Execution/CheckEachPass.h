@@ -1,0 +1,25 @@
+//===- CheckEachPass.h - which pass changed the numbers? ----------------------------------------------------------===//
+#ifndef FLASHC_EXECUTION_CHECKEACHPASS_H
+#define FLASHC_EXECUTION_CHECKEACHPASS_H
+
+#include "flashc/Execution/Check.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace flashc {
+
+/// Runs the passes of `pipeline` on `module` one at a time, and after each runs and checks its functions on the
+/// CPU and prints a line for each. Stops with a diagnostic that names it at the first pass that fails or after which a result
+/// is wrong.
+mlir::LogicalResult runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline,
+                                        ModuleChecker &checker, llvm::raw_ostream &os);
+
+} // namespace flashc
+
+#endif // FLASHC_EXECUTION_CHECKEACHPASS_H

@@ -1,0 +1,66 @@
+//===- Inputs.h - random arguments for a function that computes attention -----------------------------------------===//
+#ifndef FLASHC_EXECUTION_INPUTS_H
+#define FLASHC_EXECUTION_INPUTS_H
+
+#include "flashc/Execution/HostTensor.h"
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+
+namespace mlir::func {
+class FuncOp;
+} // namespace mlir::func
+
+namespace flashc {
+
+/// What the user says about a function's arguments.
+struct InputOptions {
+  uint64_t seed = 0;
+  /// Extents by dimension name (B, Nq, Nk).
+  std::map<std::string, int64_t> dims;
+  /// Whole shapes by argument name.
+  std::map<std::string, llvm::SmallVector<int64_t>> shapes;
+};
+
+/// Parses `B=2,Nq=100` and `q=1x8x63x128,arg3=63x65` into `options`; on a mistake returns what is wrong with it.
+std::optional<std::string> parseDims(llvm::StringRef text, InputOptions &options);
+std::optional<std::string> parseShapes(llvm::StringRef text, InputOptions &options);
+
+/// What an argument is to the attention ops of its function.
+enum class ArgumentRole {
+  Input,  ///< read: q, k, v, or anything that a region captures
+  Output, ///< an `outs` operand: written
+};
+
+/// One argument of a function, all extents known.
+struct ArgumentInfo {
+  std::string name; ///< q, k, v, o, lse if an attention op uses it so, otherwise arg<number>
+  ArgumentRole role = ArgumentRole::Input;
+  DType dtype = DType::F32;
+  bool isScalar = false;
+  llvm::SmallVector<int64_t, 4> shape, strides;
+  int64_t offset = 0;
+};
+
+/// The arguments of `function`, and the extents that its attention ops give to the dimensions B, Hq, Hk, Nq, Nk.
+struct FunctionInputs {
+  llvm::SmallVector<ArgumentInfo> arguments;
+  /// o or lse for what an attention op computed, otherwise result<number>.
+  llvm::SmallVector<std::string> resultNames;
+  std::map<std::string, int64_t> dims;
+};
+
+/// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument, what
+/// another argument or `options.dims` says of the same dimension, B = 1, Nq = 63, Nk = 65. In an argument that is no
+/// operand of an attention op it is the largest of B, Hq, Nq, Nk, so that any position indexes it. A dynamic stride
+/// leaves a gap of 8 elements. Diagnoses types that the host cannot provide and contradictions.
+mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
+
+/// Values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair, all a function of the
+/// seed and the argument's number only; outputs are poisoned.
+llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
+
+} // namespace flashc
+
+#endif // FLASHC_EXECUTION_INPUTS_H

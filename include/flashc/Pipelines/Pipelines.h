@@ -1,0 +1,57 @@
+//===- Pipelines.h - the passes of flashc, in order ---------------------------------------------------------------===//
+//
+// A pipeline is a list of passes and nothing else: the driver, flashc-opt and the tests build the same ones.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_PIPELINES_PIPELINES_H
+#define FLASHC_PIPELINES_PIPELINES_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringRef.h"
+
+#include <cstdint>
+#include <string>
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace flashc {
+
+/// What the pipelines are asked for; the driver's command line fills it.
+struct PipelineOptions {
+  /// GPU architecture, as ptxas spells it.
+  std::string target = "sm_90a";
+  /// One of getAlgorithms().
+  std::string algorithm = "fa2";
+  /// Overrides of the schedule table, for convert-flash-to-tile; empty: what the table says.
+  std::string schedule;
+  /// Rows of queries and of keys in a tile; 0: 64, or what the schedule wants on a GPU.
+  int64_t qTile = 0;
+  int64_t kvTile = 0;
+};
+
+/// The names that PipelineOptions::target takes.
+llvm::ArrayRef<llvm::StringRef> getTargets();
+
+/// The names that PipelineOptions::algorithm takes: standard, fa1, fa2.
+llvm::ArrayRef<llvm::StringRef> getAlgorithms();
+
+/// L0 to L1: attention becomes loops over tiles, by one of the algorithms.
+///   standard  Algorithm 0 in linalg: S and P in memory
+///   fa1       FlashAttention, Algorithm 1: keys outermost, state in memory, normalised in each step
+///   fa2       FlashAttention-2: queries outermost, state in the loop, normalised at the end, masks as loop bounds
+/// Every pass may be run alone, and the IR runs on the CPU between any two of them.
+void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
+
+/// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is
+/// flash.attention), tensors become buffers at function boundaries too (identity layout), linalg becomes loops. Every
+/// function gets a C interface (`_mlir_ciface_<name>`); results that are buffers are owned by the caller.
+void buildCPULoweringPipeline(mlir::OpPassManager &pm);
+
+/// Registers flash-standard, flash-fa1, flash-fa2 and flash-lower-to-cpu for command lines.
+void registerPipelines();
+
+} // namespace flashc
+
+#endif // FLASHC_PIPELINES_PIPELINES_H

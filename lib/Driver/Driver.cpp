@@ -1,0 +1,125 @@
+//===- Driver.cpp - the flashc program ----------------------------------------------------------------------------===//
+
+#include "flashc/Driver/Driver.h"
+#include "Options.h"
+#include "Output.h"
+#include "RunCPU.h"
+#include "flashc/InitAll.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Support/FileUtilities.h"
+#include "mlir/Support/Timing.h"
+#include "llvm/Support/InitLLVM.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+
+/// One run of the program, after the command line is understood.
+class Compilation {
+public:
+  Compilation(MLIRContext &context, const DriverOptions &options, TimingScope &timing)
+      : context(context), options(options), timing(timing) {}
+
+  LogicalResult run(llvm::SourceMgr &sources);
+
+private:
+  LogicalResult addAlgorithm(OpPassManager &pm);
+  LogicalResult runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build, StringRef step);
+  LogicalResult emit();
+  LogicalResult emitIR(ModuleOp ir);
+
+  MLIRContext &context;
+  const DriverOptions &options;
+  TimingScope &timing;
+  OwningOpRef<ModuleOp> module;
+};
+
+} // namespace
+
+LogicalResult Compilation::addAlgorithm(OpPassManager &pm) {
+  if (options.passes.empty()) {
+    buildAlgorithmPipeline(pm, options.pipeline);
+    return success();
+  }
+  registerAllPasses();
+  return parsePassPipeline(options.passes, pm);
+}
+
+LogicalResult Compilation::runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build,
+                                     StringRef step) {
+  TimingScope scope = timing.nest(step);
+  PassManager pm(&context);
+  if (failed(applyPassManagerCLOptions(pm)) || failed(build(pm)))
+    return failure();
+  pm.enableTiming(scope);
+  return pm.run(target);
+}
+
+LogicalResult Compilation::emitIR(ModuleOp ir) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  ir.print(os);
+  os << "\n";
+  return writeOutput(options.outputFile.empty() ? "-" : options.outputFile, text);
+}
+
+LogicalResult Compilation::emit() {
+  if (options.emit == EmitKind::Flash)
+    return emitIR(*module);
+  OwningOpRef<ModuleOp> loops = module->clone();
+  if (failed(runPasses(*loops, [&](OpPassManager &pm) { return addAlgorithm(pm); }, "algorithm")))
+    return failure();
+  if (options.emit == EmitKind::Loops)
+    return emitIR(*loops);
+  return module->emitError("lowering below loops is not there yet");
+}
+
+LogicalResult Compilation::run(llvm::SourceMgr &sources) {
+  {
+    TimingScope scope = timing.nest("parse");
+    module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  }
+  if (!module)
+    return failure();
+  if (options.wantsOutput && failed(emit()))
+    return failure();
+  if (options.runOnCPU) {
+    TimingScope scope = timing.nest("run on the CPU");
+    return runOnCPU(*module, [&](OpPassManager &pm) { return addAlgorithm(pm); }, options);
+  }
+  return success();
+}
+
+/// Reads the input and hands it to MLIR with a handler that prints diagnostics with their source lines.
+static LogicalResult compile(const DriverOptions &options) {
+  std::string message;
+  std::unique_ptr<llvm::MemoryBuffer> input = openInputFile(options.inputFile, &message);
+  if (!input) {
+    llvm::errs() << options.inputFile << ": error: " << message << "\n";
+    return failure();
+  }
+  DefaultTimingManager timing;
+  timing.setEnabled(options.time);
+  TimingScope rootTiming = timing.getRootScope();
+
+  DialectRegistry registry;
+  registerAllDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(input), llvm::SMLoc());
+  SourceMgrDiagnosticHandler handler(sources, &context);
+  return Compilation(context, options, rootTiming).run(sources);
+}
+
+int flashc::runDriver(int argc, char **argv) {
+  llvm::InitLLVM init(argc, argv);
+  std::optional<DriverOptions> options = parseCommandLine(argc, argv);
+  return options && succeeded(compile(*options)) ? 0 : 1;
+}

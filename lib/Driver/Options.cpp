@@ -1,0 +1,131 @@
+//===- Options.cpp - the command line of flashc -------------------------------------------------------------------===//
+
+#include "Options.h"
+#include "flashc/Version.h"
+#include "mlir/IR/AsmState.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Config/llvm-config.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace flashc;
+namespace cl = llvm::cl;
+
+namespace {
+
+/// The options as LLVM's command line library wants them; alive while they are parsed.
+struct CommandLine {
+  cl::OptionCategory category{"flashc options"};
+  cl::opt<std::string> input{cl::Positional, cl::desc("<input.mlir>"), cl::init("-"), cl::cat(category)};
+  cl::opt<std::string> output{"o", cl::desc("Write the output to this file; a .json manifest goes beside a .ptx"),
+                              cl::value_desc("file"), cl::cat(category)};
+  cl::opt<std::string> target{"target", cl::desc("GPU architecture (default: sm_90a)"), cl::init("sm_90a"),
+                              cl::value_desc("arch"), cl::cat(category)};
+  cl::opt<std::string> emit{"emit", cl::desc("What to write: flash, loops, tile, nvvm, llvm, ptx, cubin (default: ptx)"),
+                            cl::value_desc("level"), cl::cat(category)};
+  cl::opt<std::string> algorithm{"algorithm", cl::desc("standard, fa1 or fa2 (default: fa2)"), cl::init("fa2"),
+                                 cl::value_desc("name"), cl::cat(category)};
+  cl::opt<std::string> schedule{"schedule", cl::desc("Overrides of the schedule table"), cl::value_desc("key=value,..."),
+                                cl::cat(category)};
+  cl::opt<int64_t> qTile{"q-tile", cl::desc("Queries per tile (default: 64, or the schedule's)"), cl::cat(category)};
+  cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
+  cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, as flashc-opt names them"),
+                              cl::value_desc("pass,..."), cl::cat(category)};
+  cl::opt<std::string> function{"function", cl::desc("Run only this function (default: every public one)"),
+                                cl::value_desc("name"), cl::cat(category)};
+  cl::opt<std::string> run{"run", cl::desc("Run on random inputs: cpu (the L1 loops) or gpu (the kernel)"),
+                           cl::value_desc("where"), cl::cat(category)};
+  cl::opt<bool> check{"check", cl::desc("Compare what ran with Algorithm 0 in f64"), cl::cat(category)};
+  cl::opt<bool> checkEachPass{"check-each-pass", cl::desc("Compare after every L1 pass, on the CPU"), cl::cat(category)};
+  cl::opt<bool> printResults{"print-results", cl::desc("Print every element of the results"), cl::cat(category)};
+  cl::opt<uint64_t> seed{"seed", cl::desc("Seed of the random inputs (default: 0)"), cl::cat(category)};
+  cl::opt<std::string> dims{"dims", cl::desc("Dynamic extents (default: B=1,Nq=63,Nk=65)"),
+                            cl::value_desc("B=n,Nq=n,Nk=n"), cl::cat(category)};
+  cl::opt<std::string> shape{"shape", cl::desc("Shapes of arguments: q, k, v, o, lse, or arg<number>"),
+                             cl::value_desc("q=1x8x63x128,..."), cl::cat(category)};
+  cl::opt<bool> printCost{"print-cost", cl::desc("Print FLOPs and device memory traffic of the chosen algorithm"),
+                          cl::cat(category)};
+  cl::opt<bool> time{"time", cl::desc("Print how long each step took"), cl::cat(category)};
+};
+
+} // namespace
+
+static bool complain(const llvm::Twine &message) {
+  llvm::errs() << "flashc: error: " << message << "\n";
+  return false;
+}
+
+static bool parseEmit(llvm::StringRef text, EmitKind &kind) {
+  static const llvm::StringRef names[] = {"flash", "loops", "tile", "nvvm", "llvm", "ptx", "cubin"};
+  for (auto [index, name] : llvm::enumerate(names))
+    if (text == name) {
+      kind = static_cast<EmitKind>(index);
+      return true;
+    }
+  return complain("expected --emit to be one of " + llvm::join(llvm::ArrayRef(names), ", ") + ", got '" + text + "'");
+}
+
+static bool checkNames(const CommandLine &line) {
+  if (!llvm::is_contained(getTargets(), line.target))
+    return complain("expected --target to be one of " + llvm::join(getTargets(), ", ") + ", got '" + line.target + "'");
+  if (!llvm::is_contained(getAlgorithms(), line.algorithm))
+    return complain("expected --algorithm to be one of " + llvm::join(getAlgorithms(), ", ") + ", got '" +
+                    line.algorithm + "'");
+  if (!line.run.empty() && line.run != "cpu" && line.run != "gpu")
+    return complain("expected --run to be cpu or gpu, got '" + line.run + "'");
+  if ((line.qTile.getNumOccurrences() && line.qTile <= 0) || (line.kvTile.getNumOccurrences() && line.kvTile <= 0))
+    return complain("expected positive tile sizes, got " + llvm::Twine(line.qTile.getNumOccurrences() ? line.qTile : line.kvTile));
+  if (line.checkEachPass && line.run == "gpu")
+    return complain("expected --check-each-pass to run on the CPU, got --run=gpu");
+  return true;
+}
+
+static bool fill(const CommandLine &line, DriverOptions &options) {
+  if (!checkNames(line) || (!line.emit.empty() && !parseEmit(line.emit, options.emit)))
+    return false;
+  options.inputFile = line.input;
+  options.outputFile = line.output;
+  options.pipeline = {line.target, line.algorithm, line.schedule, line.qTile, line.kvTile};
+  options.passes = line.passes;
+  options.function = line.function;
+  options.check = line.check;
+  options.checkEachPass = line.checkEachPass;
+  options.printResults = line.printResults;
+  options.runOnGPU = line.run == "gpu";
+  options.runOnCPU = !options.runOnGPU && (line.run == "cpu" || line.check || line.checkEachPass || line.printResults);
+  options.printCost = line.printCost;
+  options.time = line.time;
+  options.wantsOutput = line.emit.getNumOccurrences() || !options.outputFile.empty() ||
+                        !(options.runOnCPU || options.runOnGPU || options.printCost);
+  options.inputs.seed = line.seed;
+  std::optional<std::string> mistake;
+  if (line.dims.getNumOccurrences())
+    mistake = parseDims(line.dims, options.inputs);
+  if (!mistake && line.shape.getNumOccurrences())
+    mistake = parseShapes(line.shape, options.inputs);
+  return !mistake || complain(*mistake);
+}
+
+std::optional<DriverOptions> flashc::parseCommandLine(int argc, char **argv) {
+  CommandLine line;
+  mlir::registerAsmPrinterCLOptions();
+  mlir::registerMLIRContextCLOptions();
+  mlir::registerPassManagerCLOptions();
+  cl::HideUnrelatedOptions(line.category);
+  // MLIR's own options stay hidden but for the one that a user of passes needs first.
+  if (auto found = cl::getRegisteredOptions().find("mlir-print-ir-after-all"); found != cl::getRegisteredOptions().end())
+    found->second->setHiddenFlag(cl::NotHidden);
+  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
+  cl::ParseCommandLineOptions(argc, argv,
+                              "flashc: a compiler for attention\n\n"
+                              "  flashc attention.mlir -o attention.ptx         the kernel and how to launch it\n"
+                              "  flashc attention.mlir --emit=loops             the algorithm as tiled loops\n"
+                              "  flashc attention.mlir --run=cpu --check        run those loops, compare with Algorithm 0\n"
+                              "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n");
+  DriverOptions options;
+  if (!fill(line, options))
+    return std::nullopt;
+  return options;
+}

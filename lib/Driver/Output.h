@@ -1,0 +1,16 @@
+//===- Output.h - files that are whole or not there ----------------------------------------------------------------===//
+#ifndef FLASHC_LIB_DRIVER_OUTPUT_H
+#define FLASHC_LIB_DRIVER_OUTPUT_H
+
+#include "mlir/Support/LLVM.h"
+#include "llvm/ADT/StringRef.h"
+
+namespace flashc {
+
+/// Writes `contents` to `path` ("-": standard output) through a temporary file beside it, so that a reader never sees
+/// half of it. Diagnoses at `path` what goes wrong.
+mlir::LogicalResult writeOutput(llvm::StringRef path, llvm::StringRef contents);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_DRIVER_OUTPUT_H

@@ -1,0 +1,29 @@
+//===- RunCPU.h - --run=cpu, --check, --check-each-pass ------------------------------------------------------------===//
+#ifndef FLASHC_LIB_DRIVER_RUNCPU_H
+#define FLASHC_LIB_DRIVER_RUNCPU_H
+
+#include "Options.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace mlir {
+class OpPassManager;
+} // namespace mlir
+
+namespace flashc {
+
+/// The functions that --run is about: the one that --function names, or every public one with a body. Diagnoses a name
+/// that does not exist, and a module with none.
+mlir::FailureOr<llvm::SmallVector<mlir::func::FuncOp>> selectFunctions(mlir::ModuleOp module,
+                                                                       const DriverOptions &options);
+
+/// Adds the passes that lead from the input to L1; fails after a diagnostic.
+using PipelineBuilder = llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)>;
+
+/// Runs those passes on `module` and then its functions on the CPU; prints to standard output. Fails after a diagnostic
+/// if anything cannot be run or a check fails.
+mlir::LogicalResult runOnCPU(mlir::ModuleOp module, PipelineBuilder buildPipeline, const DriverOptions &options);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_DRIVER_RUNCPU_H

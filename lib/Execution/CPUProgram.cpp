@@ -1,0 +1,234 @@
+//===- CPUProgram.cpp - runs L0 and L1 on this machine's CPU ------------------------------------------------------===//
+
+#include "flashc/Execution/CPUProgram.h"
+#include "JITRuntime.h"
+#include "flashc/Pipelines/Pipelines.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+
+/// Where the results of a function lie in the memory that its packed entry fills.
+struct ResultLayout {
+  size_t size = 0;
+  llvm::SmallVector<size_t> offsets;
+};
+
+/// Every function can be called as `void packed(void **slots)`: slot 0 points to memory for the results, slot 1 + i to
+/// argument i (a scalar's value or a memref's descriptor).
+std::string getPackedName(StringRef function) { return "flashc.packed." + function.str(); }
+
+void addPackedEntry(llvm::Module &module, StringRef name) {
+  llvm::LLVMContext &context = module.getContext();
+  llvm::Function *callee = module.getFunction("_mlir_ciface_" + name.str());
+  llvm::IRBuilder<> builder(context);
+  llvm::Type *pointer = builder.getPtrTy();
+  auto *type = llvm::FunctionType::get(builder.getVoidTy(), {pointer}, /*isVarArg=*/false);
+  auto *packed = llvm::Function::Create(type, llvm::Function::ExternalLinkage, getPackedName(name), module);
+  builder.SetInsertPoint(llvm::BasicBlock::Create(context, "entry", packed));
+  auto loadSlot = [&](unsigned index) -> llvm::Value * {
+    return builder.CreateLoad(pointer, builder.CreateConstGEP1_32(pointer, packed->getArg(0), index));
+  };
+  // The C interface takes a pointer to buffers' results first, and returns a lone scalar by value.
+  bool resultsByPointer = callee->getReturnType()->isVoidTy() && !module.getFunction(name)->getReturnType()->isVoidTy();
+  llvm::SmallVector<llvm::Value *> arguments;
+  for (llvm::Argument &argument : callee->args()) {
+    llvm::Value *slot = loadSlot(argument.getArgNo() + (resultsByPointer ? 0 : 1));
+    arguments.push_back(argument.getType()->isPointerTy() ? slot : builder.CreateLoad(argument.getType(), slot));
+  }
+  llvm::CallInst *call = builder.CreateCall(callee, arguments);
+  if (!call->getType()->isVoidTy())
+    builder.CreateStore(call, loadSlot(0));
+  builder.CreateRetVoid();
+}
+
+ResultLayout getResultLayout(llvm::Module &module, StringRef name, unsigned resultCount) {
+  llvm::Type *type = module.getFunction(name)->getReturnType();
+  ResultLayout layout;
+  if (resultCount == 0)
+    return layout;
+  layout.size = module.getDataLayout().getTypeAllocSize(type);
+  if (resultCount == 1) {
+    layout.offsets.push_back(0);
+    return layout;
+  }
+  const llvm::StructLayout *fields = module.getDataLayout().getStructLayout(cast<llvm::StructType>(type));
+  for (unsigned i = 0; i < resultCount; ++i)
+    layout.offsets.push_back(fields->getElementOffset(i).getFixedValue());
+  return layout;
+}
+
+/// Scalars in registers, address arithmetic out of the loops, and no more: checks run many small programs once, so that
+/// LLVM's full pipeline would take five times longer than all the rest.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager sccs;
+  llvm::ModuleAnalysisManager modules;
+  llvm::PassBuilder builder(&machine);
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  llvm::ModulePassManager pipeline;
+  llvm::cantFail(
+      builder.parsePassPipeline(pipeline, "function(sroa,early-cse,instcombine,simplifycfg,loop-mssa(licm))"));
+  pipeline.run(module, modules);
+}
+
+/// A memref descriptor as the C interface has it: allocated, aligned, offset, sizes, strides. An unsized array of
+/// 64-bit words.
+llvm::SmallVector<int64_t> makeDescriptor(HostTensor &tensor) {
+  auto address = reinterpret_cast<int64_t>(tensor.getBuffer());
+  llvm::SmallVector<int64_t> words{address, address, tensor.getOffset()};
+  llvm::append_range(words, tensor.getShape());
+  llvm::append_range(words, tensor.getStrides());
+  return words;
+}
+
+/// Copies the result that `descriptor` describes and frees its buffer, which the callee left to its caller.
+HostTensor takeResult(DType dtype, int64_t rank, const int64_t *descriptor) {
+  ArrayRef<int64_t> shape(descriptor + 3, rank), strides(descriptor + 3 + rank, rank);
+  HostTensor result(dtype, shape);
+  auto *source = reinterpret_cast<const char *>(descriptor[1]) + descriptor[2] * getByteSize(dtype);
+  llvm::SmallVector<int64_t, 4> position(rank, 0);
+  result.forEach([&](int64_t, void *data) {
+    int64_t element = 0;
+    for (auto [index, stride] : llvm::zip(position, strides))
+      element += index * stride;
+    std::memcpy(data, source + element * getByteSize(dtype), getByteSize(dtype));
+    for (int dim = int(rank) - 1; dim >= 0 && ++position[dim] == shape[dim]; --dim)
+      position[dim] = 0;
+  });
+  std::free(reinterpret_cast<void *>(descriptor[0]));
+  return result;
+}
+
+} // namespace
+
+struct CPUProgram::Impl {
+  std::unique_ptr<llvm::orc::LLJIT> jit;
+  llvm::StringMap<ResultLayout> layouts;
+};
+
+CPUProgram::CPUProgram(std::unique_ptr<Impl> impl) : impl(std::move(impl)) {}
+CPUProgram::CPUProgram(CPUProgram &&) = default;
+CPUProgram &CPUProgram::operator=(CPUProgram &&) = default;
+CPUProgram::~CPUProgram() = default;
+
+/// Reports an error of LLVM's as a diagnostic at `op`.
+static InFlightDiagnostic report(Operation *op, llvm::Error error) {
+  return op->emitError("running on the CPU failed: ") << llvm::toString(std::move(error));
+}
+
+static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JITTargetMachineBuilder builder) {
+  auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create();
+  if (!jit)
+    return jit.takeError();
+  llvm::orc::JITDylib &library = (*jit)->getMainJITDylib();
+  if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(getJITRuntimeSymbols(**jit))))
+    return std::move(error);
+  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
+  if (!process)
+    return process.takeError();
+  library.addGenerator(std::move(*process));
+  return jit;
+}
+
+static llvm::Error addToJIT(llvm::orc::LLJIT &jit, llvm::orc::JITTargetMachineBuilder builder,
+                            std::unique_ptr<llvm::Module> module, std::unique_ptr<llvm::LLVMContext> context) {
+  auto machine = builder.createTargetMachine();
+  if (!machine)
+    return machine.takeError();
+  optimize(*module, **machine);
+  return jit.addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context)));
+}
+
+FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
+  llvm::SmallVector<std::pair<std::string, unsigned>> functions;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (!function.isExternal())
+      functions.emplace_back(function.getName().str(), function.getNumResults());
+
+  OwningOpRef<ModuleOp> lowered = module.clone();
+  PassManager pm(module.getContext());
+  buildCPULoweringPipeline(pm);
+  if (failed(pm.run(*lowered)))
+    return failure();
+
+  registerBuiltinDialectTranslation(*module.getContext());
+  registerLLVMDialectTranslation(*module.getContext());
+  auto context = std::make_unique<llvm::LLVMContext>();
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(*lowered, *context);
+  if (!llvmModule)
+    return module.emitError("running on the CPU failed: no translation to LLVM IR");
+
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
+  if (!builder)
+    return report(module, builder.takeError());
+  builder->setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);
+  auto jit = createJIT(*builder);
+  if (!jit)
+    return report(module, jit.takeError());
+  llvmModule->setDataLayout((*jit)->getDataLayout());
+  llvmModule->setTargetTriple((*jit)->getTargetTriple());
+
+  auto impl = std::make_unique<Impl>();
+  for (auto &[name, resultCount] : functions) {
+    impl->layouts[name] = getResultLayout(*llvmModule, name, resultCount);
+    addPackedEntry(*llvmModule, name);
+  }
+  if (llvm::Error error = addToJIT(**jit, std::move(*builder), std::move(llvmModule), std::move(context)))
+    return report(module, std::move(error));
+  impl->jit = std::move(*jit);
+  return CPUProgram(std::move(impl));
+}
+
+FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
+                                                         llvm::MutableArrayRef<HostTensor> arguments) {
+  auto address = impl->jit->lookup(getPackedName(function.getName()));
+  if (!address)
+    return report(function, address.takeError());
+
+  const ResultLayout &layout = impl->layouts[function.getName()];
+  std::vector<char> resultMemory(layout.size + sizeof(int64_t));
+  llvm::SmallVector<llvm::SmallVector<int64_t>> descriptors;
+  llvm::SmallVector<void *> slots{resultMemory.data()};
+  descriptors.reserve(arguments.size());
+  for (auto [type, argument] : llvm::zip(function.getArgumentTypes(), arguments)) {
+    void *slot = argument.getBuffer();
+    if (isa<ShapedType>(type))
+      slot = descriptors.emplace_back(makeDescriptor(argument)).data();
+    slots.push_back(slot);
+  }
+  address->toPtr<void (*)(void **)>()(slots.data());
+
+  llvm::SmallVector<HostTensor> results;
+  for (auto [type, offset] : llvm::zip(function.getResultTypes(), layout.offsets)) {
+    const char *data = resultMemory.data() + offset;
+    if (auto shaped = dyn_cast<ShapedType>(type)) {
+      results.push_back(takeResult(*flashc::getDType(shaped.getElementType()), shaped.getRank(),
+                                   reinterpret_cast<const int64_t *>(data)));
+      continue;
+    }
+    HostTensor &scalar = results.emplace_back(*flashc::getDType(type), ArrayRef<int64_t>());
+    std::memcpy(scalar.getBuffer(), data, getByteSize(scalar.getDType()));
+  }
+  return results;
+}

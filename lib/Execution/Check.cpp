@@ -1,0 +1,125 @@
+//===- Check.cpp - are these the right numbers? -------------------------------------------------------------------===//
+
+#include "flashc/Execution/Check.h"
+#include "flashc/Execution/Reference.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <cmath>
+
+using namespace mlir;
+using namespace flashc;
+
+/// |a - b|, where equal infinities agree and nothing else that is not finite does.
+static double distance(double a, double b) {
+  if (a == b)
+    return 0;
+  double difference = std::fabs(a - b);
+  return std::isfinite(difference) ? difference : INFINITY;
+}
+
+static double maxDistance(ArrayRef<double> a, ArrayRef<double> b) {
+  double largest = 0;
+  for (auto [x, y] : llvm::zip_equal(a, b))
+    largest = std::max(largest, distance(x, y));
+  return largest;
+}
+
+OutputCheck flashc::compareOutput(StringRef name, DType dtype, ArrayRef<double> out, ArrayRef<double> naive,
+                                  ArrayRef<double> ref) {
+  double rounding = 0, largest = 1, errorSquared = 0, refSquared = 0;
+  for (auto [x, y] : llvm::zip_equal(out, ref)) {
+    if (!std::isfinite(y))
+      continue;
+    largest = std::max(largest, std::fabs(y));
+    rounding = std::max(rounding, distance(roundTo(dtype, roundTo(dtype, y + 0.3) - 0.3), y));
+    errorSquared += (x - y) * (x - y);
+    refSquared += y * y;
+  }
+  OutputCheck check;
+  check.name = name.str();
+  check.maxError = maxDistance(out, ref);
+  if (isFloat(dtype))
+    check.bound = 2 * maxDistance(naive, ref) + 2 * rounding + (is16BitFloat(dtype) ? 0 : 1e-5 * largest);
+  check.frobenius = refSquared > 0 ? std::sqrt(errorSquared / refSquared) : std::sqrt(errorSquared);
+  // If even Algorithm 0 overflows in this type there is no bound to hold an output to, and nothing is right.
+  if (!std::isfinite(check.bound))
+    check.bound = 0;
+  return check;
+}
+
+/// Runs `function` of `program` on its seeded inputs, converted to f64 if `wide`, and returns all outputs.
+static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(CPUProgram &program, func::FuncOp function,
+                                                          const FunctionInputs &inputs, uint64_t seed, bool wide) {
+  SmallVector<HostTensor> arguments = makeInputs(inputs, seed);
+  if (wide)
+    for (HostTensor &argument : arguments)
+      if (isFloat(argument.getDType()))
+        argument = argument.convert(DType::F64);
+  FailureOr<SmallVector<HostTensor>> results = program.run(function, arguments);
+  if (failed(results))
+    return failure();
+
+  SmallVector<NamedOutput, 2> outputs;
+  for (auto [info, argument] : llvm::zip(inputs.arguments, arguments))
+    if (info.role == ArgumentRole::Output)
+      outputs.push_back({info.name, argument});
+  for (auto [name, result] : llvm::zip_equal(inputs.resultNames, *results))
+    outputs.push_back({name, result});
+  return outputs;
+}
+
+FailureOr<ModuleChecker> ModuleChecker::create(ModuleOp module, ArrayRef<func::FuncOp> functions,
+                                               const InputOptions &options, bool withReference) {
+  ModuleChecker checker;
+  checker.seed = options.seed;
+  for (func::FuncOp function : functions) {
+    FailureOr<FunctionInputs> inputs = describeInputs(function, options);
+    if (failed(inputs))
+      return failure();
+    checker.plans.push_back({function.getName().str(), std::move(*inputs), {}, {}});
+  }
+  if (withReference && failed(checker.computeReference(module)))
+    return failure();
+  return std::move(checker);
+}
+
+LogicalResult ModuleChecker::computeReference(ModuleOp module) {
+  FailureOr<OwningOpRef<ModuleOp>> wideModule = makeReference(module);
+  if (failed(wideModule))
+    return failure();
+  // Algorithm 0 in the function's own types is what the lowering makes of the untouched op.
+  FailureOr<CPUProgram> wide = CPUProgram::compile(**wideModule), naive = CPUProgram::compile(module);
+  if (failed(wide) || failed(naive))
+    return failure();
+  for (Plan &plan : plans) {
+    auto wideOutputs = runOnInputs(*wide, (*wideModule)->lookupSymbol<func::FuncOp>(plan.name), plan.inputs, seed, true);
+    auto naiveOutputs = runOnInputs(*naive, module.lookupSymbol<func::FuncOp>(plan.name), plan.inputs, seed, false);
+    if (failed(wideOutputs) || failed(naiveOutputs))
+      return failure();
+    plan.reference = std::move(*wideOutputs);
+    plan.naive = std::move(*naiveOutputs);
+  }
+  return success();
+}
+
+FailureOr<std::vector<FunctionRun>> ModuleChecker::run(ModuleOp module) {
+  FailureOr<CPUProgram> program = CPUProgram::compile(module);
+  if (failed(program))
+    return failure();
+  std::vector<FunctionRun> runs;
+  for (const Plan &plan : plans) {
+    auto function = module.lookupSymbol<func::FuncOp>(plan.name);
+    if (!function)
+      return module.emitError("expected the function @") << plan.name << " to be there still";
+    auto outputs = runOnInputs(*program, function, plan.inputs, seed, /*wide=*/false);
+    if (failed(outputs))
+      return failure();
+    FunctionRun &run = runs.emplace_back(FunctionRun{plan.name, std::move(*outputs), {}});
+    if (plan.reference.empty())
+      continue;
+    for (auto [output, naive, reference] : llvm::zip_equal(run.outputs, plan.naive, plan.reference))
+      run.checks.push_back(compareOutput(output.name, output.tensor.getDType(), output.tensor.toDoubles(),
+                                         naive.tensor.toDoubles(), reference.tensor.toDoubles()));
+  }
+  return runs;
+}

@@ -1,0 +1,282 @@
+//===- Inputs.cpp - random arguments for a function that computes attention ---------------------------------------===//
+
+#include "flashc/Execution/Inputs.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <random>
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Options
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static bool parseExtent(StringRef text, int64_t &extent) {
+  return !text.getAsInteger(10, extent) && extent > 0 && extent <= (int64_t(1) << 31);
+}
+
+std::optional<std::string> flashc::parseDims(StringRef text, InputOptions &options) {
+  for (StringRef item : llvm::split(text, ',')) {
+    auto [name, value] = item.split('=');
+    int64_t extent;
+    if (name != "B" && name != "Nq" && name != "Nk")
+      return ("expected a dimension among B, Nq, Nk, got '" + name + "'").str();
+    if (!parseExtent(value, extent))
+      return ("expected a positive extent for " + name + ", got '" + value + "'").str();
+    options.dims[name.str()] = extent;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> flashc::parseShapes(StringRef text, InputOptions &options) {
+  for (StringRef item : llvm::split(text, ',')) {
+    auto [name, value] = item.split('=');
+    SmallVector<int64_t> shape;
+    for (StringRef part : llvm::split(value, 'x')) {
+      int64_t extent;
+      if (name.empty() || !parseExtent(part, extent))
+        return ("expected <argument>=<extent>x<extent>..., got '" + item + "'").str();
+      shape.push_back(extent);
+    }
+    options.shapes[name.str()] = shape;
+  }
+  return std::nullopt;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Shapes
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Finds the extents of one function's arguments.
+class InputDescriber {
+public:
+  InputDescriber(func::FuncOp function, const InputOptions &options) : function(function), options(options) {}
+
+  FailureOr<FunctionInputs> describe();
+
+private:
+  /// A dimension name for each of an argument's dimensions; empty if nothing is known.
+  using DimNames = SmallVector<StringRef, 4>;
+
+  LogicalResult addArgument(unsigned number);
+  void nameOperands(Operation *op);
+  void nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims);
+  LogicalResult applyShapeOption(unsigned number);
+  LogicalResult bindDims(unsigned number);
+  LogicalResult bind(StringRef dim, int64_t extent, unsigned number);
+  int64_t getDefault(StringRef dim) const;
+  LogicalResult setStrides(unsigned number);
+  void nameResults();
+
+  func::FuncOp function;
+  const InputOptions &options;
+  FunctionInputs result;
+  SmallVector<DimNames> dimNames;
+};
+
+} // namespace
+
+LogicalResult InputDescriber::addArgument(unsigned number) {
+  Type type = function.getArgument(number).getType();
+  ArgumentInfo &info = result.arguments.emplace_back();
+  info.name = "arg" + std::to_string(number);
+  auto shaped = dyn_cast<ShapedType>(type);
+  std::optional<DType> dtype = flashc::getDType(shaped ? shaped.getElementType() : type);
+  if (!dtype || (shaped && !shaped.hasRank()))
+    return function.emitError("expected arguments that are numbers or ranked tensors or memrefs of numbers, got ")
+           << type << " for argument " << number;
+  info.dtype = *dtype;
+  info.isScalar = !shaped;
+  if (shaped)
+    info.shape.assign(shaped.getShape().begin(), shaped.getShape().end());
+  dimNames.emplace_back(info.shape.size());
+  return success();
+}
+
+void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != &function.getBody().front())
+    return;
+  ArgumentInfo &info = result.arguments[argument.getArgNumber()];
+  // The first use counts: in self-attention one argument may be both k and v.
+  DimNames &names = dimNames[argument.getArgNumber()];
+  if (!names.empty() && !names.front().empty())
+    return;
+  bool isTaken = llvm::any_of(result.arguments, [&](const ArgumentInfo &other) { return other.name == name; });
+  if (!isTaken)
+    info.name = name.str();
+  info.role = role;
+  names.assign(dims.begin(), dims.end());
+}
+
+void InputDescriber::nameOperands(Operation *op) {
+  auto nameInputs = [&](auto attention) {
+    nameArgument(attention.getQ(), "q", ArgumentRole::Input, {"B", "Hq", "Nq", "D"});
+    nameArgument(attention.getK(), "k", ArgumentRole::Input, {"B", "Hk", "Nk", "D"});
+    nameArgument(attention.getV(), "v", ArgumentRole::Input, {"B", "Hk", "Nk", "Dv"});
+  };
+  if (auto attention = dyn_cast<flash::AttentionOp>(op)) {
+    nameInputs(attention);
+    if (!attention.hasTensorSemantics()) {
+      nameArgument(attention.getOuts()[0], "o", ArgumentRole::Output, {"B", "Hq", "Nq", "Dv"});
+      nameArgument(attention.getOuts()[1], "lse", ArgumentRole::Output, {"B", "Hq", "Nq"});
+    }
+  } else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op)) {
+    nameInputs(online);
+    nameArgument(online.getAcc(), "acc", ArgumentRole::Input, {"B", "Hq", "Nq", "Dv"});
+    nameArgument(online.getM(), "m", ArgumentRole::Input, {"B", "Hq", "Nq"});
+    nameArgument(online.getL(), "l", ArgumentRole::Input, {"B", "Hq", "Nq"});
+  }
+}
+
+LogicalResult InputDescriber::applyShapeOption(unsigned number) {
+  ArgumentInfo &info = result.arguments[number];
+  auto found = options.shapes.find(info.name);
+  if (found == options.shapes.end())
+    found = options.shapes.find("arg" + std::to_string(number));
+  if (found == options.shapes.end())
+    return success();
+  ArrayRef<int64_t> shape = found->second;
+  bool fits = shape.size() == info.shape.size();
+  for (size_t dim = 0; fits && dim < shape.size(); ++dim)
+    fits = ShapedType::isDynamic(info.shape[dim]) || info.shape[dim] == shape[dim];
+  if (!fits)
+    return function.emitError("expected a shape for ")
+           << info.name << " that fits " << function.getArgument(number).getType() << ", got "
+           << llvm::join(llvm::map_range(shape, [](int64_t extent) { return std::to_string(extent); }), "x");
+  info.shape.assign(shape.begin(), shape.end());
+  return success();
+}
+
+LogicalResult InputDescriber::bind(StringRef dim, int64_t extent, unsigned number) {
+  auto [entry, isNew] = result.dims.try_emplace(dim.str(), extent);
+  if (isNew || entry->second == extent)
+    return success();
+  return function.emitError("expected ") << dim << " = " << entry->second << " in " << result.arguments[number].name
+                                         << " as in the other arguments, got " << extent;
+}
+
+LogicalResult InputDescriber::bindDims(unsigned number) {
+  for (auto [dim, extent] : llvm::zip(dimNames[number], result.arguments[number].shape))
+    if (!dim.empty() && !ShapedType::isDynamic(extent) && failed(bind(dim, extent, number)))
+      return failure();
+  return success();
+}
+
+int64_t InputDescriber::getDefault(StringRef dim) const {
+  if (auto found = result.dims.find(dim.str()); found != result.dims.end())
+    return found->second;
+  if (auto found = options.dims.find(dim.str()); found != options.dims.end())
+    return found->second;
+  if (!dim.empty())
+    return dim == "Nq" ? 63 : dim == "Nk" ? 65 : 1;
+  int64_t largest = 1;
+  for (StringRef each : {"B", "Hq", "Nq", "Nk"})
+    largest = std::max(largest, getDefault(each));
+  return largest;
+}
+
+LogicalResult InputDescriber::setStrides(unsigned number) {
+  ArgumentInfo &info = result.arguments[number];
+  auto memref = dyn_cast<MemRefType>(function.getArgument(number).getType());
+  if (!memref)
+    return success();
+  SmallVector<int64_t> strides;
+  if (failed(memref.getStridesAndOffset(strides, info.offset)))
+    return function.emitError("expected a strided layout, got ") << memref << " for " << info.name;
+  if (ShapedType::isDynamic(info.offset))
+    info.offset = 8;
+  bool isIdentity = memref.getLayout().isIdentity();
+  // The elements that the known strides span; each unknown stride, innermost first, steps over all of them and a gap.
+  int64_t span = 1;
+  for (auto [extent, stride] : llvm::zip(info.shape, strides))
+    if (!ShapedType::isDynamic(stride))
+      span += (extent - 1) * stride;
+  int64_t contiguous = 1;
+  for (int dim = int(strides.size()) - 1; dim >= 0; --dim) {
+    if (isIdentity) {
+      strides[dim] = contiguous;
+      contiguous *= info.shape[dim];
+    } else if (ShapedType::isDynamic(strides[dim])) {
+      strides[dim] = span + 8;
+      span += (info.shape[dim] - 1) * strides[dim];
+    }
+  }
+  info.strides.assign(strides.begin(), strides.end());
+  return success();
+}
+
+void InputDescriber::nameResults() {
+  for (auto [number, value] : llvm::enumerate(function.getBody().back().getTerminator()->getOperands())) {
+    std::string name = "result" + std::to_string(number);
+    if (isa_and_nonnull<flash::AttentionOp, flash::FinalizeOp>(value.getDefiningOp()))
+      name = cast<OpResult>(value).getResultNumber() == 0 ? "o" : "lse";
+    result.resultNames.push_back(name);
+  }
+}
+
+FailureOr<FunctionInputs> InputDescriber::describe() {
+  unsigned count = function.getNumArguments();
+  for (unsigned number = 0; number < count; ++number)
+    if (failed(addArgument(number)))
+      return failure();
+  function.walk([&](Operation *op) { nameOperands(op); });
+  for (const auto &entry : options.shapes) {
+    auto isNamed = [&](auto indexed) {
+      return indexed.value().name == entry.first || "arg" + std::to_string(indexed.index()) == entry.first;
+    };
+    if (llvm::none_of(llvm::enumerate(result.arguments), isNamed))
+      return function.emitError("expected a shape for an argument of this function, got '") << entry.first << "'";
+  }
+  for (unsigned number = 0; number < count; ++number)
+    if (failed(applyShapeOption(number)) || failed(bindDims(number)))
+      return failure();
+  for (unsigned number = 0; number < count; ++number) {
+    ArgumentInfo &info = result.arguments[number];
+    for (auto [dim, extent] : llvm::zip(dimNames[number], info.shape))
+      if (ShapedType::isDynamic(extent))
+        extent = getDefault(dim);
+    if (failed(bindDims(number)) || failed(setStrides(number)))
+      return failure();
+  }
+  for (StringRef dim : {"B", "Hq", "Nq", "Nk"})
+    result.dims.try_emplace(dim.str(), getDefault(dim));
+  nameResults();
+  return std::move(result);
+}
+
+FailureOr<FunctionInputs> flashc::describeInputs(func::FuncOp function, const InputOptions &options) {
+  return InputDescriber(function, options).describe();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Values
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static HostTensor makeTensor(const ArgumentInfo &info) {
+  if (info.strides.empty())
+    return HostTensor(info.dtype, info.shape);
+  return HostTensor(info.dtype, info.shape, info.strides, info.offset);
+}
+
+llvm::SmallVector<HostTensor> flashc::makeInputs(const FunctionInputs &inputs, uint64_t seed) {
+  llvm::SmallVector<HostTensor> tensors;
+  for (const ArgumentInfo &info : inputs.arguments) {
+    size_t number = tensors.size();
+    HostTensor &tensor = tensors.emplace_back(makeTensor(info));
+    if (info.role == ArgumentRole::Output)
+      continue; // stays poisoned
+    std::mt19937_64 generator(seed * 0x9E3779B97F4A7C15u + number);
+    std::normal_distribution<double> normal;
+    std::uniform_int_distribution<int64_t> integer(0, info.dtype == DType::I1 ? 1 : inputs.dims.at("Nk"));
+    tensor.forEach([&](int64_t, void *data) {
+      storeElement(info.dtype, data, isFloat(info.dtype) ? normal(generator) : double(integer(generator)));
+    });
+  }
+  return tensors;
+}

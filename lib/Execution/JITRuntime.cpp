@@ -1,0 +1,58 @@
+//===- JITRuntime.cpp - the symbols that compiled programs find in this process -----------------------------------===//
+
+#include "JITRuntime.h"
+#include "flashc/Execution/HostTensor.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+
+#include <cstdlib>
+#include <cstring>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+using namespace flashc;
+
+/// A fresh buffer reads as NaN (see HostTensor::poison).
+static void *poisonedMalloc(size_t size) {
+  void *memory = std::malloc(size);
+  if (memory)
+    std::memset(memory, 0xFF, size);
+  return memory;
+}
+
+#if defined(__x86_64__)
+// A half travels in the low 16 bits of xmm0 (x86-64 psABI), which is also where an __m128i does. Only processors
+// without F16C call these.
+static float extendHalf(__m128i half) {
+  auto bits = static_cast<uint16_t>(_mm_cvtsi128_si32(half));
+  return static_cast<float>(loadElement(DType::F16, &bits));
+}
+
+static __m128i truncateToHalf(float value) {
+  uint16_t bits;
+  storeElement(DType::F16, &bits, value);
+  return _mm_cvtsi32_si128(bits);
+}
+
+static __m128i truncateDoubleToHalf(double value) {
+  uint16_t bits;
+  storeElement(DType::F16, &bits, value);
+  return _mm_cvtsi32_si128(bits);
+}
+#endif
+
+llvm::orc::SymbolMap flashc::getJITRuntimeSymbols(llvm::orc::LLJIT &jit) {
+  llvm::orc::SymbolMap symbols;
+  auto add = [&](llvm::StringRef name, auto *function) {
+    symbols[jit.mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function),
+                                          llvm::JITSymbolFlags::Exported | llvm::JITSymbolFlags::Callable};
+  };
+  add("malloc", &poisonedMalloc);
+  add("free", &std::free);
+#if defined(__x86_64__)
+  add("__extendhfsf2", &extendHalf);
+  add("__truncsfhf2", &truncateToHalf);
+  add("__truncdfhf2", &truncateDoubleToHalf);
+#endif
+  return symbols;
+}

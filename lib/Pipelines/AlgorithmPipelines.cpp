@@ -1,0 +1,60 @@
+//===- AlgorithmPipelines.cpp - the algorithms as lists of passes -------------------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Pipelines/Pipelines.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Pass/PassRegistry.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+llvm::ArrayRef<llvm::StringRef> flashc::getTargets() {
+  static const llvm::StringRef names[] = {"sm_90a"};
+  return names;
+}
+
+llvm::ArrayRef<llvm::StringRef> flashc::getAlgorithms() {
+  static const llvm::StringRef names[] = {"standard", "fa1", "fa2"};
+  return names;
+}
+
+/// The tiled loops of FlashAttention: keys outermost, state in tensors, normalised in each step.
+static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &options) {
+  flash::OnlineSoftmaxOptions softmax;
+  softmax.normalize = flash::Normalize::EachStep;
+  pm.addPass(flash::createOnlineSoftmax(softmax));
+  flash::TileOptions tile;
+  tile.qTile = options.qTile ? options.qTile : 64;
+  tile.kvTile = options.kvTile ? options.kvTile : 64;
+  pm.addPass(flash::createTile(tile));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &options) {
+  pm.addPass(flash::createToTensors());
+  if (options.algorithm == "standard") {
+    pm.addPass(flash::createDecompose());
+    return;
+  }
+  addTiledLoops(pm, options);
+  if (options.algorithm == "fa1")
+    return;
+  pm.addPass(flash::createSwapLoops());
+  pm.addPass(flash::createParallelize());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void flashc::registerPipelines() {
+  for (StringRef name : getAlgorithms())
+    PassPipelineRegistration<>("flash-" + name.str(), "L0 to L1 by the algorithm " + name.str(),
+                               [name](OpPassManager &pm) {
+                                 PipelineOptions options;
+                                 options.algorithm = name.str();
+                                 buildAlgorithmPipeline(pm, options);
+                               });
+  PassPipelineRegistration<>("flash-lower-to-cpu", "L0 or L1 to the LLVM dialect, for the CPU", buildCPULoweringPipeline);
+}
