@@ -4,6 +4,7 @@
 #include "Options.h"
 #include "Output.h"
 #include "RunCPU.h"
+#include "RunGPU.h"
 #include "flashc/InitAll.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
@@ -34,6 +35,7 @@ private:
   LogicalResult runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build, StringRef step);
   LogicalResult emit();
   LogicalResult emitIR(ModuleOp ir);
+  FailureOr<CompiledKernel> compileKernel();
 
   MLIRContext &context;
   const DriverOptions &options;
@@ -81,6 +83,10 @@ LogicalResult Compilation::emit() {
   return module->emitError("lowering below loops is not there yet");
 }
 
+FailureOr<CompiledKernel> Compilation::compileKernel() {
+  return module->emitError("lowering below loops is not there yet");
+}
+
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   {
     TimingScope scope = timing.nest("parse");
@@ -90,6 +96,10 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
+  if (options.runOnGPU) {
+    TimingScope scope = timing.nest("run on the GPU");
+    return runOnGPU(*module, [&] { return compileKernel(); }, options);
+  }
   if (options.runOnCPU) {
     TimingScope scope = timing.nest("run on the CPU");
     return runOnCPU(*module, [&](OpPassManager &pm) { return addAlgorithm(pm); }, options);

@@ -47,15 +47,15 @@ OutputCheck flashc::compareOutput(StringRef name, DType dtype, ArrayRef<double> 
   return check;
 }
 
-/// Runs `function` of `program` on its seeded inputs, converted to f64 if `wide`, and returns all outputs.
-static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(CPUProgram &program, func::FuncOp function,
+/// Runs a function on its seeded inputs, converted to f64 if `wide`, and returns all outputs.
+static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(ModuleChecker::Runner runner, StringRef function,
                                                           const FunctionInputs &inputs, uint64_t seed, bool wide) {
   SmallVector<HostTensor> arguments = makeInputs(inputs, seed);
   if (wide)
     for (HostTensor &argument : arguments)
       if (isFloat(argument.getDType()))
         argument = argument.convert(DType::F64);
-  FailureOr<SmallVector<HostTensor>> results = program.run(function, arguments);
+  FailureOr<SmallVector<HostTensor>> results = runner(function, inputs, arguments);
   if (failed(results))
     return failure();
 
@@ -66,6 +66,17 @@ static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(CPUProgram &program, f
   for (auto [name, result] : llvm::zip_equal(inputs.resultNames, *results))
     outputs.push_back({name, result});
   return outputs;
+}
+
+/// Runs functions of `module`, which is what `program` was compiled from.
+static auto makeCPURunner(CPUProgram &program, ModuleOp module) {
+  return [&program, module](StringRef name, const FunctionInputs &,
+                            MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {
+    auto function = ModuleOp(module).lookupSymbol<func::FuncOp>(name);
+    if (!function)
+      return ModuleOp(module).emitError("expected the function @") << name << " to be there still";
+    return program.run(function, arguments);
+  };
 }
 
 FailureOr<ModuleChecker> ModuleChecker::create(ModuleOp module, ArrayRef<func::FuncOp> functions,
@@ -92,8 +103,8 @@ LogicalResult ModuleChecker::computeReference(ModuleOp module) {
   if (failed(wide) || failed(naive))
     return failure();
   for (Plan &plan : plans) {
-    auto wideOutputs = runOnInputs(*wide, (*wideModule)->lookupSymbol<func::FuncOp>(plan.name), plan.inputs, seed, true);
-    auto naiveOutputs = runOnInputs(*naive, module.lookupSymbol<func::FuncOp>(plan.name), plan.inputs, seed, false);
+    auto wideOutputs = runOnInputs(makeCPURunner(*wide, **wideModule), plan.name, plan.inputs, seed, /*wide=*/true);
+    auto naiveOutputs = runOnInputs(makeCPURunner(*naive, module), plan.name, plan.inputs, seed, /*wide=*/false);
     if (failed(wideOutputs) || failed(naiveOutputs))
       return failure();
     plan.reference = std::move(*wideOutputs);
@@ -106,12 +117,13 @@ FailureOr<std::vector<FunctionRun>> ModuleChecker::run(ModuleOp module) {
   FailureOr<CPUProgram> program = CPUProgram::compile(module);
   if (failed(program))
     return failure();
+  return run(makeCPURunner(*program, module));
+}
+
+FailureOr<std::vector<FunctionRun>> ModuleChecker::run(Runner runner) {
   std::vector<FunctionRun> runs;
   for (const Plan &plan : plans) {
-    auto function = module.lookupSymbol<func::FuncOp>(plan.name);
-    if (!function)
-      return module.emitError("expected the function @") << plan.name << " to be there still";
-    auto outputs = runOnInputs(*program, function, plan.inputs, seed, /*wide=*/false);
+    auto outputs = runOnInputs(runner, plan.name, plan.inputs, seed, /*wide=*/false);
     if (failed(outputs))
       return failure();
     FunctionRun &run = runs.emplace_back(FunctionRun{plan.name, std::move(*outputs), {}});

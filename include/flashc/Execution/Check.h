@@ -56,6 +56,12 @@ public:
   /// Compiles `module`, a later form of the first, and runs its functions of the same names on the same inputs.
   mlir::FailureOr<std::vector<FunctionRun>> run(mlir::ModuleOp module);
 
+  /// Computes a function's results; writes its output arguments in place.
+  using Runner = llvm::function_ref<mlir::FailureOr<llvm::SmallVector<HostTensor>>(
+      llvm::StringRef function, const FunctionInputs &inputs, llvm::MutableArrayRef<HostTensor> arguments)>;
+  /// Runs every function on the same inputs by other means.
+  mlir::FailureOr<std::vector<FunctionRun>> run(Runner runner);
+
 private:
   struct Plan {
     std::string name;

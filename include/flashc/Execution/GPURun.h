@@ -1,0 +1,24 @@
+//===- GPURun.h - runs a compiled kernel on arrays of the host ----------------------------------------------------===//
+#ifndef FLASHC_EXECUTION_GPURUN_H
+#define FLASHC_EXECUTION_GPURUN_H
+
+#include "flashc/Execution/HostTensor.h"
+#include "flashc/Runtime/CUDADriver.h"
+#include "flashc/Runtime/Manifest.h"
+
+namespace flashc {
+
+struct GPURun {
+  std::string device;
+  /// Mean of some launches after the first.
+  float milliseconds = 0;
+};
+
+/// Copies `arguments` (the manifest's, in order, outputs poisoned) to the first GPU, launches the kernel of `code` (PTX
+/// text or a cubin) once, copies the outputs back, and then times a few more launches.
+llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, llvm::StringRef code, const Manifest &manifest,
+                                llvm::MutableArrayRef<HostTensor> arguments);
+
+} // namespace flashc
+
+#endif // FLASHC_EXECUTION_GPURUN_H

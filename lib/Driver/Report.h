@@ -1,0 +1,16 @@
+//===- Report.h - prints what a run computed ----------------------------------------------------------------------===//
+#ifndef FLASHC_LIB_DRIVER_REPORT_H
+#define FLASHC_LIB_DRIVER_REPORT_H
+
+#include "Options.h"
+#include "flashc/Execution/Check.h"
+
+namespace flashc {
+
+/// Prints to standard output what the functions computed: their checks, if there are any, and otherwise (or with
+/// --print-results) their outputs. Fails if a check did.
+mlir::LogicalResult printRuns(llvm::ArrayRef<FunctionRun> runs, const DriverOptions &options);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_DRIVER_REPORT_H

@@ -1,0 +1,76 @@
+//===- RunGPU.cpp - --run=gpu -------------------------------------------------------------------------------------===//
+
+#include "RunGPU.h"
+#include "Report.h"
+#include "RunCPU.h"
+#include "flashc/Execution/GPURun.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// For what goes wrong outside the user's program: one line, no location.
+static LogicalResult complain(llvm::Error error) {
+  llvm::errs() << "flashc: error: " << llvm::toString(std::move(error)) << "\n";
+  return failure();
+}
+
+/// An array, poisoned, for a result that the function returns. What the manifest leaves open is the batch (dimension 0)
+/// or the number of queries (dimension 2), for o [B, Hq, Nq, Dv] as for lse [B, Hq, Nq].
+static FailureOr<HostTensor> makeResult(const ManifestArgument &info, const FunctionInputs &inputs) {
+  SmallVector<int64_t> shape(info.shape.begin(), info.shape.end());
+  for (auto [dim, extent] : llvm::enumerate(shape)) {
+    if (extent >= 0)
+      continue;
+    auto known = inputs.dims.find(dim == 0 ? "B" : "Nq");
+    if ((dim != 0 && dim != 2) || known == inputs.dims.end())
+      return complain(llvm::createStringError("expected result " + info.name + " to be an output of attention"));
+    extent = known->second;
+  }
+  for (DType dtype : {DType::BF16, DType::F16, DType::F32, DType::F64})
+    if (getName(dtype) == info.dtype)
+      return HostTensor(dtype, shape);
+  return complain(llvm::createStringError("expected result " + info.name + " to be of a float type, got " + info.dtype));
+}
+
+LogicalResult flashc::runOnGPU(ModuleOp module, llvm::function_ref<FailureOr<CompiledKernel>()> compile,
+                               const DriverOptions &options) {
+  llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
+  if (!driver)
+    return complain(driver.takeError());
+  FailureOr<SmallVector<func::FuncOp>> functions = selectFunctions(module, options);
+  if (failed(functions))
+    return failure();
+  if (functions->size() != 1)
+    return module.emitError("expected one function to run on the GPU, got ")
+           << functions->size() << "; choose one with --function";
+  FailureOr<CompiledKernel> kernel = compile();
+  if (failed(kernel))
+    return failure();
+  llvm::Expected<Manifest> manifest = Manifest::parse(kernel->manifest);
+  if (!manifest)
+    return complain(manifest.takeError());
+  FailureOr<ModuleChecker> checker = ModuleChecker::create(module, *functions, options.inputs, options.check);
+  if (failed(checker))
+    return failure();
+
+  auto launch = [&](StringRef function, const FunctionInputs &inputs,
+                    MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {
+    // Copies of a HostTensor share its buffer: what the kernel writes is written in place.
+    SmallVector<HostTensor> all(arguments.begin(), arguments.end());
+    for (const ManifestArgument &info : llvm::drop_begin(manifest->arguments, arguments.size())) {
+      FailureOr<HostTensor> result = makeResult(info, inputs);
+      if (failed(result))
+        return failure();
+      all.push_back(*result);
+    }
+    llvm::Expected<GPURun> run = flashc::runOnGPU(**driver, kernel->code, *manifest, all);
+    if (!run)
+      return complain(run.takeError());
+    llvm::outs() << "run @" << function << ": " << run->device << llvm::format(": %.3f ms\n", run->milliseconds);
+    return SmallVector<HostTensor>(llvm::drop_begin(all, arguments.size()));
+  };
+  FailureOr<std::vector<FunctionRun>> runs = checker->run(launch);
+  return failed(runs) ? failure() : printRuns(*runs, options);
+}

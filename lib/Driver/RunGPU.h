@@ -1,0 +1,23 @@
+//===- RunGPU.h - --run=gpu ---------------------------------------------------------------------------------------===//
+#ifndef FLASHC_LIB_DRIVER_RUNGPU_H
+#define FLASHC_LIB_DRIVER_RUNGPU_H
+
+#include "Options.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace flashc {
+
+/// A compiled kernel: PTX text or a cubin, and the manifest's JSON.
+struct CompiledKernel {
+  std::string code, manifest;
+};
+
+/// Launches the kernel of `module`, which is as the user wrote it and holds one function to run, on the first GPU with
+/// seeded random inputs; prints the time, the outputs or their checks. `compile` is called once there is a driver. Fails
+/// after a diagnostic, or if a check failed.
+mlir::LogicalResult runOnGPU(mlir::ModuleOp module, llvm::function_ref<mlir::FailureOr<CompiledKernel>()> compile,
+                             const DriverOptions &options);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_DRIVER_RUNGPU_H
