@@ -1,7 +1,7 @@
 # -*- Python -*-
 # lit's configuration. A test's RUN lines may use flashc's programs, FileCheck, not, count and split-file by name, and:
-#   %flashc_src  the source tree            %flashc_bin      the folder of flashc's programs
-#   %flashc_version  the project's version
+#   %flashc_src  the source tree            %flashc_obj      the build tree
+#   %flashc_bin  the folder of the programs %flashc_version  the project's version
 #   %python      an interpreter             %ptxas           the PTX assembler (with REQUIRES: ptxas)
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
@@ -46,6 +46,7 @@ config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
 config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))
+config.substitutions.append(("%flashc_obj", config.flashc_obj_root))
 config.substitutions.append(("%flashc_bin", config.flashc_tools_dir))
 config.substitutions.append(("%python", config.python_executable))
 
