@@ -93,10 +93,27 @@ class Kernel:
         name = manifest["kernel"].encode()
         status = self.driver.cuModuleGetFunction(ctypes.byref(self.function), self.module, name)
         check(self.driver, status, f"finding kernel {manifest['kernel']}")
+        self.check_parameters()
         shared = manifest["dynamic_shared_memory"]
         if shared > 48 * 1024:
             status = self.driver.cuFuncSetAttribute(self.function, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE, shared)
             check(self.driver, status, f"asking for {shared} bytes of shared memory")
+
+    def check_parameters(self):
+        """The kernel takes as many parameters as the manifest lists, of the same sizes."""
+        arguments, sizes = self.manifest["arguments"], []
+        for parameter in self.manifest["parameters"]:
+            if parameter["kind"] == "scalar":
+                sizes.append(ctypes.sizeof(SCALARS[arguments[parameter["argument"]]["dtype"]]))
+            else:
+                sizes.append({"tensor_map": 128, "extent": 4}.get(parameter["kind"], 8))
+        offset, size, actual = ctypes.c_size_t(), ctypes.c_size_t(), []
+        while self.driver.cuFuncGetParamInfo(self.function, ctypes.c_size_t(len(actual)), ctypes.byref(offset),
+                                             ctypes.byref(size)) == 0:
+            actual.append(size.value)
+        if actual != sizes:
+            raise LaunchError(f"kernel {self.manifest['kernel']}: the manifest's parameters have {sizes} bytes, "
+                              f"the kernel's {actual}")
 
     def encode_map(self, parameter, tensor):
         """A CUtensorMap, 128 bytes aligned to 64, in a buffer that it keeps alive."""

@@ -78,7 +78,7 @@ class Worker:
     """Holds what outlives a cell: the loaded kernels and the operands of the cuBLAS product."""
 
     def __init__(self):
-        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.set_float32_matmul_precision("highest")
         self.kernels = {}
         self.product = None
 
@@ -174,7 +174,9 @@ class Worker:
         kernel.launch(*inputs, *outputs)
         torch.cuda.synchronize()
         times = self.time_interleaved(self.contenders(job, kernel, inputs, outputs))
-        operations = 4.0 * job["batch"] * spec["hq"] * job["nq"] * job["nk"] * spec["d"] * (0.5 if spec["causal"] else 1)
+        operations = 4.0 * job["batch"] * spec["hq"] * job["nq"] * job["nk"] * spec["d"]
+        if spec["causal"]:
+            operations /= 2
         result = {name: operations / (ms * 1e9) for name, ms in times.items() if name != "cublas"}
         result["cublas"] = 2 * 8192.0 ** 3 / (times["cublas"] * 1e9)
         result["ms"] = times["flashc"]

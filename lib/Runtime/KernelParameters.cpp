@@ -32,6 +32,23 @@ Error flashc::checkArguments(const Manifest &manifest, ArrayRef<LaunchArgument> 
   return Error::success();
 }
 
+unsigned flashc::getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter) {
+  using Kind = ManifestParameter::Kind;
+  switch (parameter.kind) {
+  case Kind::TensorMap:
+    return sizeof(cuda::TensorMap);
+  case Kind::Extent:
+    return sizeof(int32_t);
+  case Kind::Scalar:
+    return getManifestDTypeBytes(manifest.arguments[parameter.argument].dtype);
+  case Kind::Pointer:
+  case Kind::Stride:
+  case Kind::Workspace:
+    break;
+  }
+  return sizeof(uint64_t);
+}
+
 Expected<std::array<uint32_t, 3>> flashc::computeGrid(const Manifest &manifest, ArrayRef<LaunchArgument> arguments,
                                                       int64_t smCount) {
   // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".

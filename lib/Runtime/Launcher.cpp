@@ -142,6 +142,23 @@ static Error checkTarget(StringRef target, const GPUDevice &device) {
                            Twine(have));
 }
 
+/// The kernel takes as many parameters as the manifest lists, of the same sizes: what disagrees would be read as garbage.
+static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest) {
+  size_t count = manifest.parameters.size(), offset, bytes;
+  for (size_t index = 0; index < count; ++index) {
+    if (driver.functionGetParamInfo(function, index, &offset, &bytes) != 0)
+      return createStringError("kernel " + manifest.kernel + ": expected " + Twine(count) + " parameters, got " +
+                               Twine(index));
+    unsigned expected = getParameterBytes(manifest, manifest.parameters[index]);
+    if (bytes != expected)
+      return createStringError("kernel " + manifest.kernel + ": expected parameter " + Twine(index) + " to be " +
+                               Twine(expected) + " bytes, got " + Twine(bytes));
+  }
+  if (driver.functionGetParamInfo(function, count, &offset, &bytes) == 0)
+    return createStringError("kernel " + manifest.kernel + ": expected " + Twine(count) + " parameters, got more");
+  return Error::success();
+}
+
 /// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
 static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 
@@ -164,6 +181,8 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
   }
   result = driver.moduleGetFunction(&kernel->function, kernel->module, info.kernel.c_str());
   if (Error error = driver.check(result, "finding kernel " + info.kernel))
+    return error;
+  if (Error error = checkParameters(driver, kernel->function, info))
     return error;
   if (info.dynamicSharedMemory > kDefaultSharedMemory) {
     result = driver.functionSetAttribute(kernel->function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);

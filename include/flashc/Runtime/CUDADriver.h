@@ -62,7 +62,7 @@ struct LaunchConfig {
 static_assert(sizeof(LaunchConfig) == 56);
 
 // X(member, symbol, parameter types): every function returns a Result. Symbols with _v2 are what cuda.h's names stand
-// for since CUDA 3.2.
+// for since CUDA 3.2. The newest function here is cuFuncGetParamInfo, of CUDA 12.4.
 #define FLASHC_CUDA_FUNCTIONS(X)                                                                                       \
   X(init, "cuInit", unsigned)                                                                                          \
   X(getErrorString, "cuGetErrorString", Result, const char **)                                                         \
@@ -76,6 +76,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(moduleLoadDataEx, "cuModuleLoadDataEx", Module *, const void *, unsigned, int *, void **)                          \
   X(moduleUnload, "cuModuleUnload", Module)                                                                            \
   X(moduleGetFunction, "cuModuleGetFunction", Function *, Module, const char *)                                        \
+  X(functionGetParamInfo, "cuFuncGetParamInfo", Function, size_t, size_t *, size_t *)                                  \
   X(functionSetAttribute, "cuFuncSetAttribute", Function, int, int)                                                    \
   X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled", TensorMap *, int, uint32_t, void *, const uint64_t *,              \
     const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int)                                          \

@@ -23,6 +23,9 @@ struct LaunchArgument {
 /// Checks ranks and static extents against the manifest. The error names the argument.
 llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 
+/// Bytes of a parameter's value.
+unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter);
+
 /// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they exceed what a launch can have.
 llvm::Expected<std::array<uint32_t, 3>> computeGrid(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments,
                                                     int64_t smCount);

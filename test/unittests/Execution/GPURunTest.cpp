@@ -55,6 +55,10 @@ cuda::Driver makeHostDriver() {
   driver.contextSynchronize = [] { return 0; };
   driver.moduleLoadDataEx = [](cuda::Module *, const void *, unsigned, int *, void **) { return 0; };
   driver.moduleGetFunction = [](cuda::Function *, cuda::Module, const char *) { return 0; };
+  driver.functionGetParamInfo = [](cuda::Function, size_t index, size_t *, size_t *bytes) {
+    constexpr size_t sizes[] = {8, 8, 4, 8, 8};
+    return index < std::size(sizes) ? (*bytes = sizes[index], 0) : 1;
+  };
   driver.launchKernelEx = launchScale;
   driver.memAlloc = [](cuda::DevicePtr *address, size_t bytes) {
     ++allocations;

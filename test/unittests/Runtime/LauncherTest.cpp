@@ -15,6 +15,8 @@ namespace {
 /// What the fake driver was told, a line for each call that matters.
 std::string notes;
 int computeCapabilityMajor = 9;
+/// Sizes of the kernel's parameters.
+SmallVector<size_t> parameterBytes;
 
 template <typename T> void note(StringRef what, ArrayRef<T> values) {
   raw_string_ostream stream(notes);
@@ -85,6 +87,9 @@ cuda::Driver makeFakeDriver() {
   driver.moduleGetFunction = [](cuda::Function *, cuda::Module, const char *name) {
     return StringRef(name) == "causal" ? 0 : 500;
   };
+  driver.functionGetParamInfo = [](cuda::Function, size_t index, size_t *, size_t *bytes) {
+    return index < parameterBytes.size() ? (*bytes = parameterBytes[index], 0) : 1;
+  };
   driver.functionSetAttribute = [](cuda::Function, int attribute, int value) {
     note<int>("attribute", {attribute, value});
     return 0;
@@ -116,6 +121,7 @@ protected:
   Launcher() {
     notes.clear();
     computeCapabilityMajor = 9;
+    parameterBytes = {128, 8, 8, 4, 4, 8};
   }
 
   /// Loads and launches; returns the error's text, if any.
@@ -202,6 +208,15 @@ TEST_F(Launcher, RefusesGridsBeyondTheLimits) {
 TEST_F(Launcher, ReportsWhatTheDriverRefuses) {
   EXPECT_EQ(run("bad", makeArguments()),
             "loading causal failed: a reason (CUDA error 218): ptxas: line 1: syntax error");
+}
+
+TEST_F(Launcher, RefusesKernelsWithOtherParameters) {
+  parameterBytes = {128, 8, 8, 8, 4, 8};
+  EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected parameter 3 to be 4 bytes, got 8");
+  parameterBytes = {128, 8, 8, 4, 4};
+  EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected 6 parameters, got 5");
+  parameterBytes = {128, 8, 8, 4, 4, 8, 8};
+  EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected 6 parameters, got more");
 }
 
 TEST_F(Launcher, RefusesAnotherArchitecture) {
