@@ -115,8 +115,8 @@ LinearExpr LinearExpr::without(Value value) const {
   return *this - symbol(value) * getCoefficient(value);
 }
 
-void LinearExpr::print(raw_ostream &os, AsmState &state) const {
-  bool first = true;
+void LinearExpr::print(raw_ostream &os, AsmState &state, bool isContinued) const {
+  bool first = !isContinued;
   auto printSign = [&](int64_t signedValue) {
     if (!first || signedValue < 0)
       os << (first ? "-" : signedValue < 0 ? " - " : " + ");
@@ -128,6 +128,6 @@ void LinearExpr::print(raw_ostream &os, AsmState &state) const {
       os << factor << " * ";
     term.value.printAsOperand(os, state);
   }
-  if (constant != 0 || terms.empty())
+  if (constant != 0 || first)
     os << printSign(constant);
 }

@@ -62,8 +62,8 @@ public:
   /// The same expression with `value` set to zero.
   LinearExpr without(Value value) const;
 
-  /// Prints `2 * %a - %b + 3`.
-  void print(raw_ostream &os, AsmState &state) const;
+  /// Prints `2 * %a - %b + 3`; as the continuation of a sum ` + 2 * %a - %b + 3`, and nothing for 0.
+  void print(raw_ostream &os, AsmState &state, bool isContinued = false) const;
 
 private:
   LinearExpr &add(const LinearExpr &other, int64_t factor);

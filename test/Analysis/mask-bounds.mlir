@@ -1,0 +1,111 @@
+// RUN: flashc-opt %s --flash-print-mask-bounds -o /dev/null | FileCheck %s
+
+!q = tensor<1x1x64x8xf32>
+!k = tensor<1x1x32x8xf32>
+!row = tensor<1x1x64xf32>
+
+// CHECK-LABEL: mask in @causal:
+// CHECK-NEXT:  j <= i + %[[S:arg[0-9]+]]
+// CHECK-NEXT:  kept [max(begin), min(begin + ((end - begin) ceildiv 32) * 32, begin + ((i0 + rows + %[[S]] - begin) ceildiv 32) * 32))
+// CHECK-SAME:  full [begin, min(begin + ((end - begin) floordiv 32) * 32, begin + ((i0 + %[[S]] - begin + 1) floordiv 32) * 32))
+func.func @causal(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %shift: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %last = arith.addi %i, %shift : index
+        %p = arith.cmpi sle, %j, %last : index
+        flash.yield %p : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// Every predicate, either way around; spellings of linear index arithmetic; conditions on i alone.
+// CHECK-LABEL: mask in @spellings:
+// CHECK-NEXT:  j <= i - 1
+// CHECK-NEXT:  j >= i + 1
+// CHECK-NEXT:  j >= i{{$}}
+// CHECK-NEXT:  j <= i{{$}}
+// CHECK-NEXT:  j <= i{{$}}
+// CHECK-NEXT:  j >= i{{$}}
+// CHECK-NEXT:  j <= i{{$}}
+// CHECK-NEXT:  j >= i - 4
+// CHECK-NEXT:  2 * j <= 3 * i + %[[S:arg[0-9]+]] - 1
+// CHECK-NEXT:  j <= -i + 8
+// CHECK-NEXT:  j >= -8
+// CHECK-NEXT:  i - %[[S]] >= 0
+// CHECK-NEXT:  -1 >= 0
+// CHECK-NEXT:  kept {{.*}} if 0 <= min(i0 + rows - %[[S]] - 1, -1) full {{.*}} if 0 <= min(i0 - %[[S]], -1)
+func.func @spellings(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %c2 = arith.constant 2 : index
+        %c3 = arith.constant 3 : index
+        %c5 = arith.constant 5 : index
+        %c8 = arith.constant 8 : index
+        %lt = arith.cmpi slt, %j, %i : index
+        %gt = arith.cmpi sgt, %j, %i : index
+        %flipped_le = arith.cmpi sle, %i, %j : index
+        %i32 = arith.index_cast %i : index to i32
+        %j32 = arith.index_cast %j : index to i32
+        %in_i32 = arith.cmpi sge, %i32, %j32 : i32
+        %eq = arith.cmpi eq, %i, %j : index
+        %distance = arith.subi %i, %j : index
+        %window = arith.cmpi ult, %distance, %c5 : index
+        %j2 = arith.muli %j, %c2 : index
+        %i3 = arith.muli %c3, %i : index
+        %i3s = affine.apply affine_map<(d0)[s0] -> (d0 + s0)>(%i3)[%s]
+        %factors = arith.cmpi slt, %j2, %i3s : index
+        %sum = arith.addi %i, %j : index
+        %anti = arith.cmpi sle, %sum, %c8 : index
+        %j8 = arith.addi %j, %c8 : index
+        %constant = arith.cmpi sge, %j8, %c0 : index
+        %rows = arith.cmpi sge, %i, %s : index
+        %true = arith.constant true
+        %false = arith.constant false
+        %0 = arith.andi %lt, %gt : i1
+        %1 = arith.andi %0, %flipped_le : i1
+        %2 = arith.andi %1, %in_i32 : i1
+        %3 = arith.andi %2, %eq : i1
+        %4 = arith.andi %3, %window : i1
+        %5 = arith.andi %4, %factors : i1
+        %6 = arith.andi %5, %anti : i1
+        %7 = arith.andi %6, %constant : i1
+        %8 = arith.andi %7, %rows : i1
+        %9 = arith.andi %8, %true : i1
+        %10 = arith.andi %9, %false : i1
+        flash.yield %10 : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// What is not a comparison, or not linear in i and j, is opaque; what does not depend on them is one more captured value.
+// CHECK-LABEL: mask in @opaque:
+// CHECK-NEXT:  j <= %[[LENGTH:[a-z0-9]+]] - 1
+// CHECK-NEXT:  opaque: arith.ori
+// CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  kept [max(begin), min({{.*}}, begin + ((%[[LENGTH]] - begin) ceildiv 32) * 32)) full none
+func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: tensor<?xindex>) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %length = tensor.extract %lengths[%b] : tensor<?xindex>
+        %inside = arith.cmpi slt, %j, %length : index
+        %le = arith.cmpi sle, %j, %i : index
+        %ge = arith.cmpi sge, %j, %i : index
+        %either = arith.ori %le, %ge : i1
+        %product = arith.muli %i, %j : index
+        %nonlinear = arith.cmpi sle, %product, %length : index
+        %other = tensor.extract %lengths[%j] : tensor<?xindex>
+        %lookup = arith.cmpi eq, %other, %length : index
+        %0 = arith.andi %inside, %either : i1
+        %1 = arith.andi %0, %nonlinear : i1
+        %2 = arith.andi %1, %lookup : i1
+        flash.yield %2 : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
