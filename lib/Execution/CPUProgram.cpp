@@ -141,7 +141,7 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JI
     return jit.takeError();
   llvm::orc::JITDylib &library = (*jit)->getMainJITDylib();
   if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(getJITRuntimeSymbols(**jit))))
-    return std::move(error);
+    return error;
   auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
   if (!process)
     return process.takeError();

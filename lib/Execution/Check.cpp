@@ -91,7 +91,7 @@ FailureOr<ModuleChecker> ModuleChecker::create(ModuleOp module, ArrayRef<func::F
   }
   if (withReference && failed(checker.computeReference(module)))
     return failure();
-  return std::move(checker);
+  return checker;
 }
 
 LogicalResult ModuleChecker::computeReference(ModuleOp module) {

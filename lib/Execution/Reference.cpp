@@ -45,5 +45,5 @@ FailureOr<OwningOpRef<ModuleOp>> flashc::makeReference(ModuleOp module) {
   widenFloats(*reference);
   if (failed(verify(*reference)))
     return module.emitError("expected a function whose floats can be widened to f64 for the reference");
-  return std::move(reference);
+  return reference;
 }
