@@ -34,7 +34,7 @@ LogicalResult flashc::runOnCPU(ModuleOp module, PipelineBuilder buildPipeline, c
   if (failed(checker))
     return failure();
   if (options.checkEachPass)
-    return runAndCheckEachPass(module, pm, *checker, llvm::outs());
+    return runAndCheckEachPass(module, pm, *checker, llvm::outs(), applyPassManagerCLOptions);
   if (failed(pm.run(module)))
     return failure();
   FailureOr<std::vector<FunctionRun>> runs = checker->run(module);

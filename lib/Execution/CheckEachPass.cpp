@@ -52,14 +52,15 @@ LogicalResult diagnose(ModuleOp module, StringRef pass, StringRef function, Arra
 } // namespace
 
 LogicalResult flashc::runAndCheckEachPass(ModuleOp module, OpPassManager &pipeline, ModuleChecker &checker,
-                                          llvm::raw_ostream &os) {
+                                          llvm::raw_ostream &os,
+                                          llvm::function_ref<LogicalResult(PassManager &)> configure) {
   auto before = checker.run(module);
   if (failed(before))
     return failure();
   for (Pass &pass : pipeline.getPasses()) {
     StringRef name = pass.getArgument().empty() ? pass.getName() : pass.getArgument();
     PassManager single(module.getContext());
-    if (failed(applyPassManagerCLOptions(single)))
+    if (configure && failed(configure(single)))
       return failure();
     single.addPass(clonePass(pass));
     if (failed(single.run(module)))

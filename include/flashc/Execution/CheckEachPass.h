@@ -6,6 +6,7 @@
 
 namespace mlir {
 class OpPassManager;
+class PassManager;
 } // namespace mlir
 
 namespace llvm {
@@ -16,9 +17,10 @@ namespace flashc {
 
 /// Runs the passes of `pipeline` on `module` one at a time, and after each runs and checks its functions on the
 /// CPU and prints a line for each. Stops with a diagnostic that names it at the first pass that fails or after which a result
-/// is wrong.
+/// is wrong. Each pass gets a pass manager of its own, which `configure` may set up.
 mlir::LogicalResult runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline,
-                                        ModuleChecker &checker, llvm::raw_ostream &os);
+                                        ModuleChecker &checker, llvm::raw_ostream &os,
+                                        llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure = {});
 
 } // namespace flashc
 
