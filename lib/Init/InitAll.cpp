@@ -4,6 +4,7 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
@@ -35,7 +36,7 @@
 using namespace mlir;
 
 void flashc::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<flash::FlashDialect, affine::AffineDialect, arith::ArithDialect, bufferization::BufferizationDialect,
+  registry.insert<flash::FlashDialect, tile::TileDialect, affine::AffineDialect, arith::ArithDialect, bufferization::BufferizationDialect,
                   cf::ControlFlowDialect, func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect,
                   linalg::LinalgDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
                   tensor::TensorDialect>();

@@ -5,11 +5,355 @@
 include "mlir/IR/AttrTypeBase.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/OpBase.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Dialect
+//===--------------------------------------------------------------------------------------------------------------===//
 
 def Tile_Dialect : Dialect {
   let name = "tile";
   let cppNamespace = "::mlir::tile";
+  let summary = "Who computes which tile, when, out of which memory";
+  let description = [{
+    L2 of flashc. A kernel is a `gpu.func` that holds one `tile.program` (what one consumer warpgroup does, written as
+    if it loaded its own data) or, after `tile-specialize`, one `tile.warp_specialize` (a producer that fills
+    shared-memory rings, and consumers that drain them).
+
+    Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them; `arith` and `math`
+    work on them unchanged:
+
+    | encoding            | shape  | held as (per thread)                                                              |
+    |---------------------|--------|-----------------------------------------------------------------------------------|
+    | `#tile.acc`         | 64 x N | the wgmma accumulator fragment (PTX ISA 9.7.15.5.1.1): N/2 elements of rows r, r+8 |
+    | `#tile.row`         | 64     | one value per row, the same in the four lanes that share the row: 2 elements      |
+    | `#tile.row_partial` | 64     | one addend per row and lane; their sum over the four lanes is the value            |
+    | `#tile.operand_a`   | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A             |
+
+    Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
+    asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemonic, traits>;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Encodings and types
+//===--------------------------------------------------------------------------------------------------------------===//
+
+class Tile_Encoding<string name, string mnemonic_> : AttrDef<Tile_Dialect, name> {
+  let mnemonic = mnemonic_;
+}
+def Tile_Acc : Tile_Encoding<"Acc", "acc"> { let summary = "a wgmma accumulator fragment"; }
+def Tile_Row : Tile_Encoding<"Row", "row"> { let summary = "one value per row, replicated over its four lanes"; }
+def Tile_RowPartial : Tile_Encoding<"RowPartial", "row_partial"> { let summary = "one addend per row and lane"; }
+def Tile_OperandA : Tile_Encoding<"OperandA", "operand_a"> { let summary = "a 16-bit A operand in registers"; }
+
+def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
+  let mnemonic = "schedule";
+  let summary = "the choices that turn an algorithm into a kernel";
+  let description = [{
+    Carried by the `gpu.func` from `convert-flash-to-tile` on, as the attribute `tile.schedule`.
+
+    - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 3).
+    - `kv_tile`: keys per step.
+    - `stages`: slots in the rings of K and of V.
+    - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
+    - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
+    - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
+  }];
+  let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
+                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+class Tile_Type<string name, string mnemonic_> : TypeDef<Tile_Dialect, name> { let mnemonic = mnemonic_; }
+
+def Tile_TensorMap : Tile_Type<"TensorMap", "tensor_map"> {
+  let summary = "a TMA descriptor of a 4-D tensor in device memory";
+  let description = [{
+    Describes `[B, H, N, D]` innermost first (`D, N, H, B`) with box `{64, rows, 1, 1}`, the 128-byte swizzle and zeros
+    beyond the extents (CUDA driver API, `cuTensorMapEncodeTiled`). A kernel parameter.
+  }];
+  let parameters = (ins "int64_t":$rows, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rows `x` $elementType `>`";
+}
+
+def Tile_Ring : Tile_Type<"Ring", "ring"> {
+  let summary = "a circular buffer in shared memory, with a full and an empty barrier per slot";
+  let description = [{
+    `stages` slots of `rows x cols` elements, stored as `ceil(cols / 64)` panels of `rows` x 128 bytes with the
+    128-byte swizzle. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
+    shared, and a slot is empty again when every consumer has released it.
+  }];
+  let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,
+                        DefaultValuedParameter<"bool", "false">:$isPrivate);
+  let assemblyFormat = "`<` $stages `,` $rows `,` $cols `,` $elementType (`,` `private` $isPrivate^)? `>`";
+  let extraClassDeclaration = [{
+    /// Bytes of one slot: panels of 64 columns, 128 bytes a row.
+    int64_t getSlotBytes() const { return (getCols() + 63) / 64 * getRows() * 128; }
+  }];
+}
+
+def Tile_Slot : Tile_Type<"Slot", "slot"> {
+  let summary = "a full slot of a ring, readable by a product until it is released";
+  let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rows `,` $cols `,` $elementType `>`";
+}
+
+def Tile_Token : Tile_Type<"Token", "token"> {
+  let summary = "a product in flight";
+  let parameters = (ins "::mlir::RankedTensorType":$resultType);
+  let assemblyFormat = "`<` $resultType `>`";
+}
+
+def Tile_AnyTile : AnyTypeOf<[AnyRankedTensor]>;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Programs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
+                                         HasParent<"::mlir::gpu::GPUFuncOp">]> {
+  let summary = "what one consumer warpgroup does, loads included";
+  let description = [{
+    The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA; every consumer runs the same loops
+    with the same trip counts. `tile-specialize` turns it into `tile.warp_specialize`.
+  }];
+  let arguments = (ins I64Attr:$consumers);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$consumers attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    Value getWarpgroup() { return getBody().getArgument(0); }
+  }];
+}
+
+def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
+                                                        HasParent<"::mlir::gpu::GPUFuncOp">]> {
+  let summary = "a producer warpgroup and its consumers";
+  let description = [{
+    Warpgroup 0 runs `producer` on one thread; warpgroups 1 to `consumers` run `consumer(%w)`. The registers are
+    reallocated with `setmaxnreg` (PTX ISA 9.7.20.5).
+
+    Ring protocol (checked): the producer acquires a slot and fills it; a consumer waits for a slot, reads it by
+    products, and releases it exactly once, after the wait of the last product that reads it.
+  }];
+  let arguments = (ins I64Attr:$consumers, I64Attr:$producer_registers, I64Attr:$consumer_registers);
+  let regions = (region SizedRegion<1>:$producer, SizedRegion<1>:$consumer);
+  let assemblyFormat = [{
+    $consumers `registers` `(` $producer_registers `,` $consumer_registers `)` attr-dict-with-keyword
+    `producer` $producer `consumer` $consumer
+  }];
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    Value getWarpgroup() { return getConsumer().getArgument(0); }
+  }];
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Rings
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_AllocRingOp : Tile_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a ring in shared memory, for the life of the kernel";
+  let results = (outs Tile_Ring:$ring);
+  let assemblyFormat = "attr-dict `:` type($ring)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the next slot of a ring, filled with a tile of device memory";
+  let description = [{
+    `map[b, h, row]`: `rows` rows from `row` on, all columns; what lies beyond the tensor reads as zero. Splits into
+    `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in the consumers.
+  }];
+  let arguments = (ins Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring);
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = "$map `[` $b `,` $h `,` $row `]` `into` $ring attr-dict `:` type($map) `,` type($ring) `->` type($slot)";
+  let hasVerifier = 1;
+}
+
+def Tile_AcquireOp : Tile_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "producer: wait until the slot of load number `count` is empty";
+  let arguments = (ins Tile_Ring:$ring, Index:$count, OptionalAttr<I64Attr>:$owner);
+  let assemblyFormat = "$ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($ring)";
+}
+
+def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "producer: fill the slot of load number `count`, and announce it full when the bytes have arrived";
+  let arguments = (ins Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring, Index:$count,
+                       OptionalAttr<I64Attr>:$owner);
+  let assemblyFormat = [{
+    $map `[` $b `,` $h `,` $row `]` `into` $ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($map) `,` type($ring)
+  }];
+}
+
+def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "consumer: wait until the slot of load number `count` is full";
+  let arguments = (ins Tile_Ring:$ring, Index:$count);
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = "$ring `[` $count `]` attr-dict `:` type($ring) `->` type($slot)";
+}
+
+def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "consumer: this warpgroup has done with the slot";
+  let arguments = (ins Tile_Slot:$slot);
+  let assemblyFormat = "$slot attr-dict `:` type($slot)";
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Products
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_MmaAsyncOp : Tile_Op<"mma_async", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+  let summary = "start acc + A B, or A B^T with transpose_b";
+  let description = [{
+    A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
+    is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
+  }];
+  let arguments = (ins AnyTypeOf<[Tile_Slot, AnyRankedTensor]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
+                       UnitAttr:$transpose_b);
+  let results = (outs Tile_Token:$token);
+  let assemblyFormat = [{
+    $a `,` $b (`into` $acc^ `:` type($acc))? (`transpose_b` $transpose_b^)? attr-dict `:` type($a) `,` type($b)
+    `->` type($token)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the value of a product, once at most `pending` younger ones are in flight";
+  let arguments = (ins Tile_Token:$token, DefaultValuedAttr<I64Attr, "0">:$pending);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$token attr-dict `:` type($token) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Tiles in registers
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
+  let cppNamespace = "::mlir::tile";
+}
+
+def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
+  let summary = "reduce an accumulator along its columns";
+  let description = [{
+    `max` gives `#tile.row` (a local tree and two butterfly shuffles); `sum` gives `#tile.row_partial` (the local tree
+    only; `tile.combine` adds over the lanes).
+  }];
+  let arguments = (ins Tile_ReduceKind:$kind, AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
+  let summary = "add a row_partial over its four lanes";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
+  let summary = "a row value in every column of an accumulator";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_ScaleRowsOp : Tile_Op<"scale_rows", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "multiply every row of an accumulator, or of a row_partial, by its factor";
+  let arguments = (ins AnyRankedTensor:$source, AnyRankedTensor:$factor);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source `,` $factor attr-dict `:` type($source) `,` type($factor)";
+  let hasVerifier = 1;
+}
+
+def Tile_ToOperandAOp : Tile_Op<"to_operand_a", [Pure]> {
+  let summary = "round an accumulator to 16 bits, as the A operand of a product (no shuffle)";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
+  let summary = "whether any row of this warp says yes; uniform within the warp";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
+def Tile_MapOp : Tile_Op<"map", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects,
+                                 AllTypesMatch<["source", "result"]>]> {
+  let summary = "apply scalar code to every element of an accumulator";
+  let description = [{
+    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`.
+    Score and mask regions become this op.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, Index:$row, Index:$col);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$source `at` `(` $row `,` $col `)` attr-dict-with-keyword $body `:` type($source)";
+  let hasRegionVerifier = 1;
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, HasParent<"MapOp">]> {
+  let summary = "the new element of a tile.map";
+  let arguments = (ins Optional<AnyType>:$value);
+  let builders = [OpBuilder<(ins), [{}]>];
+  let assemblyFormat = "attr-dict ($value^ `:` type($value))?";
+}
+
+def Tile_OutsideOp : Tile_Op<"outside", [Pure]> {
+  let summary = "whether an index lies outside `[lower, upper)`";
+  let description = [{
+    Marks what only some iterations of a loop need (masked tiles). `tile-split-loops` splits the loop at the bounds, so
+    that the answer is known in each part.
+  }];
+  let arguments = (ins Index:$index, Index:$lower, Index:$upper);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$index `of` `[` $lower `,` $upper `)` attr-dict";
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Output and turns
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
+  let summary = "write a tile to device memory, the rows below `limit` only";
+  let description = [{
+    An `#tile.acc` tile goes to `dest[b, h, row .. row+63, :]`, rounded to the element type; an `#tile.row` tile goes to
+    `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. The stores are predicated, never branched around:
+    a divergent branch in a consumer's loop makes ptxas keep loop state per thread.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit);
+  let assemblyFormat = "$source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit attr-dict `:` type($source) `,` type($dest)";
+  let hasVerifier = 1;
+}
+
+def Tile_TurnWaitOp : Tile_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "ping-pong: wait for this consumer's turn at the tensor cores (bar.sync 1 + w)";
+  let arguments = (ins Index:$warpgroup);
+  let assemblyFormat = "$warpgroup attr-dict";
+}
+
+def Tile_TurnPassOp : Tile_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "ping-pong: hand the turn to the next consumer (bar.arrive 1 + (w + 1) mod consumers)";
+  let arguments = (ins Index:$warpgroup);
+  let assemblyFormat = "$warpgroup attr-dict";
 }
 
 #endif // FLASHC_TILE_OPS_TD

@@ -1,0 +1,58 @@
+//===- Tile.h - the tile dialect (L2) -----------------------------------------------------------------------------===//
+//
+// Tiles with a layout, shared-memory rings, asynchronous copies and products, warpgroup roles. The ops, types and
+// encodings are described in TileOps.td.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_DIALECT_TILE_IR_TILE_H
+#define FLASHC_DIALECT_TILE_IR_TILE_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/Interfaces/ControlFlowInterfaces.h"
+#include "mlir/Interfaces/InferTypeOpInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "flashc/Dialect/Tile/IR/TileOpsDialect.h.inc"
+#include "flashc/Dialect/Tile/IR/TileOpsEnums.h.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "flashc/Dialect/Tile/IR/TileOpsAttrs.h.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "flashc/Dialect/Tile/IR/TileOpsTypes.h.inc"
+
+#define GET_OP_CLASSES
+#include "flashc/Dialect/Tile/IR/TileOps.h.inc"
+
+namespace mlir::tile {
+
+/// Rows of a tile: what one warpgroup's wgmma covers (PTX ISA 9.7.15.2, shape m64nNk16).
+constexpr int64_t kTileRows = 64;
+
+/// The name of the schedule attribute on a kernel.
+constexpr llvm::StringLiteral kScheduleAttrName = "tile.schedule";
+
+/// Whether `type` is a tensor with the encoding `Encoding`.
+template <typename Encoding>
+bool hasEncoding(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && isa_and_nonnull<Encoding>(tensor.getEncoding());
+}
+
+/// `tensor<64 x cols x element, #tile.acc>`.
+RankedTensorType getAccType(int64_t cols, Type element);
+/// `tensor<64 x element, #tile.row>`.
+RankedTensorType getRowType(Type element);
+/// `tensor<64 x f32, #tile.row_partial>`.
+RankedTensorType getRowPartialType(MLIRContext *context);
+
+/// Bytes of shared memory that the rings of `kernel` take, barriers and alignment included.
+int64_t getSharedMemoryBytes(gpu::GPUFuncOp kernel);
+
+} // namespace mlir::tile
+
+#endif // FLASHC_DIALECT_TILE_IR_TILE_H

@@ -1,0 +1,27 @@
+//===- Hopper.h - facts about sm_90a, each with its source --------------------------------------------------------===//
+#ifndef FLASHC_TARGET_HOPPER_H
+#define FLASHC_TARGET_HOPPER_H
+
+#include <cstdint>
+
+namespace mlir::tile::hopper {
+
+/// Dynamic shared memory that one CTA may have (CUDA C++ programming guide, table of compute capabilities: 227 KB).
+constexpr int64_t kMaxSharedMemory = 232448;
+/// 32-bit registers of one SM (same table).
+constexpr int64_t kRegistersPerSM = 65536;
+/// `setmaxnreg` takes 24 to 256 in steps of 8 (PTX ISA 9.7.20.5).
+constexpr int64_t kMinRegisters = 24;
+constexpr int64_t kMaxSetRegisters = 256;
+/// Four warps issue a wgmma together (PTX ISA 9.7.15).
+constexpr int64_t kWarpgroupThreads = 128;
+/// An mbarrier object (PTX ISA 9.7.13.15.2).
+constexpr int64_t kMbarrierBytes = 8;
+/// The 128-byte swizzle repeats every 8 rows of 128 bytes: tiles begin at multiples of it (PTX ISA 5.5.4).
+constexpr int64_t kSwizzleAlignment = 1024;
+/// Columns of a 16-bit panel: one swizzle row of 128 bytes.
+constexpr int64_t kPanelCols = 64;
+
+} // namespace mlir::tile::hopper
+
+#endif // FLASHC_TARGET_HOPPER_H

@@ -1,0 +1,90 @@
+//===- TileDialect.cpp - registration, types and the kernel's budget ----------------------------------------------===//
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+#include "flashc/Dialect/Tile/IR/TileOpsDialect.cpp.inc"
+#include "flashc/Dialect/Tile/IR/TileOpsEnums.cpp.inc"
+
+#define GET_ATTRDEF_CLASSES
+#include "flashc/Dialect/Tile/IR/TileOpsAttrs.cpp.inc"
+
+#define GET_TYPEDEF_CLASSES
+#include "flashc/Dialect/Tile/IR/TileOpsTypes.cpp.inc"
+
+void TileDialect::initialize() {
+  addOperations<
+#define GET_OP_LIST
+#include "flashc/Dialect/Tile/IR/TileOps.cpp.inc"
+      >();
+  addAttributes<
+#define GET_ATTRDEF_LIST
+#include "flashc/Dialect/Tile/IR/TileOpsAttrs.cpp.inc"
+      >();
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "flashc/Dialect/Tile/IR/TileOpsTypes.cpp.inc"
+      >();
+}
+
+RankedTensorType tile::getAccType(int64_t cols, Type element) {
+  return RankedTensorType::get({kTileRows, cols}, element, AccAttr::get(element.getContext()));
+}
+
+RankedTensorType tile::getRowType(Type element) {
+  return RankedTensorType::get({kTileRows}, element, RowAttr::get(element.getContext()));
+}
+
+RankedTensorType tile::getRowPartialType(MLIRContext *context) {
+  return RankedTensorType::get({kTileRows}, Float32Type::get(context), RowPartialAttr::get(context));
+}
+
+int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
+  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+  int64_t bytes = 0;
+  kernel.walk([&](AllocRingOp alloc) {
+    RingType ring = alloc.getRing().getType();
+    int64_t copies = ring.getIsPrivate() && schedule ? schedule.getConsumers() : 1;
+    bytes += copies * ring.getStages() * (ring.getSlotBytes() + 2 * hopper::kMbarrierBytes);
+  });
+  return bytes ? bytes + hopper::kSwizzleAlignment : 0;
+}
+
+/// `tile.schedule` on a kernel: what the kernel asks for must be there.
+LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
+  if (attribute.getName() != kScheduleAttrName)
+    return op->emitError() << "unknown attribute '" << attribute.getName() << "' of the tile dialect";
+  auto schedule = dyn_cast<ScheduleAttr>(attribute.getValue());
+  auto kernel = dyn_cast<gpu::GPUFuncOp>(op);
+  if (!schedule || !kernel)
+    return op->emitError() << "expected '" << kScheduleAttrName << "' to be a #tile.schedule on a gpu.func";
+  if (schedule.getConsumers() < 1 || schedule.getConsumers() > 3)
+    return op->emitError() << "expected 1 to 3 consumer warpgroups, got " << schedule.getConsumers();
+  if (schedule.getKvTile() < 16 || schedule.getKvTile() > 256 || schedule.getKvTile() % 16 != 0)
+    return op->emitError() << "expected a kv tile of 16 to 256 keys in steps of 16, got " << schedule.getKvTile();
+  if (schedule.getStages() < 1)
+    return op->emitError() << "expected at least one stage, got " << schedule.getStages();
+  for (int64_t registers : {schedule.getProducerRegisters(), schedule.getConsumerRegisters()})
+    if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
+      return op->emitError() << "expected " << hopper::kMinRegisters << " to " << hopper::kMaxSetRegisters
+                             << " registers in steps of 8, got " << registers;
+  int64_t registers = hopper::kWarpgroupThreads *
+                      (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
+  if (registers > hopper::kRegistersPerSM)
+    return op->emitError() << "expected at most " << hopper::kRegistersPerSM << " registers per CTA, got " << registers;
+  int64_t bytes = getSharedMemoryBytes(kernel);
+  if (bytes > hopper::kMaxSharedMemory)
+    return op->emitError() << "expected at most " << hopper::kMaxSharedMemory << " bytes of shared memory, got "
+                           << bytes;
+  return success();
+}

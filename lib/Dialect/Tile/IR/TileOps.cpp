@@ -1,0 +1,160 @@
+//===- TileOps.cpp - constraints of the tile ops ------------------------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/OpImplementation.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
+
+/// `type` is a tile of 64 rows in encoding `Encoding`.
+template <typename Encoding>
+static LogicalResult verifyTile(Operation *op, StringRef name, Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!hasEncoding<Encoding>(type) || tensor.getDimSize(0) != kTileRows || !tensor.hasStaticShape())
+    return op->emitOpError() << "expected " << name << " to be a tile of " << kTileRows << " rows with encoding #tile."
+                             << Encoding::getMnemonic() << ", got " << type;
+  return success();
+}
+
+LogicalResult AllocRingOp::verify() {
+  RingType ring = getRing().getType();
+  if (!is16Bit(ring.getElementType()))
+    return emitOpError() << "expected a 16-bit element type, got " << ring.getElementType();
+  if (ring.getStages() < 1)
+    return emitOpError() << "expected at least one stage, got " << ring.getStages();
+  // The box of a tensor map has at most 256 rows (CUDA driver API, cuTensorMapEncodeTiled); swizzle atoms have 8.
+  if (ring.getRows() < 8 || ring.getRows() > 256 || ring.getRows() % 8 != 0)
+    return emitOpError() << "expected 8 to 256 rows in steps of 8, got " << ring.getRows();
+  if (ring.getCols() < 8 || ring.getCols() > 256 || ring.getCols() % 8 != 0)
+    return emitOpError() << "expected 8 to 256 columns in steps of 8, got " << ring.getCols();
+  return success();
+}
+
+LogicalResult LoadOp::verify() {
+  RingType ring = getRing().getType();
+  TensorMapType map = getMap().getType();
+  SlotType slot = getSlot().getType();
+  if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() ||
+      slot.getElementType() != ring.getElementType())
+    return emitOpError() << "expected a slot of " << ring << ", got " << slot;
+  if (map.getRows() != ring.getRows() || map.getElementType() != ring.getElementType())
+    return emitOpError() << "expected the box of " << map << " to match " << ring;
+  return success();
+}
+
+namespace {
+struct OperandShape {
+  int64_t rows, depth;
+  Type element;
+};
+} // namespace
+
+static OperandShape getShapeOfA(Value a) {
+  if (auto slot = dyn_cast<SlotType>(a.getType()))
+    return {slot.getRows(), slot.getCols(), slot.getElementType()};
+  auto tensor = cast<RankedTensorType>(a.getType());
+  return {tensor.getDimSize(0), tensor.getDimSize(1), tensor.getElementType()};
+}
+
+LogicalResult MmaAsyncOp::verify() {
+  if (!isa<SlotType>(getA().getType()) && failed(verifyTile<OperandAAttr>(*this, "A", getA().getType())))
+    return failure();
+  SlotType b = getB().getType();
+  int64_t depth = getTransposeB() ? b.getCols() : b.getRows();
+  int64_t cols = getTransposeB() ? b.getRows() : b.getCols();
+  OperandShape a = getShapeOfA(getA());
+  RankedTensorType result = getToken().getType().getResultType();
+  if (a.element != b.getElementType() || !is16Bit(a.element))
+    return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
+  if (a.rows != kTileRows || a.depth != depth)
+    return emitOpError() << "expected A of " << kTileRows << " x " << depth << ", got " << a.rows << " x " << a.depth;
+  if (result != getAccType(cols, Float32Type::get(getContext())))
+    return emitOpError() << "expected a result of 64 x " << cols << " x f32 with encoding #tile.acc, got " << result;
+  if (getAcc() && getAcc().getType() != result)
+    return emitOpError() << "expected an accumulator of type " << result << ", got " << getAcc().getType();
+  if (!getTransposeB() && depth % 16 != 0)
+    return emitOpError() << "expected a depth in steps of 16, got " << depth;
+  return success();
+}
+
+LogicalResult MmaWaitOp::verify() {
+  if (getResult().getType() != getToken().getType().getResultType())
+    return emitOpError() << "expected a result of type " << getToken().getType().getResultType() << ", got "
+                         << getResult().getType();
+  if (!getToken().hasOneUse())
+    return emitOpError() << "expected its token to be waited for once";
+  return success();
+}
+
+LogicalResult RowReduceOp::verify() {
+  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  return getKind() == ReduceKind::Max ? verifyTile<RowAttr>(*this, "the maximum", getResult().getType())
+                                      : verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType());
+}
+
+LogicalResult CombineOp::verify() {
+  if (failed(verifyTile<RowPartialAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  return verifyTile<RowAttr>(*this, "the result", getResult().getType());
+}
+
+LogicalResult BroadcastOp::verify() {
+  if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  return verifyTile<AccAttr>(*this, "the result", getResult().getType());
+}
+
+LogicalResult ScaleRowsOp::verify() {
+  if (!hasEncoding<RowPartialAttr>(getSource().getType()) &&
+      failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  return verifyTile<RowAttr>(*this, "the factor", getFactor().getType());
+}
+
+LogicalResult ToOperandAOp::verify() {
+  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
+      failed(verifyTile<OperandAAttr>(*this, "the result", getResult().getType())))
+    return failure();
+  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getResult().getType());
+  if (source.getShape() != result.getShape() || !is16Bit(result.getElementType()))
+    return emitOpError() << "expected a 16-bit result shaped like " << source << ", got " << result;
+  return success();
+}
+
+LogicalResult StoreOp::verify() {
+  auto dest = cast<MemRefType>(getDest().getType());
+  bool isRow = hasEncoding<RowAttr>(getSource().getType());
+  if (!isRow && failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  auto source = cast<RankedTensorType>(getSource().getType());
+  if (dest.getRank() != (isRow ? 3 : 4))
+    return emitOpError() << "expected a destination of rank " << (isRow ? 3 : 4) << ", got " << dest;
+  if (!isRow && dest.getShape().back() != source.getDimSize(1))
+    return emitOpError() << "expected " << source.getDimSize(1) << " columns in the destination, got " << dest;
+  return success();
+}
+
+LogicalResult ProgramOp::verifyRegions() {
+  if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
+    return emitOpError() << "expected one region argument, the warpgroup (index)";
+  return success();
+}
+
+LogicalResult MapOp::verifyRegions() {
+  auto element = cast<RankedTensorType>(getSource().getType()).getElementType();
+  Type index = IndexType::get(getContext());
+  if (getBody().getArgumentTypes() != TypeRange({element, index, index}))
+    return emitOpError() << "expected region arguments (" << element << ", index, index), got ("
+                         << getBody().getArgumentTypes() << ")";
+  auto yield = cast<YieldOp>(getBody().front().getTerminator());
+  if (!yield.getValue() || yield.getValue().getType() != element)
+    return emitOpError() << "expected to yield " << element;
+  return success();
+}
+
+#define GET_OP_CLASSES
+#include "flashc/Dialect/Tile/IR/TileOps.cpp.inc"
