@@ -3,8 +3,8 @@
 #include "flashc/InitAll.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
-#include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
@@ -36,10 +36,10 @@
 using namespace mlir;
 
 void flashc::registerAllDialects(DialectRegistry &registry) {
-  registry.insert<flash::FlashDialect, tile::TileDialect, affine::AffineDialect, arith::ArithDialect, bufferization::BufferizationDialect,
-                  cf::ControlFlowDialect, func::FuncDialect, gpu::GPUDialect, LLVM::LLVMDialect, NVVM::NVVMDialect,
-                  linalg::LinalgDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                  tensor::TensorDialect>();
+  registry.insert<flash::FlashDialect, tile::TileDialect, affine::AffineDialect, arith::ArithDialect,
+                  bufferization::BufferizationDialect, cf::ControlFlowDialect, func::FuncDialect, gpu::GPUDialect,
+                  LLVM::LLVMDialect, NVVM::NVVMDialect, linalg::LinalgDialect, math::MathDialect, memref::MemRefDialect,
+                  scf::SCFDialect, tensor::TensorDialect>();
 
   // Bufferization, which the CPU lowering needs of every dialect of L1.
   arith::registerBufferizableOpInterfaceExternalModels(registry);

@@ -150,8 +150,8 @@ LogicalResult MapOp::verifyRegions() {
   if (getBody().getArgumentTypes() != TypeRange({element, index, index}))
     return emitOpError() << "expected region arguments (" << element << ", index, index), got ("
                          << getBody().getArgumentTypes() << ")";
-  auto yield = cast<YieldOp>(getBody().front().getTerminator());
-  if (!yield.getValue() || yield.getValue().getType() != element)
+  auto yield = dyn_cast<YieldOp>(getBody().front().back());
+  if (!yield || yield.getValue().getType() != element)
     return emitOpError() << "expected to yield " << element;
   return success();
 }

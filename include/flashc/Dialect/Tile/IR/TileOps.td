@@ -213,7 +213,7 @@ def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
 // Products
 //===--------------------------------------------------------------------------------------------------------------===//
 
-def Tile_MmaAsyncOp : Tile_Op<"mma_async", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+def Tile_MmaAsyncOp : Tile_Op<"mma_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "start acc + A B, or A B^T with transpose_b";
   let description = [{
     A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
@@ -296,7 +296,7 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let assemblyFormat = "$source attr-dict `:` type($source)";
 }
 
-def Tile_MapOp : Tile_Op<"map", [SingleBlockImplicitTerminator<"YieldOp">, RecursiveMemoryEffects,
+def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
                                  AllTypesMatch<["source", "result"]>]> {
   let summary = "apply scalar code to every element of an accumulator";
   let description = [{
@@ -312,9 +312,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlockImplicitTerminator<"YieldOp">, Recur
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, HasParent<"MapOp">]> {
   let summary = "the new element of a tile.map";
-  let arguments = (ins Optional<AnyType>:$value);
-  let builders = [OpBuilder<(ins), [{}]>];
-  let assemblyFormat = "attr-dict ($value^ `:` type($value))?";
+  let arguments = (ins AnyType:$value);
+  let assemblyFormat = "attr-dict $value `:` type($value)";
 }
 
 def Tile_OutsideOp : Tile_Op<"outside", [Pure]> {

@@ -1,0 +1,13 @@
+//===- Passes.h - the passes that cross a level; described in Passes.td -------------------------------------------===//
+#ifndef FLASHC_CONVERSION_PASSES_H
+#define FLASHC_CONVERSION_PASSES_H
+
+#include "mlir/Pass/Pass.h"
+
+namespace flashc {
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "flashc/Conversion/Passes.h.inc"
+} // namespace flashc
+
+#endif // FLASHC_CONVERSION_PASSES_H
