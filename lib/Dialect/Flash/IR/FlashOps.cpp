@@ -121,6 +121,10 @@ struct NamedShape {
 };
 } // namespace
 
+static bool isAttentionElement(Type type) {
+  return type.isBF16() || type.isF16() || type.isF32();
+}
+
 static LogicalResult verifyRank(Operation *op, NamedShape value, int64_t rank) {
   if (value.type.getRank() != rank)
     return op->emitOpError() << "expected " << value.name << " of rank " << rank << ", got " << value.type << " (C2)";
@@ -196,7 +200,7 @@ static LogicalResult verifyCommon(Operation *op, NamedShape q, NamedShape k, Nam
   if (failed(verifyRank(op, lse, 3)))
     return failure();
   Type element = q.type.getElementType();
-  if (!element.isBF16() && !element.isF16() && !element.isF32())
+  if (!isAttentionElement(element))
     return op->emitOpError() << "expected element type bf16, f16 or f32, got " << element << " (C3)";
   for (NamedShape value : {k, v})
     if (value.type.getElementType() != element)
@@ -289,6 +293,8 @@ LogicalResult FinalizeOp::verify() {
   if (!acc.getElementType().isF32() || !m.getElementType().isF32())
     return emitOpError() << "expected acc and m of element type f32, got " << acc.getElementType() << " and "
                          << m.getElementType() << " (C3)";
+  if (!isAttentionElement(o.getElementType()))
+    return emitOpError() << "expected o of element type bf16, f16 or f32, got " << o.getElementType() << " (C3)";
   if (getResultTypes() != TypeRange(getDpsInits()))
     return emitOpError() << "expected results typed like outs, got " << getResultTypes();
   return success();
