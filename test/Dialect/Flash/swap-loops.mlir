@@ -85,6 +85,17 @@ func.func @one_tile(%q: tensor<1x1x64x64xf16>, %k: tensor<1x1x64x64xf16>, %v: te
   return %o, %lse : tensor<1x1x64x64xf16>, tensor<1x1x64xf32>
 }
 
+// One tile of each that is not full.
+// CHECK-LABEL: func @one_cut_tile
+// CHECK:         %[[ACC:.*]], %[[M:.*]], %[[SUM:.*]] = flash.online_attention {{.*}} {normalize = #flash.normalize<deferred>
+// CHECK:         flash.finalize ins(%[[ACC]], %[[M]], %[[SUM]] : {{.*}} {normalize = #flash.normalize<deferred>
+func.func @one_cut_tile(%q: tensor<1x1x40x64xf16>, %k: tensor<1x1x64x64xf16>, %v: tensor<1x1x64x64xf16>)
+    -> (tensor<1x1x40x64xf16>, tensor<1x1x40xf32>) {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x40x64xf16>, tensor<1x1x64x64xf16>, tensor<1x1x64x64xf16>)
+      {scale = 0.125 : f32} -> tensor<1x1x40x64xf16>, tensor<1x1x40xf32>
+  return %o, %lse : tensor<1x1x40x64xf16>, tensor<1x1x40xf32>
+}
+
 // Two attentions in one function.
 // CHECK-LABEL: func @two
 // CHECK-COUNT-2: flash.finalize {{.*}} -> tensor<1x1x64x64xf16>, tensor<1x1x64xf32>

@@ -45,6 +45,8 @@ private:
   /// the insertion point in the innermost new loop and its arguments in `outputs`.
   SmallVector<scf::ForOp> cloneQueryLoops(SmallVectorImpl<Value> &outputs) {
     SmallVector<scf::ForOp> newLoops;
+    if (plan.loops.empty())
+      kvBody.push_back(op);
     for (auto [position, loop] : llvm::enumerate(plan.loops)) {
       if (position != plan.kvLoop) {
         auto newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
@@ -174,6 +176,15 @@ private:
   SmallVector<Operation *> kvBody; // in execution order
 };
 
+/// Whether a result goes to flash.finalize only, cut or not.
+bool isFinalized(Value acc) {
+  if (!acc.hasOneUse())
+    return false;
+  Operation *user = *acc.user_begin();
+  auto cut = dyn_cast<tensor::ExtractSliceOp>(user);
+  return cut ? isFinalized(cut.getResult()) : isa<FinalizeOp>(user);
+}
+
 struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
   using SwapLoopsBase::SwapLoopsBase;
 
@@ -181,8 +192,7 @@ struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
     SmallVector<OnlineAttentionOp> ops;
     getOperation()->walk([&](OnlineAttentionOp op) { ops.push_back(op); });
     for (OnlineAttentionOp op : ops) {
-      bool isWholeStep = op.getAccOut().hasOneUse() && isa<FinalizeOp>(*op.getAccOut().user_begin());
-      if (!op->getParentOfType<scf::ForOp>() && !isWholeStep)
+      if (!op->getParentOfType<scf::ForOp>() && !isFinalized(op.getAccOut()))
         continue; // Neither tiled nor a complete attention.
       FailureOr<SwapPlan> plan = planSwapLoops(op);
       if (failed(plan))

@@ -221,7 +221,8 @@ def Parallelize : Pass<"flash-parallelize"> {
     Ops between the loops move inside. A `flash.finalize` outside loops (Algorithm 1 before `flash-swap-loops`, or one
     tile) or in a parallel loop already is left alone.
 
-    Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the IR unchanged:
+    Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the IR
+    unchanged:
     - "the iterations do not own the slices they write: ...", "all iterations of the loop write the same slice";
     - "expected every iteration to write one slice of each tensor that the loop carries", "an iteration reads what
       others have written";
@@ -235,15 +236,15 @@ def Parallelize : Pass<"flash-parallelize"> {
 def BoundLoops : Pass<"flash-bound-loops"> {
   let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{
-    Reads the mask of a `flash.online_attention` in its key loop as bounds on j (`lib/Analysis/MaskBounds`), and replaces
-    the loop by up to three, one after the other, that pass the state on: tiles that the mask cuts on the left, tiles that
-    it keeps as a whole, which lose the mask, and tiles that it cuts on the right. Tiles that it leaves empty are not
-    visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a sliding
-    window does work proportional to its width; the tail of a sequence that is not a multiple of the tile is one last
-    masked tile.
+    Reads the mask of a `flash.online_attention` in its key loop as bounds on j (`lib/Analysis/MaskBounds`), and
+    replaces the loop by up to three, one after the other, that pass the state on: tiles that the mask cuts on the left,
+    tiles that it keeps as a whole, which lose the mask, and tiles that it cuts on the right. Tiles that it leaves empty
+    are not visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a
+    sliding window does work proportional to its width; the tail of a sequence that is not a multiple of the tile is one
+    last masked tile.
 
-    Why here: it needs the key loop innermost, for one tile of queries (`flash-swap-loops`). What comes after sees a loop
-    without a mask, where the time goes, and short loops with one.
+    Why here: it needs the key loop innermost, for one tile of queries (`flash-swap-loops`). What comes after sees a
+    loop without a mask, where the time goes, and short loops with one.
 
     Before (causal, `j <= i`; query tile at i, 64 queries; keys in tiles of 64):
     ```mlir
@@ -263,20 +264,21 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     }
     ```
 
-    The mask is a conjunction (`arith.andi`) of comparisons that are linear in i and j with constant factors; all else may
-    be captured, or computed in the region from what is captured and b and h (lengths, offsets), in which case that
+    The mask is a conjunction (`arith.andi`) of comparisons that are linear in i and j with constant factors; all else
+    may be captured, or computed in the region from what is captured and b and h (lengths, offsets), in which case that
     computation is copied in front of the loop. Over the tile's queries, without those that pad a last tile, each
     comparison is evaluated at the first and the last query. No tile with a kept pair is skipped; a single comparison
     gives tight bounds, several give the intersection of theirs. The bounds are multiples of the tile from the original
-    lower bound on, ordered and inside the original range; loops that are known to be empty are not made. In the unmasked
-    loop slices lose their clamp (`affine.min`) at the end of the sequence. Positions are taken not to overflow.
+    lower bound on, ordered and inside the original range; loops that are known to be empty are not made. In the
+    unmasked loop slices lose their clamp (`affine.min`) at the end of the sequence. Positions are taken not to
+    overflow.
 
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
     - "opaque to the analysis of masks: every tile keeps its mask": a conjunct such as `arith.ori` or `ne`; the others
       still bound the loop;
-    - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's step
-      is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the attention's
-      state", "the loop has side effects", "the tile's query position changes inside the loop".
+    - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
+      step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
+      attention's state", "the loop has side effects", "the tile's query position changes inside the loop".
   }];
   let statistics = [
     Statistic<"numBounded", "num-bounded", "key loops bounded by their mask">,

@@ -33,7 +33,7 @@ struct SwapPlan {
   llvm::SmallPtrSet<Operation *, 32> onKv; // ops that have to run in the kv loop
   bool startsEmpty = false; // acc = 0, m = -inf, l = 0 before the first key
 
-  bool isTilewise() const { return !state[0].read && !state[0].pad; }
+  bool isTilewise() const { return !state[0].read && !state[0].pad && !state[0].cut; }
   bool isKvInnermost() const { return !kvLoop || *kvLoop + 1 == loops.size(); }
 };
 
