@@ -54,7 +54,8 @@ static OpFoldResult getBoundOutside(scf::ForOp outermost, Value bound) {
 static LogicalResult collectBounds(ParallelNest &nest) {
   for (scf::ForOp loop : nest.loops) {
     OpFoldResult bounds[3];
-    for (auto [slot, bound] : llvm::zip(bounds, ValueRange{loop.getLowerBound(), loop.getUpperBound(), loop.getStep()}))
+    Value values[] = {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()};
+    for (auto [slot, bound] : llvm::zip(bounds, values))
       if (!(slot = getBoundOutside(nest.loops.front(), bound)))
         return refuse(loop, "the loop's bounds change inside the nest", bound.getDefiningOp());
     nest.lowerBounds.push_back(bounds[0]);
