@@ -125,7 +125,10 @@ static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, I
       [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
         // P arrives in f32 and is rounded to V's type here; Q already has K's type.
         Value left = args[0].getType() == factorType ? args[0] : narrow(b, args[0], factorType);
-        Value product = arith::MulFOp::create(b, widen(b, left), widen(b, args[1]));
+        // In statements of their own: the order in which C++ evaluates arguments differs between compilers.
+        Value wideLeft = widen(b, left);
+        Value wideRight = widen(b, args[1]);
+        Value product = arith::MulFOp::create(b, wideLeft, wideRight);
         return arith::AddFOp::create(b, args[2], product);
       },
       groupSize);
