@@ -3,10 +3,10 @@
 #   make demo       set up, build, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
 #   make test       set up, build, run every test that needs no GPU
 #   make build      set up, build; the programs are in build/bin/
-#   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM on any Linux of glibc 2.36 or newer
+#   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.36 or newer)
 #   make gpu-test   on a machine with a GPU: check the kernels of an unpacked dist/ (no LLVM needed)
 #   make gpu-bench  likewise: time them beside the other libraries' kernels
-#   make gcc        compile everything with g++, warnings being errors, into build-gcc/
+#   make gcc        compile everything with g++, warnings being errors, into build-gcc/, and run the same tests
 
 BUILD := build
 VERSION := $(shell sed -n 's/^project.flashc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
@@ -47,6 +47,7 @@ gpu-test gpu-bench: dist/$(DIST)/bin/flashc
 gcc: setup
 	cmake --preset gcc
 	cmake --build build-gcc -j1
+	cmake --build build-gcc --target check-flashc
 
 clean:
 	rm -rf $(BUILD) build-gcc dist
