@@ -158,3 +158,78 @@ func.func @keys_outside(%q: !q, %k: !tile, %m: !row) -> (!q, !row, !row) {
   }
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
+
+// The loop counts its iterations: none may be skipped.
+// CHECK-LABEL: func @carries_more
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %c256 step
+// CHECK:           flash.online_attention {{.*}} mask
+// CHECK-NOT:     scf.for
+// REMARK:      the loop carries more than the attention's state
+func.func @carries_more(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c256 = arith.constant 256 : index
+  %r:4 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m, %n = %c0) -> (!q, !row, !row, index) {
+    %n1 = arith.addi %n, %c32 : index
+    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
+    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %p = arith.cmpi sle, %j, %i : index
+          flash.yield %p : i1
+        } -> !q, !row, !row
+    scf.yield %s#0, %s#1, %s#2, %n1 : !q, !row, !row, index
+  }
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// The queries move with the keys: the loop has no query tile of its own.
+// CHECK-LABEL: func @moving_queries
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %c256 step
+// CHECK:           flash.online_attention {{.*}} mask
+// CHECK-NOT:     scf.for
+// REMARK:      the tile's query position changes inside the loop
+func.func @moving_queries(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c256 = arith.constant 256 : index
+  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
+    %i1 = arith.addi %i0, %pos : index
+    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
+    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+        at(%b0, %c0, %i1, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %p = arith.cmpi sle, %j, %i : index
+          flash.yield %p : i1
+        } -> !q, !row, !row
+    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
+  }
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// Two heads in a tile: the mask may differ between them.
+// CHECK-LABEL: func @two_heads
+// CHECK:         scf.for
+// CHECK:           flash.online_attention {{.*}} mask
+// CHECK-NOT:     scf.for
+// REMARK:      a tile spans several heads
+func.func @two_heads(%q: tensor<1x2x64x8xf32>, %k: tensor<1x2x32x8xf32>, %m: tensor<1x2x64xf32>, %i0: index)
+    -> tensor<1x2x64x8xf32> {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c256 = arith.constant 256 : index
+  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m)
+      -> (tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>) {
+    %s:3 = flash.online_attention ins(%q, %k, %k : tensor<1x2x64x8xf32>, tensor<1x2x32x8xf32>, tensor<1x2x32x8xf32>)
+        outs(%s0, %s1, %s2 : tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>) at(%c0, %c0, %i0, %pos)
+        {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %p = arith.cmpi sle, %j, %i : index
+          flash.yield %p : i1
+        } -> tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>
+    scf.yield %s#0, %s#1, %s#2 : tensor<1x2x64x8xf32>, tensor<1x2x64xf32>, tensor<1x2x64xf32>
+  }
+  return %r#0 : tensor<1x2x64x8xf32>
+}

@@ -187,3 +187,19 @@ func.func @side_effect(%acc: !tile4, %m: !tile3, %o: !out4, %lse: !out3, %buffer
   }
   return %r#0, %r#1 : !out4, !out3
 }
+
+// -----
+
+// The loop carries nothing: what it computes is lost.
+func.func @carries_nothing(%acc: tensor<1x1x64x8xf32>, %m: tensor<1x1x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  // expected-error @+1 {{cannot parallelize: expected the loop to carry the tensors that it writes}}
+  scf.for %h = %c0 to %c2 step %c1 {
+    %o, %lse = flash.finalize ins(%acc, %m, %m : tensor<1x1x64x8xf32>, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+        outs(%acc, %m : tensor<1x1x64x8xf32>, tensor<1x1x64xf32>)
+        {normalize = #flash.normalize<deferred>} -> tensor<1x1x64x8xf32>, tensor<1x1x64xf32>
+  }
+  return
+}

@@ -175,7 +175,8 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     stays, and the first tiles are slices of the given state. An attention in this form already is only switched to
     deferred. An op outside loops that does not end in `flash.finalize` is left alone.
 
-    Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the IR unchanged:
+    Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the nest
+    unchanged:
     - "the iterations do not own their slices of acc: ...";
     - "expected acc to be written back where it was read", "acc is used by more than this flash.online_attention";
     - "expected acc, m and l to be carried by the same loops", "expected the loop to carry acc, m and l only, got 4
@@ -221,7 +222,7 @@ def Parallelize : Pass<"flash-parallelize"> {
     Ops between the loops move inside. A `flash.finalize` outside loops (Algorithm 1 before `flash-swap-loops`, or one
     tile) or in a parallel loop already is left alone.
 
-    Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the IR
+    Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the nest
     unchanged:
     - "the iterations do not own the slices they write: ...", "all iterations of the loop write the same slice";
     - "expected every iteration to write one slice of each tensor that the loop carries", "an iteration reads what
