@@ -170,10 +170,13 @@ private:
         value = *constant >= 0 ? value : otherwise;
         continue;
       }
-      auto materialize = [&](OpFoldResult x) { return getValueOrCreateConstantIndexOp(b, loc, x); };
-      Value holds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, materialize(least),
-                                          arith::ConstantIndexOp::create(b, loc, 0));
-      value = arith::SelectOp::create(b, loc, holds, materialize(value), materialize(otherwise)).getResult();
+      // One statement each: the order in which arguments are evaluated depends on the compiler.
+      Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+      Value bound = getValueOrCreateConstantIndexOp(b, loc, least);
+      Value holds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, bound, zero);
+      Value chosen = getValueOrCreateConstantIndexOp(b, loc, value);
+      Value rejected = getValueOrCreateConstantIndexOp(b, loc, otherwise);
+      value = arith::SelectOp::create(b, loc, holds, chosen, rejected).getResult();
     }
     return value;
   }
