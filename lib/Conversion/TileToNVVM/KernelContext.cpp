@@ -1,0 +1,106 @@
+//===- KernelContext.cpp - shared-memory layout, thread roles and types -------------------------------------------===//
+
+#include "Lowering.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+/// The dynamic shared memory of a CTA, as an external array of unknown size.
+static Value createSharedBase(gpu::GPUFuncOp kernel, Emitter &emit) {
+  auto module = kernel->getParentOfType<gpu::GPUModuleOp>();
+  OpBuilder moduleBuilder = OpBuilder::atBlockBegin(module.getBody());
+  constexpr unsigned kShared = 3;
+  std::string name = (kernel.getName() + "_shared").str();
+  auto array = LLVM::LLVMArrayType::get(emit.builder.getI8Type(), 0);
+  LLVM::GlobalOp::create(moduleBuilder, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name,
+                         Attribute(), /*alignment=*/hopper::kSwizzleAlignment, kShared);
+  Value address = LLVM::AddressOfOp::create(
+      emit.builder, emit.loc, LLVM::LLVMPointerType::get(emit.builder.getContext(), kShared), name);
+  Value base = LLVM::PtrToIntOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), address);
+  return emit.bitAnd(emit.add(base, hopper::kSwizzleAlignment - 1), -hopper::kSwizzleAlignment);
+}
+
+/// Slots first (each a multiple of the swizzle's 1024 bytes when the rows are a multiple of 8), barriers behind them.
+static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
+  int64_t offset = 0;
+  auto copies = [&](RingType ring) { return ring.getIsPrivate() ? context.schedule.getConsumers() : 1; };
+  kernel.walk([&](AllocRingOp alloc) {
+    RingType ring = alloc.getRing().getType();
+    context.rings[alloc].data = offset;
+    offset += copies(ring) * ring.getStages() * ring.getSlotBytes();
+  });
+  kernel.walk([&](AllocRingOp alloc) {
+    RingType ring = alloc.getRing().getType();
+    int64_t bytes = copies(ring) * ring.getStages() * hopper::kMbarrierBytes;
+    context.rings[alloc].full = offset;
+    context.rings[alloc].empty = offset + bytes;
+    offset += 2 * bytes;
+  });
+}
+
+KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
+  KernelContext context;
+  context.schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+  layOutRings(kernel, context);
+  OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
+  Emitter emit(builder, kernel.getLoc());
+  context.sharedBase = createSharedBase(kernel, emit);
+  Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), builder.getI32Type());
+  context.isThread0 = emit.equal(thread, 0);
+  // redux writes a uniform register, so that ptxas knows the warpgroup to be the same in every lane; it does not know
+  // that of a shuffle or of a shifted thread id, and would keep loop state per thread (docs/hopper-schedule.md).
+  context.warpgroup = emit.ptx(builder.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r",
+                               {emit.shr(thread, 7)}, /*sideEffects=*/true);
+  context.inGroup = emit.bitAnd(thread, hopper::kWarpgroupThreads - 1);
+  Value lane = emit.bitAnd(thread, 31);
+  context.laneCol = emit.bitAnd(lane, 3);
+  context.row = emit.add(emit.mul(emit.shr(context.inGroup, 5), 16), emit.shr(lane, 2));
+  return context;
+}
+
+int64_t flashc::tiletonvvm::getElementsPerThread(RankedTensorType tile) {
+  if (hasEncoding<OperandAAttr>(tile))
+    return tile.getDimSize(1) / 4; // 32-bit registers of two elements
+  return tile.getRank() == 1 ? 2 : tile.getDimSize(1) / 2;
+}
+
+static bool isTile(RankedTensorType type) {
+  return hasEncoding<AccAttr>(type) || hasEncoding<RowAttr>(type) || hasEncoding<RowPartialAttr>(type) ||
+         hasEncoding<OperandAAttr>(type);
+}
+
+TileTypeConverter::TileTypeConverter(MLIRContext *context) {
+  Type i32 = IntegerType::get(context, 32), i64 = IntegerType::get(context, 64);
+  auto convertTile = [i32](RankedTensorType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+    if (!isTile(type))
+      return std::nullopt;
+    types.append(getElementsPerThread(type), hasEncoding<OperandAAttr>(type) ? i32 : type.getElementType());
+    return success();
+  };
+  addConversion([](Type type) { return type; });
+  addConversion(convertTile);
+  addConversion([convertTile](TokenType type, SmallVectorImpl<Type> &types) {
+    return convertTile(type.getResultType(), types);
+  });
+  // A ring is where its slots, full and empty barriers begin (shared-memory addresses).
+  addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+    types.append(3, i32);
+    return success();
+  });
+  // A slot is the address part of its matrix descriptor, and its empty barrier.
+  addConversion([i32, i64](SlotType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+    types.append({i64, i32});
+    return success();
+  });
+  addConversion([](TensorMapType type) -> Type { return LLVM::LLVMPointerType::get(type.getContext()); });
+  // A memref in device memory is its pointer and the strides of all dimensions but the innermost, which is contiguous.
+  addConversion([i64](MemRefType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+    types.push_back(LLVM::LLVMPointerType::get(type.getContext(), /*addressSpace=*/1));
+    types.append(std::max<int64_t>(type.getRank() - 1, 0), i64);
+    return success();
+  });
+}

@@ -1,0 +1,108 @@
+//===- Lowering.h - what the files of convert-tile-to-nvvm share --------------------------------------------------===//
+//
+// How a warpgroup holds a tile (PTX ISA 9.7.15.5.1.1, the m64nNk16 accumulator). Thread t of 128, lane = t mod 32, holds
+// of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
+//     row    = 16 * (t / 32) + lane / 4 + 8 * half
+//     column = 8 * block + 2 * (lane mod 4) + word.
+// A #tile.row or #tile.row_partial value has two elements, one per half. An #tile.operand_a value has one 32-bit
+// register per pair of words, in the accumulator's own order.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_TILETONVVM_LOWERING_H
+#define FLASHC_LIB_CONVERSION_TILETONVVM_LOWERING_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Transforms/DialectConversion.h"
+
+namespace flashc::tiletonvvm {
+
+/// Values and offsets that the whole kernel shares; computed once, at its entry.
+struct KernelContext {
+  mlir::tile::ScheduleAttr schedule;
+  /// Byte offsets of a ring's slots and of its barriers, from `sharedBase`.
+  struct RingOffsets {
+    int64_t data, full, empty;
+  };
+  llvm::DenseMap<mlir::Operation *, RingOffsets> rings;
+
+  mlir::Value sharedBase; // i32, aligned to the swizzle
+  mlir::Value isThread0;  // i1, thread 0 of the CTA
+  mlir::Value warpgroup;  // i32, uniform: 0 the producer, 1.. the consumers
+  mlir::Value inGroup;    // i32, thread within the warpgroup
+  mlir::Value row;        // i32, this thread's first row in a tile
+  mlir::Value laneCol;    // i32, lane mod 4
+};
+
+/// Fills in the context and emits its values at the start of `kernel`.
+KernelContext createKernelContext(mlir::gpu::GPUFuncOp kernel);
+
+/// Emits PTX and small arithmetic on i32 at one place.
+class Emitter {
+public:
+  Emitter(mlir::OpBuilder &builder, mlir::Location loc) : builder(builder), loc(loc) {}
+
+  mlir::Value i32(int64_t value);
+  mlir::Value i64(int64_t value);
+  mlir::Value add(mlir::Value a, mlir::Value b);
+  mlir::Value add(mlir::Value a, int64_t b) { return b == 0 ? a : add(a, constantLike(a, b)); }
+  mlir::Value mul(mlir::Value a, int64_t b);
+  mlir::Value mul(mlir::Value a, mlir::Value b);
+  mlir::Value shr(mlir::Value a, int64_t bits);
+  mlir::Value bitAnd(mlir::Value a, int64_t mask);
+  mlir::Value equal(mlir::Value a, int64_t b);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
+  mlir::Value toI64(mlir::Value i32);
+  mlir::Value toI32(mlir::Value index);
+  mlir::Value toIndex(mlir::Value i32);
+
+  /// Inline PTX with no result.
+  void ptx(llvm::StringRef assembly, llvm::StringRef constraints, mlir::ValueRange operands);
+  /// Inline PTX with one result.
+  mlir::Value ptx(mlir::Type result, llvm::StringRef assembly, llvm::StringRef constraints, mlir::ValueRange operands,
+                  bool sideEffects);
+  /// Inline PTX with `results.size()` results.
+  llvm::SmallVector<mlir::Value> ptx(llvm::ArrayRef<mlir::Type> results, llvm::StringRef assembly,
+                                     llvm::StringRef constraints, mlir::ValueRange operands);
+  mlir::Value intrinsic(mlir::Type result, llvm::StringRef name, mlir::ValueRange operands);
+
+  /// Exchange with the lane whose number differs in `mask`.
+  mlir::Value shuffleXor(mlir::Value value, int64_t mask);
+
+  mlir::OpBuilder &builder;
+  mlir::Location loc;
+
+private:
+  mlir::Value constantLike(mlir::Value like, int64_t value);
+};
+
+/// Two f32 values rounded to 16 bits and packed into an i32, `low` in the low half.
+mlir::Value packPair(Emitter &emit, mlir::Type element, mlir::Value low, mlir::Value high);
+
+/// Elements of `tile` that a thread holds.
+int64_t getElementsPerThread(mlir::RankedTensorType tile);
+
+/// Tiles, slots, rings, maps and memrefs become the values that hold them; everything else stays.
+class TileTypeConverter : public mlir::TypeConverter {
+public:
+  explicit TileTypeConverter(mlir::MLIRContext *context);
+};
+
+void populateRegisterPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateRolePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+
+/// A pattern that knows its kernel.
+template <typename OpTy>
+struct KernelPattern : mlir::OpConversionPattern<OpTy> {
+  KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel)
+      : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel) {}
+  KernelContext &kernel;
+};
+
+} // namespace flashc::tiletonvvm
+
+#endif // FLASHC_LIB_CONVERSION_TILETONVVM_LOWERING_H

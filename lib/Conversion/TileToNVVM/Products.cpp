@@ -1,0 +1,136 @@
+//===- Products.cpp - asynchronous products as wgmma (PTX ISA 9.7.15) ---------------------------------------------===//
+//
+// What LLVM and ptxas must be told:
+//   - The accumulator is a tied operand of every wgmma and of the wait, so that no use of it can move above the wait.
+//   - A wgmma.fence stands before the first wgmma whose registers were just written; without it ptxas adds one, or
+//     serialises everything (C7519, C7510).
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Lowering.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+namespace {
+
+/// The fixed fields of a matrix descriptor with the 128-byte swizzle (PTX ISA 9.7.15.5.1.2.2): leading and stride byte
+/// offsets in units of 16 bytes, layout type 1 in bits 62 and 63.
+constexpr int64_t getDescriptorFields(int64_t leadingBytes, int64_t strideBytes) {
+  return (int64_t(1) << 62) | (strideBytes >> 4) << 32 | (leadingBytes >> 4) << 16;
+}
+
+/// Eight rows of 128 bytes.
+constexpr int64_t kSwizzleAtomBytes = 1024;
+constexpr int64_t kRowBytes = 128;
+/// wgmma multiplies 16 elements of depth at a time.
+constexpr int64_t kDepthStep = 16;
+
+/// The descriptor of the step of depth that begins at `depth`.
+Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsColumn, int64_t depth) {
+  int64_t panelBytes = slot.getRows() * kRowBytes;
+  if (depthIsColumn) { // K-major: steps walk along the 128 bytes of a row, then to the next panel
+    int64_t offset =
+        depth / hopper::kPanelCols * panelBytes + depth % hopper::kPanelCols * 2;
+    return emit.add(address, getDescriptorFields(16, kSwizzleAtomBytes) + (offset >> 4));
+  }
+  // MN-major: rows are the depth; the leading offset leads to the next 64 columns
+  return emit.add(address, getDescriptorFields(panelBytes, kSwizzleAtomBytes) + (depth * kRowBytes >> 4));
+}
+
+/// `prefix0, prefix1, ...`
+std::string list(StringRef prefix, int64_t first, int64_t count) {
+  std::string text;
+  for (int64_t i = first; i < first + count; ++i)
+    text += (i == first ? "" : ", ") + prefix.str() + std::to_string(i);
+  return text;
+}
+
+/// `count` copies of "=f" and, if tied, the numbers 0 to count - 1.
+std::string accumulatorConstraints(int64_t count, bool tied) {
+  std::string text;
+  for (int64_t i = 0; i < count; ++i)
+    text += i ? ",=f" : "=f";
+  for (int64_t i = 0; tied && i < count; ++i)
+    text += "," + std::to_string(i);
+  return text;
+}
+
+struct MmaAsyncLowering : KernelPattern<MmaAsyncOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult matchAndRewrite(MmaAsyncOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    SlotType b = op.getB().getType();
+    int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
+    emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
+    SmallVector<Value> acc;
+    if (op.getAcc())
+      acc = llvm::to_vector(adaptor.getAcc());
+    for (int64_t step = 0; step < depth; step += kDepthStep)
+      acc = emitStep(emit, op, adaptor, acc, step);
+    emit.ptx("wgmma.commit_group.sync.aligned;", "~{memory}", {});
+    rewriter.replaceOpWithMultiple(op, {acc});
+    return success();
+  }
+
+private:
+  /// One wgmma. An empty `acc` begins at zero (scale-d false).
+  SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, OneToNOpAdaptor adaptor, ArrayRef<Value> acc,
+                              int64_t depth) const {
+    SlotType b = op.getB().getType();
+    int64_t cols = op.getTransposeB() ? b.getRows() : b.getCols();
+    int64_t count = cols / 2;
+    int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
+    SmallVector<Value> operands(acc.begin(), acc.end());
+    std::string constraints = accumulatorConstraints(count, !acc.empty());
+    std::string textA;
+    auto slotA = dyn_cast<SlotType>(op.getA().getType());
+    if (slotA) {
+      operands.push_back(getDescriptor(emit, adaptor.getA()[0], slotA, /*depthIsColumn=*/true, depth));
+      constraints += ",l";
+      textA = "$" + std::to_string(next++);
+    } else {
+      llvm::append_range(operands, adaptor.getA().slice(depth / 4, 4));
+      constraints += ",r,r,r,r";
+      textA = "{" + list("$", next, 4) + "}";
+      next += 4;
+    }
+    operands.push_back(getDescriptor(emit, adaptor.getB()[0], b, op.getTransposeB(), depth));
+    constraints += ",l";
+    std::string type = b.getElementType().isBF16() ? "bf16" : "f16";
+    std::string transposes = std::string(slotA ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
+    std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
+                       ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +
+                       type + " {" + list("$", 0, count) + "}, " + textA + ", $" + std::to_string(next) +
+                       ", p, 1, 1" + transposes + ";\n }";
+    SmallVector<Type> results(count, emit.builder.getF32Type());
+    return emit.ptx(results, text, constraints, operands);
+  }
+};
+
+struct MmaWaitLowering : KernelPattern<MmaWaitOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(MmaWaitOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    ValueRange acc = adaptor.getToken();
+    SmallVector<Type> results(acc.getTypes());
+    std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
+    SmallVector<Value> values =
+        emit.ptx(results, text, accumulatorConstraints(acc.size(), /*tied=*/true) + ",~{memory}", acc);
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
+} // namespace
+
+void flashc::tiletonvvm::populateProductPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                                 KernelContext &kernel) {
+  patterns.add<MmaAsyncLowering, MmaWaitLowering>(converter, patterns.getContext(), kernel);
+}

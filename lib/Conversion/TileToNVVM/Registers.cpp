@@ -1,0 +1,209 @@
+//===- Registers.cpp - tiles in registers: elementwise code, rows, user code per element --------------------------===//
+
+#include "Lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+namespace {
+
+/// Any elementwise op on tiles (arith, math) becomes one scalar op per element that the thread holds.
+struct ElementwiseLowering : ConversionPattern {
+  ElementwiseLowering(TileTypeConverter &converter, MLIRContext *context)
+      : ConversionPattern(converter, MatchAnyOpTypeTag(), /*benefit=*/1, context) {}
+
+  LogicalResult matchAndRewrite(Operation *op, ArrayRef<ValueRange> operands,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (!op->hasTrait<OpTrait::Elementwise>() || op->getNumResults() != 1)
+      return rewriter.notifyMatchFailure(op, "not an elementwise op with one result");
+    auto tile = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!tile)
+      return rewriter.notifyMatchFailure(op, "not on tiles");
+    SmallVector<Value> results;
+    for (int64_t i = 0, e = getElementsPerThread(tile); i < e; ++i) {
+      OperationState state(op->getLoc(), op->getName());
+      for (ValueRange operand : operands) // a scalar operand (a select's condition) serves every element
+        state.addOperands(operand.size() == 1 ? operand[0] : operand[i]);
+      state.addTypes(tile.getElementType());
+      state.addAttributes(op->getAttrs());
+      results.push_back(rewriter.create(state)->getResult(0));
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+struct ConstantLowering : OpConversionPattern<arith::ConstantOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(arith::ConstantOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    auto splat = dyn_cast<SplatElementsAttr>(op.getValue());
+    if (!splat)
+      return rewriter.notifyMatchFailure(op, "expected a splat");
+    Value scalar = arith::ConstantOp::create(rewriter, op.getLoc(), splat.getSplatValue<TypedAttr>());
+    SmallVector<Value> values(getElementsPerThread(cast<RankedTensorType>(op.getType())), scalar);
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
+/// Element e of an accumulator lies in the row half (e / 2) mod 2.
+int64_t getHalf(int64_t element) { return element / 2 % 2; }
+
+struct RowReduceLowering : KernelPattern<RowReduceOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(RowReduceOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    ValueRange source = adaptor.getSource();
+    SmallVector<Value> results;
+    for (int64_t half = 0; half < 2; ++half) {
+      // Two chains per row hide the latency of a dependent chain without asking for more registers.
+      Value chains[2];
+      int64_t next = 0;
+      for (auto [element, value] : llvm::enumerate(source)) {
+        if (getHalf(element) != half)
+          continue;
+        Value &chain = chains[next++ % 2];
+        chain = chain ? combine(emit, op.getKind(), chain, value) : value;
+      }
+      Value reduced = combine(emit, op.getKind(), chains[0], chains[1]);
+      if (op.getKind() == ReduceKind::Max)
+        for (int64_t mask : {1, 2})
+          reduced = combine(emit, op.getKind(), reduced, emit.shuffleXor(reduced, mask));
+      results.push_back(reduced);
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+
+private:
+  static Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
+    if (kind == ReduceKind::Max)
+      return arith::MaxNumFOp::create(emit.builder, emit.loc, a, b);
+    return arith::AddFOp::create(emit.builder, emit.loc, a, b);
+  }
+};
+
+struct CombineLowering : KernelPattern<CombineOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(CombineOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    SmallVector<Value> results = llvm::to_vector(adaptor.getSource());
+    for (Value &value : results)
+      for (int64_t mask : {1, 2})
+        value = arith::AddFOp::create(rewriter, op.getLoc(), value, emit.shuffleXor(value, mask));
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+struct BroadcastLowering : KernelPattern<BroadcastOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    SmallVector<Value> results;
+    for (int64_t e = 0, n = getElementsPerThread(cast<RankedTensorType>(op.getType())); e < n; ++e)
+      results.push_back(adaptor.getSource()[getHalf(e)]);
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+struct ScaleRowsLowering : KernelPattern<ScaleRowsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(ScaleRowsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    bool isPartial = hasEncoding<RowPartialAttr>(op.getType());
+    SmallVector<Value> results;
+    for (auto [e, value] : llvm::enumerate(adaptor.getSource()))
+      results.push_back(arith::MulFOp::create(rewriter, op.getLoc(), value,
+                                              adaptor.getFactor()[isPartial ? e : getHalf(e)]));
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+/// Blocks 2s and 2s + 1 of the accumulator are the A operand of step s, in its own order: pairs of words.
+struct ToOperandALowering : KernelPattern<ToOperandAOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(ToOperandAOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    auto type = cast<RankedTensorType>(op.getType());
+    SmallVector<Value> results;
+    for (int64_t e = 0, n = adaptor.getSource().size(); e < n; e += 2)
+      results.push_back(packPair(emit, type.getElementType(), adaptor.getSource()[e], adaptor.getSource()[e + 1]));
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+struct VoteAnyLowering : KernelPattern<VoteAnyOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(VoteAnyOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value any = arith::OrIOp::create(rewriter, op.getLoc(), adaptor.getSource()[0], adaptor.getSource()[1]);
+    rewriter.replaceOp(op, emit.intrinsic(rewriter.getI1Type(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any}));
+    return success();
+  }
+};
+
+/// The region once per element. What depends on (b, h), i or j alone is the same code in many elements, which common
+/// subexpression elimination merges.
+struct MapLowering : KernelPattern<MapOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value row = emit.add(op.getRow(), emit.toIndex(kernel.row));
+    Value rows[2] = {row, emit.add(row, 8)};
+    Value col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
+    Block &body = op.getBody().front();
+    SmallVector<Value> results;
+    for (auto [e, value] : llvm::enumerate(adaptor.getSource())) {
+      IRMapping mapping;
+      Value j = emit.add(col, 8 * (e / 4) + e % 2);
+      mapping.map(body.getArguments(), ValueRange{value, rows[getHalf(e)], j});
+      for (Operation &nested : body.without_terminator())
+        rewriter.clone(nested, mapping);
+      results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(body.getTerminator()).getValue()));
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+struct OutsideLowering : KernelPattern<OutsideOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(OutsideOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Value below =
+        arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
+    Value above =
+        arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
+    rewriter.replaceOpWithNewOp<arith::OrIOp>(op, below, above);
+    return success();
+  }
+};
+
+} // namespace
+
+Value flashc::tiletonvvm::packPair(Emitter &emit, Type element, Value low, Value high) {
+  StringRef text = element.isBF16() ? "cvt.rn.bf16x2.f32 $0, $1, $2;" : "cvt.rn.f16x2.f32 $0, $1, $2;";
+  return emit.ptx(emit.builder.getI32Type(), text, "=r,f,f", {high, low}, /*sideEffects=*/false);
+}
+
+void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                                  KernelContext &kernel) {
+  MLIRContext *context = patterns.getContext();
+  patterns.add<ElementwiseLowering, ConstantLowering>(converter, context);
+  patterns.add<RowReduceLowering, CombineLowering, BroadcastLowering, ScaleRowsLowering, ToOperandALowering,
+               VoteAnyLowering, MapLowering, OutsideLowering>(converter, context, kernel);
+}

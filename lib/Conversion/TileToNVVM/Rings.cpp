@@ -1,0 +1,138 @@
+//===- Rings.cpp - rings, copies and their barriers ---------------------------------------------------------------===//
+//
+// Load number g of a ring uses slot g mod stages. A barrier's phase flips each time it completes: the consumer of load
+// g waits for the full barrier's phase (g / stages) mod 2, the producer for the complement on the empty barrier, so
+// that the first `stages` acquires pass at once (PTX ISA 9.7.13.15).
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Lowering.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+namespace {
+
+/// Where load number `count` goes: the slot's index within the ring (owner included), and the parity of its turn.
+struct Turn {
+  Value slot;   // i32
+  Value parity; // i32, 0 or 1
+};
+
+Turn getTurn(Emitter &emit, RingType ring, Value count, Value owner) {
+  Value g = emit.toI32(count);
+  Value stages = emit.i32(ring.getStages());
+  Value slot = arith::RemUIOp::create(emit.builder, emit.loc, g, stages);
+  Value parity = emit.bitAnd(arith::DivUIOp::create(emit.builder, emit.loc, g, stages), 1);
+  if (owner)
+    slot = emit.add(slot, emit.mul(owner, ring.getStages()));
+  return {slot, parity};
+}
+
+Value getOwner(Emitter &emit, std::optional<uint64_t> owner) {
+  return owner ? emit.i32(*owner) : Value();
+}
+
+Value getBarrier(Emitter &emit, Value barriers, Value slot) {
+  return emit.add(barriers, emit.mul(slot, hopper::kMbarrierBytes));
+}
+
+/// Spin until the phase with `parity` has completed. Every instruction in it is uniform.
+void waitForParity(Emitter &emit, Value barrier, Value parity) {
+  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1;\n"
+           " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
+           "r,r,~{memory}", {barrier, parity});
+}
+
+struct AllocRingLowering : KernelPattern<AllocRingOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AllocRingOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    KernelContext::RingOffsets offsets = kernel.rings.lookup(op);
+    SmallVector<Value> values = {emit.add(kernel.sharedBase, offsets.data), emit.add(kernel.sharedBase, offsets.full),
+                                 emit.add(kernel.sharedBase, offsets.empty)};
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
+struct AcquireLowering : KernelPattern<AcquireOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AcquireOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
+    Value parity = arith::XOrIOp::create(rewriter, op.getLoc(), turn.parity, emit.i32(1));
+    waitForParity(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct CopyAsyncLowering : KernelPattern<CopyAsyncOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(CopyAsyncOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    RingType ring = op.getRing().getType();
+    Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
+    Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
+    emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
+             {barrier, emit.i32(ring.getSlotBytes())});
+    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes()));
+    Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
+    // One box of 64 columns per panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
+    for (int64_t col = 0, offset = 0; col < ring.getCols();
+         col += hopper::kPanelCols, offset += ring.getRows() * 2 * hopper::kPanelCols)
+      emit.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+               "[$0], [$1, {$3, $4, $5, $6}], [$2];",
+               "r,l,r,r,r,r,r,~{memory}",
+               {emit.add(data, offset), adaptor.getMap()[0], barrier, emit.i32(col), row, h, b});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct WaitLowering : KernelPattern<WaitOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(WaitOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    RingType ring = op.getRing().getType();
+    Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
+    Turn turn = getTurn(emit, ring, op.getCount(), owner);
+    waitForParity(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
+    // The address field of a matrix descriptor: bits 4 to 17 of the address (PTX ISA 9.7.15.5.1.2.2).
+    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes()));
+    Value field = emit.bitAnd(emit.shr(data, 4), 0x3FFF);
+    Value address = arith::ExtUIOp::create(rewriter, op.getLoc(), rewriter.getI64Type(), field);
+    SmallVector<Value> values = {address, getBarrier(emit, adaptor.getRing()[2], turn.slot)};
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
+struct ReleaseLowering : KernelPattern<ReleaseOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    // One thread of the warpgroup arrives: every product of the warpgroup that reads the slot has been waited for.
+    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }",
+             "r,r,~{memory}", {adaptor.getSlot()[1], kernel.inGroup});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+} // namespace
+
+void flashc::tiletonvvm::populateRingPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                              KernelContext &kernel) {
+  patterns.add<AllocRingLowering, AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>(
+      converter, patterns.getContext(), kernel);
+}

@@ -1,0 +1,73 @@
+//===- TileToNVVM.cpp - the pass convert-tile-to-nvvm -------------------------------------------------------------===//
+
+#include "Lowering.h"
+#include "flashc/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Transforms/Patterns.h"
+
+namespace flashc {
+#define GEN_PASS_DEF_CONVERTTILETONVVM
+#include "flashc/Conversion/Passes.h.inc"
+} // namespace flashc
+
+using namespace mlir;
+using namespace flashc::tiletonvvm;
+
+namespace {
+struct ConvertTileToNVVM : flashc::impl::ConvertTileToNVVMBase<ConvertTileToNVVM> {
+  void runOnOperation() override {
+    SmallVector<gpu::GPUFuncOp> kernels;
+    getOperation()->walk([&](gpu::GPUFuncOp kernel) {
+      if (kernel->hasAttr(tile::kScheduleAttrName))
+        kernels.push_back(kernel);
+    });
+    for (gpu::GPUFuncOp kernel : kernels)
+      if (failed(convertKernel(kernel)))
+        return signalPassFailure();
+  }
+
+private:
+  LogicalResult convertKernel(gpu::GPUFuncOp kernel) {
+    WalkResult walk = kernel.walk([](tile::ProgramOp program) {
+      program.emitOpError() << "expected a tile.warp_specialize, got a program: run tile-specialize first";
+      return WalkResult::interrupt();
+    });
+    if (walk.wasInterrupted())
+      return failure();
+    // What the launcher must provide is known here: the rings are about to become addresses.
+    kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(
+                                                tile::getSharedMemoryBytes(kernel)));
+    KernelContext context = createKernelContext(kernel);
+    TileTypeConverter converter(&getContext());
+    RewritePatternSet patterns(&getContext());
+    ConversionTarget target(getContext());
+    populateRegisterPatterns(converter, patterns, context);
+    populateProductPatterns(converter, patterns, context);
+    populateRingPatterns(converter, patterns, context);
+    populateStorePatterns(converter, patterns, context);
+    populateRolePatterns(converter, patterns, context);
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
+    populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
+    target.addIllegalDialect<tile::TileDialect>();
+    target.addDynamicallyLegalOp<gpu::GPUFuncOp>(
+        [&](gpu::GPUFuncOp op) { return converter.isSignatureLegal(op.getFunctionType()); });
+    target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
+        [&](Operation *op) { return converter.isLegal(op); });
+    target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    if (failed(applyPartialConversion(kernel, target, std::move(patterns))))
+      return failure();
+    kernel->removeAttr(tile::kScheduleAttrName);
+    kernel->setAttr("flashc.threads", Builder(&getContext()).getI32IntegerAttr(
+                                          128 * (context.schedule.getConsumers() + 1)));
+    return success();
+  }
+};
+} // namespace
