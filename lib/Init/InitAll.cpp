@@ -1,10 +1,12 @@
 //===- InitAll.cpp - registration of dialects and passes ----------------------------------------------------------===//
 
 #include "flashc/InitAll.h"
+#include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Pipelines/Pipelines.h"
+#include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
@@ -41,6 +43,8 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
                   LLVM::LLVMDialect, NVVM::NVVMDialect, linalg::LinalgDialect, math::MathDialect, memref::MemRefDialect,
                   scf::SCFDialect, tensor::TensorDialect>();
 
+  registerTargetTranslations(registry);
+
   // Bufferization, which the CPU lowering needs of every dialect of L1.
   arith::registerBufferizableOpInterfaceExternalModels(registry);
   arith::registerBufferDeallocationOpInterfaceExternalModels(registry);
@@ -57,6 +61,7 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
 }
 
 void flashc::registerAllPasses() {
+  registerFlashcConversionPasses();
   registerTransformsPasses();
   flash::registerFlashPasses();
   registerPipelines();

@@ -1,0 +1,35 @@
+//===- PTX.h - L3 to text: LLVM IR, PTX, and the manifest ---------------------------------------------------------===//
+#ifndef FLASHC_TARGET_PTX_H
+#define FLASHC_TARGET_PTX_H
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/LogicalResult.h"
+
+#include <string>
+
+namespace mlir {
+class DialectRegistry;
+class ModuleOp;
+} // namespace mlir
+
+namespace flashc {
+
+/// The attribute of a kernel that holds its manifest; docs/manifest.md describes it.
+constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
+
+/// Registers the translations to LLVM IR that the functions below need.
+void registerTargetTranslations(mlir::DialectRegistry &registry);
+
+/// LLVM IR of the one gpu.module in `module`, whose kernels are llvm.func. Emits an error and fails otherwise.
+llvm::FailureOr<std::string> translateToLLVMIR(mlir::ModuleOp module, llvm::StringRef target);
+
+/// PTX of the same, for `target` ("sm_90a"), through LLVM's NVPTX back end at -O3.
+llvm::FailureOr<std::string> translateToPTX(mlir::ModuleOp module, llvm::StringRef target);
+
+/// The manifest (JSON) of the one kernel in `module`. What only the lowered kernel knows, its threads and its shared
+/// memory, is filled in from it.
+llvm::FailureOr<std::string> exportManifest(mlir::ModuleOp module);
+
+} // namespace flashc
+
+#endif // FLASHC_TARGET_PTX_H

@@ -1,0 +1,109 @@
+//===- PTX.cpp - gpu.module to LLVM IR and PTX --------------------------------------------------------------------===//
+
+#include "flashc/Target/PTX.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
+#include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Module.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+
+using namespace mlir;
+
+extern "C" {
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+void flashc::registerTargetTranslations(DialectRegistry &registry) {
+  registerBuiltinDialectTranslation(registry);
+  registerGPUDialectTranslation(registry);
+  registerLLVMDialectTranslation(registry);
+  registerNVVMDialectTranslation(registry);
+}
+
+/// The first PTX version with everything that the lowering emits for sm_90a (redux, wgmma, setmaxnreg: PTX ISA 8.0).
+static constexpr llvm::StringLiteral kPtxFeatures = "+ptx80";
+
+static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, StringRef target) {
+  static const bool initialized = [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+    return true;
+  }();
+  (void)initialized;
+  llvm::Triple triple("nvptx64-nvidia-cuda");
+  std::string error;
+  const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);
+  if (!backend) {
+    op->emitError() << "expected an NVPTX back end: " << error;
+    return nullptr;
+  }
+  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
+      triple, target, kPtxFeatures, llvm::TargetOptions(), llvm::Reloc::Static, std::nullopt,
+      llvm::CodeGenOptLevel::Aggressive));
+}
+
+/// The only gpu.module, or null with an error.
+static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
+  auto kernels = llvm::to_vector(module.getOps<gpu::GPUModuleOp>());
+  if (kernels.size() == 1)
+    return kernels.front();
+  module.emitError() << "expected one gpu.module, got " << kernels.size();
+  return nullptr;
+}
+
+static std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::TargetMachine &machine,
+                                               llvm::LLVMContext &context) {
+  gpu::GPUModuleOp kernels = getKernelModule(module);
+  if (!kernels)
+    return nullptr;
+  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(kernels, context, kernels.getName());
+  if (!llvmModule) {
+    kernels.emitError() << "expected a gpu.module in the LLVM dialect";
+    return nullptr;
+  }
+  llvmModule->setTargetTriple(machine.getTargetTriple());
+  llvmModule->setDataLayout(machine.createDataLayout());
+  return llvmModule;
+}
+
+FailureOr<std::string> flashc::translateToLLVMIR(ModuleOp module, StringRef target) {
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, target);
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule = machine ? translate(module, *machine, context) : nullptr;
+  if (!llvmModule)
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvmModule->print(stream, nullptr);
+  return text;
+}
+
+FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target) {
+  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, target);
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::Module> llvmModule = machine ? translate(module, *machine, context) : nullptr;
+  if (!llvmModule)
+    return failure();
+  llvm::SmallString<0> text;
+  llvm::raw_svector_ostream stream(text);
+  llvm::legacy::PassManager passes;
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+    module.emitError() << "expected an NVPTX back end that emits PTX";
+    return failure();
+  }
+  passes.run(*llvmModule);
+  return text.str().str();
+}
