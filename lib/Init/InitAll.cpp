@@ -7,9 +7,12 @@
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Target/PTX.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/BufferDeallocationOpInterfaceImpl.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Bufferization/Transforms/FuncBufferizableOpInterfaceImpl.h"
@@ -63,6 +66,9 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
 void flashc::registerAllPasses() {
   registerFlashcConversionPasses();
   registerTransformsPasses();
+  registerPass([] { return createLowerAffinePass(); });
+  registerPass([] { return arith::createArithExpandOpsPass(); });
+  registerPass([] { return createReconcileUnrealizedCastsPass(); });
   flash::registerFlashPasses();
   registerPipelines();
 }

@@ -44,6 +44,12 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 /// Every pass may be run alone, and the IR runs on the CPU between any two of them.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
+/// How far buildKernelPipeline goes: the finished schedule (L2), scalar code with PTX (L3), the LLVM dialect (L3).
+enum class KernelLevel { Tile, NVVM, LLVM };
+
+/// L1 (fa2) to a kernel in a gpu.module, for sm_90a: schedule, pipeline, roles, then machine code.
+void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
+
 /// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is
 /// flash.attention), tensors become buffers at function boundaries too (identity layout), linalg becomes loops. Every
 /// function gets a C interface (`_mlir_ciface_<name>`); results that are buffers are owned by the caller.

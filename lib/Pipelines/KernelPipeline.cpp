@@ -1,0 +1,43 @@
+//===- KernelPipeline.cpp - from an algorithm to a kernel ---------------------------------------------------------===//
+
+#include "flashc/Conversion/Passes.h"
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Pipelines/Pipelines.h"
+#include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
+#include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+/// L1 to L2: the schedule.
+static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &options) {
+  flashc::ConvertFlashToTileOptions convert;
+  convert.schedule = options.schedule;
+  pm.addPass(flashc::createConvertFlashToTile(convert));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(tile::createPipeline());
+  pm.addPass(tile::createSpecialize());
+  pm.addPass(tile::createSplitLoops());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &options, KernelLevel level) {
+  addSchedule(pm, options);
+  if (level == KernelLevel::Tile)
+    return;
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(arith::createArithExpandOpsPass());
+  pm.addPass(createConvertTileToNVVM());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  if (level == KernelLevel::NVVM)
+    return;
+  pm.addNestedPass<gpu::GPUModuleOp>(createConvertKernelToLLVM());
+  pm.addPass(createReconcileUnrealizedCastsPass());
+  pm.addPass(createCSEPass());
+}
