@@ -3,6 +3,7 @@
 #include "flashc/Driver/Driver.h"
 #include "Options.h"
 #include "Output.h"
+#include "PrintCost.h"
 #include "RunCPU.h"
 #include "RunGPU.h"
 #include "flashc/InitAll.h"
@@ -96,13 +97,16 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm); };
+  if (options.printCost && failed(printCost(*module, algorithm, options)))
+    return failure();
   if (options.runOnGPU) {
     TimingScope scope = timing.nest("run on the GPU");
     return runOnGPU(*module, [&] { return compileKernel(); }, options);
   }
   if (options.runOnCPU) {
     TimingScope scope = timing.nest("run on the CPU");
-    return runOnCPU(*module, [&](OpPassManager &pm) { return addAlgorithm(pm); }, options);
+    return runOnCPU(*module, algorithm, options);
   }
   return success();
 }

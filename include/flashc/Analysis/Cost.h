@@ -1,0 +1,50 @@
+//===- Cost.h - what a program computes and moves, counted from its loops -----------------------------------------===//
+//
+// The model of the papers: a large device memory, and on-chip memory for what one step of the loops works on.
+//
+// - In device memory: the function's arguments and results, and every tensor that an op outside all loops computes (S
+//   and P of standard attention, the state of FlashAttention) and the loops carry.
+// - On chip: everything else, that is, what loop bodies compute from slices.
+//
+// A slice of a device tensor taken in a loop is a read, and stays on chip for as long as it does not change (a key tile
+// is read once for all query tiles if the query loop is inside); a slice inserted into one is a write. An op outside
+// the loops reads its operands and writes its results whole. Initialising an accumulator is free.
+//
+// Floating-point operations count 1 each in the bodies of linalg ops, padded elements included, because the machine
+// computes them too; conversions, comparisons and selections are free.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_ANALYSIS_COST_H
+#define FLASHC_ANALYSIS_COST_H
+
+#include "mlir/Support/LLVM.h"
+
+namespace mlir::func {
+class FuncOp;
+} // namespace mlir::func
+
+namespace llvm {
+class raw_ostream;
+} // namespace llvm
+
+namespace flashc {
+
+/// Totals over one call.
+struct Cost {
+  int64_t matmulFlops = 0, otherFlops = 0;
+  int64_t bytesRead = 0, bytesWritten = 0;
+
+  Cost &operator+=(const Cost &other);
+  Cost operator*(int64_t times) const;
+  void print(llvm::raw_ostream &os) const;
+};
+
+/// Counts `function`, at any level down to loops, called with arguments of `shapes` (empty for scalars). Flash ops move
+/// their operands and results and compute nothing: count FLOPs on a decomposed copy. Loop bounds may depend on shapes
+/// and outer loops; diagnoses one that depends on data.
+mlir::FailureOr<Cost> countCost(mlir::func::FuncOp function,
+                                mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes);
+
+} // namespace flashc
+
+#endif // FLASHC_ANALYSIS_COST_H
