@@ -136,5 +136,8 @@ static LogicalResult compile(const DriverOptions &options) {
 int flashc::runDriver(int argc, char **argv) {
   llvm::InitLLVM init(argc, argv);
   std::optional<DriverOptions> options = parseCommandLine(argc, argv);
-  return options && succeeded(compile(*options)) ? 0 : 1;
+  if (!options)
+    return 1;
+  bool compiled = succeeded(compile(*options));
+  return succeeded(flushStandardOutput()) && compiled ? 0 : 1;
 }

@@ -75,8 +75,9 @@ static bool checkNames(const CommandLine &line) {
                     line.algorithm + "'");
   if (!line.run.empty() && line.run != "cpu" && line.run != "gpu")
     return complain("expected --run to be cpu or gpu, got '" + line.run + "'");
-  if ((line.qTile.getNumOccurrences() && line.qTile <= 0) || (line.kvTile.getNumOccurrences() && line.kvTile <= 0))
-    return complain("expected positive tile sizes, got " + llvm::Twine(line.qTile.getNumOccurrences() ? line.qTile : line.kvTile));
+  for (const cl::opt<int64_t> *tile : {&line.qTile, &line.kvTile})
+    if (tile->getNumOccurrences() && *tile <= 0)
+      return complain("expected --" + tile->ArgStr + " to be positive, got " + llvm::Twine(*tile));
   if (line.checkEachPass && line.run == "gpu")
     return complain("expected --check-each-pass to run on the CPU, got --run=gpu");
   return true;

@@ -8,8 +8,12 @@
 namespace flashc {
 
 /// Writes `contents` to `path` ("-": standard output) through a temporary file beside it, so that a reader never sees
-/// half of it. Diagnoses at `path` what goes wrong.
+/// half of it. What exists and is no regular file (a device, a pipe) is written in place. Diagnoses at `path` what goes
+/// wrong.
 mlir::LogicalResult writeOutput(llvm::StringRef path, llvm::StringRef contents);
+
+/// Diagnoses what could not be written to standard output.
+mlir::LogicalResult flushStandardOutput();
 
 } // namespace flashc
 

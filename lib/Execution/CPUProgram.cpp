@@ -4,6 +4,7 @@
 #include "JITRuntime.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
@@ -158,16 +159,30 @@ static llvm::Error addToJIT(llvm::orc::LLJIT &jit, llvm::orc::JITTargetMachineBu
   return jit.addIRModule(llvm::orc::ThreadSafeModule(std::move(module), std::move(context)));
 }
 
+/// Fails with a diagnostic at the first op that has no lowering for the CPU.
+static LogicalResult checkLowered(ModuleOp module) {
+  WalkResult result = module.walk<WalkOrder::PreOrder>([](Operation *op) {
+    if (isa<LLVM::LLVMDialect, BuiltinDialect>(op->getDialect()))
+      return WalkResult::advance();
+    op->emitError("cannot run '") << op->getName() << "' on the CPU";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   llvm::SmallVector<std::pair<std::string, unsigned>> functions;
-  for (auto function : module.getOps<func::FuncOp>())
+  for (auto function : module.getOps<func::FuncOp>()) {
     if (!function.isExternal())
       functions.emplace_back(function.getName().str(), function.getNumResults());
+    else if (!function.symbolKnownUseEmpty(module))
+      return function.emitError("cannot run a program that calls @") << function.getName() << ", which has no body";
+  }
 
   OwningOpRef<ModuleOp> lowered = module.clone();
   PassManager pm(module.getContext());
   buildCPULoweringPipeline(pm);
-  if (failed(pm.run(*lowered)))
+  if (failed(pm.run(*lowered)) || failed(checkLowered(*lowered)))
     return failure();
 
   registerBuiltinDialectTranslation(*module.getContext());

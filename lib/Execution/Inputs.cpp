@@ -4,6 +4,7 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
 
 #include <random>
 
@@ -70,6 +71,8 @@ private:
   LogicalResult bindDims(unsigned number);
   LogicalResult bind(StringRef dim, int64_t extent, unsigned number);
   int64_t getDefault(StringRef dim) const;
+  LogicalResult checkResults();
+  LogicalResult checkSize(unsigned number);
   LogicalResult setStrides(unsigned number);
   void nameResults();
 
@@ -181,6 +184,26 @@ int64_t InputDescriber::getDefault(StringRef dim) const {
   return largest;
 }
 
+LogicalResult InputDescriber::checkResults() {
+  for (Type type : function.getResultTypes()) {
+    auto shaped = dyn_cast<ShapedType>(type);
+    if (!flashc::getDType(shaped ? shaped.getElementType() : type) || (shaped && !shaped.hasRank()))
+      return function.emitError("expected results that are numbers or ranked tensors or memrefs of numbers, got ")
+             << type;
+  }
+  return success();
+}
+
+LogicalResult InputDescriber::checkSize(unsigned number) {
+  const int64_t limit = int64_t(1) << 32;
+  int64_t elements = 1;
+  for (int64_t extent : result.arguments[number].shape)
+    if (llvm::MulOverflow(elements, extent, elements) || elements > limit)
+      return function.emitError("expected arguments of at most 2^32 elements, got more for ")
+             << result.arguments[number].name;
+  return success();
+}
+
 LogicalResult InputDescriber::setStrides(unsigned number) {
   ArgumentInfo &info = result.arguments[number];
   auto memref = dyn_cast<MemRefType>(function.getArgument(number).getType());
@@ -212,9 +235,12 @@ LogicalResult InputDescriber::setStrides(unsigned number) {
 }
 
 void InputDescriber::nameResults() {
-  for (auto [number, value] : llvm::enumerate(function.getBody().back().getTerminator()->getOperands())) {
+  // Several blocks may return; names come from the last, which is the only one in what flashc compiles.
+  Operation *terminator = function.getBody().back().getTerminator();
+  for (unsigned number = 0; number < function.getNumResults(); ++number) {
     std::string name = "result" + std::to_string(number);
-    if (isa_and_nonnull<flash::AttentionOp, flash::FinalizeOp>(value.getDefiningOp()))
+    Value value = isa<func::ReturnOp>(terminator) ? terminator->getOperand(number) : Value();
+    if (value && isa_and_nonnull<flash::AttentionOp, flash::FinalizeOp>(value.getDefiningOp()))
       name = cast<OpResult>(value).getResultNumber() == 0 ? "o" : "lse";
     result.resultNames.push_back(name);
   }
@@ -225,6 +251,8 @@ FailureOr<FunctionInputs> InputDescriber::describe() {
   for (unsigned number = 0; number < count; ++number)
     if (failed(addArgument(number)))
       return failure();
+  if (failed(checkResults()))
+    return failure();
   function.walk([&](Operation *op) { nameOperands(op); });
   for (const auto &entry : options.shapes) {
     auto isNamed = [&](auto indexed) {
@@ -241,7 +269,7 @@ FailureOr<FunctionInputs> InputDescriber::describe() {
     for (auto [dim, extent] : llvm::zip(dimNames[number], info.shape))
       if (ShapedType::isDynamic(extent))
         extent = getDefault(dim);
-    if (failed(bindDims(number)) || failed(setStrides(number)))
+    if (failed(bindDims(number)) || failed(checkSize(number)) || failed(setStrides(number)))
       return failure();
   }
   for (StringRef dim : {"B", "Hq", "Nq", "Nk"})
