@@ -5,6 +5,7 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -70,5 +71,6 @@ void flashc::registerAllPasses() {
   registerPass([] { return arith::createArithExpandOpsPass(); });
   registerPass([] { return createReconcileUnrealizedCastsPass(); });
   flash::registerFlashPasses();
+  tile::registerTilePasses();
   registerPipelines();
 }

@@ -1,0 +1,52 @@
+//===- Transforms.h - the work of the schedule passes, as functions -----------------------------------------------===//
+//
+// The passes of Passes.td are thin shells around these functions. A function that fails leaves the IR as it was.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_DIALECT_TILE_TRANSFORMS_TRANSFORMS_H
+#define FLASHC_DIALECT_TILE_TRANSFORMS_TRANSFORMS_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace mlir::tile {
+
+/// How a loop over key tiles is rotated, so that the second product of tile u - 1 runs beside the softmax of tile u.
+/// Stage 1 is `issue` and `secondWait`, stage 0 everything else. One iteration of the new loop, in order:
+///
+///   before     (u)       loads and the first product
+///   issue      (u - 1)   the second product, with the scalars and the load that it needs
+///   overlapped (u)       from the wait for the first product on: softmax
+///   secondWait (u - 1)   the accumulator
+///   after      (u)       what reads the accumulator, or writes the registers that the second product reads
+struct PipelinePlan {
+  scf::ForOp loop;
+  MmaAsyncOp first, second;
+  MmaWaitOp firstWait, secondWait;
+  SmallVector<Operation *> before, issue, overlapped, after;
+  /// What stage 1 reads of stage 0: the new loop carries it, in place of the accumulator.
+  SmallVector<Value> crossing;
+  /// The loop's iter_arg that carries the accumulator.
+  unsigned accumulator = 0;
+
+  void print(raw_ostream &os) const;
+};
+
+/// Decides how to rotate `loop`, whose body starts a product with an #tile.operand_a. Emits an error and fails if it
+/// cannot be done.
+FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
+
+/// Rotates the loop: prologue, kernel, epilogue. Returns the kernel.
+scf::ForOp applyPipeline(const PipelinePlan &plan);
+
+/// Splits `program` into a producer, which only loads, and consumers, which only compute. With `pingPong`, and more
+/// than one consumer, the consumers take turns. Emits an error and fails if the producer cannot know what to load.
+FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);
+
+/// Splits `loop` into up to three loops, in each of which it is known whether the induction variable is `outside`.
+/// Returns the loops made.
+FailureOr<SmallVector<scf::ForOp>> splitLoop(scf::ForOp loop, OutsideOp outside);
+
+} // namespace mlir::tile
+
+#endif // FLASHC_DIALECT_TILE_TRANSFORMS_TRANSFORMS_H

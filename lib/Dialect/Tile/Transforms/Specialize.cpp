@@ -1,0 +1,418 @@
+//===- Specialize.cpp - a producer of tiles and their consumers ---------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/Transforms/RegionUtils.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_SPECIALIZE
+#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+/// Everything that `op` reads, its regions included.
+static SetVector<Value> getInputs(Operation *op) {
+  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), inputs);
+  return inputs;
+}
+
+static bool hasLoads(Operation *op) {
+  return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// What the producer needs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// What the two sides of a program are made of, decided before anything changes.
+class RolePlan {
+public:
+  explicit RolePlan(ProgramOp program) : program(program), warpgroup(program.getWarpgroup()) {}
+
+  /// Emits an error and fails if the program cannot be split.
+  LogicalResult compute(bool pingPong);
+
+  /// Whether the producer runs `op`, once for all consumers.
+  bool isProducerScalar(Operation *op) const { return scalars.contains(op) && !variesOps.contains(op); }
+  void addScalar(Operation *op) { scalars.insert(op); }
+  /// The scalar ops that `load` needs once for each consumer, in order.
+  SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
+
+private:
+  void findVarying();
+  bool varies(Value value) const { return value == warpgroup || varying.contains(value); }
+  LogicalResult addScalars(Operation *user, Value value);
+  LogicalResult checkLoops(Operation *op);
+  LogicalResult checkLoad(LoadOp load);
+  LogicalResult checkSlot(LoadOp load);
+
+  ProgramOp program;
+  Value warpgroup;
+  /// Scalar code that the producer needs.
+  SetVector<Operation *> scalars;
+  /// What differs from one consumer to another.
+  llvm::DenseSet<Value> varying;
+  llvm::DenseSet<Operation *> variesOps;
+};
+} // namespace
+
+static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot specialize: "; }
+
+void RolePlan::findVarying() {
+  program.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (op == program || !llvm::any_of(getInputs(op), [&](Value input) { return varies(input); }))
+      return;
+    variesOps.insert(op);
+    varying.insert(op->result_begin(), op->result_end());
+  });
+}
+
+/// Code that the producer may run as well: no tiles, no effects but reading its inputs.
+static bool isScalarCode(Operation *op) {
+  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat() || isa<MemRefType>(type); };
+  return llvm::all_of(op->getResultTypes(), isScalar) && (isMemoryEffectFree(op) || isa<memref::LoadOp>(op)) &&
+         !hasLoads(op);
+}
+
+/// Adds the code that computes `value`, which `user` needs.
+LogicalResult RolePlan::addScalars(Operation *user, Value value) {
+  if (value.getParentBlock()->getParentOp() != program && !program->isAncestor(value.getParentBlock()->getParentOp()))
+    return success();
+  if (auto arg = dyn_cast<BlockArgument>(value)) {
+    auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
+    if (value == warpgroup || (loop && arg == loop.getInductionVar()))
+      return success();
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op || !isScalarCode(op)) {
+    InFlightDiagnostic diag = refuse(user) << "expected to depend on loop indices and scalar code only";
+    diag.attachNote(value.getLoc()) << "it depends on this value";
+    return diag;
+  }
+  if (!scalars.insert(op))
+    return success();
+  for (Value input : getInputs(op))
+    if (failed(addScalars(user, input)))
+      return failure();
+  return success();
+}
+
+/// The loops around `op` must run alike in every consumer, and nothing else may decide whether `op` runs.
+LogicalResult RolePlan::checkLoops(Operation *op) {
+  for (Operation *parent = op->getParentOp(); parent != program; parent = parent->getParentOp()) {
+    auto loop = dyn_cast<scf::ForOp>(parent);
+    if (!loop) {
+      InFlightDiagnostic diag = refuse(op) << "expected in loops only";
+      diag.attachNote(parent->getLoc()) << "this op decides whether it runs";
+      return diag;
+    }
+    if (llvm::any_of(loop->getOperands().take_front(loop.getNumControlOperands()),
+                     [&](Value bound) { return varies(bound); })) {
+      InFlightDiagnostic diag = refuse(loop) << "expected bounds that do not depend on the warpgroup";
+      diag.attachNote(op->getLoc()) << "every consumer must run this op equally often";
+      return diag;
+    }
+  }
+  return success();
+}
+
+LogicalResult RolePlan::checkLoad(LoadOp load) {
+  for (Value handle : {Value(load.getMap()), Value(load.getRing())})
+    if (program.getBody().isAncestor(handle.getParentRegion()))
+      return refuse(load) << "expected its ring and its tensor map to come from outside of the program";
+  for (Value position : {load.getB(), load.getH(), load.getRow()}) {
+    if (failed(addScalars(load, position)))
+      return failure();
+    if (varies(position) && !load.getRing().getType().getIsPrivate())
+      return refuse(load) << "expected the position in a shared ring not to depend on the warpgroup";
+  }
+  for (Operation *parent = load->getParentOp(); parent != program; parent = parent->getParentOp())
+    for (Value bound : parent->getOperands().take_front(cast<scf::ForOp>(parent).getNumControlOperands()))
+      if (failed(addScalars(parent, bound)))
+        return failure();
+  return success();
+}
+
+/// The slot's life must be visible: from its load to the waits of the products that read it.
+LogicalResult RolePlan::checkSlot(LoadOp load) {
+  for (Operation *user : load.getSlot().getUsers()) {
+    auto product = dyn_cast<MmaAsyncOp>(user);
+    if (!product)
+      return refuse(load) << "expected its slot to be read by products only, got " << user->getName();
+    Value token = product.getToken();
+    if (token.hasOneUse() && token.user_begin()->getBlock() == product->getBlock())
+      continue;
+    InFlightDiagnostic diag = refuse(load) << "expected the products that read it to end where they start";
+    diag.attachNote(product.getLoc()) << "this product does not";
+    return diag;
+  }
+  return success();
+}
+
+LogicalResult RolePlan::compute(bool pingPong) {
+  findVarying();
+  WalkResult result = program.walk([&](Operation *op) {
+    auto load = dyn_cast<LoadOp>(op);
+    bool takesTurn = pingPong && isa<MmaAsyncOp>(op);
+    bool isBad = ((load || takesTurn) && failed(checkLoops(op))) ||
+                 (load && (failed(checkLoad(load)) || failed(checkSlot(load))));
+    return isBad ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return failure(result.wasInterrupted());
+}
+
+SmallVector<Operation *> RolePlan::getPrivateScalars(LoadOp load) const {
+  SetVector<Operation *> needed;
+  SmallVector<Value> worklist = {load.getB(), load.getH(), load.getRow()};
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (value == warpgroup || !varies(value))
+      continue;
+    needed.insert(value.getDefiningOp());
+    llvm::append_range(worklist, getInputs(value.getDefiningOp()));
+  }
+  SmallVector<Operation *> ordered;
+  program->walk([&](Operation *op) {
+    if (needed.contains(op))
+      ordered.push_back(op);
+  });
+  return ordered;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Numbering the loads
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Counts the loads into each ring in program order. Both sides follow this one count, so that load number g meets
+/// wait number g.
+class LoadNumbering {
+public:
+  LoadNumbering(ProgramOp program, RolePlan &plan) : plan(plan), rewriter(program.getContext()) {
+    rewriter.setInsertionPointToStart(&program.getBody().front());
+    Value zero = arith::ConstantIndexOp::create(rewriter, program.getLoc(), 0);
+    one = arith::ConstantIndexOp::create(rewriter, program.getLoc(), 1);
+    plan.addScalar(zero.getDefiningOp());
+    plan.addScalar(one.getDefiningOp());
+    llvm::MapVector<Value, Value> counters;
+    program.walk([&](LoadOp load) { counters[load.getRing()] = zero; });
+    number(program.getBody().front(), counters);
+  }
+
+  Value getCount(LoadOp load) const { return counts.lookup(load); }
+  /// How many of the loop's last iter_args are counters.
+  unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
+
+private:
+  void number(Block &block, llvm::MapVector<Value, Value> &counters) {
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (auto load = dyn_cast<LoadOp>(op)) {
+        Value &counter = counters[load.getRing()];
+        counts[load] = counter;
+        rewriter.setInsertionPointAfter(load);
+        counter = arith::AddIOp::create(rewriter, load.getLoc(), counter, one);
+        plan.addScalar(counter.getDefiningOp());
+      } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && hasLoads(loop)) {
+        numberLoop(loop, counters);
+      }
+    }
+  }
+
+  /// The loop carries the counters of the rings that it loads into.
+  void numberLoop(scf::ForOp loop, llvm::MapVector<Value, Value> &counters) {
+    SetVector<Value> rings;
+    loop.walk([&](LoadOp load) { rings.insert(load.getRing()); });
+    SmallVector<Value> inits = llvm::map_to_vector(rings, [&](Value ring) { return counters[ring]; });
+    rewriter.setInsertionPoint(loop);
+    auto numberBody = [&](OpBuilder &, Location, ArrayRef<BlockArgument> args) {
+      for (auto [ring, arg] : llvm::zip_equal(rings, args))
+        counters[ring] = arg;
+      number(*loop.getBody(), counters);
+      return llvm::map_to_vector(rings, [&](Value ring) { return counters[ring]; });
+    };
+    auto replaced = cast<scf::ForOp>(*loop.replaceWithAdditionalYields(rewriter, inits, false, numberBody));
+    for (auto [ring, result] : llvm::zip_equal(rings, replaced.getResults().take_back(rings.size())))
+      counters[ring] = result;
+    numCounters[replaced] = rings.size();
+  }
+
+  RolePlan &plan;
+  IRRewriter rewriter;
+  Value one;
+  llvm::DenseMap<Operation *, Value> counts;
+  llvm::DenseMap<Operation *, unsigned> numCounters;
+};
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The two sides
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Writes the producer: loads, the loops around them, and the scalars that both need.
+class ProducerEmitter {
+public:
+  ProducerEmitter(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b)
+      : program(program), plan(plan), numbering(numbering), b(b) {}
+
+  void emit(Block &block) {
+    for (Operation &op : block) {
+      if (auto load = dyn_cast<LoadOp>(op))
+        emitLoad(load);
+      else if (auto loop = dyn_cast<scf::ForOp>(op); loop && hasLoads(loop))
+        emitLoop(loop);
+      else if (plan.isProducerScalar(&op))
+        b.clone(op, map);
+    }
+  }
+
+private:
+  void emitCopy(LoadOp load, IntegerAttr owner, const IRMapping &values) {
+    auto get = [&](Value value) { return values.lookupOrDefault(value); };
+    Value count = get(numbering.getCount(load));
+    AcquireOp::create(b, load.getLoc(), load.getRing(), count, owner);
+    CopyAsyncOp::create(b, load.getLoc(), load.getMap(), get(load.getB()), get(load.getH()), get(load.getRow()),
+                        load.getRing(), count, owner);
+  }
+
+  void emitLoad(LoadOp load) {
+    if (!load.getRing().getType().getIsPrivate())
+      return emitCopy(load, nullptr, map);
+    SmallVector<Operation *> scalars = plan.getPrivateScalars(load);
+    for (uint64_t owner = 0; owner < program.getConsumers(); ++owner) {
+      IRMapping values = map;
+      if (!scalars.empty() || llvm::is_contained(load->getOperands(), program.getWarpgroup()))
+        values.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, load.getLoc(), owner).getResult());
+      for (Operation *op : scalars)
+        b.clone(*op, values);
+      emitCopy(load, b.getI64IntegerAttr(owner), values);
+    }
+  }
+
+  void emitLoop(scf::ForOp loop) {
+    auto get = [&](Value value) { return map.lookupOrDefault(value); };
+    unsigned count = numbering.getNumCounters(loop);
+    SmallVector<Value> inits = llvm::map_to_vector(loop.getInitArgs().take_back(count), get);
+    auto copy = scf::ForOp::create(b, loop.getLoc(), get(loop.getLowerBound()), get(loop.getUpperBound()),
+                                   get(loop.getStep()), inits);
+    map.map(loop.getInductionVar(), copy.getInductionVar());
+    map.map(loop.getRegionIterArgs().take_back(count), copy.getRegionIterArgs());
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(copy.getBody());
+    emit(*loop.getBody());
+    scf::YieldOp::create(b, loop.getLoc(), llvm::map_to_vector(loop.getYieldedValues().take_back(count), get));
+    map.map(loop.getResults().take_back(count), copy.getResults());
+  }
+
+  ProgramOp program;
+  const RolePlan &plan;
+  const LoadNumbering &numbering;
+  OpBuilder &b;
+  IRMapping map;
+};
+} // namespace
+
+/// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot.
+static void insertRelease(WaitOp wait) {
+  Operation *last = wait;
+  for (Operation *product : wait.getSlot().getUsers()) {
+    Operation *end = wait->getBlock()->findAncestorOpInBlock(**cast<MmaAsyncOp>(product).getToken().user_begin());
+    if (last->isBeforeInBlock(end))
+      last = end;
+  }
+  OpBuilder b(wait.getContext());
+  b.setInsertionPointAfter(last);
+  ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
+}
+
+static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
+  SmallVector<WaitOp> waits;
+  consumer.walk([&](LoadOp load) {
+    OpBuilder b(load);
+    auto wait = WaitOp::create(b, load.getLoc(), load.getSlot().getType(), load.getRing(), numbering.getCount(load));
+    load.replaceAllUsesWith(wait.getSlot());
+    load.erase();
+    waits.push_back(wait);
+  });
+  for (WaitOp wait : waits)
+    insertRelease(wait);
+}
+
+/// A turn at the tensor cores: from a product of slots (Q K^T) to the last product issued before the next wait.
+static void insertTurns(Block &block, Value warpgroup) {
+  OpBuilder b(block.getParentOp()->getContext());
+  MmaAsyncOp last;
+  auto pass = [&]() {
+    if (!last)
+      return;
+    b.setInsertionPointAfter(last);
+    TurnPassOp::create(b, last.getLoc(), warpgroup);
+    last = nullptr;
+  };
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (isa<MmaWaitOp>(op))
+      pass();
+    auto product = dyn_cast<MmaAsyncOp>(op);
+    if (!product || (!last && !isa<SlotType>(product.getA().getType())))
+      continue;
+    if (!last) {
+      b.setInsertionPoint(product);
+      TurnWaitOp::create(b, product.getLoc(), warpgroup);
+    }
+    last = product;
+  }
+  pass();
+}
+
+FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleAttr schedule) {
+  if (static_cast<int64_t>(program.getConsumers()) != schedule.getConsumers())
+    return program.emitOpError() << "expected " << schedule.getConsumers() << " consumers as in the schedule, got "
+                                 << program.getConsumers();
+  bool pingPong = schedule.getPingPong() && schedule.getConsumers() > 1;
+  RolePlan plan(program);
+  if (failed(plan.compute(pingPong)))
+    return failure();
+  LoadNumbering numbering(program, plan);
+  OpBuilder b(program);
+  auto op = WarpSpecializeOp::create(b, program.getLoc(), program.getConsumers(), schedule.getProducerRegisters(),
+                                     schedule.getConsumerRegisters());
+  b.setInsertionPointToStart(&op.getProducer().emplaceBlock());
+  ProducerEmitter(program, plan, numbering, b).emit(program.getBody().front());
+  op.getConsumer().takeBody(program.getBody());
+  program.erase();
+  makeConsumer(op.getConsumer(), numbering);
+  if (pingPong)
+    op.getConsumer().walk([&](Block *block) { insertTurns(*block, op.getWarpgroup()); });
+  return op;
+}
+
+namespace {
+struct Specialize : tile::impl::SpecializeBase<Specialize> {
+  using SpecializeBase::SpecializeBase;
+
+  void runOnOperation() override {
+    SmallVector<ProgramOp> programs;
+    getOperation()->walk([&](ProgramOp program) { programs.push_back(program); });
+    for (ProgramOp program : programs) {
+      auto schedule = program->getParentOp()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+      if (!schedule) {
+        program.emitOpError() << "expected a '" << kScheduleAttrName << "' on its kernel";
+        return signalPassFailure();
+      }
+      if (failed(specializeProgram(program, schedule)))
+        return signalPassFailure();
+      ++numSpecialized;
+    }
+  }
+};
+} // namespace

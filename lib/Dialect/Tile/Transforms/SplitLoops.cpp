@@ -1,0 +1,138 @@
+//===- SplitLoops.cpp - loops in which tile.outside is known ------------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_SPLITLOOPS
+#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static LogicalResult miss(OutsideOp outside, StringRef reason) {
+  remark::missed(outside.getLoc(), remark::RemarkOpts::name("split-loops").category("tile")) << reason;
+  return failure();
+}
+
+/// The questions about the iterations of `loop`.
+static SmallVector<OutsideOp> getQuestions(scf::ForOp loop) {
+  SmallVector<OutsideOp> questions;
+  loop.walk([&](OutsideOp outside) {
+    if (outside.getIndex() == loop.getInductionVar())
+      questions.push_back(outside);
+  });
+  return questions;
+}
+
+/// Whether `a <= b` is known.
+static bool isKnownLE(Value a, Value b) {
+  std::optional<int64_t> x = getConstantIntValue(a), y = getConstantIntValue(b);
+  return a == b || (x && y && *x <= *y);
+}
+
+/// max(low, min(value, high)), without the parts that are known not to matter. Where high < low every loop between
+/// the results is empty, so the order in which they are clamped does not matter either.
+static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
+  Location loc = value.getLoc();
+  if (isKnownLE(value, low) || low == high)
+    return low;
+  if (isKnownLE(high, value))
+    return high;
+  Value least = arith::MinSIOp::create(b, loc, value, high);
+  return arith::MaxSIOp::create(b, loc, low, least);
+}
+
+/// Moves the ops of the region that runs in front of `branch`, and erases it.
+static void inlineBranch(scf::IfOp branch, bool condition) {
+  Region &region = condition ? branch.getThenRegion() : branch.getElseRegion();
+  if (!region.empty()) {
+    Block &block = region.front();
+    branch.replaceAllUsesWith(cast<scf::YieldOp>(block.getTerminator()).getResults());
+    block.getTerminator()->erase();
+    branch->getBlock()->getOperations().splice(Block::iterator(branch), block.getOperations());
+  }
+  branch.erase();
+}
+
+/// Replaces every question in `loop` that is the same as `outside` by its answer.
+static void answer(scf::ForOp loop, OutsideOp outside, bool isOutside) {
+  for (OutsideOp other : getQuestions(loop)) {
+    if (other.getLower() != outside.getLower() || other.getUpper() != outside.getUpper())
+      continue;
+    for (Operation *user : llvm::make_early_inc_range(other->getUsers()))
+      if (auto branch = dyn_cast<scf::IfOp>(user))
+        inlineBranch(branch, isOutside);
+    OpBuilder b(other);
+    if (!other->use_empty())
+      other.replaceAllUsesWith(arith::ConstantOp::create(b, other.getLoc(), b.getBoolAttr(isOutside)).getResult());
+    other.erase();
+  }
+}
+
+FailureOr<SmallVector<scf::ForOp>> tile::splitLoop(scf::ForOp loop, OutsideOp outside) {
+  if (getConstantIntValue(loop.getStep()) != 1)
+    return miss(outside, "the loop's step is not 1");
+  if (!loop.isDefinedOutsideOfLoop(outside.getLower()) || !loop.isDefinedOutsideOfLoop(outside.getUpper()))
+    return miss(outside, "the bounds change inside the loop");
+  OpBuilder b(loop);
+  Value begin = loop.getLowerBound(), end = loop.getUpperBound();
+  Value lower = clamp(b, outside.getLower(), begin, end);
+  // An empty interval leaves everything outside.
+  bool isEmpty = isKnownLE(outside.getUpper(), outside.getLower());
+  Value upper = isEmpty ? lower : clamp(b, outside.getUpper(), lower, end);
+
+  struct Part {
+    Value begin, end;
+    bool isOutside;
+  };
+  SmallVector<scf::ForOp> parts;
+  SmallVector<Value> state(loop.getInitArgs());
+  for (const Part &part : {Part{begin, lower, true}, Part{lower, upper, false}, Part{upper, end, true}}) {
+    if (isKnownLE(part.end, part.begin))
+      continue;
+    auto copy = cast<scf::ForOp>(b.clone(*loop));
+    copy.setLowerBound(part.begin);
+    copy.setUpperBound(part.end);
+    copy.getInitArgsMutable().assign(state);
+    state.assign(copy.result_begin(), copy.result_end());
+    answer(copy, outside, part.isOutside);
+    parts.push_back(copy);
+  }
+  loop->replaceAllUsesWith(state);
+  loop.erase();
+  return parts;
+}
+
+namespace {
+struct SplitLoops : tile::impl::SplitLoopsBase<SplitLoops> {
+  using SplitLoopsBase::SplitLoopsBase;
+
+  void runOnOperation() override {
+    // Inner loops are split first: the list is worked off from its end.
+    SmallVector<scf::ForOp> worklist;
+    getOperation()->walk([&](WarpSpecializeOp op) {
+      op.getConsumer().walk<WalkOrder::PreOrder>([&](scf::ForOp loop) { worklist.push_back(loop); });
+    });
+    while (!worklist.empty())
+      split(worklist.pop_back_val(), worklist);
+  }
+
+  /// Splits at the first question that it can; the parts may hold others.
+  void split(scf::ForOp loop, SmallVectorImpl<scf::ForOp> &worklist) {
+    for (OutsideOp outside : getQuestions(loop)) {
+      FailureOr<SmallVector<scf::ForOp>> parts = splitLoop(loop, outside);
+      if (failed(parts))
+        continue;
+      worklist.append(*parts);
+      ++numSplit;
+      return;
+    }
+  }
+};
+} // namespace
