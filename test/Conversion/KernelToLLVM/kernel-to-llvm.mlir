@@ -1,0 +1,46 @@
+// RUN: flashc-opt %s --pass-pipeline='builtin.module(gpu.module(convert-kernel-to-llvm),reconcile-unrealized-casts)' --split-input-file --verify-diagnostics | FileCheck %s
+
+// A tensor map is passed by value; an index is 32 bits wide; the block has as many threads as the attribute says.
+// CHECK-LABEL: llvm.func @parameters
+// CHECK-SAME: (%{{.*}}: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant},
+// CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %[[N:.*]]: i32)
+// CHECK-SAME: nvvm.kernel
+// CHECK-SAME: nvvm.reqntid = array<i32: 384>
+gpu.module @kernels {
+  gpu.func @parameters(%map: !llvm.ptr, %out: !llvm.ptr<1>, %n: index) kernel attributes {flashc.threads = 384 : i32} {
+    // CHECK: nvvm.read.ptx.sreg.ctaid.y : i32
+    %b = gpu.block_id y
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %x = arith.constant 2.0 : f32
+    // CHECK: llvm.icmp "slt" %{{.*}}, %[[N]] : i32
+    %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> f32 {
+      // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"
+      %y = math.exp2 %a : f32
+      // e^y = 2^(y log2 e)
+      // CHECK: %[[C:.*]] = llvm.mlir.constant(1.44269502 : f32)
+      // CHECK: %[[P:.*]] = llvm.fmul %{{.*}}, %[[C]]
+      // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%[[P]])
+      %z = math.exp %y : f32
+      // CHECK: llvm.inline_asm "tanh.approx.f32 $0, $1;"
+      %t = math.tanh %z : f32
+      // CHECK: llvm.inline_asm "div.full.ftz.f32 $0, $1, $2;"
+      %d = arith.divf %t, %z : f32
+      scf.yield %d : f32
+    }
+    llvm.store %r, %out : f32, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @unknown_function(%out: !llvm.ptr<1>) kernel {
+    %x = arith.constant 2.0 : f32
+    // expected-error @+1 {{expected a function that sm_90a has, got 'math.erf'}}
+    %y = math.erf %x : f32
+    llvm.store %y, %out : f32, !llvm.ptr<1>
+    gpu.return
+  }
+}
