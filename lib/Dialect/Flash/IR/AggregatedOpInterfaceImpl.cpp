@@ -199,6 +199,25 @@ static Value emitRowwise(ImplicitLocOpBuilder &b, Value acc, Value rows,
                  [&](ImplicitLocOpBuilder &b, ValueRange args) { return combine(b, args[1], args[0]); });
 }
 
+static Value multiplied(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+
+/// exp(oldMax - newMax), by which a state that knows `oldMax` is scaled, and that times `l`.
+static std::pair<Value, Value> emitCorrection(ImplicitLocOpBuilder &b, Value oldMax, Value newMax, Value l) {
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), oldMax), b.getF32Type());
+  SmallVector<unsigned> row{B, H, I}, loops = row;
+  // Partial states have a leading dimension of chunks, which runs as the fourth loop.
+  if (cast<ShapedType>(oldMax.getType()).getRank() == 4)
+    loops = {J, B, H, I};
+  unsigned numLoops = loops.size();
+  Value correction = generic(
+      b, numLoops, {{oldMax, loops}, {newMax, row}}, {empty, loops},
+      [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
+  Value corrected =
+      generic(b, numLoops, {{correction, loops}}, {l, loops},
+              [](ImplicitLocOpBuilder &b, ValueRange args) { return multiplied(b, args[0], args[1]); });
+  return {correction, corrected};
+}
+
 /// o = acc / l (deferred) or acc (each_step), rounded to the type of `o`, and lse = m + log(l).
 static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value m, Value l, Value o, Value lse,
                                        Normalize normalize) {
@@ -247,21 +266,15 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
 
 FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  auto multiply = [](ImplicitLocOpBuilder &b, Value x, Value y) -> Value { return arith::MulFOp::create(b, x, y); };
   Value scores = emitScores(b, *this, {getB0(), getH0(), getI0(), getJ0()});
   Value m = emitRowMax(b, scores, getM());
   Value probabilities = emitProbabilities(b, scores, m);
 
-  // correction = exp(m_old - m_new)
-  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, getLoc(), m), b.getF32Type());
-  Value correction = generic(b, 3, {{getM(), {B, H, I}}, {m, {B, H, I}}}, {empty, {B, H, I}},
-                             [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
-  Value corrected = generic(b, 3, {{correction, {B, H, I}}}, {getL(), {B, H, I}},
-                            [&](ImplicitLocOpBuilder &b, ValueRange args) { return multiply(b, args[0], args[1]); });
+  auto [correction, corrected] = emitCorrection(b, getM(), m, getL());
   Value l = emitRowSum(b, probabilities, corrected);
 
   bool eachStep = getNormalize() == Normalize::EachStep;
-  Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiply);
+  Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
   acc = emitOutputProduct(b, probabilities, getV(), acc, getGroupSize());
   if (eachStep)
     acc = emitRowwise(b, acc, l, divideByRowSum);
@@ -271,4 +284,33 @@ FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &b
 FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   return emitFinalize(b, getAcc(), getM(), getL(), getO(), getLse(), getNormalize());
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// PartialReductionOpInterface (the rest is in TilingInterfaceImpl.cpp)
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Folds the states of chunks of keys into the op's own, by the rule that folds a block of keys: every state is scaled
+/// to the common maximum and added.
+FailureOr<MergeResult> OnlineAttentionOp::mergeReductions(OpBuilder &builder, Location loc, ValueRange partial,
+                                                          const SetVector<unsigned> &reductionDims) {
+  ImplicitLocOpBuilder b(loc, builder);
+  SmallVector<unsigned> chunkRow{J, B, H, I};
+  Value m = generic(b, 4, {{partial[1], chunkRow}}, {getM(), {B, H, I}},
+                    [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                      return arith::MaximumFOp::create(b, args[0], args[1]);
+                    });
+  auto [chunkCorrection, chunkSums] = emitCorrection(b, partial[1], m, partial[2]);
+  auto [correction, corrected] = emitCorrection(b, getM(), m, getL());
+  Value l = generic(b, 4, {{chunkSums, chunkRow}}, {corrected, {B, H, I}},
+                    [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                      return arith::AddFOp::create(b, args[1], args[0]);
+                    });
+  bool eachStep = getNormalize() == Normalize::EachStep;
+  Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
+  acc = multiplyAccumulate(b, {eachStep ? chunkSums : chunkCorrection, chunkRow}, {partial[0], {J, B, H, I, D}},
+                           {acc, {B, H, I, D}}, /*groupSize=*/1);
+  if (eachStep)
+    acc = emitRowwise(b, acc, l, divideByRowSum);
+  return MergeResult{{acc.getDefiningOp(), m.getDefiningOp(), l.getDefiningOp()}, {acc, m, l}};
 }

@@ -1,83 +1,24 @@
 //===- TilingInterfaceImpl.cpp - tiles of the flash ops -----------------------------------------------------------===//
 //
-// A tile has a static shape. Where it sticks out of its sequence, the slice that exists is extracted, padded to the
-// tile's shape with the identity of what it feeds (zeros; -inf for m), and the result is cut back to the rows that
-// exist. Keys beyond the end are excluded by `j < Nk`, joined to the mask.
+// Tiles have static shapes (StaticTiles.h): q, k, v, acc and l are padded with zeros, m with -inf. Keys beyond the end
+// are excluded by `j < Nk`, joined to the mask.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "StaticTiles.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include <array>
 #include <limits>
 
 using namespace mlir;
 using namespace mlir::flash;
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Tiles of static shape
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// The extent that a tile of `size` elements has in its type: `affine.min(64, ...)`, the size of a tile that may stick
-/// out, has 64. A size without a constant bound stays dynamic.
-static int64_t getTileExtent(OpFoldResult size) {
-  if (std::optional<int64_t> constant = getConstantIntValue(size))
-    return *constant;
-  auto min = cast<Value>(size).getDefiningOp<affine::AffineMinOp>();
-  if (!min)
-    return ShapedType::kDynamic;
-  int64_t extent = ShapedType::kDynamic;
-  for (AffineExpr expr : min.getMap().getResults())
-    if (auto constant = dyn_cast<AffineConstantExpr>(expr))
-      extent = ShapedType::isDynamic(extent) ? constant.getValue() : std::min(extent, constant.getValue());
-  return extent;
-}
-
-/// Whether a tile of `size` elements is padded to its static extent.
-static bool mayStickOut(OpFoldResult size) {
-  return !getConstantIntValue(size) && !ShapedType::isDynamic(getTileExtent(size));
-}
-
-static bool mayStickOut(ArrayRef<OpFoldResult> sizes) {
-  return llvm::any_of(sizes, [](OpFoldResult size) { return mayStickOut(size); });
-}
-
-static SmallVector<OpFoldResult> unitStrides(OpBuilder &b, size_t rank) {
-  return SmallVector<OpFoldResult>(rank, b.getIndexAttr(1));
-}
-
-/// `source[offsets][sizes]`, padded with `padding` to the static extents of `sizes`. Records the slice in `slices`.
-static Value extractTile(OpBuilder &b, Location loc, Value source, ArrayRef<OpFoldResult> offsets,
-                         ArrayRef<OpFoldResult> sizes, float padding, SmallVectorImpl<Operation *> &slices) {
-  auto slice = tensor::ExtractSliceOp::create(b, loc, source, offsets, sizes, unitStrides(b, sizes.size()));
-  slices.push_back(slice);
-  if (!mayStickOut(sizes))
-    return slice;
-  SmallVector<int64_t> shape;
-  SmallVector<OpFoldResult> low(sizes.size(), b.getIndexAttr(0)), high;
-  for (OpFoldResult size : sizes) {
-    shape.push_back(getTileExtent(size));
-    AffineExpr missing = b.getAffineConstantExpr(0);
-    if (mayStickOut(size))
-      missing = shape.back() - b.getAffineDimExpr(0);
-    high.push_back(affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(1, 0, missing), {size}));
-  }
-  Type element = getElementTypeOrSelf(source.getType());
-  Value value = arith::ConstantOp::create(b, loc, b.getFloatAttr(element, padding));
-  return tensor::PadOp::create(b, loc, RankedTensorType::get(shape, element), slice, low, high, value);
-}
-
-/// The part of a tile's `result` that exists: its first `sizes` elements.
-static Value cutTile(OpBuilder &b, Location loc, Value result, ArrayRef<OpFoldResult> sizes) {
-  if (!mayStickOut(sizes))
-    return result;
-  SmallVector<OpFoldResult> zeros(sizes.size(), b.getIndexAttr(0));
-  return tensor::ExtractSliceOp::create(b, loc, result, zeros, sizes, unitStrides(b, sizes.size()));
-}
 
 /// `tile` (offsets or sizes over leading loops) with the whole of a last dimension.
 static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldResult last) {
@@ -88,18 +29,6 @@ static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldRes
 
 static OpFoldResult getHeadDim(OpBuilder &b, Value value) {
   return b.getIndexAttr(cast<RankedTensorType>(value.getType()).getDimSize(3));
-}
-
-/// Where the tile of result `number` lies, when result 0 has a trailing Dv and the others stop at i.
-static void getRowTilePosition(OpBuilder &b, unsigned number, Value first, ArrayRef<OpFoldResult> offsets,
-                               ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
-                               SmallVector<OpFoldResult> &resultSizes) {
-  resultOffsets.assign(offsets.begin(), offsets.begin() + 3);
-  resultSizes.assign(sizes.begin(), sizes.begin() + 3);
-  if (number != 0)
-    return;
-  resultOffsets.push_back(b.getIndexAttr(0));
-  resultSizes.push_back(getHeadDim(b, first));
 }
 
 static Range wholeDim(OpBuilder &b, Location loc, Value value, unsigned dim) {
@@ -206,57 +135,131 @@ static FailureOr<int64_t> getKeyHeads(OnlineAttentionOp op, OpFoldResult numHead
   return std::max<int64_t>(*heads / group, 1);
 }
 
-FailureOr<TilingResult> OnlineAttentionOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
-                                                                  ArrayRef<OpFoldResult> sizes) {
-  Location loc = getLoc();
-  FailureOr<int64_t> keyHeads = getKeyHeads(*this, sizes[1]);
+/// Tiles of (acc, m, l).
+using StateTiles = std::array<Value, 3>;
+
+/// The identities of acc, m and l: what the rows that do not exist hold.
+static constexpr float kStateIdentity[] = {0.0f, -std::numeric_limits<float>::infinity(), 0.0f};
+
+/// Offsets or sizes over (b, h, i, ...), for state `number`: acc has a trailing `last`.
+static SmallVector<OpFoldResult> stateDims(unsigned number, ArrayRef<OpFoldResult> tile, OpFoldResult last) {
+  return number == 0 ? appended(tile.take_front(3), last) : SmallVector<OpFoldResult>(tile.take_front(3));
+}
+
+/// Emits the tile of `op` at `offsets` on `state`; its results are cut back to what exists.
+static FailureOr<TilingResult> emitTile(OpBuilder &b, OnlineAttentionOp op, ArrayRef<OpFoldResult> offsets,
+                                        ArrayRef<OpFoldResult> sizes, StateTiles state,
+                                        SmallVector<Operation *> slices) {
+  Location loc = op.getLoc();
+  FailureOr<int64_t> keyHeads = getKeyHeads(op, sizes[1]);
   if (failed(keyHeads))
     return failure();
   OpFoldResult zero = b.getIndexAttr(0);
   OpFoldResult keyHead = affine::makeComposedFoldedAffineApply(
-      b, loc, AffineMap::get(1, 0, b.getAffineDimExpr(0).floorDiv(getGroupSize())), {offsets[1]});
-
-  SmallVector<Operation *> slices;
+      b, loc, AffineMap::get(1, 0, b.getAffineDimExpr(0).floorDiv(op.getGroupSize())), {offsets[1]});
   auto keyTile = [&](Value source) {
     return extractTile(b, loc, source, {offsets[0], keyHead, offsets[3], zero},
                        {sizes[0], b.getIndexAttr(*keyHeads), sizes[3], getHeadDim(b, source)}, 0.0f, slices);
   };
-  ArrayRef<OpFoldResult> rowOffsets = offsets.take_front(3), rowSizes = sizes.take_front(3);
-  auto rowTile = [&](Value source, float padding) {
-    if (cast<RankedTensorType>(source.getType()).getRank() == 3)
-      return extractTile(b, loc, source, rowOffsets, rowSizes, padding, slices);
-    return extractTile(b, loc, source, appended(rowOffsets, zero), appended(rowSizes, getHeadDim(b, source)), padding,
-                       slices);
-  };
-  Value q = rowTile(getQ(), 0.0f), k = keyTile(getK()), v = keyTile(getV());
-  Value acc = rowTile(getAcc(), 0.0f), l = rowTile(getL(), 0.0f);
-  Value m = rowTile(getM(), -std::numeric_limits<float>::infinity());
+  Value q = extractTile(b, loc, op.getQ(), appended(offsets.take_front(3), zero),
+                        appended(sizes.take_front(3), getHeadDim(b, op.getQ())), 0.0f, slices);
+  Value k = keyTile(op.getK()), v = keyTile(op.getV());
 
   AffineMap sum = AffineMap::get(2, 0, b.getAffineDimExpr(0) + b.getAffineDimExpr(1));
   SmallVector<Value> at;
-  for (auto [origin, offset] : llvm::zip_equal(getOperands().take_back(4), offsets))
+  for (auto [origin, offset] : llvm::zip_equal(op.getOperands().take_back(4), offsets))
     at.push_back(getValueOrCreateConstantIndexOp(
         b, loc, affine::makeComposedFoldedAffineApply(b, loc, sum, {getAsOpFoldResult(origin), offset})));
 
-  auto tile = OnlineAttentionOp::create(b, loc, TypeRange{acc.getType(), m.getType(), l.getType()}, q, k, v, acc, m, l,
-                                        at[0], at[1], at[2], at[3], getScaleAttr(), getNormalizeAttr());
+  auto tile = OnlineAttentionOp::create(b, loc, ValueRange(state).getTypes(), q, k, v, state[0], state[1], state[2],
+                                        at[0], at[1], at[2], at[3], op.getScaleAttr(), op.getNormalizeAttr());
   IRMapping mapping;
-  getScore().cloneInto(&tile.getScore(), mapping);
-  getMask().cloneInto(&tile.getMask(), mapping);
-  adaptRegions(b, *this, tile, mayStickOut(sizes[2]), mayStickOut(sizes[3]));
+  op.getScore().cloneInto(&tile.getScore(), mapping);
+  op.getMask().cloneInto(&tile.getMask(), mapping);
+  adaptRegions(b, op, tile, mayStickOut(sizes[2]), mayStickOut(sizes[3]));
 
-  SmallVector<Value> results{cutTile(b, loc, tile.getResult(0), appended(rowSizes, getHeadDim(b, getAcc()))),
-                             cutTile(b, loc, tile.getResult(1), rowSizes),
-                             cutTile(b, loc, tile.getResult(2), rowSizes)};
+  SmallVector<Value> results;
+  for (auto [number, result] : llvm::enumerate(tile.getResults()))
+    results.push_back(cutTile(b, loc, result, stateDims(number, sizes, getHeadDim(b, op.getV()))));
   return TilingResult{{tile}, results, slices};
+}
+
+FailureOr<TilingResult> OnlineAttentionOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
+                                                                  ArrayRef<OpFoldResult> sizes) {
+  StateTiles state;
+  SmallVector<Operation *> slices;
+  for (auto [number, init] : llvm::enumerate(getDpsInits()))
+    state[number] = extractTile(b, getLoc(), init, stateDims(number, offsets, b.getIndexAttr(0)),
+                                stateDims(number, sizes, getHeadDim(b, getV())), kStateIdentity[number], slices);
+  return emitTile(b, *this, offsets, sizes, state, slices);
 }
 
 LogicalResult OnlineAttentionOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber,
                                                        ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
                                                        SmallVector<OpFoldResult> &resultOffsets,
                                                        SmallVector<OpFoldResult> &resultSizes) {
-  getRowTilePosition(b, resultNumber, getAcc(), offsets, sizes, resultOffsets, resultSizes);
+  resultOffsets = stateDims(resultNumber, offsets, b.getIndexAttr(0));
+  resultSizes = stateDims(resultNumber, sizes, getHeadDim(b, getV()));
   return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// flash.online_attention: PartialReductionOpInterface
+//===--------------------------------------------------------------------------------------------------------------===//
+//
+// Chunks of keys are folded side by side, each into a state of its own: (acc, m, l) with a leading dimension of chunks.
+// mergeReductions (AggregatedOpInterfaceImpl.cpp) folds them into one.
+
+FailureOr<SmallVector<Value>>
+OnlineAttentionOp::generateInitialTensorForPartialReduction(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes,
+                                                            const SetVector<unsigned> &reductionDims) {
+  SmallVector<Value> states;
+  for (unsigned number : {0, 1, 2}) {
+    SmallVector<OpFoldResult> shape{sizes[3]};
+    shape.append(stateDims(number, sizes, getHeadDim(b, getV())));
+    Value identity = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(kStateIdentity[number]));
+    Value empty = tensor::EmptyOp::create(b, loc, shape, b.getF32Type());
+    states.push_back(linalg::FillOp::create(b, loc, identity, empty).getResult(0));
+  }
+  return states;
+}
+
+LogicalResult OnlineAttentionOp::getPartialResultTilePosition(
+    OpBuilder &b, unsigned resultNumber, ReductionTilingStrategy strategy, ArrayRef<OpFoldResult> offsets,
+    ArrayRef<OpFoldResult> sizes, const SetVector<unsigned> &reductionDims, ArrayRef<OpFoldResult> splitReductionIvs,
+    SmallVector<OpFoldResult> &resultOffsets, SmallVector<OpFoldResult> &resultSizes) {
+  resultOffsets.assign({splitReductionIvs.front()});
+  resultSizes.assign({b.getIndexAttr(1)});
+  resultOffsets.append(stateDims(resultNumber, offsets, b.getIndexAttr(0)));
+  resultSizes.append(stateDims(resultNumber, sizes, getHeadDim(b, getV())));
+  return success();
+}
+
+FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(OpBuilder &b, Location loc,
+                                                                  ReductionTilingStrategy strategy, ValueRange init,
+                                                                  ArrayRef<OpFoldResult> offsets,
+                                                                  ArrayRef<OpFoldResult> sizes,
+                                                                  const SetVector<unsigned> &reductionDims,
+                                                                  ArrayRef<OpFoldResult> splitReductionIvs) {
+  // A state has no dimension of keys, so the other strategy, which keeps one partial result per key of a tile, has
+  // nothing to put them in.
+  if (strategy != ReductionTilingStrategy::PartialReductionOuterParallel)
+    return failure();
+  StateTiles state;
+  SmallVector<Operation *> slices;
+  for (unsigned number : {0, 1, 2}) {
+    SmallVector<OpFoldResult> at, extents;
+    if (failed(getPartialResultTilePosition(b, number, strategy, offsets, sizes, reductionDims, splitReductionIvs, at,
+                                            extents)))
+      return failure();
+    SmallVector<OpFoldResult> strides(at.size(), b.getIndexAttr(1));
+    RankedTensorType type = tensor::ExtractSliceOp::inferCanonicalRankReducedResultType(
+        at.size() - 1, cast<RankedTensorType>(init[number].getType()), extents);
+    auto slice = tensor::ExtractSliceOp::create(b, loc, type, init[number], at, extents, strides);
+    slices.push_back(slice);
+    state[number] = padTile(b, loc, slice, ArrayRef(extents).drop_front(), kStateIdentity[number]);
+  }
+  return emitTile(b, *this, offsets, sizes, state, slices);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -296,7 +299,8 @@ FailureOr<TilingResult> FinalizeOp::getTiledImplementation(OpBuilder &b, ArrayRe
 LogicalResult FinalizeOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber, ArrayRef<OpFoldResult> offsets,
                                                 ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
                                                 SmallVector<OpFoldResult> &resultSizes) {
-  getRowTilePosition(b, resultNumber, getAcc(), offsets, sizes, resultOffsets, resultSizes);
+  resultOffsets = stateDims(resultNumber, offsets, b.getIndexAttr(0));
+  resultSizes = stateDims(resultNumber, sizes, getHeadDim(b, getAcc()));
   return success();
 }
 

@@ -127,7 +127,10 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
     RecursiveMemoryEffects, DestinationStyleOpInterface,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
-      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>]> {
+      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>,
+    DeclareOpInterfaceMethods<PartialReductionOpInterface, [
+      "generateInitialTensorForPartialReduction", "tileToPartialReduction", "mergeReductions",
+      "getPartialResultTilePosition"]>]> {
   let summary = "one step of attention with online softmax, over a block of keys";
   let description = [{
     Folds a block of keys and values into the running state of a block of queries (Milakov and Gimelshein 2018;
@@ -154,7 +157,8 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
     The op is a tile of a larger attention: `at(b0, h0, i0, j0)` is where its first element lies, and the regions of
     `score` and `mask` see absolute indices `b0 + b`, `h0 + h`, `i0 + i`, `j0 + j`. Tiling (TilingInterface, domain
     `(b, h, i, j)`, `j` a reduction) keeps tile shapes static: a slice that sticks out of its sequence is padded with
-    zeros, and `j < Nk` is joined to the mask.
+    zeros, and `j < Nk` is joined to the mask. Chunks of keys may also be folded side by side, each into a state with a
+    leading dimension of chunks, and merged (PartialReductionOpInterface, outer-parallel).
 
     Constraints: those of `flash.attention` (C2, C4 to C9) on tensors, acc, m and l in f32, results typed like `outs`.
 

@@ -296,4 +296,31 @@ def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   }];
 }
 
+def SplitKV : Pass<"flash-split-kv"> {
+  let summary = "fold chunks of keys side by side, then merge them: Flash-Decoding";
+  let description = [{
+    Reassociates the fold over keys of every `flash.online_attention`: chunks of `kv-chunk` keys are folded into states
+    of their own, in a parallel loop, and the states are merged by their log-sum-exp (Dao et al. 2023). With few
+    queries, as in decoding, the chunks are the parallelism. It uses the upstream partial-reduction interface; run it
+    before `flash-tile`, which then tiles the chunks.
+
+    Before: `flash-online-softmax`'s one step over all keys. After:
+    ```mlir
+    %p:3 = scf.forall (%j) = (0) to (Nk) step (1024) shared_outs(%accs, %ms, %ls) {  // [chunks, B, Hq, Nq, ...]
+      %chunk = %j floordiv 1024
+      %s:3 = flash.online_attention ins(%q, %k[%j ...], %v[%j ...]) outs(%accs[%chunk], ...) at(0, 0, 0, %j) ...
+      tensor.parallel_insert_slice %s#0 into %accs[%chunk, ...]                       // and m, l
+    }
+    %m   = linalg.generic ... // max over chunks
+    %w   = linalg.generic ... // exp(ms - m)
+    %l   = linalg.generic ... // sum over chunks of w * ls
+    %acc = linalg.generic ... // sum over chunks of w * accs (each_step: w * ls * accs, divided by l)
+    ```
+    The chunk that sticks out is padded and masked as `flash-tile` does. An op inside a loop is left alone.
+
+    Refuses a chunk below 1: "expected a positive chunk of keys".
+  }];
+  let options = [Option<"kvChunk", "kv-chunk", "int64_t", "1024", "keys per chunk">];
+}
+
 #endif // FLASHC_FLASH_PASSES_TD

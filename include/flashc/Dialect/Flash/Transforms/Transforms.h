@@ -24,6 +24,10 @@ LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInter
 /// Emits an error and fails if `op` is on memrefs.
 FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op, Normalize normalize);
 
+/// Splits the keys of `op` into chunks of `kvChunk`, folded side by side in an scf.forall and merged by log-sum-exp, and
+/// replaces it. Emits an error and fails if the chunk is not positive.
+FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
+
 /// Queries and keys per tile (FlashAttention's Br and Bc).
 struct TileSizes {
   int64_t q = 64, kv = 64;
