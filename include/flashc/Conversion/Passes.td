@@ -4,6 +4,54 @@
 
 include "mlir/Pass/PassBase.td"
 
+def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
+  let summary = "the loops of FlashAttention-2 become the program of a consumer warpgroup (L1 to L2)";
+  let description = [{
+    Replaces a function in the form that the algorithm `fa2` leaves (one `scf.forall` over batch, head and query tile;
+    in it consecutive loops over key tiles around `flash.online_attention`; `flash.finalize`) by a `gpu.module` with one
+    kernel. The parallel loop becomes the grid, its body a `tile.program` in which every consumer warpgroup works on 64
+    rows of the query tile:
+
+    ```mlir
+    gpu.func @causal(%q: !tile.tensor_map<64 x bf16>, ...) kernel attributes {tile.schedule, flashc.manifest} {
+      ... tile.alloc_ring, for Q, K and V
+      tile.program 2 {
+      ^bb0(%w: index):
+        ... scalars: positions, how many key tiles to visit, which need no mask
+        %q = tile.load %qmap[%b, %h, %row] into %qring
+        %r:3 = scf.for %u = %c0 to %total step %c1 iter_args(%O, %m, %l) {
+          K load, S = Q K^T, mask where tile.outside, row maximum, P = exp2(S * c - m * c), V load, O += P V
+        }
+        tile.store of o and lse
+      }
+    }
+    ```
+
+    The consecutive loops over keys become one: it runs over visited tiles, backwards from the last one if any is
+    masked, and the mask stands under `tile.outside` of the unmasked ones. The loop visits at least one tile, which is
+    masked as a whole where there is none to visit. Bounds are computed from the CTA's query tile, so that all consumers
+    agree on them.
+
+    Scores and masks become `tile.map`. What the regions capture becomes kernel parameters: scalars, extents, and arrays
+    (elements are loaded at positions clamped to the array, since the tiles at its end stick out of it).
+
+    The attribute `flashc.manifest` of the kernel says how to launch it (docs/manifest.md); `tile.schedule` is for the
+    passes that follow. The schedule comes from a table by the head dimensions (`chooseSchedule`), overridden by the
+    option.
+
+    Refuses, with an error that names what was expected: anything that is not that form (other algorithms, a second
+    attention, other work in the function), element types other than bf16 and f16, tiles that are not the schedule's,
+    and schedules that do not fit shared memory or registers.
+  }];
+  let options = [
+    Option<"overrides", "schedule", "std::string", /*default=*/"\"\"",
+           "overrides of the schedule table, such as consumers=2,kv-tile=128,stages=2,overlap=true,ping-pong=false">,
+    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture, for the manifest">,
+  ];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::tile::TileDialect"];
+}
+
 def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
   let summary = "L2 to L3: tiles become the values that each thread holds, tile ops become PTX (sm_90a)";
   let description = [{

@@ -1,0 +1,346 @@
+//===- AttentionPlan.cpp - reads the plan off the IR --------------------------------------------------------------===//
+
+#include "AttentionPlan.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace flashc;
+
+BlockArgument flashc::getRootArgument(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<tensor::CastOp, bufferization::ToTensorOp>(op))
+      return {};
+    value = op->getOperand(0);
+  }
+  auto argument = cast<BlockArgument>(value);
+  return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
+}
+
+static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
+
+namespace {
+class Matcher {
+public:
+  explicit Matcher(ModuleOp module) : module(module) {}
+
+  FailureOr<AttentionPlan> match() {
+    if (failed(matchFunction()) || failed(matchSegments()) || failed(matchRegions()) || failed(matchParallelLoop()) ||
+        failed(matchInputs()) || failed(matchOutputs()))
+      return failure();
+    return std::move(plan);
+  }
+
+private:
+  LogicalResult matchFunction();
+  LogicalResult matchSegments();
+  LogicalResult matchInitialState(ValueRange state);
+  LogicalResult matchRegions();
+  LogicalResult matchParallelLoop();
+  FailureOr<ParallelDim> matchParallelDim(Value position, StringRef name);
+  LogicalResult matchInputs();
+  FailureOr<InputTile> matchInput(flash::OnlineAttentionOp op, Value operand, Value row, StringRef name);
+  LogicalResult matchOutputs();
+  LogicalResult traceOutput(Value value, bool isLse);
+
+  ModuleOp module;
+  AttentionPlan plan;
+};
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The function and its loops over keys
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult Matcher::matchFunction() {
+  for (Operation &op : *module.getBody()) {
+    auto func = dyn_cast<func::FuncOp>(op);
+    if (!func || func.isExternal() || plan.func)
+      return op.emitError() << "expected the module to hold one function with a body, got another op";
+    plan.func = func;
+  }
+  if (!plan.func)
+    return module.emitError() << "expected the module to hold one function with a body, got none";
+  if (!plan.func.getBody().hasOneBlock())
+    return plan.func.emitError() << "expected a function of one block";
+  WalkResult result = plan.func.walk([&](Operation *op) {
+    if (isa<flash::AttentionOp>(op)) {
+      op->emitError() << "expected the tiled loops of the algorithm fa2, got flash.attention";
+      return WalkResult::interrupt();
+    }
+    auto finalize = dyn_cast<flash::FinalizeOp>(op);
+    if (finalize && plan.finalize) {
+      InFlightDiagnostic error = finalize.emitError() << "expected one attention per module, got a second one";
+      error.attachNote(plan.finalize.getLoc()) << "the first one";
+      return WalkResult::interrupt();
+    }
+    if (finalize)
+      plan.finalize = finalize;
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (!plan.finalize)
+    return plan.func.emitError() << "expected an attention in the tiled loops of the algorithm fa2, got none";
+  return success();
+}
+
+/// `state` of the first segment is acc = 0, m = -inf, l = 0.
+LogicalResult Matcher::matchInitialState(ValueRange state) {
+  for (auto [index, value] : llvm::enumerate(state)) {
+    auto fill = value.getDefiningOp<linalg::FillOp>();
+    FloatAttr constant;
+    bool isConstant = fill && matchPattern(fill.getInputs()[0], m_Constant(&constant));
+    bool isExpected = isConstant && (index == 1 ? constant.getValue().isInfinity() && constant.getValue().isNegative()
+                                                : constant.getValue().isZero());
+    if (!isExpected)
+      return plan.finalize.emitError() << "expected the state to begin as linalg.fill with 0, -inf and 0 in a parallel "
+                                          "loop over query tiles (algorithm fa2)";
+  }
+  return success();
+}
+
+LogicalResult Matcher::matchSegments() {
+  SmallVector<Value> state(plan.finalize.getOperands().take_front(3));
+  while (true) {
+    Operation *def = state[0].getDefiningOp();
+    auto loop = dyn_cast_or_null<scf::ForOp>(def);
+    auto op = dyn_cast_or_null<flash::OnlineAttentionOp>(loop ? loop.getYieldedValues()[0].getDefiningOp() : def);
+    if (!op)
+      break;
+    ValueRange results = loop ? ValueRange(loop.getResults()) : ValueRange(op->getResults());
+    if (results != ValueRange(state))
+      return def->emitError() << "expected acc, m and l, in this order, to be the results";
+    int64_t tile = op.getKType().getDimSize(2);
+    if (loop) {
+      if (loop.getYieldedValues() != ValueRange(op->getResults()) ||
+          ValueRange(op.getDpsInits()) != ValueRange(loop.getRegionIterArgs()) || op.getJ0() != loop.getInductionVar())
+        return loop.emitError() << "expected a loop over keys that carries acc, m and l through one "
+                                   "flash.online_attention";
+      if (getConstantIntValue(loop.getStep()) != tile)
+        return loop.emitError() << "expected a step of one key tile (" << tile << ")";
+      plan.segments.push_back({op, getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound())});
+      state.assign(loop.getInitArgs().begin(), loop.getInitArgs().end());
+      continue;
+    }
+    // A loop of one iteration, which the canonicalizer has inlined.
+    std::optional<int64_t> begin = getConstantIntValue(op.getJ0());
+    if (!begin)
+      return op.emitError() << "expected the key position to be a loop's induction variable or a constant";
+    Builder b(op.getContext());
+    plan.segments.push_back({op, b.getIndexAttr(*begin), b.getIndexAttr(*begin + tile)});
+    state.assign(op.getDpsInits().begin(), op.getDpsInits().end());
+  }
+  if (plan.segments.empty())
+    return plan.finalize.emitError() << "expected the results of loops over keys (algorithm fa2)";
+  std::reverse(plan.segments.begin(), plan.segments.end());
+  return matchInitialState(state);
+}
+
+LogicalResult Matcher::matchRegions() {
+  flash::OnlineAttentionOp first = plan.getOp();
+  plan.qTile = first.getQType().getDimSize(2);
+  plan.kvTile = first.getKType().getDimSize(2);
+  plan.headDim = first.getQType().getDimSize(3);
+  plan.valueDim = first.getVType().getDimSize(3);
+  plan.elementType = first.getQType().getElementType();
+  plan.score = first.hasScore() ? &first.getScore() : nullptr;
+  OperationEquivalence::Flags ignoreLocations = OperationEquivalence::Flags::IgnoreLocations;
+  for (auto [index, segment] : llvm::enumerate(plan.segments)) {
+    flash::OnlineAttentionOp op = segment.op;
+    if (op.getNormalize() != flash::Normalize::Deferred)
+      return op.emitError() << "expected normalize = deferred (algorithm fa2)";
+    bool isSameOp = op.getScaleAttr() == first.getScaleAttr() && op.getB0() == first.getB0() &&
+                    op.getH0() == first.getH0() && op.getI0() == first.getI0() && op.getKType() == first.getKType() &&
+                    OperationEquivalence::isRegionEquivalentTo(&op.getScore(), &first.getScore(), ignoreLocations);
+    if (!isSameOp)
+      return op.emitError() << "expected all loops over keys to have the same tiles, position, scale and score region";
+    if (index > 0 && !isSame(segment.begin, plan.segments[index - 1].end))
+      return op.emitError() << "expected a loop over keys to begin where the one before it ends";
+    if (!op.hasMask())
+      continue;
+    if (!plan.mask)
+      plan.mask = &op.getMask();
+    if (!OperationEquivalence::isRegionEquivalentTo(&op.getMask(), plan.mask, ignoreLocations))
+      return op.emitError() << "expected all masked loops over keys to have the same mask region";
+  }
+  auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
+  auto *full = llvm::find_if_not(plan.segments, isMasked), *fullEnd = std::find_if(full, plan.segments.end(), isMasked);
+  plan.fullBegin = full - plan.segments.begin();
+  plan.fullEnd = fullEnd - plan.segments.begin();
+  auto *next = std::find_if_not(fullEnd, plan.segments.end(), isMasked);
+  if (next != plan.segments.end())
+    return next->op.emitError() << "expected one run of key tiles without a mask, got a second one";
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The parallel loop
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name) {
+  Builder b(position.getContext());
+  // The canonicalizer folds away a dimension of one iteration.
+  if (std::optional<int64_t> constant = getConstantIntValue(position); constant && *constant == 0)
+    return ParallelDim{position, b.getIndexAttr(1), 1};
+  auto argument = dyn_cast<BlockArgument>(position);
+  auto forall = argument ? dyn_cast<scf::ForallOp>(argument.getOwner()->getParentOp()) : scf::ForallOp();
+  if (!forall)
+    return plan.finalize.emitError() << "expected the " << name << " to be a position of an scf.forall over (batch, "
+                                     << "head, query tile), which flash-parallelize makes (algorithm fa2)";
+  if (plan.finalize->getParentOp() != forall)
+    return plan.finalize.emitError() << "expected flash.finalize directly in the parallel loop";
+  unsigned dim = argument.getArgNumber();
+  std::optional<int64_t> step = getConstantIntValue(forall.getMixedStep()[dim]);
+  if (!isConstantIntValue(forall.getMixedLowerBound()[dim], 0) || !step)
+    return forall.emitError() << "expected a parallel loop from 0 in constant steps";
+  return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
+}
+
+LogicalResult Matcher::matchParallelLoop() {
+  flash::OnlineAttentionOp op = plan.getOp();
+  FailureOr<ParallelDim> batch = matchParallelDim(op.getB0(), "batch");
+  if (failed(batch))
+    return failure();
+  FailureOr<ParallelDim> head = matchParallelDim(op.getH0(), "head");
+  if (failed(head))
+    return failure();
+  FailureOr<ParallelDim> query = matchParallelDim(op.getI0(), "query");
+  if (failed(query))
+    return failure();
+  plan.batch = *batch;
+  plan.head = *head;
+  plan.query = *query;
+  if (plan.batch.step != 1 || plan.head.step != 1)
+    return op.emitError() << "expected one batch and one head per tile";
+  if (isa<BlockArgument>(plan.query.position) && plan.query.step != plan.qTile)
+    return op.emitError() << "expected the parallel loop to step by one query tile (" << plan.qTile << "), got "
+                          << plan.query.step;
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Inputs and outputs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<InputTile> Matcher::matchInput(flash::OnlineAttentionOp op, Value operand, Value row, StringRef name) {
+  Builder b(op.getContext());
+  InputTile tile{0, b.getIndexAttr(0), b.getIndexAttr(0)};
+  OpFoldResult tileRow = b.getIndexAttr(0);
+  Value value = operand;
+  if (auto pad = value.getDefiningOp<tensor::PadOp>()) {
+    if (!llvm::all_of(pad.getMixedLowPad(), [](OpFoldResult low) { return isConstantIntValue(low, 0); }))
+      return op.emitError() << "expected a tile of " << name << " to be padded at its end only";
+    value = pad.getSource();
+  }
+  if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>()) {
+    SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
+    if (!isConstantIntValue(offsets[3], 0) || !slice.hasUnitStride())
+      return op.emitError() << "expected a tile of whole rows of " << name;
+    tile.batch = offsets[0];
+    tile.head = offsets[1];
+    tileRow = offsets[2];
+    value = slice.getSource();
+  }
+  if (!isSame(tileRow, getAsOpFoldResult(row)))
+    return op.emitError() << "expected the tile of " << name << " to begin at the position of the attention";
+  BlockArgument argument = getRootArgument(value);
+  if (!argument) {
+    InFlightDiagnostic error = op.emitError() << "expected " << name << " to be a tile of a function argument";
+    error.attachNote(value.getLoc()) << "it is a tile of this";
+    return failure();
+  }
+  tile.argument = argument.getArgNumber();
+  return tile;
+}
+
+LogicalResult Matcher::matchInputs() {
+  for (KeySegment &segment : plan.segments) {
+    flash::OnlineAttentionOp op = segment.op;
+    FailureOr<InputTile> q = matchInput(op, op.getQ(), op.getI0(), "q");
+    if (failed(q))
+      return failure();
+    FailureOr<InputTile> k = matchInput(op, op.getK(), op.getJ0(), "k");
+    if (failed(k))
+      return failure();
+    FailureOr<InputTile> v = matchInput(op, op.getV(), op.getJ0(), "v");
+    if (failed(v))
+      return failure();
+    bool isSameTile = &segment == plan.segments.begin() || (plan.q.argument == q->argument &&
+                                                            plan.k.argument == k->argument &&
+                                                            plan.v.argument == v->argument);
+    if (!isSameTile)
+      return op.emitError() << "expected all loops over keys to read the same q, k and v";
+    plan.q = *q;
+    plan.k = *k;
+    plan.v = *v;
+  }
+  if (isa<BlockArgument>(plan.query.position))
+    return success();
+  // One query tile, without a loop: how many rows it has is in the type.
+  auto type = cast<ShapedType>(plan.func.getArgument(plan.q.argument).getType());
+  if (type.isDynamicDim(2) || type.getDimSize(2) > plan.qTile)
+    return plan.finalize.emitError() << "expected a parallel loop over query tiles (algorithm fa2)";
+  plan.query.extent = Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
+  return success();
+}
+
+/// Follows a tile to where it is returned or written.
+LogicalResult Matcher::traceOutput(Value value, bool isLse) {
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<func::ReturnOp>(user)) {
+      plan.outputs.push_back({plan.func.getNumArguments() + use.getOperandNumber(), isLse});
+      continue;
+    }
+    if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(user)) {
+      auto dest = dyn_cast<BlockArgument>(write.getDest());
+      if (!dest || !isa<func::FuncOp>(dest.getOwner()->getParentOp()))
+        return write.emitError() << "expected the output to be written to a function argument";
+      plan.outputs.push_back({dest.getArgNumber(), isLse});
+      continue;
+    }
+    Value next;
+    if (isa<tensor::ExtractSliceOp, tensor::CastOp>(user)) {
+      next = user->getResult(0);
+    } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(user); insert && insert.getSource() == value) {
+      next = insert.getResult();
+    } else if (auto insert = dyn_cast<tensor::ParallelInsertSliceOp>(user); insert && insert.getSource() == value) {
+      auto forall = cast<scf::ForallOp>(insert->getParentOp()->getParentOp());
+      auto dest = cast<BlockArgument>(insert.getDest());
+      next = forall.getTiedOpResult(forall.getTiedOpOperand(dest));
+    }
+    if (!next)
+      return user->emitError() << "expected " << (isLse ? "lse" : "o") << " to be returned or written to an argument "
+                               << "only, got another use";
+    if (failed(traceOutput(next, isLse)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult Matcher::matchOutputs() {
+  if (failed(traceOutput(plan.finalize.getOOut(), /*isLse=*/false)) ||
+      failed(traceOutput(plan.finalize.getLseOut(), /*isLse=*/true)))
+    return failure();
+  unsigned numReturned = llvm::count_if(plan.outputs, [&](const Output &output) {
+    return output.argument >= plan.func.getNumArguments();
+  });
+  if (numReturned != plan.func.getNumResults())
+    return plan.func.emitError() << "expected every function result to be an output of the attention";
+  if (plan.outputs.empty())
+    return plan.func.emitError() << "expected the attention's outputs to be returned or written to an argument";
+  for (Operation &op : plan.func.getBody().front()) {
+    bool isPart = isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, func::ReturnOp>(op) ||
+                  op.isAncestor(plan.finalize);
+    if (!isPart && !isMemoryEffectFree(&op) && !hasSingleEffect<MemoryEffects::Read>(&op))
+      return op.emitError() << "expected a function that computes an attention only, got another side effect";
+  }
+  return success();
+}
+
+FailureOr<AttentionPlan> flashc::matchAttention(ModuleOp module) { return Matcher(module).match(); }

@@ -1,0 +1,64 @@
+//===- AttentionPlan.h - what an L1 function computes, as a value -------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_ATTENTIONPLAN_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_ATTENTIONPLAN_H
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace flashc {
+
+/// The argument of the entry function that an operand of the attention is a tile of, and its batch and head.
+struct InputTile {
+  unsigned argument;
+  mlir::OpFoldResult batch, head;
+};
+
+/// Where o or lse goes: entry arguments are numbered first, then results.
+struct Output {
+  unsigned argument;
+  bool isLse;
+};
+
+/// Consecutive key tiles from `begin` (inclusive) to `end`, in steps of the kv tile, all with the same regions.
+struct KeySegment {
+  mlir::flash::OnlineAttentionOp op;
+  mlir::OpFoldResult begin, end;
+
+  bool isMasked() { return op.hasMask(); }
+};
+
+/// One dimension of the parallel loop: the position in it, how far it goes, and its step.
+struct ParallelDim {
+  mlir::Value position;
+  mlir::OpFoldResult extent;
+  int64_t step;
+};
+
+/// FlashAttention-2 in L1, as `convert-flash-to-tile` needs it. Holds references into the IR and makes none.
+struct AttentionPlan {
+  mlir::func::FuncOp func;
+  mlir::flash::FinalizeOp finalize;
+  mlir::SmallVector<KeySegment> segments; // in order of keys; each begins where the one before it ends
+  ParallelDim batch, head, query;
+  InputTile q, k, v;
+  mlir::SmallVector<Output> outputs;
+  int64_t qTile, kvTile, headDim, valueDim;
+  mlir::Type elementType;
+  mlir::Region *score = nullptr; // of all segments
+  mlir::Region *mask = nullptr;  // of all masked segments
+  size_t fullBegin, fullEnd;     // the segments in [fullBegin, fullEnd) have no mask
+
+  mlir::flash::OnlineAttentionOp getOp() const { return segments.front().op; }
+};
+
+/// Reads the plan off a module. Emits an error that names what was expected and fails if the module is anything but one
+/// function that computes one attention with the algorithm fa2.
+mlir::FailureOr<AttentionPlan> matchAttention(mlir::ModuleOp module);
+
+/// The argument of the entry block that a tensor shows (through casts and bufferization.to_tensor), or null.
+mlir::BlockArgument getRootArgument(mlir::Value value);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_ATTENTIONPLAN_H

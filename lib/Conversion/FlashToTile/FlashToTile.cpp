@@ -1,0 +1,140 @@
+//===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
+
+#include "KernelBuilder.h"
+#include "flashc/Conversion/Passes.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+namespace flashc {
+#define GEN_PASS_DEF_CONVERTFLASHTOTILE
+#include "flashc/Conversion/Passes.h.inc"
+} // namespace flashc
+
+using namespace mlir;
+using namespace flashc;
+
+/// The schedule, if it is the one that L1 was tiled for.
+static FailureOr<Schedule> chooseFor(const AttentionPlan &plan, StringRef overrides) {
+  flash::OnlineAttentionOp op = plan.getOp();
+  FailureOr<Schedule> schedule = resolveSchedule(op, plan.headDim, plan.valueDim, plan.elementType, overrides);
+  if (failed(schedule))
+    return failure();
+  if (plan.qTile != schedule->getQTile() || plan.kvTile != schedule->kvTile)
+    return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
+                          << " keys (schedule " << schedule->str() << "), got " << plan.qTile << " and " << plan.kvTile;
+  return schedule;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The manifest
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// An extent of the parallel loop as a formula, or an empty string.
+static std::string getFormula(OpFoldResult extent) {
+  if (std::optional<int64_t> constant = getConstantIntValue(extent))
+    return std::to_string(*constant);
+  Operation *def = cast<Value>(extent).getDefiningOp();
+  if (!isa_and_nonnull<tensor::DimOp, memref::DimOp>(def))
+    return "";
+  BlockArgument argument = getRootArgument(def->getOperand(0));
+  std::optional<int64_t> dim = getConstantIntValue(def->getOperand(1));
+  if (!argument || !dim)
+    return "";
+  return ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(*dim)).str();
+}
+
+static FailureOr<ArrayAttr> getGrid(const AttentionPlan &plan) {
+  std::string queries = getFormula(plan.query.extent), heads = getFormula(plan.head.extent);
+  std::string batches = getFormula(plan.batch.extent);
+  flash::FinalizeOp finalize = plan.finalize;
+  if (queries.empty() || heads.empty() || batches.empty())
+    return finalize.emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
+  Builder b(plan.elementType.getContext());
+  return b.getStrArrayAttr({"ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")", heads, batches});
+}
+
+static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule, KernelSignature &signature,
+                                  gpu::GPUFuncOp kernel, StringRef target, ArrayAttr grid) {
+  Builder b(kernel.getContext());
+  auto findOutput = [&](unsigned argument) {
+    return llvm::find_if(plan.outputs, [&](const Output &output) { return output.argument == argument; });
+  };
+  auto isOutput = [&](unsigned argument) { return findOutput(argument) != plan.outputs.end(); };
+  auto getName = [&](unsigned argument) -> StringRef {
+    if (isOutput(argument))
+      return findOutput(argument)->isLse ? "lse" : "o";
+    return argument == plan.q.argument   ? "q"
+           : argument == plan.k.argument ? "k"
+           : argument == plan.v.argument ? "v"
+                                         : "";
+  };
+  int64_t threads = tile::hopper::kWarpgroupThreads * (schedule.consumers + 1);
+  return b.getDictionaryAttr({
+      b.getNamedAttr("schema", b.getStringAttr("flashc.manifest")),
+      b.getNamedAttr("version", b.getI64IntegerAttr(1)),
+      b.getNamedAttr("kernel", b.getStringAttr(kernel.getName())),
+      b.getNamedAttr("target", b.getStringAttr(target)),
+      b.getNamedAttr("arguments", signature.getArguments(getName, isOutput)),
+      b.getNamedAttr("parameters", signature.getParameters()),
+      b.getNamedAttr("grid", grid),
+      b.getNamedAttr("block", b.getI64ArrayAttr({threads, 1, 1})),
+      b.getNamedAttr("cluster", b.getI64ArrayAttr({1, 1, 1})),
+      b.getNamedAttr("dynamic_shared_memory", b.getI64IntegerAttr(tile::getSharedMemoryBytes(kernel))),
+      b.getNamedAttr("workspace", b.getI64IntegerAttr(0)),
+      b.getNamedAttr("schedule", b.getStringAttr(schedule.str())),
+  });
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The pass
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
+  return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
+                                 schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
+                                 schedule.pingPong);
+}
+
+/// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
+static LogicalResult convert(ModuleOp module, AttentionPlan &plan, const Schedule &schedule, StringRef target) {
+  FailureOr<ArrayAttr> grid = getGrid(plan);
+  if (failed(grid))
+    return failure();
+  MLIRContext *context = module.getContext();
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto gpuModule = gpu::GPUModuleOp::create(b, plan.func.getLoc(), "flashc_kernels");
+  b.setInsertionPointToStart(gpuModule.getBody());
+  auto kernel = gpu::GPUFuncOp::create(b, plan.func.getLoc(), plan.func.getName(), b.getFunctionType({}, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  kernel->setAttr(tile::kScheduleAttrName, getAttr(schedule, context));
+
+  KernelSignature signature(plan.func, kernel);
+  if (failed(KernelBuilder(plan, schedule, kernel, signature).build())) {
+    gpuModule.erase();
+    return failure();
+  }
+  signature.finish();
+  kernel->setAttr("flashc.manifest", getManifest(plan, schedule, signature, kernel, target, *grid));
+  plan.func.erase();
+  return success();
+}
+
+namespace {
+struct ConvertFlashToTile : flashc::impl::ConvertFlashToTileBase<ConvertFlashToTile> {
+  using ConvertFlashToTileBase::ConvertFlashToTileBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    FailureOr<AttentionPlan> plan = matchAttention(module);
+    if (failed(plan))
+      return signalPassFailure();
+    FailureOr<Schedule> schedule = chooseFor(*plan, overrides);
+    if (failed(schedule) || failed(convert(module, *plan, *schedule, target)))
+      return signalPassFailure();
+  }
+};
+} // namespace

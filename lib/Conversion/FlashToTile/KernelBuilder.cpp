@@ -1,0 +1,299 @@
+//===- KernelBuilder.cpp - the sequential program of an attention -------------------------------------------------===//
+
+#include "KernelBuilder.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that a
+/// row without keys has no NaN. A row whose maximum is no more than -2^99 has seen no key.
+static constexpr double kMasked = -0x1p100, kDead = -0x1p99;
+/// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
+static constexpr double kStale = 8.0;
+
+Value KernelBuilder::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+
+Value KernelBuilder::scalar(double value) {
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
+}
+
+Value KernelBuilder::splat(RankedTensorType type, double value) {
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APFloat(static_cast<float>(value))));
+}
+
+Value KernelBuilder::load(Inputs &inputs, Value row) {
+  tile::RingType ring = cast<tile::RingType>(inputs.ring.getType());
+  Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
+  return tile::LoadOp::create(b, slot, inputs.map, inputs.batch, inputs.head, row, inputs.ring);
+}
+
+/// Scores pass through a map if there is a score region, or if the scale cannot be folded into the exponent: the
+/// maximum is taken of unscaled scores, so the scale must be positive, and kMasked * scale neither tiny nor infinite.
+bool KernelBuilder::needsScoreMap() const {
+  double scale = plan.getOp().getScale().convertToFloat();
+  return plan.score || !(scale >= 0x1p-60 && scale <= 0x1p20);
+}
+
+LogicalResult KernelBuilder::build() {
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  emitRings();
+  auto program = tile::ProgramOp::create(b, schedule.consumers);
+  gpu::ReturnOp::create(b);
+  Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  b.setInsertionPointToStart(body);
+  row = program.getWarpgroup();
+  if (failed(emitPositions()) || failed(emitVisits()) || failed(emitLoop()))
+    return failure();
+  emitOutputs(final);
+  return success();
+}
+
+void KernelBuilder::emitRings() {
+  q.map = signature.getTensorMap(plan.q.argument, tile::kTileRows);
+  k.map = signature.getTensorMap(plan.k.argument, plan.kvTile);
+  v.map = signature.getTensorMap(plan.v.argument, plan.kvTile);
+  auto alloc = [&](int64_t stages, int64_t rows, int64_t cols, bool isPrivate) {
+    auto type = tile::RingType::get(b.getContext(), stages, rows, cols, plan.elementType, isPrivate);
+    return tile::AllocRingOp::create(b, type);
+  };
+  q.ring = alloc(1, tile::kTileRows, plan.headDim, /*isPrivate=*/true);
+  k.ring = alloc(schedule.stages, plan.kvTile, plan.headDim, /*isPrivate=*/false);
+  v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Scalars
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Where this CTA and this warpgroup are: the positions of L1's parallel loop.
+LogicalResult KernelBuilder::emitPositions() {
+  Value warpgroup = row;
+  Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
+  batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
+  Value firstRow = arith::MulIOp::create(b, blockX, index(plan.qTile));
+  row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
+  if (isa<BlockArgument>(plan.batch.position))
+    scalars.mapInBounds(plan.batch.position, batch);
+  if (isa<BlockArgument>(plan.head.position))
+    scalars.mapInBounds(plan.head.position, head);
+  if (isa<BlockArgument>(plan.query.position))
+    scalars.map(plan.query.position, firstRow);
+
+  std::pair<Inputs *, InputTile *> tiles[] = {{&q, &plan.q}, {&k, &plan.k}, {&v, &plan.v}};
+  for (auto [inputs, tile] : tiles) {
+    inputs->batch = scalars.get(b, b.getLoc(), tile->batch);
+    inputs->head = scalars.get(b, b.getLoc(), tile->head);
+    if (!inputs->batch || !inputs->head)
+      return failure();
+  }
+  numQueries = scalars.get(b, b.getLoc(), plan.query.extent);
+  for (Region *region : {plan.score, plan.mask})
+    if (region && failed(scalars.cloneCaptures(b, *region)))
+      return failure();
+  return success(numQueries != nullptr);
+}
+
+/// Keys are visited backwards if some tiles are masked: then the masked tiles at the end (the diagonal) come first, and
+/// CTAs that work on the same keys at the same time are more likely to share them in L2.
+LogicalResult KernelBuilder::emitVisits() {
+  auto bound = [&](OpFoldResult value) { return scalars.get(b, b.getLoc(), value); };
+  Value begin = bound(plan.segments.front().begin), end = bound(plan.segments.back().end);
+  if (!begin || !end)
+    return failure();
+  Value step = index(plan.kvTile), one = index(1), zero = index(0);
+  // Bounds are in order, so distances are not negative.
+  auto countTiles = [&](Value from, Value to) {
+    Value distance = b.createOrFold<arith::SubIOp>(to, from);
+    return b.createOrFold<arith::DivUIOp>(b.createOrFold<arith::AddIOp>(distance, index(plan.kvTile - 1)), step);
+  };
+  Value count = countTiles(begin, end);
+  visits.total = b.createOrFold<arith::MaxSIOp>(count, one);
+  visits.isBackwards = plan.mask != nullptr;
+  visits.hasFull = plan.fullBegin < plan.fullEnd;
+  // Without tiles, one is visited all the same, masked as a whole: the pipeline needs a first one.
+  bool mayBeEmpty = !getConstantIntValue(count) || *getConstantIntValue(count) < 1;
+  visits.hasMask = plan.mask || mayBeEmpty;
+
+  visits.firstKey = begin;
+  if (visits.isBackwards) {
+    Value last = b.createOrFold<arith::SubIOp>(visits.total, one);
+    visits.firstKey = b.createOrFold<arith::AddIOp>(begin, b.createOrFold<arith::MulIOp>(last, step));
+  }
+  // The mask keeps none of the keys that exist, but it may keep one that does not: take the first tile of those.
+  if (mayBeEmpty && getConstantIntValue(begin) != 0) {
+    Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, zero);
+    visits.firstKey = arith::SelectOp::create(b, isEmpty, zero, visits.firstKey);
+  }
+  if (!visits.hasFull || !visits.hasMask)
+    return success();
+  Value fullBegin = bound(plan.segments[plan.fullBegin].begin), fullEnd = bound(plan.segments[plan.fullEnd - 1].end);
+  if (!fullBegin || !fullEnd)
+    return failure();
+  Value before = countTiles(begin, fullBegin), upTo = countTiles(begin, fullEnd);
+  visits.fullBegin = visits.isBackwards ? b.createOrFold<arith::SubIOp>(count, upTo) : before;
+  visits.fullEnd = visits.isBackwards ? b.createOrFold<arith::SubIOp>(count, before) : upTo;
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The loop over keys
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult KernelBuilder::emitLoop() {
+  Type f32 = b.getF32Type();
+  Value tile = load(q, row);
+  SmallVector<Value> init{splat(tile::getAccType(plan.valueDim, f32), 0.0),
+                          splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity()),
+                          splat(tile::getRowPartialType(b.getContext()), 0.0)};
+  auto loop = scf::ForOp::create(b, index(0), visits.total, index(1), init);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  ValueRange carried = loop.getRegionIterArgs();
+  FailureOr<State> state = emitStep(loop.getInductionVar(), tile, {carried[0], carried[1], carried[2]});
+  if (failed(state))
+    return failure();
+  scf::YieldOp::create(b, ValueRange{state->acc, state->max, state->sum});
+  final = {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  return success();
+}
+
+/// The exponent of a score s is s * factor: log2(e), and the scale where scores are unscaled.
+static double getExponentFactor(double scale, bool isScaled) { return llvm::numbers::log2e * (isScaled ? 1.0 : scale); }
+
+FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, Value qTile, State state) {
+  Type f32 = b.getF32Type();
+  RankedTensorType rowType = tile::getRowType(f32), scoreType = tile::getAccType(plan.kvTile, f32);
+  auto outputType = cast<RankedTensorType>(state.acc.getType());
+  double factor = getExponentFactor(plan.getOp().getScale().convertToFloat(), needsScoreMap());
+
+  Value distance = arith::MulIOp::create(b, visit, index(plan.kvTile));
+  Value key = visits.isBackwards ? arith::SubIOp::create(b, visits.firstKey, distance).getResult()
+                                 : arith::AddIOp::create(b, visits.firstKey, distance).getResult();
+  Value kTile = load(k, key);
+  Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
+                                           /*acc=*/Value(), /*transpose_b=*/true);
+  Value rawScores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
+  FailureOr<Value> scores = emitScores(visit, key, rawScores);
+  if (failed(scores))
+    return failure();
+
+  // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
+  Value newMax = tile::RowReduceOp::create(b, rowType, tile::ReduceKind::Max, *scores);
+  Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, state.max), splat(rowType, factor));
+  Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kStale));
+  Value max = arith::SelectOp::create(b, isStale, newMax, state.max);
+  Value decay = math::Exp2Op::create(
+      b, arith::MulFOp::create(b, arith::SubFOp::create(b, state.max, max), splat(rowType, factor)));
+
+  Value offset = arith::NegFOp::create(b, arith::MulFOp::create(b, max, splat(rowType, factor)));
+  Value exponents = math::FmaOp::create(b, *scores, splat(scoreType, factor),
+                                        tile::BroadcastOp::create(b, scoreType, offset));
+  Value probabilities = math::Exp2Op::create(b, exponents);
+  Value addend = tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum,
+                                           probabilities);
+  Value sum = arith::AddFOp::create(b, tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, decay), addend);
+
+  auto operandType = RankedTensorType::get(scoreType.getShape(), plan.elementType,
+                                           tile::OperandAAttr::get(b.getContext()));
+  Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
+  Value anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
+  auto rescale = scf::IfOp::create(
+      b, anyStale,
+      [&](OpBuilder &nested, Location loc) {
+        Value scaled = tile::ScaleRowsOp::create(nested, loc, outputType, state.acc, decay);
+        scf::YieldOp::create(nested, loc, scaled);
+      },
+      [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, state.acc); });
+  Value vTile = load(v, key);
+  Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), outputType), operand, vTile,
+                                          rescale.getResult(0), /*transpose_b=*/false);
+  return State{tile::MmaWaitOp::create(b, outputType, output, /*pending=*/0), max, sum};
+}
+
+FailureOr<Value> KernelBuilder::emitScores(Value visit, Value key, Value scores) {
+  if (needsScoreMap()) {
+    FailureOr<Value> mapped = emitScoreRegion(key, scores);
+    if (failed(mapped))
+      return failure();
+    scores = *mapped;
+  }
+  if (!visits.hasMask)
+    return scores;
+  if (!visits.hasFull)
+    return emitMask(key, scores);
+  Value isMasked = tile::OutsideOp::create(b, visit, visits.fullBegin, visits.fullEnd);
+  auto branch = scf::IfOp::create(b, scores.getType(), isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  FailureOr<Value> masked = emitMask(key, scores);
+  if (failed(masked))
+    return failure();
+  scf::YieldOp::create(b, *masked);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, scores);
+  return branch.getResult(0);
+}
+
+/// Makes a tile.map over `scores` and puts the insertion point into it.
+static tile::MapOp beginMap(ImplicitLocOpBuilder &b, Value scores, Value row, Value key) {
+  auto map = tile::MapOp::create(b, scores.getType(), scores, row, key);
+  Type element = cast<RankedTensorType>(scores.getType()).getElementType(), index = b.getIndexType();
+  b.createBlock(&map.getBody(), {}, {element, index, index}, SmallVector<Location>(3, b.getLoc()));
+  return map;
+}
+
+FailureOr<Value> KernelBuilder::emitScoreRegion(Value key, Value scores) {
+  OpBuilder::InsertionGuard guard(b);
+  tile::MapOp map = beginMap(b, scores, row, key);
+  ValueRange position = map.getBody().getArguments();
+  Value score = arith::MulFOp::create(b, position[0], scalar(plan.getOp().getScale().convertToFloat()));
+  if (plan.score)
+    score = scalars.cloneRegion(b, *plan.score, {score, batch, head, position[1], position[2]});
+  if (!score)
+    return failure();
+  // A score region may mask with -inf, which the running maximum could not bear.
+  tile::YieldOp::create(b, arith::MaximumFOp::create(b, score, scalar(kMasked)));
+  return map.getResult();
+}
+
+FailureOr<Value> KernelBuilder::emitMask(Value key, Value scores) {
+  OpBuilder::InsertionGuard guard(b);
+  tile::MapOp map = beginMap(b, scores, row, key);
+  ValueRange position = map.getBody().getArguments();
+  Value result = scalar(kMasked);
+  if (plan.mask) {
+    Value keep = scalars.cloneRegion(b, *plan.mask, {batch, head, position[1], position[2]});
+    if (!keep)
+      return failure();
+    result = arith::SelectOp::create(b, keep, position[0], result);
+  }
+  tile::YieldOp::create(b, result);
+  return map.getResult();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Outputs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// o = acc / sum, lse = (max * factor + log2(sum)) * ln 2; 0 and -inf in a row that has seen no key.
+void KernelBuilder::emitOutputs(State state) {
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  double factor = getExponentFactor(plan.getOp().getScale().convertToFloat(), needsScoreMap());
+  Value sum = tile::CombineOp::create(b, rowType, state.sum);
+  Value isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, state.max, splat(rowType, kDead));
+  Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
+  inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
+  Value output = tile::ScaleRowsOp::create(b, state.acc.getType(), state.acc, inverse);
+  Value lse = arith::AddFOp::create(b, arith::MulFOp::create(b, state.max, splat(rowType, factor)),
+                                    math::Log2Op::create(b, sum));
+  lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
+  lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
+  for (const Output &out : plan.outputs)
+    tile::StoreOp::create(b, out.isLse ? lse : output, signature.getMemRef(out.argument), batch, head, row, numQueries);
+}

@@ -1,0 +1,71 @@
+//===- KernelBuilder.h - from a plan and a schedule to a kernel ---------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELBUILDER_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELBUILDER_H
+
+#include "AttentionPlan.h"
+#include "KernelSignature.h"
+#include "ScalarCloner.h"
+#include "flashc/Conversion/Schedule.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace flashc {
+
+/// Fills a kernel that has an empty entry block with the sequential program of an attention: a `tile.program` that each
+/// consumer warpgroup runs on 64 query rows. What it computes is FlashAttention-2 with three liberties, all exact:
+/// exponents in base 2 with the scale folded in, a finite stand-in for the -inf of masked scores, and a running maximum
+/// that may be stale by a factor of 2^8 (docs/architecture.md says why).
+class KernelBuilder {
+public:
+  KernelBuilder(AttentionPlan &plan, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
+      : plan(plan), schedule(schedule), signature(signature), scalars(signature),
+        b(plan.finalize.getLoc(), kernel.getContext()), kernel(kernel) {}
+
+  mlir::LogicalResult build();
+
+private:
+  /// The tiles of keys that the loop visits, and which of them need no mask, counted in the order of visits.
+  struct Visits {
+    mlir::Value total, firstKey, fullBegin, fullEnd;
+    bool isBackwards, hasMask, hasFull;
+  };
+  struct Inputs {
+    mlir::Value map, ring, batch, head;
+  };
+  /// What the loop carries.
+  struct State {
+    mlir::Value acc, max, sum;
+  };
+
+  void emitRings();
+  mlir::LogicalResult emitPositions();
+  mlir::LogicalResult emitVisits();
+  mlir::LogicalResult emitLoop();
+  mlir::FailureOr<State> emitStep(mlir::Value visit, mlir::Value q, State state);
+  mlir::FailureOr<mlir::Value> emitScores(mlir::Value visit, mlir::Value key, mlir::Value scores);
+  mlir::FailureOr<mlir::Value> emitScoreRegion(mlir::Value key, mlir::Value scores);
+  mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value scores);
+  void emitOutputs(State state);
+
+  bool needsScoreMap() const;
+  mlir::Value load(Inputs &inputs, mlir::Value row);
+  mlir::Value index(int64_t value);
+  mlir::Value splat(mlir::RankedTensorType type, double value);
+  mlir::Value scalar(double value);
+
+  AttentionPlan &plan;
+  const Schedule &schedule;
+  KernelSignature &signature;
+  ScalarCloner scalars;
+  mlir::ImplicitLocOpBuilder b;
+  mlir::gpu::GPUFuncOp kernel;
+
+  Inputs q, k, v;
+  mlir::Value batch, head, row, numQueries;
+  Visits visits;
+  State final;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELBUILDER_H

@@ -1,0 +1,54 @@
+//===- KernelSignature.h - the parameters of a kernel, made as they are needed ------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+
+namespace flashc {
+
+/// Gives a kernel one parameter for everything of the host function that it uses, in the order of first use, and
+/// records how a launcher makes each of them (docs/manifest.md). A launch argument is an argument of the host function
+/// or, after those, one of its results.
+class KernelSignature {
+public:
+  KernelSignature(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp kernel) : host(host), kernel(kernel) {}
+
+  /// A TMA map with boxes of `rows` rows.
+  mlir::Value getTensorMap(unsigned argument, int64_t rows);
+  /// A memref with dynamic strides, contiguous in its innermost dimension.
+  mlir::Value getMemRef(unsigned argument);
+  /// A dynamic extent, of type index.
+  mlir::Value getExtent(unsigned argument, unsigned dim);
+  /// The value of a scalar, in its own type; an index comes as i64, since an index parameter is an extent.
+  mlir::Value getScalar(unsigned argument);
+
+  /// Completes the kernel's type.
+  void finish();
+
+  /// The manifest's `arguments`; `roles` names those that have a part in the attention.
+  mlir::ArrayAttr getArguments(llvm::function_ref<llvm::StringRef(unsigned)> roleName,
+                               llvm::function_ref<bool(unsigned)> isOutput);
+  /// The manifest's `parameters`.
+  mlir::ArrayAttr getParameters();
+
+private:
+  enum class Kind { TensorMap, MemRef, Extent, Scalar };
+  struct Parameter {
+    Kind kind;
+    unsigned argument;
+    int64_t detail; // rows of a tensor map, dimension of an extent
+    mlir::Value value;
+  };
+
+  mlir::Type getType(unsigned argument);
+  mlir::Value get(Kind kind, unsigned argument, int64_t detail, mlir::Type type);
+
+  mlir::func::FuncOp host;
+  mlir::gpu::GPUFuncOp kernel;
+  mlir::SmallVector<Parameter> parameters;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H

@@ -1,0 +1,202 @@
+//===- ScalarCloner.cpp - copies scalar code into a kernel --------------------------------------------------------===//
+
+#include "ScalarCloner.h"
+#include "AttentionPlan.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Affine/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Leaves
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Value ScalarCloner::getArgument(OpBuilder &b, BlockArgument argument) {
+  Operation *owner = argument.getOwner()->getParentOp();
+  if (!isa<func::FuncOp>(owner) || !argument.getType().isIntOrIndexOrFloat()) {
+    emitError(argument.getLoc()) << "expected a scalar that is known before the loop over keys, got an argument of "
+                                 << owner->getName();
+    return {};
+  }
+  Value parameter = signature.getScalar(argument.getArgNumber());
+  if (!argument.getType().isIndex())
+    return parameter;
+  return arith::IndexCastOp::create(b, argument.getLoc(), b.getIndexType(), parameter);
+}
+
+/// The argument of the host function that an array is, or null after an error.
+static BlockArgument getArrayArgument(Operation *op, Value array) {
+  BlockArgument argument = getRootArgument(array);
+  if (!argument) {
+    InFlightDiagnostic error = op->emitError() << "expected a captured array to be a function argument";
+    error.attachNote(array.getLoc()) << "it is this";
+  }
+  return argument;
+}
+
+Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value index) {
+  BlockArgument argument = getArrayArgument(op, source);
+  std::optional<int64_t> dim = getConstantIntValue(index);
+  if (!argument)
+    return {};
+  if (!dim) {
+    op->emitError() << "expected a constant dimension";
+    return {};
+  }
+  auto type = cast<ShapedType>(argument.getType());
+  if (!type.isDynamicDim(*dim))
+    return arith::ConstantIndexOp::create(b, op->getLoc(), type.getDimSize(*dim));
+  return signature.getExtent(argument.getArgNumber(), *dim);
+}
+
+Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
+  BlockArgument argument = getArrayArgument(op, source);
+  if (!argument)
+    return {};
+  if (auto memref = dyn_cast<MemRefType>(argument.getType()); memref && !memref.isLastDimUnitStride()) {
+    op->emitError() << "expected a captured memref that is contiguous in its innermost dimension, got " << memref;
+    return {};
+  }
+  auto type = cast<ShapedType>(argument.getType());
+  SmallVector<Value> positions;
+  for (auto [dim, index] : llvm::enumerate(indices)) {
+    Value position = get(b, index);
+    if (!position)
+      return {};
+    if (!inBounds.contains(index) && !getConstantIntValue(index)) {
+      // Unsigned, so that positions below zero are clamped too.
+      Value extent = type.isDynamicDim(dim)
+                         ? signature.getExtent(argument.getArgNumber(), dim)
+                         : arith::ConstantIndexOp::create(b, op->getLoc(), type.getDimSize(dim)).getResult();
+      Value last = b.createOrFold<arith::SubIOp>(op->getLoc(), extent,
+                                                 arith::ConstantIndexOp::create(b, op->getLoc(), 1));
+      position = arith::MinUIOp::create(b, op->getLoc(), position, last);
+    }
+    positions.push_back(position);
+  }
+  return memref::LoadOp::create(b, op->getLoc(), signature.getMemRef(argument.getArgNumber()), positions);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Ops
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The results of an affine op as arith, or nothing if it is another op.
+static Value expandAffine(OpBuilder &b, Operation *op, ValueRange operands) {
+  AffineMap map;
+  bool isMin = isa<affine::AffineMinOp>(op);
+  if (auto apply = dyn_cast<affine::AffineApplyOp>(op))
+    map = apply.getAffineMap();
+  else if (isMin)
+    map = cast<affine::AffineMinOp>(op).getAffineMap();
+  else if (auto max = dyn_cast<affine::AffineMaxOp>(op))
+    map = max.getAffineMap();
+  else
+    return {};
+  SmallVector<Value> results(*affine::expandAffineMap(b, op->getLoc(), map, operands));
+  Value value = results[0];
+  for (Value other : ArrayRef(results).drop_front())
+    value = isMin ? b.createOrFold<arith::MinSIOp>(op->getLoc(), value, other)
+                  : b.createOrFold<arith::MaxSIOp>(op->getLoc(), value, other);
+  return value;
+}
+
+LogicalResult ScalarCloner::cloneGeneric(OpBuilder &b, Operation *op) {
+  if (!isMemoryEffectFree(op) && !op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())
+    return op->emitError() << "expected scalar code without side effects";
+  for (Value operand : op->getOperands())
+    if (!get(b, operand))
+      return failure();
+  if (Value expanded = expandAffine(b, op, llvm::map_to_vector(op->getOperands(), [&](Value operand) {
+                                      return mapping.lookup(operand);
+                                    }))) {
+    mapping.map(op->getResult(0), expanded);
+    return success();
+  }
+  for (Type type : op->getResultTypes())
+    if (!type.isIntOrIndexOrFloat())
+      return op->emitError() << "expected scalar code, got " << type;
+  Operation *copy = op->cloneWithoutRegions(mapping);
+  b.insert(copy);
+  mapping.map(op->getResults(), copy->getResults());
+  OpBuilder::InsertionGuard guard(b);
+  for (auto [from, to] : llvm::zip(op->getRegions(), copy->getRegions()))
+    for (Block &block : from) {
+      Block *target = b.createBlock(&to, to.end(), block.getArgumentTypes(),
+                                    SmallVector<Location>(block.getNumArguments(), op->getLoc()));
+      mapping.map(block.getArguments(), target->getArguments());
+      for (Operation &nested : block)
+        if (failed(cloneOp(b, &nested)))
+          return failure();
+    }
+  return success();
+}
+
+LogicalResult ScalarCloner::cloneOp(OpBuilder &b, Operation *op) {
+  Value leaf;
+  if (auto dim = dyn_cast<tensor::DimOp>(op))
+    leaf = getDim(b, op, dim.getSource(), dim.getIndex());
+  else if (auto dim = dyn_cast<memref::DimOp>(op))
+    leaf = getDim(b, op, dim.getSource(), dim.getIndex());
+  else if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    leaf = getElement(b, op, extract.getTensor(), extract.getIndices());
+  else if (auto load = dyn_cast<memref::LoadOp>(op))
+    leaf = getElement(b, op, load.getMemRef(), load.getIndices());
+  else
+    return cloneGeneric(b, op);
+  if (!leaf)
+    return failure();
+  mapping.map(op->getResult(0), leaf);
+  return success();
+}
+
+Value ScalarCloner::get(OpBuilder &b, Value value) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  if (auto argument = dyn_cast<BlockArgument>(value)) {
+    Value copy = getArgument(b, argument);
+    if (copy)
+      mapping.map(value, copy);
+    return copy;
+  }
+  if (failed(cloneOp(b, value.getDefiningOp())))
+    return {};
+  return mapping.lookup(value);
+}
+
+Value ScalarCloner::get(OpBuilder &b, Location loc, OpFoldResult value) {
+  if (auto dynamic = dyn_cast<Value>(value))
+    return get(b, dynamic);
+  return arith::ConstantIndexOp::create(b, loc, *getConstantIntValue(value));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Regions
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult ScalarCloner::cloneCaptures(OpBuilder &b, Region &region) {
+  llvm::SetVector<Value> captures;
+  getUsedValuesDefinedAbove(region, captures);
+  for (Value value : captures) // An array is met where it is indexed.
+    if (!isa<ShapedType>(value.getType()) && !get(b, value))
+      return failure();
+  return success();
+}
+
+Value ScalarCloner::cloneRegion(OpBuilder &b, Region &region, ValueRange arguments) {
+  Block &block = region.front();
+  mapping.map(block.getArguments(), arguments);
+  for (BlockArgument batchOrHead : block.getArguments().take_back(4).take_front(2))
+    inBounds.insert(batchOrHead);
+  for (Operation &op : block.without_terminator())
+    if (failed(cloneOp(b, &op)))
+      return {};
+  return mapping.lookup(block.getTerminator()->getOperand(0));
+}

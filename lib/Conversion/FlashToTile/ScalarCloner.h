@@ -1,0 +1,51 @@
+//===- ScalarCloner.h - scalar code of L1, again inside the kernel ------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H
+
+#include "KernelSignature.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace flashc {
+
+/// Copies the scalar code that a value hangs on into a kernel. It ends at: values that are mapped already, constants,
+/// scalar arguments of the host function (scalar parameters), extents of its arrays (extent parameters), and elements
+/// of its arrays, which are loaded from memref parameters. Affine ops become arith.
+class ScalarCloner {
+public:
+  explicit ScalarCloner(KernelSignature &signature) : signature(signature) {}
+
+  void map(mlir::Value from, mlir::Value to) { mapping.map(from, to); }
+  /// The same for a batch or head position, which is in range of whatever it indexes.
+  void mapInBounds(mlir::Value from, mlir::Value to) {
+    mapping.map(from, to);
+    inBounds.insert(from);
+  }
+
+  /// The copy of `value`, made at the builder's insertion point unless it is there already. Null after an error, which
+  /// has been emitted.
+  mlir::Value get(mlir::OpBuilder &b, mlir::Value value);
+  mlir::Value get(mlir::OpBuilder &b, mlir::Location loc, mlir::OpFoldResult value);
+
+  /// Copies what a region uses of its surroundings. Done ahead of a loop, this keeps it out of the loop.
+  mlir::LogicalResult cloneCaptures(mlir::OpBuilder &b, mlir::Region &region);
+
+  /// Copies the only block of a score or mask region; returns the copy of what it yields. The arguments b, h, i, j of
+  /// the region are its last four. Elements are loaded at positions clamped to the array: a tile may stick out of it.
+  mlir::Value cloneRegion(mlir::OpBuilder &b, mlir::Region &region, mlir::ValueRange arguments);
+
+private:
+  mlir::Value getArgument(mlir::OpBuilder &b, mlir::BlockArgument argument);
+  mlir::Value getDim(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value index);
+  mlir::Value getElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange indices);
+  mlir::LogicalResult cloneOp(mlir::OpBuilder &b, mlir::Operation *op);
+  mlir::LogicalResult cloneGeneric(mlir::OpBuilder &b, mlir::Operation *op);
+
+  KernelSignature &signature;
+  mlir::IRMapping mapping;
+  llvm::DenseSet<mlir::Value> inBounds;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H

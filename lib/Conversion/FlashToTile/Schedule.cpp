@@ -1,0 +1,183 @@
+//===- Schedule.cpp - the table of schedules, overrides, budgets --------------------------------------------------===//
+
+#include "flashc/Conversion/Schedule.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Target/Hopper.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace flashc;
+namespace hopper = mlir::tile::hopper;
+
+int64_t Schedule::getQTile() const { return tile::kTileRows * consumers; }
+
+std::string Schedule::str() const {
+  return llvm::formatv("consumers={0},kv-tile={1},stages={2},producer-registers={3},consumer-registers={4},"
+                       "overlap={5},ping-pong={6}",
+                       consumers, kvTile, stages, producerRegisters, consumerRegisters, overlap ? "true" : "false",
+                       pingPong ? "true" : "false");
+}
+
+/// `setmaxnreg` shares 65536 registers among the warpgroups; the producer needs next to none.
+static void setRegisters(Schedule &schedule) {
+  schedule.producerRegisters = schedule.consumers == 3 ? 32 : 24;
+  schedule.consumerRegisters = schedule.consumers == 3 ? 160 : 240;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The table
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+struct TableRow {
+  int64_t maxD, maxDv; // The first row that both fit applies.
+  int64_t consumers, kvTile, stages;
+};
+} // namespace
+
+static constexpr TableRow kTable[] = {
+    {64, 64, 3, 128, 4},  // Many small products: more rows to share each K and V.
+    {192, 128, 2, 128, 2},
+    {256, 256, 2, 64, 2}, // The output accumulator takes 128 registers, or K takes the shared memory.
+};
+
+Schedule flashc::chooseSchedule(int64_t d, int64_t dv) {
+  const TableRow *row = llvm::find_if(kTable, [&](const TableRow &row) { return d <= row.maxD && dv <= row.maxDv; });
+  assert(row != std::end(kTable) && "expected head dimensions up to 256");
+  Schedule schedule{row->consumers, row->kvTile, row->stages, /*producerRegisters=*/0, /*consumerRegisters=*/0};
+  setRegisters(schedule);
+  return schedule;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Overrides
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) {
+  std::pair<StringRef, int64_t *> numbers[] = {{"consumers", &schedule.consumers},
+                                               {"kv-tile", &schedule.kvTile},
+                                               {"stages", &schedule.stages},
+                                               {"producer-registers", &schedule.producerRegisters},
+                                               {"consumer-registers", &schedule.consumerRegisters}};
+  for (auto &[name, field] : numbers)
+    if (key == name)
+      return value.getAsInteger(10, *field)
+                 ? llvm::createStringError("expected an integer for '" + key + "', got '" + value + "'")
+                 : llvm::Error::success();
+  std::pair<StringRef, bool *> flags[] = {{"overlap", &schedule.overlap}, {"ping-pong", &schedule.pingPong}};
+  for (auto &[name, field] : flags) {
+    if (key != name)
+      continue;
+    if (value != "true" && value != "false")
+      return llvm::createStringError("expected true or false for '" + key + "', got '" + value + "'");
+    *field = value == "true";
+    return llvm::Error::success();
+  }
+  return llvm::createStringError("expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap "
+                                 "or ping-pong, got '" + key + "'");
+}
+
+llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
+  SmallVector<std::pair<StringRef, StringRef>> pairs;
+  for (StringRef item : llvm::split(overrides, ','))
+    if (!item.trim().empty())
+      pairs.push_back({item.split('=').first.trim(), item.split('=').second.trim()});
+  // First what the other choices follow from, whatever the order in the text.
+  for (auto [key, value] : pairs) {
+    if (key != "consumers")
+      continue;
+    if (llvm::Error error = setField(schedule, key, value))
+      return error;
+    setRegisters(schedule);
+    schedule.pingPong = schedule.consumers > 1;
+  }
+  for (auto [key, value] : pairs)
+    if (llvm::Error error = setField(schedule, key, value))
+      return error;
+  return llvm::Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Budgets
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// What the rings take, as tile::getSharedMemoryBytes will find it in the kernel.
+static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t dv) {
+  auto slot = [](int64_t rows, int64_t cols) {
+    return llvm::divideCeil(cols, hopper::kPanelCols) * rows * 128 + 2 * hopper::kMbarrierBytes;
+  };
+  return schedule.consumers * slot(tile::kTileRows, d) +
+         schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) + hopper::kSwizzleAlignment;
+}
+
+/// Registers of a consumer thread that hold tiles, and those that everything else needs.
+static int64_t getConsumerRegisters(const Schedule &schedule, int64_t dv) {
+  constexpr int64_t kOther = 32; // Addresses, counters, row state: seen in the ptxas reports of kernels that fit.
+  int64_t scores = schedule.kvTile / 2, output = dv / 2, probabilities = schedule.kvTile / 4;
+  return scores + output + probabilities + kOther;
+}
+
+llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t dv) {
+  if (schedule.consumers < 1 || schedule.consumers > 3)
+    return llvm::createStringError("expected 1 to 3 consumers, got " + Twine(schedule.consumers));
+  if (schedule.kvTile < 16 || schedule.kvTile > 256 || schedule.kvTile % 16 != 0)
+    return llvm::createStringError("expected a kv-tile of 16 to 256 in steps of 16, got " + Twine(schedule.kvTile));
+  if (schedule.stages < 1)
+    return llvm::createStringError("expected at least one stage, got " + Twine(schedule.stages));
+  if (schedule.pingPong && schedule.consumers == 1)
+    return llvm::createStringError("expected several consumers to ping-pong, got 1");
+  for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
+    if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
+      return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));
+  int64_t threads = hopper::kWarpgroupThreads;
+  int64_t all = threads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
+  if (all > hopper::kRegistersPerSM)
+    return llvm::createStringError("expected at most " + Twine(hopper::kRegistersPerSM) + " registers per CTA, got " +
+                                   Twine(all));
+  int64_t tiles = getConsumerRegisters(schedule, dv);
+  if (tiles > schedule.consumerRegisters)
+    return llvm::createStringError("expected tiles that fit " + Twine(schedule.consumerRegisters) +
+                                   " registers per consumer thread, got " + Twine(tiles) + " for a kv-tile of " +
+                                   Twine(schedule.kvTile) + " and a value dimension of " + Twine(dv));
+  int64_t bytes = getSharedMemoryBytes(schedule, d, dv);
+  if (bytes > hopper::kMaxSharedMemory)
+    return llvm::createStringError("expected at most " + Twine(hopper::kMaxSharedMemory) +
+                                   " bytes of shared memory, got " + Twine(bytes));
+  return llvm::Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// For an attention in IR
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
+  if (!element.isBF16() && !element.isF16())
+    return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
+  for (int64_t dim : {d, dv})
+    if (ShapedType::isDynamic(dim) || dim < 8 || dim > 256 || dim % 8 != 0)
+      return op->emitError() << "expected head dimensions of 8 to 256 in steps of 8, got " << d << " and " << dv;
+  Schedule schedule = chooseSchedule(d, dv);
+  llvm::Error error = overrideSchedule(schedule, overrides);
+  if (!error)
+    error = checkSchedule(schedule, d, dv);
+  if (error)
+    return op->emitError() << "schedule: " << llvm::toString(std::move(error));
+  return schedule;
+}
+
+FailureOr<Schedule> flashc::resolveSchedule(ModuleOp module, StringRef overrides) {
+  Operation *found = nullptr;
+  ShapedType q, v;
+  module.walk([&](Operation *op) {
+    if (auto attention = dyn_cast<flash::AttentionOp>(op))
+      std::tie(found, q, v) = std::make_tuple(op, attention.getQType(), attention.getVType());
+    else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
+      std::tie(found, q, v) = std::make_tuple(op, ShapedType(online.getQType()), ShapedType(online.getVType()));
+    return found ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (!found)
+    return module.emitError() << "expected an attention in the module, got none";
+  return resolveSchedule(found, q.getDimSize(3), v.getDimSize(3), q.getElementType(), overrides);
+}
