@@ -6,7 +6,9 @@
 #include "PrintCost.h"
 #include "RunCPU.h"
 #include "RunGPU.h"
+#include "flashc/Conversion/Schedule.h"
 #include "flashc/InitAll.h"
+#include "flashc/Target/PTX.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -16,6 +18,7 @@
 #include "mlir/Support/Timing.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
@@ -36,6 +39,9 @@ private:
   LogicalResult runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build, StringRef step);
   LogicalResult emit();
   LogicalResult emitIR(ModuleOp ir);
+  FailureOr<OwningOpRef<ModuleOp>> lowerToKernel(KernelLevel level);
+  FailureOr<std::string> translateToCode(ModuleOp kernel);
+  LogicalResult emitKernel(ModuleOp kernel);
   FailureOr<CompiledKernel> compileKernel();
 
   MLIRContext &context;
@@ -76,16 +82,77 @@ LogicalResult Compilation::emitIR(ModuleOp ir) {
 LogicalResult Compilation::emit() {
   if (options.emit == EmitKind::Flash)
     return emitIR(*module);
-  OwningOpRef<ModuleOp> loops = module->clone();
-  if (failed(runPasses(*loops, [&](OpPassManager &pm) { return addAlgorithm(pm); }, "algorithm")))
-    return failure();
-  if (options.emit == EmitKind::Loops)
+  if (options.emit == EmitKind::Loops) {
+    OwningOpRef<ModuleOp> loops = module->clone();
+    if (failed(runPasses(*loops, [&](OpPassManager &pm) { return addAlgorithm(pm); }, "algorithm")))
+      return failure();
     return emitIR(*loops);
-  return module->emitError("lowering below loops is not there yet");
+  }
+  KernelLevel level = options.emit == EmitKind::Tile   ? KernelLevel::Tile
+                      : options.emit == EmitKind::NVVM ? KernelLevel::NVVM
+                                                       : KernelLevel::LLVM;
+  FailureOr<OwningOpRef<ModuleOp>> kernel = lowerToKernel(level);
+  if (failed(kernel))
+    return failure();
+  if (options.emit == EmitKind::PTX || options.emit == EmitKind::Cubin)
+    return emitKernel(**kernel);
+  return emitIR(**kernel);
+}
+
+/// The module's attention as a kernel. L1's tiles are those of the schedule.
+FailureOr<OwningOpRef<ModuleOp>> Compilation::lowerToKernel(KernelLevel level) {
+  FailureOr<Schedule> schedule = resolveSchedule(*module, options.pipeline.schedule);
+  if (failed(schedule))
+    return failure();
+  PipelineOptions pipeline = options.pipeline;
+  pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule->getQTile();
+  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule->kvTile;
+  OwningOpRef<ModuleOp> kernel = module->clone();
+  auto build = [&](OpPassManager &pm) {
+    buildAlgorithmPipeline(pm, pipeline);
+    buildKernelPipeline(pm, pipeline, level);
+    return success();
+  };
+  if (failed(runPasses(*kernel, build, "lower")))
+    return failure();
+  return std::move(kernel);
+}
+
+FailureOr<std::string> Compilation::translateToCode(ModuleOp kernel) {
+  TimingScope scope = timing.nest("translate to PTX");
+  return translateToPTX(kernel, options.pipeline.target);
+}
+
+/// Writes the code and, when it goes to a file, its manifest beside it: kernel.ptx, kernel.json.
+LogicalResult Compilation::emitKernel(ModuleOp kernel) {
+  FailureOr<std::string> code = translateToCode(kernel);
+  if (succeeded(code) && options.emit == EmitKind::Cubin) {
+    TimingScope scope = timing.nest("ptxas");
+    code = assemblePTX(kernel, *code, options.pipeline.target);
+  }
+  if (failed(code))
+    return failure();
+  if (options.outputFile.empty() || options.outputFile == "-")
+    return writeOutput("-", *code);
+  FailureOr<std::string> manifest = exportManifest(kernel);
+  if (failed(manifest))
+    return failure();
+  SmallString<128> manifestFile(options.outputFile);
+  llvm::sys::path::replace_extension(manifestFile, "json");
+  if (manifestFile == options.outputFile)
+    return kernel.emitError() << "expected an output file that is not called .json: its manifest goes there";
+  return success(succeeded(writeOutput(options.outputFile, *code)) && succeeded(writeOutput(manifestFile, *manifest)));
 }
 
 FailureOr<CompiledKernel> Compilation::compileKernel() {
-  return module->emitError("lowering below loops is not there yet");
+  FailureOr<OwningOpRef<ModuleOp>> kernel = lowerToKernel(KernelLevel::LLVM);
+  if (failed(kernel))
+    return failure();
+  FailureOr<std::string> code = translateToCode(**kernel);
+  FailureOr<std::string> manifest = exportManifest(**kernel);
+  if (failed(code) || failed(manifest))
+    return failure();
+  return CompiledKernel{*code, *manifest};
 }
 
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {

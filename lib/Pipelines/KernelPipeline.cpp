@@ -15,7 +15,7 @@ using namespace mlir;
 /// L1 to L2: the schedule.
 static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &options) {
   flashc::ConvertFlashToTileOptions convert;
-  convert.schedule = options.schedule;
+  convert.overrides = options.schedule;
   pm.addPass(flashc::createConvertFlashToTile(convert));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

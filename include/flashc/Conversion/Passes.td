@@ -44,7 +44,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     and schedules that do not fit shared memory or registers.
   }];
   let options = [
-    Option<"schedule", "schedule", "std::string", /*default=*/"\"\"",
+    Option<"overrides", "schedule", "std::string", /*default=*/"\"\"",
            "overrides of the schedule table, such as consumers=2,kv-tile=128,stages=2,overlap=true,ping-pong=false">,
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture, for the manifest">,
   ];

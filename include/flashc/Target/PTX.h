@@ -26,6 +26,10 @@ llvm::FailureOr<std::string> translateToLLVMIR(mlir::ModuleOp module, llvm::Stri
 /// PTX of the same, for `target` ("sm_90a"), through LLVM's NVPTX back end at -O3.
 llvm::FailureOr<std::string> translateToPTX(mlir::ModuleOp module, llvm::StringRef target);
 
+/// Machine code (a cubin) of `ptx`, by the user's ptxas (PATH, $CUDA_HOME/bin or the toolkit's usual folder). Errors,
+/// ptxas's own among them, go to `module`.
+llvm::FailureOr<std::string> assemblePTX(mlir::ModuleOp module, llvm::StringRef ptx, llvm::StringRef target);
+
 /// The manifest (JSON) of the one kernel in `module`. What only the lowered kernel knows, its threads and its shared
 /// memory, is filled in from it.
 llvm::FailureOr<std::string> exportManifest(mlir::ModuleOp module);

@@ -132,8 +132,8 @@ struct ConvertFlashToTile : flashc::impl::ConvertFlashToTileBase<ConvertFlashToT
     FailureOr<AttentionPlan> plan = matchAttention(module);
     if (failed(plan))
       return signalPassFailure();
-    FailureOr<Schedule> chosen = chooseFor(*plan, schedule);
-    if (failed(chosen) || failed(convert(module, *plan, *chosen, target)))
+    FailureOr<Schedule> schedule = chooseFor(*plan, overrides);
+    if (failed(schedule) || failed(convert(module, *plan, *schedule, target)))
       return signalPassFailure();
   }
 };
