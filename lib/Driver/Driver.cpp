@@ -16,6 +16,7 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -35,6 +36,7 @@ public:
   LogicalResult run(llvm::SourceMgr &sources);
 
 private:
+  LogicalResult keepFunction();
   LogicalResult addAlgorithm(OpPassManager &pm);
   LogicalResult runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build, StringRef step);
   LogicalResult emit();
@@ -155,12 +157,25 @@ FailureOr<CompiledKernel> Compilation::compileKernel() {
   return CompiledKernel{*code, *manifest};
 }
 
+/// Leaves the function that --function names, and what it calls.
+LogicalResult Compilation::keepFunction() {
+  if (options.function.empty())
+    return success();
+  if (failed(selectFunctions(*module, options)))
+    return failure();
+  for (auto function : module->getOps<func::FuncOp>())
+    if (function.getName() != options.function)
+      function.setPrivate();
+  return runPasses(
+      *module, [](OpPassManager &pm) { return pm.addPass(createSymbolDCEPass()), success(); }, "select the function");
+}
+
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   {
     TimingScope scope = timing.nest("parse");
     module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
   }
-  if (!module)
+  if (!module || failed(keepFunction()))
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();

@@ -33,7 +33,7 @@ struct CommandLine {
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, as flashc-opt names them"),
                               cl::value_desc("pass,..."), cl::cat(category)};
-  cl::opt<std::string> function{"function", cl::desc("Run only this function (default: every public one)"),
+  cl::opt<std::string> function{"function", cl::desc("Compile and run only this function (default: every public one)"),
                                 cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> run{"run", cl::desc("Run on random inputs: cpu (the L1 loops) or gpu (the kernel)"),
                            cl::value_desc("where"), cl::cat(category)};

@@ -1,14 +1,15 @@
-// Masks and scores, by every algorithm and after every pass, with lengths and tiles that do not fit each other.
+// Masks and scores, by every algorithm, with lengths and tiles that do not fit each other.
 // RUN: flashc %s --run=cpu --check --algorithm=standard | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --algorithm=fa1 --q-tile=16 --kv-tile=8 | FileCheck %s --implicit-check-not=FAIL
-// RUN: flashc %s --check-each-pass --algorithm=fa2 --q-tile=8 --kv-tile=16 | FileCheck %s --check-prefix=EACH \
-// RUN:   --implicit-check-not=FAIL
+// RUN: flashc %s --check-each-pass --function=bias_and_slope --q-tile=8 --kv-tile=16 \
+// RUN:   | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=B=2,Nq=29,Nk=17 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=17,Nk=31 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=1,Nk=1 | FileCheck %s --implicit-check-not=FAIL
 
-// EACH: after flash-online-softmax: @causal_top_left: {{.*}} PASS
-// EACH: after flash-swap-loops: @causal_top_left: {{.*}} PASS
+// EACH: after flash-online-softmax: @bias_and_slope: {{.*}} PASS
+// EACH: after flash-swap-loops: @bias_and_slope: {{.*}} PASS
+// EACH: after flash-bound-loops: @bias_and_slope: {{.*}} PASS
 // EACH: after flash-parallelize: @bias_and_slope: {{.*}} PASS
 
 // Aligned with the first keys: query i sees key j <= i.
