@@ -1,0 +1,37 @@
+"""Fails unless a manifest lists the parameters that the PTX entry takes: check-manifest.py KERNEL.ptx KERNEL.json"""
+
+import json
+import re
+import sys
+
+SCALARS = {"i1": 1, "i8": 1, "bf16": 2, "f16": 2, "i16": 2, "f32": 4, "i32": 4, "f64": 8, "i64": 8, "index": 8}
+
+with open(sys.argv[1]) as file:
+    ptx = file.read()
+with open(sys.argv[2]) as file:
+    manifest = json.load(file)
+
+assert manifest["schema"] == "flashc.manifest" and manifest["version"] == 1
+assert f".target {manifest['target']}" in ptx, "another target"
+entry = re.search(r"\.entry\s+" + re.escape(manifest["kernel"]) + r"\s*\((.*?)\)", ptx, re.S)
+assert entry, "no such entry"
+
+actual = []
+for parameter in filter(None, map(str.strip, entry[1].split(","))):
+    words = re.fullmatch(r"\.param\s+(?:\.align\s+(\d+)\s+)?\.[a-z](\d+)(?:\s+\.ptr\S*)?(?:\s+\.\S+)*(?:\s+\d+)?\s+"
+                         r"\S+?(?:\[(\d+)\])?", parameter)
+    assert words, parameter
+    actual.append((int(words[2]) // 8 * int(words[3] or 1), int(words[1] or 0)))
+
+expected = []
+for parameter in manifest["parameters"]:
+    if parameter["kind"] == "scalar":
+        expected.append((SCALARS[manifest["arguments"][parameter["argument"]]["dtype"]], 0))
+    else:
+        expected.append({"tensor_map": (128, 64), "extent": (4, 0)}.get(parameter["kind"], (8, 0)))
+
+assert len(actual) == len(expected), f"expected {len(expected)} parameters, the kernel has {len(actual)}"
+for index, ((size, align), (wanted, alignment)) in enumerate(zip(actual, expected)):
+    assert size == wanted, f"parameter {index}: expected {wanted} bytes, the kernel has {size}"
+    assert align >= alignment, f"parameter {index}: expected alignment {alignment}, the kernel has {align}"
+print(f"{len(actual)} parameters agree")
