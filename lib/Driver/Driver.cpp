@@ -17,6 +17,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -37,7 +38,7 @@ public:
 
 private:
   LogicalResult keepFunction();
-  LogicalResult addAlgorithm(OpPassManager &pm);
+  LogicalResult addAlgorithm(OpPassManager &pm, const PipelineOptions &pipeline);
   LogicalResult runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build, StringRef step);
   LogicalResult emit();
   LogicalResult emitIR(ModuleOp ir);
@@ -45,6 +46,8 @@ private:
   FailureOr<std::string> translateToCode(ModuleOp kernel);
   LogicalResult emitKernel(ModuleOp kernel);
   FailureOr<CompiledKernel> compileKernel();
+
+  StringRef getOutputFile() const { return options.outputFile.empty() ? StringRef("-") : options.outputFile; }
 
   MLIRContext &context;
   const DriverOptions &options;
@@ -54,9 +57,9 @@ private:
 
 } // namespace
 
-LogicalResult Compilation::addAlgorithm(OpPassManager &pm) {
+LogicalResult Compilation::addAlgorithm(OpPassManager &pm, const PipelineOptions &pipeline) {
   if (options.passes.empty()) {
-    buildAlgorithmPipeline(pm, options.pipeline);
+    buildAlgorithmPipeline(pm, pipeline);
     return success();
   }
   registerAllPasses();
@@ -78,7 +81,7 @@ LogicalResult Compilation::emitIR(ModuleOp ir) {
   llvm::raw_string_ostream os(text);
   ir.print(os);
   os << "\n";
-  return writeOutput(options.outputFile.empty() ? "-" : options.outputFile, text);
+  return writeOutput(getOutputFile(), text);
 }
 
 LogicalResult Compilation::emit() {
@@ -86,7 +89,7 @@ LogicalResult Compilation::emit() {
     return emitIR(*module);
   if (options.emit == EmitKind::Loops) {
     OwningOpRef<ModuleOp> loops = module->clone();
-    if (failed(runPasses(*loops, [&](OpPassManager &pm) { return addAlgorithm(pm); }, "algorithm")))
+    if (failed(runPasses(*loops, [&](OpPassManager &pm) { return addAlgorithm(pm, options.pipeline); }, "algorithm")))
       return failure();
     return emitIR(*loops);
   }
@@ -96,9 +99,12 @@ LogicalResult Compilation::emit() {
   FailureOr<OwningOpRef<ModuleOp>> kernel = lowerToKernel(level);
   if (failed(kernel))
     return failure();
-  if (options.emit == EmitKind::PTX || options.emit == EmitKind::Cubin)
+  if (options.emit == EmitKind::Tile || options.emit == EmitKind::NVVM)
+    return emitIR(**kernel);
+  if (options.emit != EmitKind::LLVM)
     return emitKernel(**kernel);
-  return emitIR(**kernel);
+  FailureOr<std::string> text = translateToLLVMIR(**kernel, options.pipeline.target);
+  return failed(text) ? failure() : writeOutput(getOutputFile(), *text);
 }
 
 /// The module's attention as a kernel. L1's tiles are those of the schedule.
@@ -111,7 +117,8 @@ FailureOr<OwningOpRef<ModuleOp>> Compilation::lowerToKernel(KernelLevel level) {
   pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule->kvTile;
   OwningOpRef<ModuleOp> kernel = module->clone();
   auto build = [&](OpPassManager &pm) {
-    buildAlgorithmPipeline(pm, pipeline);
+    if (failed(addAlgorithm(pm, pipeline)))
+      return failure();
     buildKernelPipeline(pm, pipeline, level);
     return success();
   };
@@ -134,16 +141,20 @@ LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   }
   if (failed(code))
     return failure();
-  if (options.outputFile.empty() || options.outputFile == "-")
+  if (getOutputFile() == "-")
     return writeOutput("-", *code);
   FailureOr<std::string> manifest = exportManifest(kernel);
   if (failed(manifest))
     return failure();
-  SmallString<128> manifestFile(options.outputFile);
+  SmallString<128> manifestFile(getOutputFile());
   llvm::sys::path::replace_extension(manifestFile, "json");
-  if (manifestFile == options.outputFile)
-    return kernel.emitError() << "expected an output file that is not called .json: its manifest goes there";
-  return success(succeeded(writeOutput(options.outputFile, *code)) && succeeded(writeOutput(manifestFile, *manifest)));
+  // Both or neither.
+  if (failed(writeOutput(manifestFile, *manifest)))
+    return failure();
+  if (succeeded(writeOutput(getOutputFile(), *code)))
+    return success();
+  llvm::sys::fs::remove(manifestFile);
+  return failure();
 }
 
 FailureOr<CompiledKernel> Compilation::compileKernel() {
@@ -179,7 +190,7 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
-  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm); };
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options.pipeline); };
   if (options.printCost && failed(printCost(*module, algorithm, options)))
     return failure();
   if (options.runOnGPU) {

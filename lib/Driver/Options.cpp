@@ -100,6 +100,11 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.time = line.time;
   options.wantsOutput = line.emit.getNumOccurrences() || !options.outputFile.empty() ||
                         !(options.runOnCPU || options.runOnGPU || options.printCost);
+  if (options.emit >= EmitKind::PTX && llvm::StringRef(options.outputFile).ends_with(".json"))
+    return complain("expected -o to name the kernel, not its manifest, got '" + options.outputFile + "'");
+  bool isKernel = options.runOnGPU || (options.wantsOutput && options.emit >= EmitKind::Tile);
+  if (isKernel && line.algorithm != "fa2")
+    return complain("expected --algorithm=fa2 for a kernel, got '" + line.algorithm + "'");
   options.inputs.seed = line.seed;
   std::optional<std::string> mistake;
   if (line.dims.getNumOccurrences())
