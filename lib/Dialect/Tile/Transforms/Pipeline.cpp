@@ -1,11 +1,11 @@
 //===- Pipeline.cpp - rotate the key loop by one product ----------------------------------------------------------===//
 
+#include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::tile {
@@ -21,13 +21,6 @@ using namespace mlir::tile;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static InFlightDiagnostic refuse(scf::ForOp loop) { return loop.emitOpError() << "cannot pipeline: "; }
-
-/// Everything that `op` reads, its regions included.
-static SetVector<Value> getInputs(Operation *op) {
-  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), inputs);
-  return inputs;
-}
 
 /// The products in the loop: one of slots, one whose A is in registers.
 static LogicalResult findProducts(PipelinePlan &plan) {
@@ -268,23 +261,26 @@ scf::ForOp tile::applyPipeline(const PipelinePlan &plan) {
 // The pass
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The loops to rotate: those that start a product with an operand in registers, in kernels that ask for it.
-static LogicalResult collectLoops(Operation *root, SmallVectorImpl<scf::ForOp> &loops) {
-  WalkResult result = root->walk([&](ProgramOp program) {
-    auto schedule = program->getParentOp()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-    if (!schedule) {
-      program.emitOpError() << "expected a '" << kScheduleAttrName << "' on its kernel";
-      return WalkResult::interrupt();
-    }
-    if (schedule.getOverlap())
-      program.walk([&](scf::ForOp loop) {
-        if (llvm::any_of(loop.getOps<MmaAsyncOp>(),
-                         [](MmaAsyncOp product) { return hasEncoding<OperandAAttr>(product.getA().getType()); }))
-          loops.push_back(loop);
-      });
-    return WalkResult::advance();
+/// Plans for the loops that start a product with an operand in registers, in kernels that ask for it. Reports every
+/// loop that cannot be rotated before it fails.
+static LogicalResult planLoops(Operation *root, std::vector<PipelinePlan> &plans) {
+  bool isOk = true;
+  auto plan = [&](scf::ForOp loop) {
+    if (llvm::none_of(loop.getOps<MmaAsyncOp>(),
+                      [](MmaAsyncOp product) { return hasEncoding<OperandAAttr>(product.getA().getType()); }))
+      return;
+    FailureOr<PipelinePlan> plan = planPipeline(loop);
+    isOk &= succeeded(plan);
+    if (succeeded(plan))
+      plans.push_back(*plan);
+  };
+  root->walk([&](ProgramOp program) {
+    FailureOr<ScheduleAttr> schedule = getSchedule(program);
+    isOk &= succeeded(schedule);
+    if (succeeded(schedule) && schedule->getOverlap())
+      program.walk(plan);
   });
-  return failure(result.wasInterrupted());
+  return success(isOk);
 }
 
 namespace {
@@ -292,16 +288,9 @@ struct Pipeline : tile::impl::PipelineBase<Pipeline> {
   using PipelineBase::PipelineBase;
 
   void runOnOperation() override {
-    SmallVector<scf::ForOp> loops;
-    if (failed(collectLoops(getOperation(), loops)))
-      return signalPassFailure();
     std::vector<PipelinePlan> plans;
-    for (scf::ForOp loop : loops) {
-      FailureOr<PipelinePlan> plan = planPipeline(loop);
-      if (failed(plan))
-        return signalPassFailure();
-      plans.push_back(*plan);
-    }
+    if (failed(planLoops(getOperation(), plans)))
+      return signalPassFailure();
     for (const PipelinePlan &plan : plans) {
       if (printPlan)
         plan.print(llvm::outs());

@@ -1,12 +1,12 @@
 //===- Specialize.cpp - a producer of tiles and their consumers ---------------------------------------------------===//
 
+#include "RolePlan.h"
+#include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
-#include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -17,177 +17,6 @@ namespace mlir::tile {
 
 using namespace mlir;
 using namespace mlir::tile;
-
-/// Everything that `op` reads, its regions included.
-static SetVector<Value> getInputs(Operation *op) {
-  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
-  getUsedValuesDefinedAbove(op->getRegions(), inputs);
-  return inputs;
-}
-
-static bool hasLoads(Operation *op) {
-  return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// What the producer needs
-//===--------------------------------------------------------------------------------------------------------------===//
-
-namespace {
-/// What the two sides of a program are made of, decided before anything changes.
-class RolePlan {
-public:
-  explicit RolePlan(ProgramOp program) : program(program), warpgroup(program.getWarpgroup()) {}
-
-  /// Emits an error and fails if the program cannot be split.
-  LogicalResult compute(bool pingPong);
-
-  /// Whether the producer runs `op`, once for all consumers.
-  bool isProducerScalar(Operation *op) const { return scalars.contains(op) && !variesOps.contains(op); }
-  void addScalar(Operation *op) { scalars.insert(op); }
-  /// The scalar ops that `load` needs once for each consumer, in order.
-  SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
-
-private:
-  void findVarying();
-  bool varies(Value value) const { return value == warpgroup || varying.contains(value); }
-  LogicalResult addScalars(Operation *user, Value value);
-  LogicalResult checkLoops(Operation *op);
-  LogicalResult checkLoad(LoadOp load);
-  LogicalResult checkSlot(LoadOp load);
-
-  ProgramOp program;
-  Value warpgroup;
-  /// Scalar code that the producer needs.
-  SetVector<Operation *> scalars;
-  /// What differs from one consumer to another.
-  llvm::DenseSet<Value> varying;
-  llvm::DenseSet<Operation *> variesOps;
-};
-} // namespace
-
-static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot specialize: "; }
-
-void RolePlan::findVarying() {
-  program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op == program || !llvm::any_of(getInputs(op), [&](Value input) { return varies(input); }))
-      return;
-    variesOps.insert(op);
-    varying.insert(op->result_begin(), op->result_end());
-  });
-}
-
-/// Code that the producer may run as well: no tiles, no effects but reading its inputs.
-static bool isScalarCode(Operation *op) {
-  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat() || isa<MemRefType>(type); };
-  return llvm::all_of(op->getResultTypes(), isScalar) && (isMemoryEffectFree(op) || isa<memref::LoadOp>(op)) &&
-         !hasLoads(op);
-}
-
-/// Adds the code that computes `value`, which `user` needs.
-LogicalResult RolePlan::addScalars(Operation *user, Value value) {
-  if (value.getParentBlock()->getParentOp() != program && !program->isAncestor(value.getParentBlock()->getParentOp()))
-    return success();
-  if (auto arg = dyn_cast<BlockArgument>(value)) {
-    auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
-    if (value == warpgroup || (loop && arg == loop.getInductionVar()))
-      return success();
-  }
-  Operation *op = value.getDefiningOp();
-  if (!op || !isScalarCode(op)) {
-    InFlightDiagnostic diag = refuse(user) << "expected to depend on loop indices and scalar code only";
-    diag.attachNote(value.getLoc()) << "it depends on this value";
-    return diag;
-  }
-  if (!scalars.insert(op))
-    return success();
-  for (Value input : getInputs(op))
-    if (failed(addScalars(user, input)))
-      return failure();
-  return success();
-}
-
-/// The loops around `op` must run alike in every consumer, and nothing else may decide whether `op` runs.
-LogicalResult RolePlan::checkLoops(Operation *op) {
-  for (Operation *parent = op->getParentOp(); parent != program; parent = parent->getParentOp()) {
-    auto loop = dyn_cast<scf::ForOp>(parent);
-    if (!loop) {
-      InFlightDiagnostic diag = refuse(op) << "expected in loops only";
-      diag.attachNote(parent->getLoc()) << "this op decides whether it runs";
-      return diag;
-    }
-    if (llvm::any_of(loop->getOperands().take_front(loop.getNumControlOperands()),
-                     [&](Value bound) { return varies(bound); })) {
-      InFlightDiagnostic diag = refuse(loop) << "expected bounds that do not depend on the warpgroup";
-      diag.attachNote(op->getLoc()) << "every consumer must run this op equally often";
-      return diag;
-    }
-  }
-  return success();
-}
-
-LogicalResult RolePlan::checkLoad(LoadOp load) {
-  for (Value handle : {Value(load.getMap()), Value(load.getRing())})
-    if (program.getBody().isAncestor(handle.getParentRegion()))
-      return refuse(load) << "expected its ring and its tensor map to come from outside of the program";
-  for (Value position : {load.getB(), load.getH(), load.getRow()}) {
-    if (failed(addScalars(load, position)))
-      return failure();
-    if (varies(position) && !load.getRing().getType().getIsPrivate())
-      return refuse(load) << "expected the position in a shared ring not to depend on the warpgroup";
-  }
-  for (Operation *parent = load->getParentOp(); parent != program; parent = parent->getParentOp())
-    for (Value bound : parent->getOperands().take_front(cast<scf::ForOp>(parent).getNumControlOperands()))
-      if (failed(addScalars(parent, bound)))
-        return failure();
-  return success();
-}
-
-/// The slot's life must be visible: from its load to the waits of the products that read it.
-LogicalResult RolePlan::checkSlot(LoadOp load) {
-  for (Operation *user : load.getSlot().getUsers()) {
-    auto product = dyn_cast<MmaAsyncOp>(user);
-    if (!product)
-      return refuse(load) << "expected its slot to be read by products only, got " << user->getName();
-    Value token = product.getToken();
-    if (token.hasOneUse() && token.user_begin()->getBlock() == product->getBlock())
-      continue;
-    InFlightDiagnostic diag = refuse(load) << "expected the products that read it to end where they start";
-    diag.attachNote(product.getLoc()) << "this product does not";
-    return diag;
-  }
-  return success();
-}
-
-LogicalResult RolePlan::compute(bool pingPong) {
-  findVarying();
-  WalkResult result = program.walk([&](Operation *op) {
-    auto load = dyn_cast<LoadOp>(op);
-    bool takesTurn = pingPong && isa<MmaAsyncOp>(op);
-    bool isBad = ((load || takesTurn) && failed(checkLoops(op))) ||
-                 (load && (failed(checkLoad(load)) || failed(checkSlot(load))));
-    return isBad ? WalkResult::interrupt() : WalkResult::advance();
-  });
-  return failure(result.wasInterrupted());
-}
-
-SmallVector<Operation *> RolePlan::getPrivateScalars(LoadOp load) const {
-  SetVector<Operation *> needed;
-  SmallVector<Value> worklist = {load.getB(), load.getH(), load.getRow()};
-  while (!worklist.empty()) {
-    Value value = worklist.pop_back_val();
-    if (value == warpgroup || !varies(value))
-      continue;
-    needed.insert(value.getDefiningOp());
-    llvm::append_range(worklist, getInputs(value.getDefiningOp()));
-  }
-  SmallVector<Operation *> ordered;
-  program->walk([&](Operation *op) {
-    if (needed.contains(op))
-      ordered.push_back(op);
-  });
-  return ordered;
-}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Numbering the loads
@@ -404,14 +233,11 @@ struct Specialize : tile::impl::SpecializeBase<Specialize> {
     SmallVector<ProgramOp> programs;
     getOperation()->walk([&](ProgramOp program) { programs.push_back(program); });
     for (ProgramOp program : programs) {
-      auto schedule = program->getParentOp()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-      if (!schedule) {
-        program.emitOpError() << "expected a '" << kScheduleAttrName << "' on its kernel";
-        return signalPassFailure();
-      }
-      if (failed(specializeProgram(program, schedule)))
-        return signalPassFailure();
-      ++numSpecialized;
+      FailureOr<ScheduleAttr> schedule = getSchedule(program);
+      if (failed(schedule) || failed(specializeProgram(program, *schedule)))
+        signalPassFailure();
+      else
+        ++numSpecialized;
     }
   }
 };

@@ -6,6 +6,73 @@ include "mlir/Pass/PassBase.td"
 
 def Pipeline : Pass<"tile-pipeline"> {
   let summary = "the softmax of one key tile runs beside the second product of the tile before it";
+  let description = [{
+    Rotates the loop over key tiles of a `tile.program` by one product. Stage 1 is the second product (its A is an
+    `#tile.operand_a`, the probabilities) and the load of its B; stage 0 is everything else. One iteration of the new
+    loop runs stage 0 of tile u and stage 1 of tile u - 1, so that the tensor cores multiply while the other units do the
+    softmax. A prologue runs stage 0 of the first tile, an epilogue stage 1 of the last.
+
+    Without it, and with it (one warpgroup; `S` the first product, `O` the second):
+    ```
+    tensor cores  S0           O0 S1           O1        |  S0            S1 O0          S2 O1          O2
+    other units      softmax 0       softmax 1           |     softmax 0        softmax 1      softmax 2
+    ```
+
+    Why here: in the sequential program everything a tile needs is in one loop body, loads included, so the loads of
+    both sides follow the rotation when `tile-specialize` splits them. Only a kernel whose `tile.schedule` says
+    `overlap = true` is changed; a loop without a product from registers is left alone.
+
+    Before:
+    ```mlir
+    %r:3 = scf.for %u = %c0 to %total step %c1 iter_args(%O = %O0, %m = %m0, %l = %l0) {
+      %k = tile.load ... into %kring
+      %tS = tile.mma_async %q, %k transpose_b
+      %S = tile.mma_wait %tS
+      ...                                                    // softmax: %m2, %l2, %p, %any, %al
+      %P = tile.to_operand_a %p
+      %O1 = scf.if %any { tile.scale_rows %O, %al } else { %O }
+      %v = tile.load ... into %vring
+      %tO = tile.mma_async %P, %v into %O1
+      %O2 = tile.mma_wait %tO
+      scf.yield %O2, %m2, %l2
+    }
+    ```
+    After:
+    ```mlir
+    ...                                                      // Prologue: stage 0 of tile 0, in the loop's order
+    %r:4 = scf.for %u = %c1 to %total step %c1 iter_args(%m, %l, %P, %O1) {      // Kernel
+      %k = tile.load ... into %kring                         // tile u
+      %tS = tile.mma_async %q, %k transpose_b
+      %v = tile.load ... into %vring                         // tile u - 1
+      %tO = tile.mma_async %P, %v into %O1
+      %S = tile.mma_wait %tS {pending = 1}                   // %tO stays in flight
+      ...                                                    // softmax of tile u
+      %O = tile.mma_wait %tO
+      %P2 = tile.to_operand_a %p                             // not earlier: the product in flight reads %P's registers
+      %O3 = scf.if %any { tile.scale_rows %O, %al } else { %O }
+      scf.yield %m2, %l2, %P2, %O3
+    }
+    %v = tile.load ... into %vring                           // Epilogue: stage 1 of tile total - 1
+    %tO = tile.mma_async %r#2, %v into %r#3
+    %O = tile.mma_wait %tO
+    ```
+    Ops keep the order of the loop within each of the four groups (before, overlapped, after, and what stage 1 issues).
+    The scalars that the second load's position needs are computed again, for u - 1.
+
+    Refuses, with "cannot pipeline: ..." on the loop, a note at the op that shows it, and the IR unchanged:
+    - "expected one product of slots and one of a register operand, got 2 and 1";
+    - "expected products that start and end in the loop's body";
+    - "expected the second product to be read by the next tile only", "expected the loop to carry the second product
+      once";
+    - "expected the second product to read a tile.load of the loop's body", "expected the second product to be the only
+      reader of its tile";
+    - "expected the second product's tile to depend on the loop's index only";
+    - "expected only arithmetic to depend on the second product";
+    - "expected a step of 1", "expected at least one iteration (an upper bound of arith.maxsi with a constant)".
+
+    And on the program: "expected a 'tile.schedule' on its kernel".
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let options = [
     Option<"printPlan", "print-plan", "bool", "false", "print which op goes where, on standard output">];
   let statistics = [
@@ -14,12 +81,114 @@ def Pipeline : Pass<"tile-pipeline"> {
 
 def Specialize : Pass<"tile-specialize"> {
   let summary = "one program becomes a producer of tiles and their consumers";
+  let description = [{
+    Replaces `tile.program` by `tile.warp_specialize`. The producer is one thread that runs ahead and fills the rings;
+    the consumers multiply and never wait for memory as long as the rings are full.
+
+    Every load gets a number g among the loads into its ring, in program order. The number is a counter that loops
+    carry, and both sides have the same loops, so that load g and wait g are the same tile: no other agreement between
+    the two sides exists.
+
+    - The producer has the loads, the loops around them, and the scalar code that both need; no tiles. A load becomes
+      `tile.acquire` and `tile.copy_async`. Into a `private` ring it is done once per consumer, with that consumer's
+      number in place of `%w`.
+    - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
+      product that reads the slot: in the loop for K and V, after the loop for Q.
+    - With `ping_pong` and more than one consumer, a consumer takes turns at the tensor cores: `tile.turn_wait` stands
+      before a product of slots (Q K^T), `tile.turn_pass` after the last product issued with it. Then the softmax of one
+      consumer runs beside the products of another. A product from registers that is issued alone is not a turn.
+
+    Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose copies
+    of the consumers' loop the producer does not need.
+
+    Before:
+    ```mlir
+    tile.program 2 {
+    ^bb0(%w: index):
+      %row = ...                                            // depends on %w
+      %q = tile.load %qmap[%b, %h, %row] into %qring
+      %r = scf.for %u = %c0 to %total step %c1 iter_args(%O = %O0) {
+        %k = tile.load %kmap[%b, %h, %j] into %kring
+        %tS = tile.mma_async %q, %k transpose_b
+        %S = tile.mma_wait %tS
+        ...
+    ```
+    After:
+    ```mlir
+    tile.warp_specialize 2 registers(24, 240) producer {
+      tile.acquire %qring[%c0] owner 0
+      tile.copy_async %qmap[%b, %h, %row0] into %qring[%c0] owner 0                      // and owner 1
+      scf.for %u = %c0 to %total step %c1 iter_args(%g = %c0) {
+        tile.acquire %kring[%g]
+        tile.copy_async %kmap[%b, %h, %j] into %kring[%g]
+        scf.yield %g + 1
+      }
+    } consumer {
+    ^bb0(%w: index):
+      %q = tile.wait %qring[%c0]
+      %r:2 = scf.for %u = %c0 to %total step %c1 iter_args(%O = %O0, %g = %c0) {
+        %k = tile.wait %kring[%g]
+        tile.turn_wait %w
+        %tS = tile.mma_async %q, %k transpose_b
+        tile.turn_pass %w
+        %S = tile.mma_wait %tS
+        tile.release %k
+        ...
+      }
+      tile.release %q
+    ```
+
+    Assumes that a load reads nothing that the program writes. Refuses, with "cannot specialize: ..." on the op in the
+    way, a note at the other party, and the IR unchanged:
+    - "expected to depend on loop indices and scalar code only": a load's position, or the bounds of a loop around it,
+      comes from a tile, from an effect, or from what a loop carries;
+    - "expected in loops only": a load, or with ping-pong a product, under `scf.if`;
+    - "expected bounds that do not depend on the warpgroup": the consumers would not agree on the number of loads;
+    - "expected the position in a shared ring not to depend on the warpgroup";
+    - "expected its ring and its tensor map to come from outside of the program";
+    - "expected its slot to be read by products only, got ...", "expected the products that read it to end where they
+      start".
+
+    And on the program: "expected a 'tile.schedule' on its kernel", "expected 2 consumers as in the schedule, got 1".
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numSpecialized", "num-specialized", "programs split into producer and consumers">];
 }
 
 def SplitLoops : Pass<"tile-split-loops"> {
   let summary = "key tiles that need a mask and those that do not get loops of their own";
+  let description = [{
+    Splits a consumers' loop over u that asks `tile.outside %u of [lower, upper)` into up to three, one after the other,
+    that pass the iter_args on: up to `lower`, from `lower` to `upper`, from `upper` on. In each the answer is known, so
+    an `scf.if` on it is replaced by the branch that runs. The loop where the time goes loses its mask and its branch.
+
+    Why here: splitting copies the loop's body. Before `tile-specialize` the producer's loop would be split as well, to no
+    use; before `tile-pipeline` the products would not overlap from one loop to the next.
+
+    Before (lower bound 1, as `tile-pipeline` leaves it):
+    ```mlir
+    %r = scf.for %u = %c1 to %total step %c1 iter_args(%x = %x0) {
+      %needs = tile.outside %u of [%lo, %hi)
+      %s2 = scf.if %needs { tile.map %s ... } else { %s }
+      ...
+    ```
+    After:
+    ```mlir
+    %lo1 = max(1, min(%lo, %total))
+    %hi1 = max(%lo1, min(%hi, %total))
+    %a = scf.for %u = %c1 to %lo1 step %c1 iter_args(%x = %x0) { tile.map %s ... }
+    %b = scf.for %u = %lo1 to %hi1 step %c1 iter_args(%x = %a) { ... }
+    %r = scf.for %u = %hi1 to %total step %c1 iter_args(%x = %b) { tile.map %s ... }
+    ```
+    A loop that is known to be empty is not made, and a bound that is known not to matter is not computed. Loops with
+    several intervals are split once for each. The question stays where it is not asked of the loop's index (the
+    pipeline's prologue).
+
+    It never fails. It says in a missed-optimisation remark (category "tile") why a loop stays as it is: "the loop's step
+    is not 1", "the bounds change inside the loop".
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numSplit", "num-split", "loops split">];
 }

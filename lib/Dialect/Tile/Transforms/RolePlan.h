@@ -1,0 +1,44 @@
+//===- RolePlan.h - what tile-specialize decides before it rewrites -----------------------------------------------===//
+#ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ROLEPLAN_H
+#define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ROLEPLAN_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::tile {
+
+/// What the two sides of a program are made of, decided before anything changes.
+class RolePlan {
+public:
+  explicit RolePlan(ProgramOp program) : program(program), warpgroup(program.getWarpgroup()) {}
+
+  /// Emits an error and fails if the program cannot be split.
+  LogicalResult compute(bool pingPong);
+
+  /// Whether the producer runs `op`, once for all consumers.
+  bool isProducerScalar(Operation *op) const { return scalars.contains(op) && !varyingOps.contains(op); }
+  void addScalar(Operation *op) { scalars.insert(op); }
+  /// The scalar ops that `load` needs once for each consumer, in order.
+  SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
+
+private:
+  void findVarying();
+  bool varies(Value value) const { return value == warpgroup || varying.contains(value); }
+  LogicalResult addScalars(Operation *user, Value value);
+  LogicalResult checkLoops(Operation *op);
+  LogicalResult checkLoad(LoadOp load);
+  LogicalResult checkSlot(LoadOp load);
+
+  ProgramOp program;
+  Value warpgroup;
+  /// Scalar code that the producer needs.
+  SetVector<Operation *> scalars;
+  /// What differs from one consumer to another.
+  llvm::DenseSet<Value> varying;
+  llvm::DenseSet<Operation *> varyingOps;
+};
+
+} // namespace mlir::tile
+
+#endif // FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ROLEPLAN_H

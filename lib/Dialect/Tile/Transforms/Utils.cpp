@@ -1,0 +1,24 @@
+//===- Utils.cpp - what the schedule passes share -----------------------------------------------------------------===//
+
+#include "Utils.h"
+#include "mlir/Transforms/RegionUtils.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+SetVector<Value> tile::getInputs(Operation *op) {
+  SetVector<Value> inputs(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), inputs);
+  return inputs;
+}
+
+bool tile::hasLoads(Operation *op) {
+  return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+FailureOr<ScheduleAttr> tile::getSchedule(ProgramOp program) {
+  auto schedule = program->getParentOp()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+  if (!schedule)
+    return program.emitOpError() << "expected a '" << kScheduleAttrName << "' on its kernel";
+  return schedule;
+}

@@ -1,0 +1,21 @@
+//===- Utils.h - what the schedule passes share -------------------------------------------------------------------===//
+#ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
+#define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::tile {
+
+/// Everything that `op` reads, its regions included.
+SetVector<Value> getInputs(Operation *op);
+
+/// Whether `op` is a tile.load or has one inside.
+bool hasLoads(Operation *op);
+
+/// The schedule of the program's kernel. Emits an error and fails if there is none.
+FailureOr<ScheduleAttr> getSchedule(ProgramOp program);
+
+} // namespace mlir::tile
+
+#endif // FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
