@@ -94,7 +94,7 @@ LogicalResult KernelBuilder::emitPositions() {
   }
   numQueries = scalars.get(b, b.getLoc(), plan.query.extent);
   for (Region *region : {plan.score, plan.mask})
-    if (region && failed(scalars.cloneCaptures(b, *region)))
+    if (region && failed(scalars.cloneInvariants(b, *region, batch, head)))
       return failure();
   return success(numQueries != nullptr);
 }

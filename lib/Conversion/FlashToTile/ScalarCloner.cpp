@@ -181,22 +181,33 @@ Value ScalarCloner::get(OpBuilder &b, Location loc, OpFoldResult value) {
 // Regions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-LogicalResult ScalarCloner::cloneCaptures(OpBuilder &b, Region &region) {
+LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value batch, Value head) {
+  auto isArray = [](Value value) { return isa<ShapedType>(value.getType()); }; // Met where it is indexed.
   llvm::SetVector<Value> captures;
   getUsedValuesDefinedAbove(region, captures);
-  for (Value value : captures) // An array is met where it is indexed.
-    if (!isa<ShapedType>(value.getType()) && !get(b, value))
+  for (Value value : captures)
+    if (!isArray(value) && !get(b, value))
       return failure();
+  // Both regions end with the arguments b, h, i, j.
+  Block::BlockArgListType position = region.getArguments().take_back(4);
+  mapInBounds(position[0], batch);
+  mapInBounds(position[1], head);
+  for (Operation &op : region.front().without_terminator()) {
+    auto isKnown = [&](Value operand) { return isArray(operand) || mapping.contains(operand); };
+    bool isLoad = isa<tensor::ExtractOp, memref::LoadOp>(op); // In bounds, since the position is clamped.
+    bool canHoist = op.getNumRegions() == 0 && (isLoad || isPure(&op)) && llvm::all_of(op.getOperands(), isKnown);
+    if (canHoist && failed(cloneOp(b, &op)))
+      return failure();
+  }
   return success();
 }
 
 Value ScalarCloner::cloneRegion(OpBuilder &b, Region &region, ValueRange arguments) {
   Block &block = region.front();
   mapping.map(block.getArguments(), arguments);
-  for (BlockArgument batchOrHead : block.getArguments().take_back(4).take_front(2))
-    inBounds.insert(batchOrHead);
+  auto isKnown = [&](Value result) { return mapping.contains(result); };
   for (Operation &op : block.without_terminator())
-    if (failed(cloneOp(b, &op)))
+    if (!llvm::all_of(op.getResults(), isKnown) && failed(cloneOp(b, &op)))
       return {};
-  return mapping.lookup(block.getTerminator()->getOperand(0));
+  return get(b, block.getTerminator()->getOperand(0));
 }

@@ -27,11 +27,12 @@ public:
   mlir::Value get(mlir::OpBuilder &b, mlir::Value value);
   mlir::Value get(mlir::OpBuilder &b, mlir::Location loc, mlir::OpFoldResult value);
 
-  /// Copies what a region uses of its surroundings. Done ahead of a loop, this keeps it out of the loop.
-  mlir::LogicalResult cloneCaptures(mlir::OpBuilder &b, mlir::Region &region);
+  /// Copies what a score or mask region uses of its surroundings, and what it computes of that, b and h alone. Done
+  /// ahead of the loop over keys, this keeps it out of the loop.
+  mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 
-  /// Copies the only block of a score or mask region; returns the copy of what it yields. The arguments b, h, i, j of
-  /// the region are its last four. Elements are loaded at positions clamped to the array: a tile may stick out of it.
+  /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Elements are
+  /// loaded at positions clamped to the array, since a tile may stick out of it.
   mlir::Value cloneRegion(mlir::OpBuilder &b, mlir::Region &region, mlir::ValueRange arguments);
 
 private:
