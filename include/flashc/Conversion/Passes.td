@@ -33,7 +33,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     agree on them.
 
     Scores and masks become `tile.map`. What the regions capture becomes kernel parameters: scalars, extents, and arrays
-    (elements are loaded at positions clamped to the array, since the tiles at its end stick out of it).
+    whose elements are loaded (`flash-tile` has clamped the positions where a tile sticks out). What a region computes
+    of the batch and the head alone is computed once, ahead of the loop.
 
     The attribute `flashc.manifest` of the kernel says how to launch it (docs/manifest.md); `tile.schedule` is for the
     passes that follow. The schedule comes from a table by the head dimensions (`chooseSchedule`), overridden by the

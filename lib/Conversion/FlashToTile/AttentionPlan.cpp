@@ -270,9 +270,9 @@ LogicalResult Matcher::matchInputs() {
     FailureOr<InputTile> v = matchInput(op, op.getV(), op.getJ0(), "v");
     if (failed(v))
       return failure();
-    bool isSameTile = &segment == plan.segments.begin() || (plan.q.argument == q->argument &&
-                                                            plan.k.argument == k->argument &&
-                                                            plan.v.argument == v->argument);
+    bool isSameTile =
+        &segment == plan.segments.begin() ||
+        (plan.q.argument == q->argument && plan.k.argument == k->argument && plan.v.argument == v->argument);
     if (!isSameTile)
       return op.emitError() << "expected all loops over keys to read the same q, k and v";
     plan.q = *q;
@@ -327,9 +327,8 @@ LogicalResult Matcher::matchOutputs() {
   if (failed(traceOutput(plan.finalize.getOOut(), /*isLse=*/false)) ||
       failed(traceOutput(plan.finalize.getLseOut(), /*isLse=*/true)))
     return failure();
-  unsigned numReturned = llvm::count_if(plan.outputs, [&](const Output &output) {
-    return output.argument >= plan.func.getNumArguments();
-  });
+  unsigned numReturned = llvm::count_if(
+      plan.outputs, [&](const Output &output) { return output.argument >= plan.func.getNumArguments(); });
   if (numReturned != plan.func.getNumResults())
     return plan.func.emitError() << "expected every function result to be an output of the attention";
   if (plan.outputs.empty())

@@ -79,9 +79,9 @@ LogicalResult KernelBuilder::emitPositions() {
   Value firstRow = arith::MulIOp::create(b, blockX, index(plan.qTile));
   row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
   if (isa<BlockArgument>(plan.batch.position))
-    scalars.mapInBounds(plan.batch.position, batch);
+    scalars.map(plan.batch.position, batch);
   if (isa<BlockArgument>(plan.head.position))
-    scalars.mapInBounds(plan.head.position, head);
+    scalars.map(plan.head.position, head);
   if (isa<BlockArgument>(plan.query.position))
     scalars.map(plan.query.position, firstRow);
 
@@ -192,15 +192,15 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, Value qTile
       b, arith::MulFOp::create(b, arith::SubFOp::create(b, state.max, max), splat(rowType, factor)));
 
   Value offset = arith::NegFOp::create(b, arith::MulFOp::create(b, max, splat(rowType, factor)));
-  Value exponents = math::FmaOp::create(b, *scores, splat(scoreType, factor),
-                                        tile::BroadcastOp::create(b, scoreType, offset));
+  Value exponents =
+      math::FmaOp::create(b, *scores, splat(scoreType, factor), tile::BroadcastOp::create(b, scoreType, offset));
   Value probabilities = math::Exp2Op::create(b, exponents);
-  Value addend = tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum,
-                                           probabilities);
+  Value addend =
+      tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
   Value sum = arith::AddFOp::create(b, tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, decay), addend);
 
-  auto operandType = RankedTensorType::get(scoreType.getShape(), plan.elementType,
-                                           tile::OperandAAttr::get(b.getContext()));
+  auto operandType =
+      RankedTensorType::get(scoreType.getShape(), plan.elementType, tile::OperandAAttr::get(b.getContext()));
   Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
   Value anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
   auto rescale = scf::IfOp::create(

@@ -64,22 +64,11 @@ Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueR
     op->emitError() << "expected a captured memref that is contiguous in its innermost dimension, got " << memref;
     return {};
   }
-  auto type = cast<ShapedType>(argument.getType());
   SmallVector<Value> positions;
-  for (auto [dim, index] : llvm::enumerate(indices)) {
-    Value position = get(b, index);
-    if (!position)
+  for (Value index : indices) {
+    positions.push_back(get(b, index));
+    if (!positions.back())
       return {};
-    if (!inBounds.contains(index) && !getConstantIntValue(index)) {
-      // Unsigned, so that positions below zero are clamped too.
-      Value extent = type.isDynamicDim(dim)
-                         ? signature.getExtent(argument.getArgNumber(), dim)
-                         : arith::ConstantIndexOp::create(b, op->getLoc(), type.getDimSize(dim)).getResult();
-      Value last = b.createOrFold<arith::SubIOp>(op->getLoc(), extent,
-                                                 arith::ConstantIndexOp::create(b, op->getLoc(), 1));
-      position = arith::MinUIOp::create(b, op->getLoc(), position, last);
-    }
-    positions.push_back(position);
   }
   return memref::LoadOp::create(b, op->getLoc(), signature.getMemRef(argument.getArgNumber()), positions);
 }
@@ -114,9 +103,8 @@ LogicalResult ScalarCloner::cloneGeneric(OpBuilder &b, Operation *op) {
   for (Value operand : op->getOperands())
     if (!get(b, operand))
       return failure();
-  if (Value expanded = expandAffine(b, op, llvm::map_to_vector(op->getOperands(), [&](Value operand) {
-                                      return mapping.lookup(operand);
-                                    }))) {
+  if (Value expanded = expandAffine(
+          b, op, llvm::map_to_vector(op->getOperands(), [&](Value operand) { return mapping.lookup(operand); }))) {
     mapping.map(op->getResult(0), expanded);
     return success();
   }
@@ -190,11 +178,11 @@ LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value 
       return failure();
   // Both regions end with the arguments b, h, i, j.
   Block::BlockArgListType position = region.getArguments().take_back(4);
-  mapInBounds(position[0], batch);
-  mapInBounds(position[1], head);
+  map(position[0], batch);
+  map(position[1], head);
   for (Operation &op : region.front().without_terminator()) {
     auto isKnown = [&](Value operand) { return isArray(operand) || mapping.contains(operand); };
-    bool isLoad = isa<tensor::ExtractOp, memref::LoadOp>(op); // In bounds, since the position is clamped.
+    bool isLoad = isa<tensor::ExtractOp, memref::LoadOp>(op);
     bool canHoist = op.getNumRegions() == 0 && (isLoad || isPure(&op)) && llvm::all_of(op.getOperands(), isKnown);
     if (canHoist && failed(cloneOp(b, &op)))
       return failure();

@@ -16,11 +16,6 @@ public:
   explicit ScalarCloner(KernelSignature &signature) : signature(signature) {}
 
   void map(mlir::Value from, mlir::Value to) { mapping.map(from, to); }
-  /// The same for a batch or head position, which is in range of whatever it indexes.
-  void mapInBounds(mlir::Value from, mlir::Value to) {
-    mapping.map(from, to);
-    inBounds.insert(from);
-  }
 
   /// The copy of `value`, made at the builder's insertion point unless it is there already. Null after an error, which
   /// has been emitted.
@@ -31,8 +26,8 @@ public:
   /// ahead of the loop over keys, this keeps it out of the loop.
   mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 
-  /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Elements are
-  /// loaded at positions clamped to the array, since a tile may stick out of it.
+  /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Where a tile
+  /// sticks out, flash-tile has kept the region's loads inside their arrays.
   mlir::Value cloneRegion(mlir::OpBuilder &b, mlir::Region &region, mlir::ValueRange arguments);
 
 private:
@@ -44,7 +39,6 @@ private:
 
   KernelSignature &signature;
   mlir::IRMapping mapping;
-  llvm::DenseSet<mlir::Value> inBounds;
 };
 
 } // namespace flashc

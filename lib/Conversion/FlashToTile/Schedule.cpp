@@ -38,7 +38,7 @@ struct TableRow {
 } // namespace
 
 static constexpr TableRow kTable[] = {
-    {64, 64, 3, 128, 4},  // Many small products: more rows to share each K and V.
+    {64, 64, 3, 128, 4}, // Many small products: more rows to share each K and V.
     {192, 128, 2, 128, 2},
     {256, 256, 2, 64, 2}, // The output accumulator takes 128 registers, or K takes the shared memory.
 };
@@ -76,7 +76,8 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
     return llvm::Error::success();
   }
   return llvm::createStringError("expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap "
-                                 "or ping-pong, got '" + key + "'");
+                                 "or ping-pong, got '" +
+                                 key + "'");
 }
 
 llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {

@@ -1,0 +1,94 @@
+// The example, from L0: what a consumer warpgroup does.
+// RUN: flashc-opt %flashc_src/examples/causal.mlir --flash-online-softmax --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse --convert-flash-to-tile --canonicalize --cse | FileCheck %s
+
+// CHECK-NOT:     func.func
+// CHECK:         gpu.func @causal(%[[QMAP:[^:]*]]: !tile.tensor_map<64 x bf16>, %[[KMAP:[^:]*]]: !tile.tensor_map<128 x bf16>, %[[VMAP:[^:]*]]: !tile.tensor_map<128 x bf16>,
+// CHECK-SAME:        %[[NQ:[^:]*]]: index, %[[NK:[^:]*]]: index,
+// CHECK-SAME:        %[[O:[^:]*]]: memref<?x8x?x128xbf16, strided<[?, ?, ?, 1]>>, %[[LSE:[^:]*]]: memref<?x8x?xf32, strided<[?, ?, 1]>>) kernel
+
+// One launch parameter for each kernel parameter, and one more for each stride of a memref.
+// CHECK-SAME:    block = [384, 1, 1]
+// CHECK-SAME:    grid = ["ceildiv(arg0.dim2, 128)", "8", "arg0.dim0"]
+// CHECK-SAME:    parameters = [
+// CHECK-SAME:    {argument = 0 : i64, box = [64, 64, 1, 1], kind = "tensor_map", swizzle = 128 : i64},
+// CHECK-SAME:    {argument = 1 : i64, box = [64, 128, 1, 1], kind = "tensor_map", swizzle = 128 : i64},
+// CHECK-SAME:    {argument = 2 : i64, box = [64, 128, 1, 1], kind = "tensor_map", swizzle = 128 : i64},
+// CHECK-SAME:    {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 1 : i64, dim = 2 : i64, kind = "extent"},
+// CHECK-SAME:    {argument = 3 : i64, kind = "pointer"}, {argument = 3 : i64, dim = 0 : i64, kind = "stride"}, {argument = 3 : i64, dim = 1 : i64, kind = "stride"}, {argument = 3 : i64, dim = 2 : i64, kind = "stride"},
+// CHECK-SAME:    {argument = 4 : i64, kind = "pointer"}, {argument = 4 : i64, dim = 0 : i64, kind = "stride"}, {argument = 4 : i64, dim = 1 : i64, kind = "stride"}]
+
+// CHECK-DAG:     %[[FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64x128xf32, #tile.acc>
+// CHECK-DAG:     %[[ROW_FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64xf32, #tile.row>
+// CHECK-DAG:     %[[MASKED:.*]] = arith.constant -1.2676506E+30 : f32
+// CHECK:         %[[QRING:.*]] = tile.alloc_ring : <1, 64, 128, bf16, private true>
+// CHECK:         %[[KRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
+// CHECK:         %[[VRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
+// CHECK:         tile.program 2 {
+// CHECK:         ^bb0(%[[W:.*]]: index):
+// CHECK-DAG:       %[[X:.*]] = gpu.block_id x
+// CHECK-DAG:       %[[H:.*]] = gpu.block_id y
+// CHECK-DAG:       %[[B:.*]] = gpu.block_id z
+// CHECK:           %[[FIRST:.*]] = arith.muli %[[X]], %c128
+// CHECK:           %[[OFFSET:.*]] = arith.muli %[[W]], %c64
+// CHECK:           %[[ROW:.*]] = arith.addi %[[FIRST]], %[[OFFSET]]
+// CHECK:           %[[SHIFT:.*]] = arith.subi %[[NK]], %[[NQ]]
+// CHECK:           %[[COUNT:.*]] = arith.divui %{{.*}}, %c128
+// CHECK:           %[[TOTAL:.*]] = arith.maxsi %[[COUNT]], %c1
+// CHECK:           %[[LAST:.*]] = arith.subi %[[TOTAL]], %c1
+// CHECK:           %[[LAST_KEY:.*]] = arith.muli %[[LAST]], %c128
+// CHECK:           %[[FULL:.*]] = arith.divui %{{.*}}, %c128
+// CHECK:           %[[MASKED_TILES:.*]] = arith.subi %[[COUNT]], %[[FULL]]
+// CHECK:           %[[Q:.*]] = tile.load %[[QMAP]][%[[B]], %[[H]], %[[ROW]]] into %[[QRING]]
+
+// CHECK:           %[[R:.*]]:3 = scf.for %[[U:.*]] = %c0 to %[[TOTAL]] step %c1 iter_args(%[[ACC:.*]] = %{{.*}}, %[[M:.*]] = %{{.*}}, %[[L:.*]] = %{{.*}})
+// CHECK:             %[[DISTANCE:.*]] = arith.muli %[[U]], %c128
+// CHECK:             %[[KEY:.*]] = arith.subi %[[LAST_KEY]], %[[DISTANCE]]
+// CHECK:             %[[K:.*]] = tile.load %[[KMAP]][%[[B]], %[[HK:.*]], %[[KEY]]] into %[[KRING]]
+// CHECK:             %[[TS:.*]] = tile.mma_async %[[Q]], %[[K]] transpose_b
+// CHECK:             %[[S:.*]] = tile.mma_wait %[[TS]]
+// CHECK:             %[[NEEDS:.*]] = tile.outside %[[U]] of[%[[MASKED_TILES]], %[[COUNT]])
+// CHECK:             %[[SM:.*]] = scf.if %[[NEEDS]]
+// CHECK:               %[[MAP:.*]] = tile.map %[[S]] at(%[[ROW]], %[[KEY]]) {
+// CHECK:               ^bb0(%[[E:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK:                 %[[DIAGONAL:.*]] = arith.addi %[[I]], %[[SHIFT]]
+// CHECK:                 %[[BELOW:.*]] = arith.cmpi sle, %[[J]], %[[DIAGONAL]]
+// CHECK:                 %[[INSIDE:.*]] = arith.cmpi slt, %[[J]], %[[NK]]
+// CHECK:                 %[[KEEP:.*]] = arith.andi %[[BELOW]], %[[INSIDE]]
+// CHECK:                 arith.select %[[KEEP]], %[[E]], %[[MASKED]]
+// CHECK:               scf.yield %[[MAP]]
+// CHECK:             } else {
+// CHECK:               scf.yield %[[S]]
+// CHECK:             %[[MX:.*]] = tile.row_reduce max %[[SM]]
+// CHECK:             %[[INC:.*]] = arith.subf %[[MX]], %[[M]]
+// CHECK:             %[[INC2:.*]] = arith.mulf %[[INC]], %[[ROW_FACTOR]]
+// CHECK:             %[[NEED:.*]] = arith.cmpf ogt, %[[INC2]]
+// CHECK:             %[[MN:.*]] = arith.select %[[NEED]], %[[MX]], %[[M]]
+// CHECK:             %[[DEC:.*]] = arith.subf %[[M]], %[[MN]]
+// CHECK:             %[[DEC2:.*]] = arith.mulf %[[DEC]], %[[ROW_FACTOR]]
+// CHECK:             %[[AL:.*]] = math.exp2 %[[DEC2]]
+// CHECK:             %[[MC:.*]] = arith.mulf %[[MN]], %[[ROW_FACTOR]]
+// CHECK:             %[[NEG:.*]] = arith.negf %[[MC]]
+// CHECK:             %[[NEGB:.*]] = tile.broadcast %[[NEG]]
+// CHECK:             %[[X2:.*]] = math.fma %[[SM]], %[[FACTOR]], %[[NEGB]]
+// CHECK:             %[[P:.*]] = math.exp2 %[[X2]]
+// CHECK:             %[[LS:.*]] = tile.row_reduce sum %[[P]]
+// CHECK:             %[[LN:.*]] = tile.scale_rows %[[L]], %[[AL]]
+// CHECK:             %[[L2:.*]] = arith.addf %[[LN]], %[[LS]]
+// CHECK:             %[[PA:.*]] = tile.to_operand_a %[[P]]
+// CHECK:             %[[ANY:.*]] = tile.vote_any %[[NEED]]
+// CHECK:             %[[O1:.*]] = scf.if %[[ANY]]
+// CHECK:               tile.scale_rows %[[ACC]], %[[AL]]
+// CHECK:             %[[V:.*]] = tile.load %[[VMAP]][%[[B]], %[[HK]], %[[KEY]]] into %[[VRING]]
+// CHECK:             %[[TO:.*]] = tile.mma_async %[[PA]], %[[V]] into %[[O1]]
+// CHECK:             %[[O2:.*]] = tile.mma_wait %[[TO]]
+// CHECK:             scf.yield %[[O2]], %[[MN]], %[[L2]]
+
+// CHECK:           %[[SUM:.*]] = tile.combine %[[R]]#2
+// CHECK:           %[[DEAD:.*]] = arith.cmpf ole, %[[R]]#1
+// CHECK:           %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[SUM]]
+// CHECK:           %[[SCALE:.*]] = arith.select %[[DEAD]], %{{.*}}, %[[INVERSE]]
+// CHECK:           %[[OUT:.*]] = tile.scale_rows %[[R]]#0, %[[SCALE]]
+// CHECK:           %[[LOG:.*]] = math.log2 %[[SUM]]
+// CHECK:           %[[LSE_OUT:.*]] = arith.select %[[DEAD]]
+// CHECK:           tile.store %[[OUT]], %[[O]][%[[B]], %[[H]], %[[ROW]]] limit %[[NQ]]
+// CHECK:           tile.store %[[LSE_OUT]], %[[LSE]][%[[B]], %[[H]], %[[ROW]]] limit %[[NQ]]

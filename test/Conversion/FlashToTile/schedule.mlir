@@ -1,0 +1,75 @@
+// The table, overrides, and what does not fit.
+// DEFINE: %{tiles} = q-tile=128 kv-tile=128
+// DEFINE: %{schedule} =
+// DEFINE: %{convert} = flashc-opt %t/d.mlir --flash-online-softmax --flash-tile="%{tiles}" --canonicalize --cse \
+// DEFINE:   --flash-swap-loops --flash-parallelize --convert-flash-to-tile=schedule=%{schedule}
+
+// RUN: rm -rf %t && mkdir %t
+
+// RUN: sed -e s/DV/64/g -e s/D/64/g %s > %t/d.mlir
+// REDEFINE: %{tiles} = q-tile=192 kv-tile=128
+// RUN: %{convert} | FileCheck %s --check-prefix=D64
+// D64: dynamic_shared_memory = 156848
+// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true>
+
+// Overrides; registers follow the consumers.
+// REDEFINE: %{tiles} = q-tile=128 kv-tile=64
+// REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false
+// RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
+// OVERRIDDEN: block = [384, 1, 1]
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false"
+// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// REDEFINE: %{schedule} = consumers=1,kv-tile=64
+// REDEFINE: %{tiles} = q-tile=64 kv-tile=64
+// RUN: %{convert} | FileCheck %s --check-prefix=ONE
+// ONE: ping_pong = false
+// REDEFINE: %{schedule} = consumers=1,ping-pong=true
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=ALONE
+// ALONE: error: schedule: expected several consumers to ping-pong, got 1
+// REDEFINE: %{schedule} = consumers=4
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FOUR
+// FOUR: error: schedule: expected 1 to 3 consumers, got 4
+// REDEFINE: %{schedule} = consumer-registers=192
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=CTA
+// CTA: error: schedule: expected at most 65536 registers per CTA, got 77824
+// REDEFINE: %{schedule} = kv-tile=72
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=STEP
+// STEP: error: schedule: expected a kv-tile of 16 to 256 in steps of 16, got 72
+// REDEFINE: %{schedule} = stages=0
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=STAGES
+// STAGES: error: schedule: expected at least one stage, got 0
+// REDEFINE: %{schedule} = stages=many
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NUMBER
+// NUMBER: error: schedule: expected an integer for 'stages', got 'many'
+// REDEFINE: %{schedule} = overlap=1
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FLAG
+// FLAG: error: schedule: expected true or false for 'overlap', got '1'
+// REDEFINE: %{schedule} = stage=2
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap or ping-pong, got 'stage'
+
+// RUN: sed -e s/DV/128/g -e s/D/192/g %s > %t/d.mlir
+// REDEFINE: %{tiles} = q-tile=128 kv-tile=128
+// REDEFINE: %{schedule} =
+// RUN: %{convert} | FileCheck %s --check-prefix=D192
+// D192: dynamic_shared_memory = 214112
+// D192-SAME: #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24, consumer_registers = 240,
+// REDEFINE: %{schedule} = stages=3
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SHARED
+// SHARED: error: schedule: expected at most 232448 bytes of shared memory, got 296064
+
+// RUN: sed -e s/DV/256/g -e s/D/256/g %s > %t/d.mlir
+// REDEFINE: %{tiles} = q-tile=128 kv-tile=80
+// REDEFINE: %{schedule} = kv-tile=80
+// RUN: %{convert} | FileCheck %s --check-prefix=D256
+// D256: dynamic_shared_memory = 230496
+// D256-SAME: #tile.schedule<consumers = 2, kv_tile = 80, stages = 2,
+// REDEFINE: %{schedule} = kv-tile=128
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=REGISTERS
+// REGISTERS: error: schedule: expected tiles that fit 240 registers per consumer thread, got 256 for a kv-tile of 128 and a value dimension of 256
+
+func.func @attention(%q: tensor<2x2x480xDxf16>, %k: tensor<2x2x480xDxf16>, %v: tensor<2x2x480xDVxf16>) -> tensor<2x2x480xDVxf16> {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<2x2x480xDxf16>, tensor<2x2x480xDxf16>, tensor<2x2x480xDVxf16>)
+    {scale = 0.125 : f32} -> tensor<2x2x480xDVxf16>, tensor<2x2x480xf32>
+  return %o : tensor<2x2x480xDVxf16>
+}
