@@ -115,14 +115,18 @@ class Kernel:
             raise LaunchError(f"kernel {self.manifest['kernel']}: the manifest's parameters have {sizes} bytes, "
                               f"the kernel's {actual}")
 
+    def check_alignment(self, parameter, tensor, alignment):
+        """The innermost dimension is contiguous; the address and the other strides are multiples of `alignment`."""
+        strides = [stride * tensor.element_size() for stride in tensor.stride()]
+        if tensor.stride()[-1:] not in ((), (1,)) or any(x % alignment for x in [tensor.data_ptr()] + strides[:-1]):
+            raise LaunchError(f"argument {parameter['argument']}: expected a contiguous innermost dimension and an "
+                              f"address and strides that are multiples of {alignment} bytes, got strides {strides}")
+
     def encode_map(self, parameter, tensor):
         """A CUtensorMap, 128 bytes aligned to 64, in a buffer that it keeps alive."""
+        self.check_alignment(parameter, tensor, 16)
         rank = tensor.dim()
-        item = tensor.element_size()
-        strides = [stride * item for stride in reversed(tensor.stride())]
-        if strides[0] != item or tensor.data_ptr() % 16 or any(stride % 16 for stride in strides[1:]):
-            raise LaunchError(f"argument {parameter['argument']}: expected a contiguous innermost dimension and "
-                              f"address and strides that are multiples of 16 bytes, got {strides}")
+        strides = [stride * tensor.element_size() for stride in reversed(tensor.stride())]
         storage = ctypes.create_string_buffer(192)
         address = (ctypes.addressof(storage) + 63) // 64 * 64
         dtype = MAP_DTYPES[self.manifest["arguments"][parameter["argument"]]["dtype"]]
@@ -146,6 +150,7 @@ class Kernel:
                 addresses.append(address)
                 continue
             if kind == "pointer":
+                self.check_alignment(parameter, argument, parameter.get("alignment", 1))
                 value = ctypes.c_uint64(argument.data_ptr())
             elif kind == "stride":
                 value = ctypes.c_int64(argument.stride(parameter["dim"]))

@@ -294,6 +294,9 @@ void KernelBuilder::emitOutputs(State state) {
                                     math::Log2Op::create(b, sum));
   lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
   lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
-  for (const Output &out : plan.outputs)
-    tile::StoreOp::create(b, out.isLse ? lse : output, signature.getMemRef(out.argument), batch, head, row, numQueries);
+  for (const Output &out : plan.outputs) {
+    // tile.store writes the output 16 bytes at a time.
+    Value dest = signature.getMemRef(out.argument, /*alignment=*/out.isLse ? 0 : 16);
+    tile::StoreOp::create(b, out.isLse ? lse : output, dest, batch, head, row, numQueries);
+  }
 }

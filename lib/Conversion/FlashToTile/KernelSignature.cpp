@@ -27,7 +27,7 @@ Value KernelSignature::getTensorMap(unsigned argument, int64_t rows) {
   return get(Kind::TensorMap, argument, rows, tile::TensorMapType::get(host.getContext(), rows, element));
 }
 
-Value KernelSignature::getMemRef(unsigned argument) {
+Value KernelSignature::getMemRef(unsigned argument, int64_t alignment) {
   auto type = cast<ShapedType>(getType(argument));
   MemRefLayoutAttrInterface layout;
   if (type.getRank() > 0) {
@@ -35,7 +35,7 @@ Value KernelSignature::getMemRef(unsigned argument) {
     strides.back() = 1;
     layout = StridedLayoutAttr::get(host.getContext(), /*offset=*/0, strides);
   }
-  return get(Kind::MemRef, argument, 0, MemRefType::get(type.getShape(), type.getElementType(), layout));
+  return get(Kind::MemRef, argument, alignment, MemRefType::get(type.getShape(), type.getElementType(), layout));
 }
 
 Value KernelSignature::getExtent(unsigned argument, unsigned dim) {
@@ -98,7 +98,10 @@ ArrayAttr KernelSignature::getParameters() {
            b.getNamedAttr("swizzle", b.getI64IntegerAttr(128))});
       break;
     case Kind::MemRef:
-      add("pointer", parameter.argument);
+      if (parameter.detail)
+        add("pointer", parameter.argument, b.getNamedAttr("alignment", b.getI64IntegerAttr(parameter.detail)));
+      else
+        add("pointer", parameter.argument);
       for (int64_t outer = 0; outer + 1 < cast<ShapedType>(getType(parameter.argument)).getRank(); ++outer)
         add("stride", parameter.argument, b.getNamedAttr("dim", b.getI64IntegerAttr(outer)));
       break;

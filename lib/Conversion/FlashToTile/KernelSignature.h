@@ -16,8 +16,9 @@ public:
 
   /// A TMA map with boxes of `rows` rows.
   mlir::Value getTensorMap(unsigned argument, int64_t rows);
-  /// A memref with dynamic strides, contiguous in its innermost dimension.
-  mlir::Value getMemRef(unsigned argument);
+  /// A memref with dynamic strides, contiguous in its innermost dimension. Its address and its other strides are
+  /// multiples of `alignment` bytes (0: of the element).
+  mlir::Value getMemRef(unsigned argument, int64_t alignment = 0);
   /// A dynamic extent, of type index.
   mlir::Value getExtent(unsigned argument, unsigned dim);
   /// The value of a scalar, in its own type; an index comes as i64, since an index parameter is an extent.
@@ -37,7 +38,7 @@ private:
   struct Parameter {
     Kind kind;
     unsigned argument;
-    int64_t detail; // rows of a tensor map, dimension of an extent
+    int64_t detail; // rows of a tensor map, alignment of a memref, dimension of an extent
     mlir::Value value;
   };
 
