@@ -70,6 +70,30 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // The tiles of a sequence, at least one; the first is peeled, so the loop does not go beyond those that exist.
+  // CHECK-LABEL: gpu.func @at_least_one(
+  // CHECK-SAME:      %[[N:arg0]]: index, %[[LO:arg1]]: index
+  // CHECK:         %[[A:.*]] = arith.minsi %[[LO]], %[[N]]
+  // CHECK-NEXT:    %[[LO1:.*]] = arith.maxsi %c1, %[[A]]
+  // CHECK-NEXT:    scf.for %{{.*}} = %c1 to %[[LO1]] step %c1 {
+  // CHECK:         scf.for %{{.*}} = %[[LO1]] to %[[N]] step %c1 {
+  // CHECK-NOT:     scf.for
+  gpu.func @at_least_one(%n: index, %lo: index) kernel {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %c1 = arith.constant 1 : index
+      %total = arith.maxsi %n, %c1 : index
+      scf.for %u = %c1 to %total step %c1 {
+        %needs = tile.outside %u of [%lo, %n)
+        scf.if %needs {
+          tile.turn_wait %u
+        }
+      }
+    }
+    gpu.return
+  }
+
   // No tile needs the mask: one loop, without a clamp.
   // CHECK-LABEL: gpu.func @one_part(
   // CHECK-NOT:     arith.minsi

@@ -63,7 +63,7 @@ int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
 /// `tile.schedule` on a kernel: what the kernel asks for must be there.
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() != kScheduleAttrName)
-    return op->emitError() << "unknown attribute '" << attribute.getName() << "' of the tile dialect";
+    return op->emitError() << "unknown attribute '" << attribute.getName().getValue() << "' of the tile dialect";
   auto schedule = dyn_cast<ScheduleAttr>(attribute.getValue());
   auto kernel = dyn_cast<gpu::GPUFuncOp>(op);
   if (!schedule || !kernel)

@@ -48,6 +48,17 @@ static Value clamp(OpBuilder &b, Value value, Value low, Value high) {
   return arith::MaxSIOp::create(b, loc, low, least);
 }
 
+/// The loop's upper bound. A maximum with a constant that the loop begins at or beyond does not add iterations: it was
+/// there for the tile that the pipeline's prologue computes.
+static Value getEnd(scf::ForOp loop) {
+  auto max = loop.getUpperBound().getDefiningOp<arith::MaxSIOp>();
+  if (max && isKnownLE(max.getRhs(), loop.getLowerBound()))
+    return max.getLhs();
+  if (max && isKnownLE(max.getLhs(), loop.getLowerBound()))
+    return max.getRhs();
+  return loop.getUpperBound();
+}
+
 /// Moves the ops of the region that runs in front of `branch`, and erases it.
 static void inlineBranch(scf::IfOp branch, bool condition) {
   Region &region = condition ? branch.getThenRegion() : branch.getElseRegion();
@@ -81,7 +92,7 @@ FailureOr<SmallVector<scf::ForOp>> tile::splitLoop(scf::ForOp loop, OutsideOp ou
   if (!loop.isDefinedOutsideOfLoop(outside.getLower()) || !loop.isDefinedOutsideOfLoop(outside.getUpper()))
     return miss(outside, "the bounds change inside the loop");
   OpBuilder b(loop);
-  Value begin = loop.getLowerBound(), end = loop.getUpperBound();
+  Value begin = loop.getLowerBound(), end = getEnd(loop);
   Value lower = clamp(b, outside.getLower(), begin, end);
   // An empty interval leaves everything outside.
   bool isEmpty = isKnownLE(outside.getUpper(), outside.getLower());

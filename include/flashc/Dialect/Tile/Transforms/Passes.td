@@ -181,7 +181,8 @@ def SplitLoops : Pass<"tile-split-loops"> {
     %b = scf.for %u = %lo1 to %hi1 step %c1 iter_args(%x = %a) { ... }
     %r = scf.for %u = %hi1 to %total step %c1 iter_args(%x = %b) { tile.map %s ... }
     ```
-    A loop that is known to be empty is not made, and a bound that is known not to matter is not computed. Loops with
+    A loop that is known to be empty is not made, and a bound that is known not to matter is not computed: neither is
+    that of `arith.maxsi %n, %c1` in a loop that begins at 1. Loops with
     several intervals are split once for each. The question stays where it is not asked of the loop's index (the
     pipeline's prologue).
 

@@ -1,0 +1,124 @@
+// RUN: flashc-opt %s | flashc-opt | FileCheck %s
+// RUN: flashc-opt %s --emit-bytecode | flashc-opt | FileCheck %s
+
+// Every op, type and attribute, printed and parsed again. The shapes are those of the lowering.
+
+!acc = tensor<64x128xf32, #tile.acc>
+!row = tensor<64xf32, #tile.row>
+!yes = tensor<64xi1, #tile.row>
+!part = tensor<64xf32, #tile.row_partial>
+!a = tensor<64x128xf16, #tile.operand_a>
+!map = !tile.tensor_map<128 x f16>
+!qmap = !tile.tensor_map<64 x f16>
+!qring = !tile.ring<1, 64, 64, f16, private true>
+!ring = !tile.ring<2, 128, 64, f16>
+!vring = !tile.ring<2, 128, 128, f16>
+!qslot = !tile.slot<64, 64, f16>
+!slot = !tile.slot<128, 64, f16>
+!vslot = !tile.slot<128, 128, f16>
+
+gpu.module @kernels {
+  // CHECK-LABEL: gpu.func @program(
+  // CHECK-SAME:      !tile.tensor_map<64 x f16>
+  // CHECK-SAME:      tile.schedule = #tile.schedule<consumers = 1, kv_tile = 128, stages = 2, producer_registers = 24,
+  // CHECK-SAME:      consumer_registers = 240, overlap = true, ping_pong = false>
+  gpu.func @program(%qmap: !qmap, %o: memref<1x8x?x128xf16>, %lse: memref<1x8x?xf32>, %i: index) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 128, stages = 2, producer_registers = 24,
+                                                 consumer_registers = 240, overlap = true, ping_pong = false>} {
+    // CHECK:         %[[RING:.*]] = tile.alloc_ring : <1, 64, 64, f16, private true>
+    // CHECK-NEXT:    tile.alloc_ring {note = "kept"} : <2, 128, 64, f16>
+    %qring = tile.alloc_ring : !qring
+    %ring = tile.alloc_ring {note = "kept"} : !ring
+    // CHECK-NEXT:    tile.program 1 {
+    // CHECK-NEXT:    ^bb0(%{{.*}}: index):
+    // CHECK-NEXT:      tile.load %{{.*}}[%[[I:.*]], %[[I]], %[[I]]] into %[[RING]] :
+    // CHECK-SAME:          <64 x f16>, <1, 64, 64, f16, private true> -> <64, 64, f16>
+    tile.program 1 {
+    ^bb0(%w: index):
+      %q = tile.load %qmap[%i, %i, %i] into %qring : !qmap, !qring -> !qslot
+      %s = arith.constant dense<1.0> : !acc
+      %need = arith.constant dense<true> : !yes
+      // CHECK:           %[[OUT:.*]] = tile.outside %[[I]] of[%[[I]], %[[I]])
+      // CHECK-NEXT:      %[[MAP:.*]] = tile.map %{{.*}} at(%[[I]], %[[OUT2:.*]]) {
+      // CHECK-NEXT:      ^bb0(%{{.*}}: f32, %{{.*}}: index, %{{.*}}: index):
+      // CHECK-NEXT:        tile.yield %{{.*}} : f32
+      // CHECK-NEXT:      } : tensor<64x128xf32, #tile.acc>
+      %out = tile.outside %i of [%i, %i)
+      %x = tile.map %s at(%i, %w) {
+      ^bb0(%e: f32, %row: index, %col: index):
+        tile.yield %e : f32
+      } : !acc
+      // CHECK-NEXT:      %[[MAX:.*]] = tile.row_reduce max %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      %[[SUM:.*]] = tile.row_reduce sum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
+      // CHECK-NEXT:      tile.combine %[[SUM]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.scale_rows %[[MAP]], %[[MAX]] : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.row_partial>, tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.to_operand_a %[[MAP]] : {{.*}} -> tensor<64x128xf16, #tile.operand_a>
+      // CHECK-NEXT:      tile.vote_any %{{.*}} : tensor<64xi1, #tile.row>
+      %max = tile.row_reduce max %x : !acc -> !row
+      %sum = tile.row_reduce sum %x : !acc -> !part
+      %total = tile.combine %sum : !part -> !row
+      %wide = tile.broadcast %max : !row -> !acc
+      %scaled = tile.scale_rows %x, %max : !acc, !row
+      %scaled_sum = tile.scale_rows %sum, %max : !part, !row
+      %p = tile.to_operand_a %x : !acc -> !a
+      %any = tile.vote_any %need : !yes
+      // CHECK-NEXT:      tile.store %[[MAP]], %{{.*}}[%[[I]], %[[I]], %[[I]]] limit %[[I]] : {{.*}}, memref<1x8x?x128xf16>
+      // CHECK-NEXT:      tile.store %[[MAX]], %{{.*}}[%[[I]], %[[I]], %[[I]]] limit %[[I]] : {{.*}}, memref<1x8x?xf32>
+      tile.store %x, %o[%i, %i, %i] limit %i : !acc, memref<1x8x?x128xf16>
+      tile.store %max, %lse[%i, %i, %i] limit %i : !row, memref<1x8x?xf32>
+    }
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @roles(
+  gpu.func @roles(%qmap: !qmap, %kmap: !map, %vmap: !map, %p: !a, %acc: !acc, %g: index) kernel {
+    // CHECK:         %[[QRING:.*]] = tile.alloc_ring
+    // CHECK-NEXT:    %[[KRING:.*]] = tile.alloc_ring
+    // CHECK-NEXT:    %[[VRING:.*]] = tile.alloc_ring
+    %qring = tile.alloc_ring : !qring
+    %kring = tile.alloc_ring : !ring
+    %vring = tile.alloc_ring : !vring
+    // CHECK-NEXT:    tile.warp_specialize 2 registers(24, 240) producer {
+    // CHECK-NEXT:      tile.acquire %[[QRING]][%[[G:.*]]] owner 1 : <1, 64, 64, f16, private true>
+    // CHECK-NEXT:      tile.copy_async %{{.*}}[%[[G]], %[[G]], %[[G]]] into %[[QRING]][%[[G]]] owner 1 :
+    // CHECK-NEXT:      tile.acquire %[[KRING]][%[[G]]] : <2, 128, 64, f16>
+    // CHECK-NEXT:      tile.copy_async %{{.*}}[%[[G]], %[[G]], %[[G]]] into %[[KRING]][%[[G]]] : <128 x f16>, <2,
+    // CHECK-NEXT:    } consumer {
+    // CHECK-NEXT:    ^bb0(%[[W:.*]]: index):
+    tile.warp_specialize 2 registers(24, 240) producer {
+      tile.acquire %qring[%g] owner 1 : !qring
+      tile.copy_async %qmap[%g, %g, %g] into %qring[%g] owner 1 : !qmap, !qring
+      tile.acquire %kring[%g] : !ring
+      tile.copy_async %kmap[%g, %g, %g] into %kring[%g] : !map, !ring
+    } consumer {
+    ^bb0(%w: index):
+      // CHECK-NEXT:      %[[Q:.*]] = tile.wait %[[QRING]][%[[G]]] : <1, 64, 64, f16, private true> -> <64, 64, f16>
+      // CHECK-NEXT:      %[[K:.*]] = tile.wait %[[KRING]][%[[G]]] : <2, 128, 64, f16> -> <128, 64, f16>
+      // CHECK-NEXT:      %[[V:.*]] = tile.wait %[[VRING]][%[[G]]]
+      // CHECK-NEXT:      tile.turn_wait %[[W]]
+      // CHECK-NEXT:      %[[TS:.*]] = tile.mma_async %[[Q]], %[[K]] transpose_b : !tile.slot<64, 64, f16>, <128, 64, f16>
+      // CHECK-SAME:          -> <tensor<64x128xf32, #tile.acc>>
+      // CHECK-NEXT:      %[[TO:.*]] = tile.mma_async %{{.*}}, %[[V]] into %{{.*}} : tensor<64x128xf32, #tile.acc> :
+      // CHECK-SAME:          tensor<64x128xf16, #tile.operand_a>, <128, 128, f16> -> <tensor<64x128xf32, #tile.acc>>
+      // CHECK-NEXT:      tile.turn_pass %[[W]]
+      // CHECK-NEXT:      tile.mma_wait %[[TS]] {pending = 1 : i64} :
+      // CHECK-NEXT:      tile.mma_wait %[[TO]] : <tensor<64x128xf32, #tile.acc>> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.release %[[Q]] : <64, 64, f16>
+      %q = tile.wait %qring[%g] : !qring -> !qslot
+      %k = tile.wait %kring[%g] : !ring -> !slot
+      %v = tile.wait %vring[%g] : !vring -> !vslot
+      tile.turn_wait %w
+      %ts = tile.mma_async %q, %k transpose_b : !qslot, !slot -> !tile.token<!acc>
+      %to = tile.mma_async %p, %v into %acc : !acc : !a, !vslot -> !tile.token<!acc>
+      tile.turn_pass %w
+      %s = tile.mma_wait %ts {pending = 1 : i64} : !tile.token<!acc> -> !acc
+      %o = tile.mma_wait %to : !tile.token<!acc> -> !acc
+      tile.release %q : !qslot
+      tile.release %k : !slot
+      tile.release %v : !vslot
+    }
+    gpu.return
+  }
+}

@@ -1,0 +1,104 @@
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics
+
+// What a schedule asks for must be there: registers, shared memory.
+
+// expected-error @+1 {{unknown attribute 'tile.plan' of the tile dialect}}
+func.func private @unknown_attribute() attributes {tile.plan = 1 : i64}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{expected 'tile.schedule' to be a #tile.schedule on a gpu.func}}
+  gpu.func @schedule_is_a_number() kernel attributes {tile.schedule = 1 : i64} {
+    gpu.return
+  }
+}
+
+// -----
+
+// expected-error @+1 {{expected 'tile.schedule' to be a #tile.schedule on a gpu.func}}
+func.func private @schedule_without_kernel()
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{expected 1 to 3 consumer warpgroups, got 4}}
+  gpu.func @too_many_consumers() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 4, kv_tile = 128, stages = 2, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{expected a kv tile of 16 to 256 keys in steps of 16, got 24}}
+  gpu.func @kv_tile_of_24() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 24, stages = 2, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{expected at least one stage, got 0}}
+  gpu.func @no_stage() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 0, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{expected 24 to 256 registers in steps of 8, got 16}}
+  gpu.func @registers_below_24() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 16,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{expected 24 to 256 registers in steps of 8, got 236}}
+  gpu.func @registers_in_fours() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+                                 consumer_registers = 236, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+// 128 * (24 + 3 * 240)
+gpu.module @kernels {
+  // expected-error @+1 {{expected at most 65536 registers per CTA, got 95232}}
+  gpu.func @register_budget() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 3, kv_tile = 128, stages = 2, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+// Q, once per consumer: 2 * (64 * 128 * 2 + 16); K and V: 4 * (128 * 128 * 2 + 16) each; 1024 for the alignment.
+gpu.module @kernels {
+  // expected-error @+1 {{expected at most 232448 bytes of shared memory, got 296096}}
+  gpu.func @shared_memory_budget() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 4, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    %q = tile.alloc_ring : !tile.ring<1, 64, 128, bf16, private true>
+    %k = tile.alloc_ring : !tile.ring<4, 128, 128, bf16>
+    %v = tile.alloc_ring : !tile.ring<4, 128, 128, bf16>
+    gpu.return
+  }
+}
