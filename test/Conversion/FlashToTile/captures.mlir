@@ -16,7 +16,7 @@
 // CHECK-SAME:    {dtype = "f16", name = "v", role = "input", shape = [-1, 2, -1, 64]}
 // CHECK-SAME:    {dtype = "f32", name = "o", role = "output", shape = [-1, 8, -1, 64]}, {dtype = "f32", name = "lse", role = "output", shape = [-1, 8, -1]}
 // CHECK-SAME:    {dtype = "f32", name = "arg5", role = "input", shape = [8]}, {dtype = "index", name = "arg6", role = "input", shape = []}
-// CHECK-SAME:    {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 8 : i64, kind = "scalar"}, {argument = 5 : i64, kind = "pointer"}, {argument = 6 : i64, kind = "scalar"}, {argument = 1 : i64, dim = 2 : i64, kind = "extent"}, {argument = 7 : i64, kind = "pointer"}, {argument = 3 : i64, kind = "pointer"},
+// CHECK-SAME:    {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 8 : i64, kind = "scalar"}, {argument = 5 : i64, kind = "pointer"}, {argument = 6 : i64, kind = "scalar"}, {argument = 1 : i64, dim = 2 : i64, kind = "extent"}, {argument = 7 : i64, kind = "pointer"}, {alignment = 16 : i64, argument = 3 : i64, kind = "pointer"},
 // CHECK-SAME:    target = "sm_90a"
 
 // The exponent's factor is log2(e), since the score map scales.

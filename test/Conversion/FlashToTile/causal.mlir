@@ -14,7 +14,7 @@
 // CHECK-SAME:    {argument = 1 : i64, box = [64, 128, 1, 1], kind = "tensor_map", swizzle = 128 : i64},
 // CHECK-SAME:    {argument = 2 : i64, box = [64, 128, 1, 1], kind = "tensor_map", swizzle = 128 : i64},
 // CHECK-SAME:    {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 1 : i64, dim = 2 : i64, kind = "extent"},
-// CHECK-SAME:    {argument = 3 : i64, kind = "pointer"}, {argument = 3 : i64, dim = 0 : i64, kind = "stride"}, {argument = 3 : i64, dim = 1 : i64, kind = "stride"}, {argument = 3 : i64, dim = 2 : i64, kind = "stride"},
+// CHECK-SAME:    {alignment = 16 : i64, argument = 3 : i64, kind = "pointer"}, {argument = 3 : i64, dim = 0 : i64, kind = "stride"}, {argument = 3 : i64, dim = 1 : i64, kind = "stride"}, {argument = 3 : i64, dim = 2 : i64, kind = "stride"},
 // CHECK-SAME:    {argument = 4 : i64, kind = "pointer"}, {argument = 4 : i64, dim = 0 : i64, kind = "stride"}, {argument = 4 : i64, dim = 1 : i64, kind = "stride"}]
 
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64x128xf32, #tile.acc>
