@@ -29,6 +29,8 @@ import time
 LENGTHS = [1, 63, 64, 127, 128, 129, 1000, 4096]
 UNEQUAL = [(1, 128), (1, 4096), (64, 129), (113, 203), (129, 64), (1000, 129), (128, 1000), (1000, 4096)]
 HEAD_DIMS = [(64, 64), (128, 128), (256, 256), (192, 128)]
+# Multiples of 8 that fill neither a panel of 64 columns nor a step of 16; each with half of the masks and types.
+ODD_HEAD_DIMS = [(8, 8), (40, 200), (72, 72), (96, 80), (112, 136), (160, 24), (248, 256)]
 BENCH_TOKENS, BENCH_HIDDEN = 16384, 2048
 BENCH_LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
 
@@ -53,6 +55,15 @@ def check_jobs():
                         cells.append({"kind": "check", "batch": batch, "nq": nq, "nk": nk, "layout": "bhnd"})
                     cells.append({"kind": "check", "batch": 2, "nq": 1000, "nk": 1000, "layout": "bnhd"})
                     yield kernel, cells
+
+
+def odd_jobs():
+    """(kernel, cells) for head dimensions between the common ones."""
+    for index, (d, dv) in enumerate(ODD_HEAD_DIMS):
+        kernel = kernel_spec(d, dv, "bf16" if index % 2 else "f16", index % 3 != 0, 6, 3)
+        yield kernel, [{"kind": "check", "batch": 2, "nq": nq, "nk": nk, "layout": layout}
+                       for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))
+                       for layout in ("bhnd", "bnhd")]
 
 
 def bench_jobs():
@@ -219,27 +230,36 @@ def run_check(jobs, folder, failed, options):
     return totals
 
 
-def run_launcher(jobs, folder, failed, options):
-    """Runs flashc's own launcher, --run=gpu --check, on a kernel of each head dimension. Returns (passed, failed)."""
-    chosen = {}
-    for spec, _ in jobs:
-        if spec["name"] not in failed and spec["causal"]:
-            chosen.setdefault((spec["d"], spec["dv"]), spec)
-    passed = 0
-    for spec in chosen.values():
-        source = os.path.join(folder, spec["name"] + ".mlir")
-        with open(source, "w") as file:
-            file.write(mlir_source(spec))
-        command = [options.flashc, source, "--run=gpu", "--check"] + options.flashc_args.split()
+EXAMPLE_DIMS = ["B=1,Nq=63,Nk=65", "B=2,Nq=300,Nk=300", "B=3,Nq=257,Nk=129"]
+SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=false", "consumers=3,kv-tile=64",
+             "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176", "stages=1", "stages=3,kv-tile=80"]
+
+
+def launcher_runs():
+    """Options of flashc for its own launcher: every example at several sizes, one of them with every schedule."""
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".mlir"):
+            for dims in EXAMPLE_DIMS:
+                yield [os.path.join(folder, name), f"--dims={dims}"]
+    for schedule in SCHEDULES:
+        yield [os.path.join(folder, "causal.mlir"), "--dims=B=2,Nq=500,Nk=777", f"--schedule={schedule}"]
+
+
+def run_launcher(options):
+    """flashc --run=gpu --check, which compiles, launches and compares by itself. Returns (passed, failed)."""
+    passed = wrong = 0
+    for arguments in launcher_runs():
+        command = [options.flashc, *arguments, "--run=gpu", "--check"] + options.flashc_args.split()
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
             status, text = done.returncode, (done.stdout + done.stderr).strip()
         except (OSError, subprocess.TimeoutExpired) as error:
             status, text = 1, str(error)
-        passed += status == 0
-        print(f"{'passed' if status == 0 else 'FAILED'} flashc {spec['name']}.mlir --run=gpu --check: " +
-              text[-400:].replace("\n", " | "), flush=True)
-    return passed, len(chosen) - passed
+        passed, wrong = passed + (status == 0), wrong + (status != 0)
+        label = " ".join([os.path.basename(arguments[0]), *arguments[1:]])
+        print(f"passed {label}" if status == 0 else f"FAILED {label}: {text[-600:]}", flush=True)
+    return passed, wrong
 
 
 def run_bench(jobs, folder, failed, options):
@@ -282,7 +302,7 @@ def main():
     options = parser.parse_args()
     options.announced = False
     jobs = [(spec, [cell for cell in cells if re.search(options.cells, describe(spec, cell))])
-            for spec, cells in (bench_jobs() if options.bench else check_jobs())
+            for spec, cells in (bench_jobs() if options.bench else [*check_jobs(), *odd_jobs()])
             if re.search(options.filter, spec["name"])]
     jobs = [(spec, cells) for spec, cells in jobs if cells]
     if options.list:
@@ -298,7 +318,7 @@ def main():
             return int(bool(failed))
         totals = (run_bench if options.bench else run_check)(jobs, folder, failed, options)
         if not options.bench and not options.no_launcher:
-            passed, wrong = run_launcher(jobs, folder, failed, options)
+            passed, wrong = run_launcher(options)
             totals = [totals[0] + passed, totals[1] + wrong, totals[2]]
     print("{} passed, {} failed, {} skipped".format(*totals))
     return int(totals[1] > 0 or totals[0] == 0)

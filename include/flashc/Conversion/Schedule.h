@@ -31,8 +31,9 @@ struct Schedule {
   std::string str() const;
 };
 
-/// The table: measured on an H200 for 16-bit elements, head dimension `d` of queries and keys, `dv` of values.
-Schedule chooseSchedule(int64_t d, int64_t dv);
+/// The table: for 16-bit elements, head dimension `d` of queries and keys, `dv` of values. `readsPerElement`: a score or
+/// mask region reads memory for every query and key (a bias tensor).
+Schedule chooseSchedule(int64_t d, int64_t dv, bool readsPerElement);
 
 /// Applies overrides such as `consumers=2,kv-tile=128,ping-pong=false`. The keys are those that Schedule::str prints.
 /// Registers follow the number of consumers unless they are given too.

@@ -4,6 +4,10 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -43,9 +47,17 @@ static constexpr TableRow kTable[] = {
     {256, 256, 2, 64, 2}, // The output accumulator takes 128 registers, or K takes the shared memory.
 };
 
-Schedule flashc::chooseSchedule(int64_t d, int64_t dv) {
-  const TableRow *row = llvm::find_if(kTable, [&](const TableRow &row) { return d <= row.maxD && dv <= row.maxDv; });
-  assert(row != std::end(kTable) && "expected head dimensions up to 256");
+/// User code that reads memory for every (i, j) holds addresses and values beside the tiles: smaller tiles, or it spills.
+static constexpr TableRow kReadingTable[] = {
+    {64, 64, 2, 64, 4},
+    {192, 128, 2, 64, 2},
+    {256, 256, 2, 32, 2},
+};
+
+Schedule flashc::chooseSchedule(int64_t d, int64_t dv, bool readsPerElement) {
+  ArrayRef<TableRow> table = readsPerElement ? ArrayRef(kReadingTable) : ArrayRef(kTable);
+  const TableRow *row = llvm::find_if(table, [&](const TableRow &row) { return d <= row.maxD && dv <= row.maxDv; });
+  assert(row != table.end() && "expected head dimensions up to 256");
   Schedule schedule{row->consumers, row->kvTile, row->stages, /*producerRegisters=*/0, /*consumerRegisters=*/0};
   setRegisters(schedule);
   return schedule;
@@ -153,13 +165,35 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
 // For an attention in IR
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Whether a score or mask region reads memory at a place that depends on the query or the key (its last arguments).
+static bool readsPerElement(Region &region) {
+  if (region.empty())
+    return false;
+  llvm::SetVector<Operation *> dependent;
+  for (BlockArgument position : region.getArguments().take_back(2))
+    getForwardSlice(position, &dependent);
+  return llvm::any_of(dependent, [](Operation *op) { return isa<tensor::ExtractOp, memref::LoadOp>(op); });
+}
+
+/// The same of any attention beside `op`: after flash-bound-loops only some of them have the mask.
+static bool readsPerElement(Operation *op) {
+  Operation *function = op->getParentOfType<FunctionOpInterface>();
+  return (function ? function : op)
+      ->walk([](Operation *nested) {
+        bool reads = isa<flash::AttentionOp, flash::OnlineAttentionOp>(nested) &&
+                     llvm::any_of(nested->getRegions(), [](Region &region) { return readsPerElement(region); });
+        return reads ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
   for (int64_t dim : {d, dv})
     if (ShapedType::isDynamic(dim) || dim < 8 || dim > 256 || dim % 8 != 0)
       return op->emitError() << "expected head dimensions of 8 to 256 in steps of 8, got " << d << " and " << dv;
-  Schedule schedule = chooseSchedule(d, dv);
+  Schedule schedule = chooseSchedule(d, dv, readsPerElement(op));
   llvm::Error error = overrideSchedule(schedule, overrides);
   if (!error)
     error = checkSchedule(schedule, d, dv);

@@ -1,6 +1,6 @@
 // DEFINE: %{tile} = --flash-to-tensors --flash-online-softmax --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse
 // DEFINE: %{fa2} = %{tile} --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file --verify-diagnostics %{fa2} --convert-flash-to-tile
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics %{fa2} --convert-flash-to-tile=schedule=kv-tile=128
 
 !q = tensor<1x2x256x128xf32>
 !lse = tensor<1x2x256xf32>
