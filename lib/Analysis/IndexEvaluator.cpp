@@ -61,7 +61,8 @@ static int64_t evaluateExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigne
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
     return operands[numDims + symbol.getPosition()];
   auto binary = cast<AffineBinaryOpExpr>(expr);
-  int64_t lhs = evaluateExpr(binary.getLHS(), operands, numDims), rhs = evaluateExpr(binary.getRHS(), operands, numDims);
+  int64_t lhs = evaluateExpr(binary.getLHS(), operands, numDims);
+  int64_t rhs = evaluateExpr(binary.getRHS(), operands, numDims);
   switch (binary.getKind()) {
   case AffineExprKind::Add:
     return lhs + rhs;

@@ -23,22 +23,22 @@ struct CommandLine {
                               cl::value_desc("file"), cl::cat(category)};
   cl::opt<std::string> target{"target", cl::desc("GPU architecture (default: sm_90a)"), cl::init("sm_90a"),
                               cl::value_desc("arch"), cl::cat(category)};
-  cl::opt<std::string> emit{"emit", cl::desc("What to write: flash, loops, tile, nvvm, llvm, ptx, cubin (default: ptx)"),
+  cl::opt<std::string> emit{"emit", cl::desc("Write flash, loops, tile, nvvm, llvm, ptx or cubin (default: ptx)"),
                             cl::value_desc("level"), cl::cat(category)};
   cl::opt<std::string> algorithm{"algorithm", cl::desc("standard, fa1 or fa2 (default: fa2)"), cl::init("fa2"),
                                  cl::value_desc("name"), cl::cat(category)};
-  cl::opt<std::string> schedule{"schedule", cl::desc("Overrides of the schedule table"), cl::value_desc("key=value,..."),
-                                cl::cat(category)};
+  cl::opt<std::string> schedule{"schedule", cl::desc("Overrides of the schedule table"),
+                                cl::value_desc("key=value,..."), cl::cat(category)};
   cl::opt<int64_t> qTile{"q-tile", cl::desc("Queries per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
-  cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, as flashc-opt names them"),
+  cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, named as in flashc-opt"),
                               cl::value_desc("pass,..."), cl::cat(category)};
   cl::opt<std::string> function{"function", cl::desc("Compile and run only this function (default: every public one)"),
                                 cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> run{"run", cl::desc("Run on random inputs: cpu (the L1 loops) or gpu (the kernel)"),
                            cl::value_desc("where"), cl::cat(category)};
   cl::opt<bool> check{"check", cl::desc("Compare what ran with Algorithm 0 in f64"), cl::cat(category)};
-  cl::opt<bool> checkEachPass{"check-each-pass", cl::desc("Compare after every L1 pass, on the CPU"), cl::cat(category)};
+  cl::opt<bool> checkEachPass{"check-each-pass", cl::desc("Compare on the CPU, after every pass"), cl::cat(category)};
   cl::opt<bool> printResults{"print-results", cl::desc("Print every element of the results"), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("Seed of the random inputs (default: 0)"), cl::cat(category)};
   cl::opt<std::string> dims{"dims", cl::desc("Dynamic extents (default: B=1,Nq=63,Nk=65)"),
@@ -121,14 +121,15 @@ std::optional<DriverOptions> flashc::parseCommandLine(int argc, char **argv) {
   mlir::registerPassManagerCLOptions();
   cl::HideUnrelatedOptions(line.category);
   // MLIR's own options stay hidden but for the one that a user of passes needs first.
-  if (auto found = cl::getRegisteredOptions().find("mlir-print-ir-after-all"); found != cl::getRegisteredOptions().end())
-    found->second->setHiddenFlag(cl::NotHidden);
-  cl::SetVersionPrinter([](llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
+  if (cl::Option *option = cl::getRegisteredOptions().lookup("mlir-print-ir-after-all"))
+    option->setHiddenFlag(cl::NotHidden);
+  cl::SetVersionPrinter(
+      [](llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
   cl::ParseCommandLineOptions(argc, argv,
                               "flashc: a compiler for attention\n\n"
                               "  flashc attention.mlir -o attention.ptx         the kernel and how to launch it\n"
                               "  flashc attention.mlir --emit=loops             the algorithm as tiled loops\n"
-                              "  flashc attention.mlir --run=cpu --check        run those loops, compare with Algorithm 0\n"
+                              "  flashc attention.mlir --check                  run those loops, compare with Algorithm 0\n"
                               "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n");
   DriverOptions options;
   if (!fill(line, options))

@@ -1,4 +1,4 @@
-//===- Output.cpp - files that are whole or not there --------------------------------------------------------------===//
+//===- Output.cpp - files that are whole or not there -------------------------------------------------------------===//
 
 #include "Output.h"
 #include "llvm/Support/Error.h"

@@ -1,4 +1,4 @@
-//===- Output.h - files that are whole or not there ----------------------------------------------------------------===//
+//===- Output.h - files that are whole or not there ---------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DRIVER_OUTPUT_H
 #define FLASHC_LIB_DRIVER_OUTPUT_H
 

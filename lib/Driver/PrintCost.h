@@ -1,4 +1,4 @@
-//===- PrintCost.h - --print-cost ----------------------------------------------------------------------------------===//
+//===- PrintCost.h - --print-cost ---------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_DRIVER_PRINTCOST_H
 #define FLASHC_LIB_DRIVER_PRINTCOST_H
 

@@ -1,4 +1,4 @@
-//===- RunCPU.cpp - --run=cpu, --check, --check-each-pass ----------------------------------------------------------===//
+//===- RunCPU.cpp - --run=cpu, --check, --check-each-pass ---------------------------------------------------------===//
 
 #include "RunCPU.h"
 #include "Report.h"

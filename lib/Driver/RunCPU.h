@@ -1,4 +1,4 @@
-//===- RunCPU.h - --run=cpu, --check, --check-each-pass ------------------------------------------------------------===//
+//===- RunCPU.h - --run=cpu, --check, --check-each-pass -----------------------------------------------------------===//
 #ifndef FLASHC_LIB_DRIVER_RUNCPU_H
 #define FLASHC_LIB_DRIVER_RUNCPU_H
 

@@ -143,7 +143,8 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JI
   llvm::orc::JITDylib &library = (*jit)->getMainJITDylib();
   if (llvm::Error error = library.define(llvm::orc::absoluteSymbols(getJITRuntimeSymbols(**jit))))
     return error;
-  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess((*jit)->getDataLayout().getGlobalPrefix());
+  char prefix = (*jit)->getDataLayout().getGlobalPrefix();
+  auto process = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(prefix);
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));

@@ -57,5 +57,6 @@ void flashc::registerPipelines() {
                                  options.algorithm = name.str();
                                  buildAlgorithmPipeline(pm, options);
                                });
-  PassPipelineRegistration<>("flash-lower-to-cpu", "L0 or L1 to the LLVM dialect, for the CPU", buildCPULoweringPipeline);
+  PassPipelineRegistration<>("flash-lower-to-cpu", "L0 or L1 to the LLVM dialect, for the CPU",
+                             buildCPULoweringPipeline);
 }

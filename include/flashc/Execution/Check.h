@@ -4,8 +4,8 @@
 //
 //     max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|
 //
-// `ref` is Algorithm 0 in f64 on the same inputs (for 16-bit types, no different from f32: three more decimal places are
-// lost in the inputs), `naive` is Algorithm 0 in the function's own types, and the last term is rounded in the output's
+// `ref` is Algorithm 0 in f64 on the same inputs (for 16-bit types as good as f32, whose rounding is far below
+// theirs), `naive` is Algorithm 0 in the function's own types, and the last term is rounded in the output's
 // type. An output in f32 may further differ by 1e-5 of the largest magnitude, because sums of f32 in another order do
 // differ: for the log-sum-exp, which is f32 at every rung, naive and ref would otherwise be the same number. Infinities
 // must match exactly, and a NaN is never right.

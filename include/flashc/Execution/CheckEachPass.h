@@ -15,9 +15,9 @@ class raw_ostream;
 
 namespace flashc {
 
-/// Runs the passes of `pipeline` on `module` one at a time, and after each runs and checks its functions on the
-/// CPU and prints a line for each. Stops with a diagnostic that names it at the first pass that fails or after which a result
-/// is wrong. Each pass gets a pass manager of its own, which `configure` may set up.
+/// Runs the passes of `pipeline` on `module` one at a time, and after each runs and checks its functions on the CPU and
+/// prints a line for each. Stops at the first pass that fails or after which a result is wrong, with a diagnostic that
+/// names it. Each pass gets a pass manager of its own, which `configure` may set up.
 mlir::LogicalResult runAndCheckEachPass(mlir::ModuleOp module, mlir::OpPassManager &pipeline,
                                         ModuleChecker &checker, llvm::raw_ostream &os,
                                         llvm::function_ref<mlir::LogicalResult(mlir::PassManager &)> configure = {});

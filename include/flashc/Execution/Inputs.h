@@ -51,8 +51,8 @@ struct FunctionInputs {
   std::map<std::string, int64_t> dims;
 };
 
-/// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument, what
-/// another argument or `options.dims` says of the same dimension, B = 1, Nq = 63, Nk = 65. In an argument that is no
+/// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument,
+/// what another argument or `options.dims` says of the same dimension, B = 1, Nq = 63, Nk = 65. In an argument that is no
 /// operand of an attention op it is the largest of B, Hq, Nq, Nk, so that any position indexes it. A dynamic stride
 /// leaves a gap of 8 elements. Diagnoses types that the host cannot provide and contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);

@@ -1,4 +1,4 @@
-//===- CheckEachPassTest.cpp - a pass that changes the numbers is found --------------------------------------------===//
+//===- CheckEachPassTest.cpp - a pass that changes the numbers is found -------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
@@ -83,8 +83,8 @@ TEST(CheckEachPass, NamesTheFirstWrongPassAndStops) {
   EXPECT_TRUE(first.ends_with(" PASS")) << run.output;
   EXPECT_TRUE(second.starts_with("after test-wrong-scale: @attention: o error ")) << run.output;
   EXPECT_TRUE(second.ends_with(" FAIL\n")) << run.output;
-  EXPECT_TRUE(StringRef(run.diagnostics).starts_with("pass 'test-wrong-scale' changed the result of @attention: the error of o was "))
-      << run.diagnostics;
+  StringRef expected = "pass 'test-wrong-scale' changed the result of @attention: the error of o was ";
+  EXPECT_TRUE(StringRef(run.diagnostics).starts_with(expected)) << run.diagnostics;
 }
 
 } // namespace
