@@ -124,7 +124,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compilation::lowerToKernel(KernelLevel level) {
   };
   if (failed(runPasses(*kernel, build, "lower")))
     return failure();
-  return std::move(kernel);
+  return kernel;
 }
 
 FailureOr<std::string> Compilation::translateToCode(ModuleOp kernel) {
