@@ -25,12 +25,17 @@ LinearExpr LinearExpr::symbol(Value value) {
   return expr;
 }
 
+/// Sums of a few such constants and of positions cannot overflow; those of larger ones, or in narrower integers, can.
+static constexpr int64_t kMaxConstant = int64_t(1) << 32;
+
 LinearExpr LinearExpr::get(Value value) {
   APInt constant;
-  if (matchPattern(value, m_ConstantInt(&constant)))
+  if (matchPattern(value, m_ConstantInt(&constant)) && constant.getSignificantBits() <= 64 &&
+      std::abs(constant.getSExtValue() >> 1) <= kMaxConstant / 2)
     return LinearExpr(constant.getSExtValue());
   Operation *op = value.getDefiningOp();
-  if (!op)
+  bool isNarrow = isa<IntegerType>(value.getType()) && value.getType().getIntOrFloatBitWidth() < 32;
+  if (!op || isNarrow)
     return symbol(value);
   if (isa<arith::AddIOp>(op))
     return get(op->getOperand(0)) + get(op->getOperand(1));

@@ -73,7 +73,7 @@ private:
   bool require(const LinearExpr &expr) {
     MaskConstraint constraint{expr.getCoefficient(key), expr.getCoefficient(query), expr.without(key).without(query)};
     for (const LinearExpr::Term &term : constraint.rest.getTerms())
-      if (!isUniform(term.value))
+      if (!isUniform(term.value) || matchPattern(term.value, m_Constant())) // a constant too large to compute with
         return false;
     bounds.constraints.push_back(constraint);
     return true;

@@ -109,3 +109,24 @@ func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: te
       } -> !q, !row, !row
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
+
+// Integers narrower than 32 bits and constants wider than that may overflow where positions do not.
+// CHECK-LABEL: mask in @overflow:
+// CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  kept {{.*}} full none
+func.func @overflow(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %ii = arith.index_cast %i : index to i8
+        %jj = arith.index_cast %j : index to i8
+        %narrow = arith.cmpi sle, %jj, %ii : i8
+        %last = arith.constant 9223372036854775807 : index
+        %wide = arith.cmpi sle, %j, %last : index
+        %p = arith.andi %narrow, %wide : i1
+        flash.yield %p : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}

@@ -21,7 +21,8 @@ namespace mlir::flash {
 /// A linear combination of values. A value type: it makes no IR, and it stays valid as long as its values do.
 ///
 /// Index arithmetic is read as if it did not overflow, which holds for positions in a tensor; that includes
-/// arithmetic in `i32` between two `arith.index_cast`.
+/// arithmetic in `i32` between two `arith.index_cast`. Arithmetic in narrower integers and constants of more than
+/// about 32 bits are left alone (symbols).
 class LinearExpr {
 public:
   struct Term {
