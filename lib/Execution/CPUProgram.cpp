@@ -10,6 +10,7 @@
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
@@ -27,6 +28,11 @@ struct ResultLayout {
   size_t size = 0;
   llvm::SmallVector<size_t> offsets;
 };
+
+/// What a function is called in the program: never as one of the C library, which math ops call, and in plain letters.
+std::string getInternalName(StringRef function) {
+  return "flashc.function." + (llvm::all_of(function, llvm::isAlnum) ? function.str() : llvm::toHex(function));
+}
 
 /// Every function can be called as `void packed(void **slots)`: slot 0 points to memory for the results, slot 1 + i to
 /// argument i (a scalar's value or a memref's descriptor).
@@ -101,8 +107,8 @@ llvm::SmallVector<int64_t> makeDescriptor(HostTensor &tensor) {
   return words;
 }
 
-/// Copies the result that `descriptor` describes and frees its buffer, which the callee left to its caller.
-HostTensor takeResult(DType dtype, int64_t rank, const int64_t *descriptor) {
+/// Copies the result that `descriptor` describes.
+HostTensor copyResult(DType dtype, int64_t rank, const int64_t *descriptor) {
   ArrayRef<int64_t> shape(descriptor + 3, rank), strides(descriptor + 3 + rank, rank);
   HostTensor result(dtype, shape);
   auto *source = reinterpret_cast<const char *>(descriptor[1]) + descriptor[2] * getByteSize(dtype);
@@ -115,7 +121,6 @@ HostTensor takeResult(DType dtype, int64_t rank, const int64_t *descriptor) {
     for (int dim = int(rank) - 1; dim >= 0 && ++position[dim] == shape[dim]; --dim)
       position[dim] = 0;
   });
-  std::free(reinterpret_cast<void *>(descriptor[0]));
   return result;
 }
 
@@ -171,6 +176,14 @@ static LogicalResult checkLowered(ModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
+static LogicalResult renameFunctions(ModuleOp module) {
+  for (auto function : llvm::to_vector(module.getOps<func::FuncOp>()))
+    if (!function.isExternal() &&
+        failed(SymbolTable(module).rename(function, getInternalName(function.getName()))))
+      return function.emitError("cannot rename this function");
+  return success();
+}
+
 FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   llvm::SmallVector<std::pair<std::string, unsigned>> functions;
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -181,6 +194,8 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   }
 
   OwningOpRef<ModuleOp> lowered = module.clone();
+  if (failed(renameFunctions(*lowered)))
+    return failure();
   PassManager pm(module.getContext());
   buildCPULoweringPipeline(pm);
   if (failed(pm.run(*lowered)) || failed(checkLowered(*lowered)))
@@ -207,8 +222,8 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
 
   auto impl = std::make_unique<Impl>();
   for (auto &[name, resultCount] : functions) {
-    impl->layouts[name] = getResultLayout(*llvmModule, name, resultCount);
-    addPackedEntry(*llvmModule, name);
+    impl->layouts[name] = getResultLayout(*llvmModule, getInternalName(name), resultCount);
+    addPackedEntry(*llvmModule, getInternalName(name));
   }
   if (llvm::Error error = addToJIT(**jit, std::move(*builder), std::move(llvmModule), std::move(context)))
     return report(module, std::move(error));
@@ -218,7 +233,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
 
 FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
                                                          llvm::MutableArrayRef<HostTensor> arguments) {
-  auto address = impl->jit->lookup(getPackedName(function.getName()));
+  auto address = impl->jit->lookup(getPackedName(getInternalName(function.getName())));
   if (!address)
     return report(function, address.takeError());
 
@@ -236,15 +251,22 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
   address->toPtr<void (*)(void **)>()(slots.data());
 
   llvm::SmallVector<HostTensor> results;
+  // The callee leaves the buffers of results to its caller; several results may share one, or be an argument's.
+  llvm::SmallPtrSet<void *, 4> buffers;
   for (auto [type, offset] : llvm::zip(function.getResultTypes(), layout.offsets)) {
     const char *data = resultMemory.data() + offset;
     if (auto shaped = dyn_cast<ShapedType>(type)) {
-      results.push_back(takeResult(*flashc::getDType(shaped.getElementType()), shaped.getRank(),
-                                   reinterpret_cast<const int64_t *>(data)));
+      auto *descriptor = reinterpret_cast<const int64_t *>(data);
+      results.push_back(copyResult(*flashc::getDType(shaped.getElementType()), shaped.getRank(), descriptor));
+      buffers.insert(reinterpret_cast<void *>(descriptor[0]));
       continue;
     }
     HostTensor &scalar = results.emplace_back(*flashc::getDType(type), ArrayRef<int64_t>());
     std::memcpy(scalar.getBuffer(), data, getByteSize(scalar.getDType()));
   }
+  for (HostTensor &argument : arguments)
+    buffers.erase(argument.getBuffer());
+  for (void *buffer : buffers)
+    std::free(buffer);
   return results;
 }

@@ -212,6 +212,8 @@ LogicalResult InputDescriber::setStrides(unsigned number) {
   SmallVector<int64_t> strides;
   if (failed(memref.getStridesAndOffset(strides, info.offset)))
     return function.emitError("expected a strided layout, got ") << memref << " for " << info.name;
+  if (llvm::any_of(strides, [](int64_t stride) { return !ShapedType::isDynamic(stride) && stride < 0; }))
+    return function.emitError("expected strides that are not negative, got ") << memref << " for " << info.name;
   if (ShapedType::isDynamic(info.offset))
     info.offset = 8;
   bool isIdentity = memref.getLayout().isIdentity();
