@@ -276,3 +276,17 @@ func.func @two_operands(%q: !t) {
   flash.attention ins(%q, %q : !t, !t) {scale = 1.0 : f32} -> !t, tensor<1x2x8xf32>
   return
 }
+
+// -----
+
+!t = tensor<1x2x8x16xf32>
+func.func @c8_blocks(%q: !t, %keep: i1) {
+  // expected-error @+1 {{expected the mask region to be one block, got 2 (C8)}}
+  flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      cf.br ^next
+    ^next:
+      flash.yield %keep : i1
+    } -> !t, tensor<1x2x8xf32>
+  return
+}

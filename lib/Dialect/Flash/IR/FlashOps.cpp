@@ -173,7 +173,10 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
   Type yielded = isScore ? Type(b.getF32Type()) : Type(b.getI1Type());
   if (isScore)
     expected.front() = b.getF32Type();
-  if (!region.hasOneBlock() || region.front().getArgumentTypes() != TypeRange(expected))
+  if (!region.hasOneBlock())
+    return op->emitOpError() << "expected the " << name << " region to be one block, got "
+                             << region.getBlocks().size() << " (C8)";
+  if (region.front().getArgumentTypes() != TypeRange(expected))
     return op->emitOpError() << "expected the " << name << " region to take (" << expected << "), got ("
                              << region.front().getArgumentTypes() << ") (C8)";
   auto yield = dyn_cast<YieldOp>(region.front().back());
