@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -45,6 +46,7 @@ private:
   LogicalResult matchInputs();
   FailureOr<InputTile> matchInput(flash::OnlineAttentionOp op, Value operand, Value row, StringRef name);
   LogicalResult matchOutputs();
+  bool isWholeSlice(Operation *slice, bool isLse);
   LogicalResult traceOutput(Value value, bool isLse);
 
   ModuleOp module;
@@ -56,6 +58,8 @@ private:
 // The function and its loops over keys
 //===--------------------------------------------------------------------------------------------------------------===//
 
+static bool isInPtxName(char c) { return llvm::isAlnum(c) || c == '_' || c == '$'; }
+
 LogicalResult Matcher::matchFunction() {
   for (Operation &op : *module.getBody()) {
     auto func = dyn_cast<func::FuncOp>(op);
@@ -65,6 +69,10 @@ LogicalResult Matcher::matchFunction() {
   }
   if (!plan.func)
     return module.emitError() << "expected the module to hold one function with a body, got none";
+  StringRef name = plan.func.getName();
+  if (name.empty() || llvm::isDigit(name[0]) || !llvm::all_of(name, isInPtxName))
+    return plan.func.emitError() << "expected a name of letters, digits, '_' and '$', as PTX has them, got '" << name
+                                 << "'";
   if (!plan.func.getBody().hasOneBlock())
     return plan.func.emitError() << "expected a function of one block";
   WalkResult result = plan.func.walk([&](Operation *op) {
@@ -136,7 +144,8 @@ LogicalResult Matcher::matchSegments() {
     state.assign(op.getDpsInits().begin(), op.getDpsInits().end());
   }
   if (plan.segments.empty())
-    return plan.finalize.emitError() << "expected the results of loops over keys (algorithm fa2)";
+    return plan.finalize.emitError() << "expected loops over keys (algorithm fa2), got none: an extent is 0, or the mask "
+                                        "keeps no key";
   std::reverse(plan.segments.begin(), plan.segments.end());
   return matchInitialState(state);
 }
@@ -289,6 +298,18 @@ LogicalResult Matcher::matchInputs() {
   return success();
 }
 
+/// Whether a slice comes from flash-tile, so that the output is whole in the end, and not from the user's program, which
+/// may return only a part of the output, or the output as a part of something else.
+bool Matcher::isWholeSlice(Operation *slice, bool isLse) {
+  if (plan.finalize->getParentOp() != plan.func)
+    return slice->getParentOp() == plan.finalize->getParentOp();
+  // One tile, without a loop: the slice cuts its padding off.
+  SmallVector<int64_t> whole{1, 1, *getConstantIntValue(plan.query.extent)};
+  if (!isLse)
+    whole.push_back(plan.valueDim);
+  return cast<ShapedType>(slice->getResult(0).getType()).getShape() == ArrayRef(whole);
+}
+
 /// Follows a tile to where it is returned or written.
 LogicalResult Matcher::traceOutput(Value value, bool isLse) {
   for (OpOperand &use : value.getUses()) {
@@ -305,9 +326,10 @@ LogicalResult Matcher::traceOutput(Value value, bool isLse) {
       continue;
     }
     Value next;
-    if (isa<tensor::ExtractSliceOp, tensor::CastOp>(user)) {
+    if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(user, isLse))) {
       next = user->getResult(0);
-    } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(user); insert && insert.getSource() == value) {
+    } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(user);
+               insert && insert.getSource() == value && isWholeSlice(user, isLse)) {
       next = insert.getResult();
     } else if (auto insert = dyn_cast<tensor::ParallelInsertSliceOp>(user); insert && insert.getSource() == value) {
       auto forall = cast<scf::ForallOp>(insert->getParentOp()->getParentOp());

@@ -29,13 +29,16 @@ Value KernelSignature::getTensorMap(unsigned argument, int64_t rows) {
 
 Value KernelSignature::getMemRef(unsigned argument, int64_t alignment) {
   auto type = cast<ShapedType>(getType(argument));
+  Type element = type.getElementType();
+  if (element.isIndex()) // 64 bits in memory, as in scalar parameters; an index has 32 in the kernel.
+    element = IntegerType::get(host.getContext(), 64);
   MemRefLayoutAttrInterface layout;
   if (type.getRank() > 0) {
     SmallVector<int64_t> strides(type.getRank(), ShapedType::kDynamic);
     strides.back() = 1;
     layout = StridedLayoutAttr::get(host.getContext(), /*offset=*/0, strides);
   }
-  return get(Kind::MemRef, argument, alignment, MemRefType::get(type.getShape(), type.getElementType(), layout));
+  return get(Kind::MemRef, argument, alignment, MemRefType::get(type.getShape(), element, layout));
 }
 
 Value KernelSignature::getExtent(unsigned argument, unsigned dim) {

@@ -70,7 +70,10 @@ Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueR
     if (!positions.back())
       return {};
   }
-  return memref::LoadOp::create(b, op->getLoc(), signature.getMemRef(argument.getArgNumber()), positions);
+  Value element = memref::LoadOp::create(b, op->getLoc(), signature.getMemRef(argument.getArgNumber()), positions);
+  if (!op->getResult(0).getType().isIndex())
+    return element;
+  return arith::IndexCastOp::create(b, op->getLoc(), b.getIndexType(), element);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -181,6 +181,13 @@ struct KernelLowering : OpConversionPattern<gpu::GPUFuncOp> {
 struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernelToLLVM> {
   void runOnOperation() override {
     WalkResult walk = getOperation().walk([](Operation *op) {
+      auto constant = dyn_cast<arith::ConstantIndexOp>(op);
+      if (constant && !llvm::isInt<32>(constant.value())) {
+        // The canonicalizer moves constants and drops their places.
+        Operation *user = constant->use_empty() ? op : *constant->user_begin();
+        user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
+        return WalkResult::interrupt();
+      }
       if (!isa<math::MathDialect>(op->getDialect()) || isa<math::FmaOp>(op) || getApproximation(op))
         return WalkResult::advance();
       op->emitError() << "expected a function that sm_90a has, got '" << op->getName() << "'";

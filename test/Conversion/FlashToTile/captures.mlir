@@ -132,3 +132,22 @@ func.func @negative_scale(%q: !t, %k: !t, %v: !t) -> (!t, !lse) {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = -0.125 : f32} -> !t, !lse
   return %o, %lse : !t, !lse
 }
+
+// -----
+
+!t = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+
+// A tensor of indices has 64 bits an element, also where an index of the kernel has 32.
+// CHECK-LABEL: gpu.func @index_lengths(
+// CHECK:         %[[LENGTH:.*]] = memref.load %{{.*}}[%{{.*}}] : memref<?xi64, strided<[1]>>
+// CHECK:         arith.index_cast %[[LENGTH]] : i64 to index
+func.func @index_lengths(%q: !t, %k: !t, %v: !t, %lengths: tensor<?xindex>) -> (!t, !lse) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %length = tensor.extract %lengths[%b] : tensor<?xindex>
+      %keep = arith.cmpi slt, %j, %length : index
+      flash.yield %keep : i1
+    } -> !t, !lse
+  return %o, %lse : !t, !lse
+}

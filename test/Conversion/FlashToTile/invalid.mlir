@@ -125,3 +125,49 @@ func.func @writes_elsewhere(%q: !q, %k: !q, %v: !q, %flag: memref<i32>) -> !q {
   %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
   return %o : !q
 }
+
+// -----
+
+!q = tensor<1x1x64x128xbf16>
+!lse = tensor<1x1x64xf32>
+func.func @part_of_one_tile(%q: !q, %k: !q, %v: !q) -> tensor<1x1x8x128xbf16> {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
+  // expected-error @below {{expected o to be returned or written to an argument only, got another use}}
+  %part = tensor.extract_slice %o[0, 0, 3, 0] [1, 1, 8, 128] [1, 1, 1, 1] : !q to tensor<1x1x8x128xbf16>
+  return %part : tensor<1x1x8x128xbf16>
+}
+
+// -----
+
+!q = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+func.func @in_another_tensor(%q: !q, %k: !q, %v: !q, %all: tensor<1x2x512x128xbf16>) -> tensor<1x2x512x128xbf16> {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
+  // expected-error @below {{expected o to be returned or written to an argument only, got another use}}
+  %r = tensor.insert_slice %o into %all[0, 0, 256, 0] [1, 2, 256, 128] [1, 1, 1, 1] : !q into tensor<1x2x512x128xbf16>
+  return %r : tensor<1x2x512x128xbf16>
+}
+
+// -----
+
+!q = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+// expected-error @below {{expected a name of letters, digits, '_' and '$', as PTX has them, got 'a-b'}}
+func.func @"a-b"(%q: !q, %k: !q, %v: !q) -> !q {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
+  return %o : !q
+}
+
+// -----
+
+!q = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+func.func @no_keys(%q: !q, %k: !q, %v: !q) -> !q {
+  // expected-error @below {{expected loops over keys (algorithm fa2), got none: an extent is 0, or the mask keeps no key}}
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %keep = arith.constant false
+      flash.yield %keep : i1
+    } -> !q, !lse
+  return %o : !q
+}

@@ -7,7 +7,7 @@
 
 // L0: error: expected the tiled loops of the algorithm fa2, got flash.attention
 // STANDARD: error: expected an attention in the tiled loops of the algorithm fa2, got none
-// FA1: error: expected the results of loops over keys (algorithm fa2)
+// FA1: error: expected loops over keys (algorithm fa2), got none
 // SEQUENTIAL: error: expected the batch to be a position of an scf.forall over (batch, head, query tile), which flash-parallelize makes (algorithm fa2)
 
 !q = tensor<2x2x256x128xbf16>

@@ -44,3 +44,14 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @wide_index(%n: index) kernel {
+    %c = arith.constant 4294967297 : index
+    // expected-error @below {{expected an index of 32 bits in a kernel, got 4294967297}}
+    %m = arith.addi %n, %c : index
+    gpu.return
+  }
+}
