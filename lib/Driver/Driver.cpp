@@ -9,6 +9,7 @@
 #include "flashc/Conversion/Schedule.h"
 #include "flashc/InitAll.h"
 #include "flashc/Target/PTX.h"
+#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
@@ -204,6 +205,33 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   return success();
 }
 
+/// The parser is recursive: refuses text that nests brackets so deep that it would run out of stack.
+static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext *context) {
+  constexpr int kMaxDepth = 1000;
+  StringRef text = sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
+  if (isBytecode(sources.getMemoryBuffer(sources.getMainFileID())->getMemBufferRef()))
+    return success();
+  int depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') {
+      while (++at < text.size() && text[at] != '"' && text[at] != '\n')
+        at += text[at] == '\\';
+    } else if (text.substr(at).starts_with("//")) {
+      at = text.find('\n', at);
+      if (at == StringRef::npos)
+        break;
+    } else if (StringRef("([{<").contains(text[at]) && ++depth > kMaxDepth) {
+      auto [line, column] = sources.getLineAndColumn(llvm::SMLoc::getFromPointer(text.data() + at));
+      StringRef name = sources.getMemoryBuffer(sources.getMainFileID())->getBufferIdentifier();
+      return emitError(FileLineColLoc::get(context, name, line, column), "expected brackets to nest at most ")
+             << kMaxDepth << " deep";
+    } else if (StringRef(")]}>").contains(text[at]) && !text.take_front(at + 1).ends_with("->")) {
+      --depth;
+    }
+  }
+  return success();
+}
+
 /// Reads the input and hands it to MLIR with a handler that prints diagnostics with their source lines.
 static LogicalResult compile(const DriverOptions &options) {
   std::string message;
@@ -223,6 +251,8 @@ static LogicalResult compile(const DriverOptions &options) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(input), llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
+  if (failed(checkNesting(sources, &context)))
+    return failure();
   return Compilation(context, options, rootTiming).run(sources);
 }
 
