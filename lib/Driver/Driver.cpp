@@ -114,6 +114,7 @@ FailureOr<OwningOpRef<ModuleOp>> Compilation::lowerToKernel(KernelLevel level) {
   if (failed(schedule))
     return failure();
   PipelineOptions pipeline = options.pipeline;
+  pipeline.schedule = schedule->str(); // decided once: L1 shows less of the shapes and more of the mask
   pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule->getQTile();
   pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule->kvTile;
   OwningOpRef<ModuleOp> kernel = module->clone();

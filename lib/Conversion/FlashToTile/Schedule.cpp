@@ -5,6 +5,7 @@
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
@@ -137,8 +138,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
     return llvm::createStringError("expected 1 to 3 consumers, got " + Twine(schedule.consumers));
   if (schedule.kvTile < 16 || schedule.kvTile > 256 || schedule.kvTile % 16 != 0)
     return llvm::createStringError("expected a kv-tile of 16 to 256 in steps of 16, got " + Twine(schedule.kvTile));
-  if (schedule.stages < 1)
-    return llvm::createStringError("expected at least one stage, got " + Twine(schedule.stages));
+  if (schedule.stages < 1 || schedule.stages > 64)
+    return llvm::createStringError("expected 1 to 64 stages, got " + Twine(schedule.stages));
   if (schedule.pingPong && schedule.consumers == 1)
     return llvm::createStringError("expected several consumers to ping-pong, got 1");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
@@ -187,6 +188,23 @@ static bool readsPerElement(Operation *op) {
       .wasInterrupted();
 }
 
+/// Whether three consumers of 160 registers a thread would spill beside their tiles: where a mask computes more than one
+/// comparison of the query or has control flow, or where the keys are just one and a bit tiles (then LLVM knows most of
+/// the second tile to be masked, and keeps constants in registers).
+static bool needsRegisters(Operation *op) {
+  if (auto attention = dyn_cast<flash::AttentionOp>(op))
+    if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
+      return true;
+  Region &mask = op->getRegion(1);
+  if (mask.empty())
+    return false;
+  llvm::SetVector<Operation *> dependent;
+  getForwardSlice(mask.getArgument(2), &dependent);
+  auto isBranch = [](Operation *user) { return user->getNumRegions() > 0; };
+  auto isComparison = [](Operation *user) { return isa<arith::CmpIOp>(user); };
+  return llvm::any_of(dependent, isBranch) || llvm::count_if(dependent, isComparison) > 1;
+}
+
 FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
@@ -194,6 +212,10 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
     if (ShapedType::isDynamic(dim) || dim < 8 || dim > 256 || dim % 8 != 0)
       return op->emitError() << "expected head dimensions of 8 to 256 in steps of 8, got " << d << " and " << dv;
   Schedule schedule = chooseSchedule(d, dv, readsPerElement(op));
+  if (schedule.consumers == 3 && needsRegisters(op)) {
+    schedule.consumers = 2;
+    setRegisters(schedule);
+  }
   llvm::Error error = overrideSchedule(schedule, overrides);
   if (!error)
     error = checkSchedule(schedule, d, dv);

@@ -37,7 +37,7 @@
 // STEP: error: schedule: expected a kv-tile of 16 to 256 in steps of 16, got 72
 // REDEFINE: %{schedule} = stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=STAGES
-// STAGES: error: schedule: expected at least one stage, got 0
+// STAGES: error: schedule: expected 1 to 64 stages, got 0
 // REDEFINE: %{schedule} = stages=many
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NUMBER
 // NUMBER: error: schedule: expected an integer for 'stages', got 'many'
