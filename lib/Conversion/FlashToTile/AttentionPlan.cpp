@@ -73,6 +73,9 @@ LogicalResult Matcher::matchFunction() {
   if (name.empty() || llvm::isDigit(name[0]) || !llvm::all_of(name, isInPtxName))
     return plan.func.emitError() << "expected a name of letters, digits, '_' and '$', as PTX has them, got '" << name
                                  << "'";
+  for (Type type : llvm::concat<const Type>(plan.func.getArgumentTypes(), plan.func.getResultTypes()))
+    if (!type.isIntOrIndexOrFloat() && !isa<RankedTensorType, MemRefType>(type))
+      return plan.func.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got " << type;
   if (!plan.func.getBody().hasOneBlock())
     return plan.func.emitError() << "expected a function of one block";
   WalkResult result = plan.func.walk([&](Operation *op) {

@@ -18,11 +18,26 @@ using namespace flashc;
 // Leaves
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Whether a kernel computes with a type; if `isStored`, whether arrays and parameters may have it too (they are in the
+/// manifest).
+static bool isSupported(Type type, bool isStored) {
+  if (auto integer = dyn_cast<IntegerType>(type)) {
+    unsigned width = integer.getWidth();
+    return isStored ? width == 1 || width == 8 || width == 16 || width == 32 || width == 64 : width <= 64;
+  }
+  return type.isIndex() || type.isF16() || type.isBF16() || type.isF32() || type.isF64();
+}
+
 Value ScalarCloner::getArgument(OpBuilder &b, BlockArgument argument) {
   Operation *owner = argument.getOwner()->getParentOp();
   if (!isa<func::FuncOp>(owner) || !argument.getType().isIntOrIndexOrFloat()) {
     emitError(argument.getLoc()) << "expected a scalar that is known before the loop over keys, got an argument of "
                                  << owner->getName();
+    return {};
+  }
+  if (!isSupported(argument.getType(), /*isStored=*/true)) {
+    emitError(argument.getLoc()) << "expected a parameter of 1, 8, 16, 32 or 64 bits, f16, bf16, f32 or f64, got "
+                                 << argument.getType();
     return {};
   }
   Value parameter = signature.getScalar(argument.getArgNumber());
@@ -62,6 +77,10 @@ Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueR
     return {};
   if (auto memref = dyn_cast<MemRefType>(argument.getType()); memref && !memref.isLastDimUnitStride()) {
     op->emitError() << "expected a captured memref that is contiguous in its innermost dimension, got " << memref;
+    return {};
+  }
+  if (Type element = op->getResult(0).getType(); !isSupported(element, /*isStored=*/true)) {
+    op->emitError() << "expected an array of 1, 8, 16, 32 or 64 bits an element, f16, bf16, f32 or f64, got " << element;
     return {};
   }
   SmallVector<Value> positions;
@@ -112,8 +131,8 @@ LogicalResult ScalarCloner::cloneGeneric(OpBuilder &b, Operation *op) {
     return success();
   }
   for (Type type : op->getResultTypes())
-    if (!type.isIntOrIndexOrFloat())
-      return op->emitError() << "expected scalar code, got " << type;
+    if (!isSupported(type, /*isStored=*/false))
+      return op->emitError() << "expected scalar code in integers of up to 64 bits, f16, bf16, f32 or f64, got " << type;
   Operation *copy = op->cloneWithoutRegions(mapping);
   b.insert(copy);
   mapping.map(op->getResults(), copy->getResults());

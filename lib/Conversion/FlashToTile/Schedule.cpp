@@ -188,7 +188,7 @@ static bool readsPerElement(Operation *op) {
       .wasInterrupted();
 }
 
-/// Whether three consumers of 160 registers a thread would spill beside their tiles: where a mask computes more than one
+/// Whether three consumers of 160 registers a thread would spill beside their tiles, and two with a wide K: where a mask computes more than one
 /// comparison of the query or has control flow, or where the keys are just one and a bit tiles (then LLVM knows most of
 /// the second tile to be masked, and keeps constants in registers).
 static bool needsRegisters(Operation *op) {
@@ -215,6 +215,8 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   if (schedule.consumers == 3 && needsRegisters(op)) {
     schedule.consumers = 2;
     setRegisters(schedule);
+  } else if (d > 128 && schedule.kvTile == 128 && needsRegisters(op)) {
+    schedule.kvTile = 96;
   }
   llvm::Error error = overrideSchedule(schedule, overrides);
   if (!error)

@@ -188,9 +188,11 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
         user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
         return WalkResult::interrupt();
       }
-      if (!isa<math::MathDialect>(op->getDialect()) || isa<math::FmaOp>(op) || getApproximation(op))
+      if (!isa<math::MathDialect>(op->getDialect()) || isa<math::FmaOp>(op) ||
+          (getApproximation(op) && op->getResult(0).getType().isF32()))
         return WalkResult::advance();
-      op->emitError() << "expected a function that sm_90a has, got '" << op->getName() << "'";
+      op->emitError() << "expected a function of f32 that sm_90a has, got '" << op->getName() << "' of "
+                      << op->getResult(0).getType();
       return WalkResult::interrupt();
     });
     if (walk.wasInterrupted())

@@ -171,3 +171,44 @@ func.func @no_keys(%q: !q, %k: !q, %v: !q) -> !q {
     } -> !q, !lse
   return %o : !q
 }
+
+// -----
+
+!q = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+// expected-error @below {{expected scalars and ranked tensors or memrefs to pass to a kernel, got 'tensor<*xf32>'}}
+func.func @unranked(%q: !q, %k: !q, %v: !q, %unused: tensor<*xf32>) -> !q {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
+  return %o : !q
+}
+
+// -----
+
+!q = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+// expected-error @below {{expected a parameter of 1, 8, 16, 32 or 64 bits, f16, bf16, f32 or f64, got 'i7'}}
+func.func @odd_parameter(%q: !q, %k: !q, %v: !q, %limit: i7) -> !q {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = arith.sitofp %limit : i7 to f32
+      %t = arith.addf %s, %x : f32
+      flash.yield %t : f32
+    } -> !q, !lse
+  return %o : !q
+}
+
+// -----
+
+!q = tensor<1x2x256x128xbf16>
+!lse = tensor<1x2x256xf32>
+func.func @odd_array(%q: !q, %k: !q, %v: !q, %bias: tensor<2xi128>) -> !q {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      // expected-error @below {{expected an array of 1, 8, 16, 32 or 64 bits an element, f16, bf16, f32 or f64, got 'i128'}}
+      %x = tensor.extract %bias[%h] : tensor<2xi128>
+      %y = arith.sitofp %x : i128 to f32
+      %t = arith.addf %s, %y : f32
+      flash.yield %t : f32
+    } -> !q, !lse
+  return %o : !q
+}

@@ -38,7 +38,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @unknown_function(%out: !llvm.ptr<1>) kernel {
     %x = arith.constant 2.0 : f32
-    // expected-error @+1 {{expected a function that sm_90a has, got 'math.erf'}}
+    // expected-error @+1 {{expected a function of f32 that sm_90a has, got 'math.erf' of 'f32'}}
     %y = math.erf %x : f32
     llvm.store %y, %out : f32, !llvm.ptr<1>
     gpu.return
@@ -52,6 +52,16 @@ gpu.module @kernels {
     %c = arith.constant 4294967297 : index
     // expected-error @below {{expected an index of 32 bits in a kernel, got 4294967297}}
     %m = arith.addi %n, %c : index
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @half_math(%x: f16) kernel {
+    // expected-error @below {{expected a function of f32 that sm_90a has, got 'math.exp' of 'f16'}}
+    %y = math.exp %x : f16
     gpu.return
   }
 }
