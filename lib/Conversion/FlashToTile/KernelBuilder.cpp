@@ -76,7 +76,17 @@ LogicalResult KernelBuilder::emitPositions() {
   Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
   batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
-  Value firstRow = arith::MulIOp::create(b, blockX, index(plan.qTile));
+  numQueries = scalars.get(b, b.getLoc(), plan.query.extent);
+  if (!numQueries)
+    return failure();
+  Value queryTile = blockX;
+  if (plan.mask && isa<BlockArgument>(plan.query.position)) {
+    // CTAs start in the order of their numbers. The last queries of a causal mask see the most keys: they go first, so
+    // that light tiles fill the gaps at the end.
+    Value numTiles = b.createOrFold<arith::CeilDivUIOp>(numQueries, index(plan.qTile));
+    queryTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), blockX);
+  }
+  Value firstRow = arith::MulIOp::create(b, queryTile, index(plan.qTile));
   row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
   if (isa<BlockArgument>(plan.batch.position))
     scalars.map(plan.batch.position, batch);
@@ -92,11 +102,10 @@ LogicalResult KernelBuilder::emitPositions() {
     if (!inputs->batch || !inputs->head)
       return failure();
   }
-  numQueries = scalars.get(b, b.getLoc(), plan.query.extent);
   for (Region *region : {plan.score, plan.mask})
     if (region && failed(scalars.cloneInvariants(b, *region, batch, head)))
       return failure();
-  return success(numQueries != nullptr);
+  return success();
 }
 
 /// Keys are visited backwards if some tiles are masked: then the masked tiles at the end (the diagonal) come first, and

@@ -28,7 +28,11 @@
 // CHECK-DAG:       %[[X:.*]] = gpu.block_id x
 // CHECK-DAG:       %[[H:.*]] = gpu.block_id y
 // CHECK-DAG:       %[[B:.*]] = gpu.block_id z
-// CHECK:           %[[FIRST:.*]] = arith.muli %[[X]], %c128
+// The last queries see the most keys: they go first.
+// CHECK:           %[[TILES:.*]] = arith.ceildivui %{{.*}}, %c128
+// CHECK:           %[[HEAVIEST:.*]] = arith.subi %[[TILES]], %c1
+// CHECK:           %[[TILE:.*]] = arith.subi %[[HEAVIEST]], %[[X]]
+// CHECK:           %[[FIRST:.*]] = arith.muli %[[TILE]], %c128
 // CHECK:           %[[OFFSET:.*]] = arith.muli %[[W]], %c64
 // CHECK:           %[[ROW:.*]] = arith.addi %[[FIRST]], %[[OFFSET]]
 // CHECK:           %[[SHIFT:.*]] = arith.subi %[[NK]], %[[NQ]]
