@@ -7,13 +7,30 @@ include "mlir/Pass/PassBase.td"
 def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
   let summary = "the loops of FlashAttention-2 become the program of a consumer warpgroup (L1 to L2)";
   let description = [{
-    Replaces a function in the form that the algorithm `fa2` leaves (one `scf.forall` over batch, head and query tile;
-    in it consecutive loops over key tiles around `flash.online_attention`; `flash.finalize`) by a `gpu.module` with one
-    kernel. The parallel loop becomes the grid, its body a `tile.program` in which every consumer warpgroup works on 64
-    rows of the query tile:
+    What changes: a function in the form that the algorithm `fa2` leaves becomes a `gpu.module` with one kernel. The
+    parallel loop becomes the grid, its body a `tile.program` in which every consumer warpgroup works on 64 rows of the
+    query tile.
 
+    Before (tensor types and offsets left out), and after:
     ```mlir
-    gpu.func @causal(%q: !tile.tensor_map<64 x bf16>, ...) kernel attributes {tile.schedule, flashc.manifest} {
+    func.func @causal(%q, %k, %v) -> (tensor<?x8x?x128xbf16>, tensor<?x8x?xf32>) {
+      %o, %lse = scf.forall (%b, %h, %i) = (0, 0, 0) to (%B, 8, %Nq) step (1, 1, 128) shared_outs(...) {
+        %q_tile = tensor.extract_slice %q[%b, %h, %i, 0] ...      // and tensor.pad, where it may stick out
+        %s:3 = scf.for %j = %c0 to %full step %c128 iter_args(%acc = fill 0, %m = fill -inf, %l = fill 0) {
+          %k_tile, %v_tile = ...
+          flash.online_attention ins(%q_tile, %k_tile, %v_tile) outs(%acc, %m, %l) at(%b, %h, %i, %j)
+        }
+        %t:3 = scf.for %j = %full to %end step %c128 iter_args(%acc = %s#0, %m = %s#1, %l = %s#2) {
+          flash.online_attention ... mask (%b, %h, %i, %j) { ... }
+        }
+        %o_tile, %lse_tile = flash.finalize ins(%t#0, %t#1, %t#2) ...
+        scf.forall.in_parallel { tensor.parallel_insert_slice of %o_tile and %lse_tile }
+      }
+      return %o, %lse
+    }
+    ```
+    ```mlir
+    gpu.func @causal(%qmap: !tile.tensor_map<64 x bf16>, ...) kernel attributes {tile.schedule, flashc.manifest} {
       ... tile.alloc_ring, for Q, K and V
       tile.program 2 {
       ^bb0(%w: index):
@@ -26,6 +43,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       }
     }
     ```
+    A dimension of one iteration may have been folded away: the loop is missing, its position is a constant.
 
     The consecutive loops over keys become one: it runs over visited tiles, backwards from the last one if any is
     masked, and the mask stands under `tile.outside` of the unmasked ones. The loop visits at least one tile, which is
@@ -40,9 +58,35 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     passes that follow. The schedule comes from a table by the head dimensions (`chooseSchedule`), overridden by the
     option.
 
-    Refuses, with an error that names what was expected: anything that is not that form (other algorithms, a second
-    attention, other work in the function), element types other than bf16 and f16, tiles that are not the schedule's,
-    and schedules that do not fit shared memory or registers.
+    Refuses, and leaves the IR as it is (each with a test in `test/Conversion/FlashToTile/invalid*.mlir`,
+    `other-algorithms.mlir` and `schedule.mlir`):
+    - other modules: "expected the module to hold one function with a body", "expected a name of letters, digits, '_'
+      and '$'", "expected scalars and ranked tensors or memrefs to pass to a kernel", "expected a function of one
+      block", "expected one attention per module", "expected a function that computes an attention only".
+    - other algorithms: "expected the tiled loops of the algorithm fa2, got flash.attention", "expected an attention in
+      the tiled loops", "expected loops over keys (algorithm fa2), got none", "expected normalize = deferred".
+    - the state: "expected the state to begin as linalg.fill with 0, -inf and 0", "expected acc, m and l, in this order,
+      to be the results", "expected a loop over keys that carries acc, m and l through one flash.online_attention".
+    - loops over keys: "expected a step of one key tile", "expected the key position to be a loop's induction variable
+      or a constant", "expected all loops over keys to have the same tiles, position, scale and score region",
+      "expected a loop over keys to begin where the one before it ends", "expected all masked loops over keys to have
+      the same mask region", "expected one run of key tiles without a mask, got a second one".
+    - the parallel loop: "expected the batch to be a position of an scf.forall" (or head, or query), "expected
+      flash.finalize directly in the parallel loop", "expected a parallel loop from 0 in constant steps", "expected one
+      batch and one head per tile", "expected the parallel loop to step by one query tile", "expected a parallel loop
+      over query tiles", "expected the extents of the parallel loop to be constants or extents of arguments".
+    - inputs: "expected q to be a tile of a function argument" (or k, or v), "expected a tile of q to be padded at its
+      end only", "expected a tile of whole rows of q", "expected the tile of q to begin at the position of the
+      attention", "expected all loops over keys to read the same q, k and v".
+    - outputs: "expected o to be returned or written to an argument only" (or lse), "expected the output to be written
+      to a function argument", "expected every function result to be an output of the attention", "expected the
+      attention's outputs to be returned or written to an argument".
+    - score and mask regions: "expected a captured array to be a function argument", "expected a captured memref that is
+      contiguous in its innermost dimension", "expected a constant dimension", "expected a scalar that is known before
+      the loop over keys", "expected scalar code without side effects", and types that a kernel lacks: "expected a
+      parameter of 1, 8, 16, 32 or 64 bits" (or an array), "expected scalar code in integers of up to 64 bits".
+    - schedules: "expected bf16 or f16 on sm_90a", "expected tiles of 128 queries and 128 keys", and after "schedule: "
+      what is wrong with the option, or what does not fit shared memory or registers.
   }];
   let options = [
     Option<"overrides", "schedule", "std::string", /*default=*/"\"\"",
@@ -90,7 +134,37 @@ def ConvertKernelToLLVM : Pass<"convert-kernel-to-llvm", "::mlir::gpu::GPUModule
     that the kernel would copy them to its stack.
 
     Functions of `math` use the hardware's approximations (`ex2`, `lg2`, `tanh`, `sin`, `cos`, `sqrt`, `rsqrt`), whose
-    errors the PTX ISA states (9.7.3); another function is refused: "expected a function that sm_90a has, got ...".
+    errors the PTX ISA states (9.7.3).
+
+    Before, and after:
+    ```mlir
+    gpu.func @k(%map: !llvm.ptr, %out: !llvm.ptr<1>, %n: index) kernel attributes {flashc.threads = 384 : i32} {
+      %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %x) -> f32 {
+        %y = math.exp2 %a : f32
+        scf.yield %y : f32
+      }
+      llvm.store %r, %out : f32, !llvm.ptr<1>
+      gpu.return
+    }
+    ```
+    ```mlir
+    llvm.func @k(%map: !llvm.ptr {llvm.align = 64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant},
+                 %out: !llvm.ptr<1>, %n: i32) attributes {nvvm.kernel, nvvm.reqntid = array<i32: 384>} {
+      llvm.br ^bb1(%c0, %x : i32, f32)
+    ^bb1(%i: i32, %a: f32):
+      %more = llvm.icmp "slt" %i, %n : i32
+      llvm.cond_br %more, ^bb2, ^bb3
+    ^bb2:
+      %y = llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%a) : (f32) -> f32
+      %next = llvm.add %i, %c1 : i32
+      llvm.br ^bb1(%next, %y : i32, f32)
+    ^bb3:
+      llvm.store %a, %out : f32, !llvm.ptr<1>
+      llvm.return
+    }
+    ```
+
+    Refuses: "expected a function of f32 that sm_90a has, got ...", "expected an index of 32 bits in a kernel, got ...".
   }];
   let dependentDialects = ["::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect", "::mlir::cf::ControlFlowDialect"];
 }

@@ -147,8 +147,9 @@ LogicalResult Matcher::matchSegments() {
     state.assign(op.getDpsInits().begin(), op.getDpsInits().end());
   }
   if (plan.segments.empty())
-    return plan.finalize.emitError() << "expected loops over keys (algorithm fa2), got none: an extent is 0, or the mask "
-                                        "keeps no key";
+    return plan.finalize.emitError()
+           << "expected loops over keys (algorithm fa2), got none: an extent is 0, or the mask "
+              "keeps no key";
   std::reverse(plan.segments.begin(), plan.segments.end());
   return matchInitialState(state);
 }
@@ -161,6 +162,8 @@ LogicalResult Matcher::matchRegions() {
   plan.valueDim = first.getVType().getDimSize(3);
   plan.elementType = first.getQType().getElementType();
   plan.score = first.hasScore() ? &first.getScore() : nullptr;
+  if (plan.finalize.getNormalize() != flash::Normalize::Deferred)
+    return plan.finalize.emitError() << "expected normalize = deferred (algorithm fa2)";
   OperationEquivalence::Flags ignoreLocations = OperationEquivalence::Flags::IgnoreLocations;
   for (auto [index, segment] : llvm::enumerate(plan.segments)) {
     flash::OnlineAttentionOp op = segment.op;
@@ -251,7 +254,10 @@ FailureOr<InputTile> Matcher::matchInput(flash::OnlineAttentionOp op, Value oper
   }
   if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>()) {
     SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
-    if (!isConstantIntValue(offsets[3], 0) || !slice.hasUnitStride())
+    RankedTensorType source = slice.getSourceType();
+    bool isWholeRows = source.getRank() == 4 && isConstantIntValue(offsets[3], 0) && slice.hasUnitStride() &&
+                       source.getDimSize(3) == slice.getType().getDimSize(3);
+    if (!isWholeRows)
       return op.emitError() << "expected a tile of whole rows of " << name;
     tile.batch = offsets[0];
     tile.head = offsets[1];
@@ -301,8 +307,8 @@ LogicalResult Matcher::matchInputs() {
   return success();
 }
 
-/// Whether a slice comes from flash-tile, so that the output is whole in the end, and not from the user's program, which
-/// may return only a part of the output, or the output as a part of something else.
+/// Whether a slice comes from flash-tile, so that the output is whole in the end, and not from the user's program,
+/// which may return only a part of the output, or the output as a part of something else.
 bool Matcher::isWholeSlice(Operation *slice, bool isLse) {
   if (plan.finalize->getParentOp() != plan.func)
     return slice->getParentOp() == plan.finalize->getParentOp();
@@ -348,9 +354,11 @@ LogicalResult Matcher::traceOutput(Value value, bool isLse) {
   return success();
 }
 
-/// A loop over keys may stand by itself, where there is one query tile, and then read what a region captures.
-static bool holdsAttention(Operation *op) {
-  return op->walk([](flash::OnlineAttentionOp) { return WalkResult::interrupt(); }).wasInterrupted();
+/// Whether `op` may stand in a function that becomes a kernel; what it holds is looked at by itself.
+static bool isPartOfAttention(Operation *op) {
+  return isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, tensor::ParallelInsertSliceOp>(op) ||
+         op->hasTrait<OpTrait::IsTerminator>() || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+         isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
 }
 
 LogicalResult Matcher::matchOutputs() {
@@ -363,13 +371,13 @@ LogicalResult Matcher::matchOutputs() {
     return plan.func.emitError() << "expected every function result to be an output of the attention";
   if (plan.outputs.empty())
     return plan.func.emitError() << "expected the attention's outputs to be returned or written to an argument";
-  for (Operation &op : plan.func.getBody().front()) {
-    bool isPart = isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, func::ReturnOp>(op) ||
-                  op.isAncestor(plan.finalize) || holdsAttention(&op);
-    if (!isPart && !isMemoryEffectFree(&op) && !hasSingleEffect<MemoryEffects::Read>(&op))
-      return op.emitError() << "expected a function that computes an attention only, got another side effect";
-  }
-  return success();
+  WalkResult result = plan.func.getBody().walk([](Operation *op) {
+    if (isPartOfAttention(op))
+      return WalkResult::advance();
+    op->emitError() << "expected a function that computes an attention only, got another side effect";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 FailureOr<AttentionPlan> flashc::matchAttention(ModuleOp module) { return Matcher(module).match(); }

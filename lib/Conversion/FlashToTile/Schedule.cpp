@@ -48,7 +48,8 @@ static constexpr TableRow kTable[] = {
     {256, 256, 2, 64, 2}, // The output accumulator takes 128 registers, or K takes the shared memory.
 };
 
-/// User code that reads memory for every (i, j) holds addresses and values beside the tiles: smaller tiles, or it spills.
+/// User code that reads memory for every (i, j) holds addresses and values beside the tiles: smaller tiles, or it
+/// spills.
 static constexpr TableRow kReadingTable[] = {
     {64, 64, 2, 64, 4},
     {192, 128, 2, 64, 2},
@@ -208,9 +209,6 @@ static bool needsRegisters(Operation *op) {
 FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
-  for (int64_t dim : {d, dv})
-    if (ShapedType::isDynamic(dim) || dim < 8 || dim > 256 || dim % 8 != 0)
-      return op->emitError() << "expected head dimensions of 8 to 256 in steps of 8, got " << d << " and " << dv;
   Schedule schedule = chooseSchedule(d, dv, readsPerElement(op));
   if (schedule.consumers == 3 && needsRegisters(op)) {
     schedule.consumers = 2;

@@ -32,6 +32,9 @@
 // REDEFINE: %{schedule} = consumer-registers=192
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=CTA
 // CTA: error: schedule: expected at most 65536 registers per CTA, got 77824
+// REDEFINE: %{schedule} = producer-registers=20
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PRODUCER
+// PRODUCER: error: schedule: expected 24 to 256 registers in steps of 8, got 20
 // REDEFINE: %{schedule} = kv-tile=72
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=STEP
 // STEP: error: schedule: expected a kv-tile of 16 to 256 in steps of 16, got 72
