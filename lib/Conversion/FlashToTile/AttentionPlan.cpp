@@ -75,7 +75,8 @@ LogicalResult Matcher::matchFunction() {
                                  << "'";
   for (Type type : llvm::concat<const Type>(plan.func.getArgumentTypes(), plan.func.getResultTypes()))
     if (!type.isIntOrIndexOrFloat() && !isa<RankedTensorType, MemRefType>(type))
-      return plan.func.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got " << type;
+      return plan.func.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got "
+                                   << type;
   if (!plan.func.getBody().hasOneBlock())
     return plan.func.emitError() << "expected a function of one block";
   WalkResult result = plan.func.walk([&](Operation *op) {

@@ -189,9 +189,9 @@ static bool readsPerElement(Operation *op) {
       .wasInterrupted();
 }
 
-/// Whether three consumers of 160 registers a thread would spill beside their tiles, and two with a wide K: where a mask computes more than one
-/// comparison of the query or has control flow, or where the keys are just one and a bit tiles (then LLVM knows most of
-/// the second tile to be masked, and keeps constants in registers).
+/// Whether three consumers of 160 registers a thread would spill beside their tiles, and two with a wide K: where a
+/// mask computes more than one comparison of the query or has control flow, or where the keys are just one and a bit
+/// tiles (then LLVM knows most of the second tile to be masked, and keeps constants in registers).
 static bool needsRegisters(Operation *op) {
   if (auto attention = dyn_cast<flash::AttentionOp>(op))
     if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
