@@ -24,7 +24,7 @@ SmallVector<OpFoldResult> mlir::flash::getKnownExtents(Value tensor) {
   return extents;
 }
 
-static bool isEqual(OpFoldResult a, OpFoldResult b) {
+bool mlir::flash::isEqualSize(OpFoldResult a, OpFoldResult b) {
   return a && b && LinearExpr::get(a) == LinearExpr::get(b);
 }
 
@@ -36,14 +36,15 @@ static bool isClampedTile(OpFoldResult size, int64_t step, Value iv, const Linea
   if (!min)
     return false;
   LinearExpr rest = extent - LinearExpr::symbol(iv);
-  bool clampsAtEnd = false;
+  bool clampsAtStep = false, clampsAtEnd = false;
   for (AffineExpr result : min.getMap().getResults()) {
     auto linear = LinearExpr::get(result, min.getMap().getNumDims(), min.getOperands());
     if (!linear || (!linear->isConstant(step) && !(*linear == rest)))
       return false;
+    clampsAtStep |= linear->isConstant(step);
     clampsAtEnd |= *linear == rest;
   }
-  return clampsAtEnd;
+  return clampsAtStep && clampsAtEnd;
 }
 
 /// Proves the part of one dimension that is moved by `loop`; returns what is missing, or an empty string.
@@ -56,7 +57,7 @@ static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCo
     return "expected tiles as large as the loop step " + std::to_string(*step) + ", clamped at the loop's end";
   if (!mustCover)
     return "";
-  if (!isConstantIntValue(loop.getLowerBound(), 0) || !isEqual(loop.getUpperBound(), extent))
+  if (!isConstantIntValue(loop.getLowerBound(), 0) || !isEqualSize(loop.getUpperBound(), extent))
     return "expected the loop to run from 0 to the extent of the dimension";
   std::optional<int64_t> endValue = end.getConstantValue();
   if (isConstantIntValue(size, *step) && *step != 1 && (!endValue || *endValue % *step != 0))
@@ -78,7 +79,7 @@ TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface sli
     LinearExpr offset = LinearExpr::get(offsets[dim]);
     OpFoldResult extent = extents ? (*extents)[dim] : OpFoldResult();
     if (offset.isConstant(0)) {
-      if (extents && !isEqual(sizes[dim], extent))
+      if (extents && !isEqualSize(sizes[dim], extent))
         return fail(dim, "expected the whole extent");
       partition.loopOfDim.push_back(std::nullopt);
       continue;

@@ -114,6 +114,7 @@ func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: te
 // CHECK-LABEL: mask in @overflow:
 // CHECK-NEXT:  opaque: arith.cmpi
 // CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  opaque: arith.cmpi
 // CHECK-NEXT:  kept {{.*}} full none
 func.func @overflow(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
@@ -126,7 +127,13 @@ func.func @overflow(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !r
         %last = arith.constant 9223372036854775807 : index
         %wide = arith.cmpi sle, %j, %last : index
         %p = arith.andi %narrow, %wide : i1
-        flash.yield %p : i1
+        %j16 = arith.index_cast %j : index to i16
+        %large = arith.constant 32700 : i16
+        %zero = arith.constant 0 : i16
+        %sum = arith.addi %j16, %large : i16
+        %wraps = arith.cmpi sgt, %sum, %zero : i16
+        %p1 = arith.andi %p, %wraps : i1
+        flash.yield %p1 : i1
       } -> !q, !row, !row
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }

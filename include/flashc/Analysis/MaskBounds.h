@@ -4,6 +4,9 @@
 // queries, each of them says where the key tiles begin and end that it keeps in part, and that it keeps as a whole.
 // Nothing here makes IR: `flash-bound-loops` does, from a `LoopBounds`.
 //
+// It is assumed that positions and what is computed from them in `index`, `i64` and `i32` do not overflow. Arithmetic
+// in narrower integers, and a cast to them, may: those comparisons are opaque.
+//
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_MASKBOUNDS_H
 #define FLASHC_ANALYSIS_MASKBOUNDS_H

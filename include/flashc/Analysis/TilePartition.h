@@ -38,6 +38,9 @@ TilePartition proveTilePartition(OffsetSizeAndStrideOpInterface slice, ArrayRef<
 /// (through linalg.fill); null for those that are not known.
 SmallVector<OpFoldResult> getKnownExtents(Value tensor);
 
+/// Whether two sizes are known, and known to be equal.
+bool isEqualSize(OpFoldResult a, OpFoldResult b);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_ANALYSIS_TILEPARTITION_H

@@ -62,3 +62,36 @@ func.func @attention(%q: tensor<?x2x?x64xf16>, %k: tensor<?x2x?x64xf16>, %v: ten
       {scale = 0.125 : f32} -> tensor<?x2x?x64xf16>, tensor<?x2x?xf32>
   return %o, %lse : tensor<?x2x?x64xf16>, tensor<?x2x?xf32>
 }
+
+// Attention in a loop of the program: only the loops of the attention's own nest become parallel.
+// PIPE-LABEL: func @refined
+// PIPE:         scf.for
+// PIPE:           scf.forall
+// PIPE:             flash.finalize
+func.func @refined(%q: tensor<1x2x128x64xf16>, %k: tensor<1x2x128x64xf16>) -> tensor<1x2x128x64xf16> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c3 = arith.constant 3 : index
+  %r = scf.for %t = %c0 to %c3 step %c1 iter_args(%x = %q) -> tensor<1x2x128x64xf16> {
+    %o, %lse = flash.attention ins(%x, %k, %k : tensor<1x2x128x64xf16>, tensor<1x2x128x64xf16>, tensor<1x2x128x64xf16>)
+        {scale = 0.125 : f32} -> tensor<1x2x128x64xf16>, tensor<1x2x128xf32>
+    scf.yield %o : tensor<1x2x128x64xf16>
+  }
+  return %r : tensor<1x2x128x64xf16>
+}
+
+// A loop that carries nothing writes no tile: it is left alone.
+// CHECK-LABEL: func @carries_nothing
+// CHECK:         scf.for
+// CHECK-NEXT:      flash.finalize
+func.func @carries_nothing(%acc: tensor<1x1x64x8xf32>, %m: tensor<1x1x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  scf.for %h = %c0 to %c2 step %c1 {
+    %o, %lse = flash.finalize ins(%acc, %m, %m : tensor<1x1x64x8xf32>, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+        outs(%acc, %m : tensor<1x1x64x8xf32>, tensor<1x1x64xf32>)
+        {normalize = #flash.normalize<deferred>} -> tensor<1x1x64x8xf32>, tensor<1x1x64xf32>
+  }
+  return
+}

@@ -1,5 +1,6 @@
 //===- Parallelize.cpp - the parallel loops become one scf.forall -------------------------------------------------===//
 
+#include "LoopUtils.h"
 #include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -26,13 +27,7 @@ struct ParallelNest {
 };
 } // namespace
 
-/// Emits `reason` as an error on `loop`, with a note at `culprit`.
-static LogicalResult refuse(scf::ForOp loop, const Twine &reason, Operation *culprit = nullptr) {
-  InFlightDiagnostic diag = loop.emitError() << "cannot parallelize: " << reason;
-  if (culprit)
-    diag.attachNote(culprit->getLoc()) << "see '" << culprit->getName() << "'";
-  return diag;
-}
+static constexpr Refusal refuse{"parallelize"};
 
 /// The loop inside `loop` that takes and returns all that `loop` carries, if there is one.
 static scf::ForOp getPerfectlyCarriedLoop(scf::ForOp loop) {
@@ -99,8 +94,6 @@ static FailureOr<ParallelNest> planParallelize(scf::ForOp outermost) {
   ParallelNest nest;
   for (scf::ForOp loop = outermost; loop; loop = getPerfectlyCarriedLoop(loop))
     nest.loops.push_back(loop);
-  if (outermost.getNumRegionIterArgs() == 0)
-    return refuse(outermost, "expected the loop to carry the tensors that it writes");
   if (failed(checkEffects(outermost)) || failed(collectWrites(nest)) || failed(collectBounds(nest)))
     return failure();
   return nest;
@@ -121,32 +114,38 @@ static void applyParallelize(ParallelNest &nest) {
       if (!isNextLoop && !llvm::is_contained(nest.writes, &op))
         b.clone(op, mapping);
     }
-  auto remap = [&](ArrayRef<OpFoldResult> values) {
-    return llvm::map_to_vector(values, [&](OpFoldResult value) -> OpFoldResult {
-      if (auto dynamic = dyn_cast<Value>(value))
-        return mapping.lookupOrDefault(dynamic);
-      return value;
-    });
-  };
   b.setInsertionPointToEnd(forall.getTerminator().getBody());
   for (auto [write, output] : llvm::zip(nest.writes, forall.getRegionIterArgs()))
     tensor::ParallelInsertSliceOp::create(b, write.getLoc(), mapping.lookupOrDefault(write.getSource()), output,
-                                          remap(write.getMixedOffsets()), remap(write.getMixedSizes()),
-                                          remap(write.getMixedStrides()));
+                                          remap(mapping, write.getMixedOffsets()),
+                                          remap(mapping, write.getMixedSizes()),
+                                          remap(mapping, write.getMixedStrides()));
   outermost->replaceAllUsesWith(forall.getResults());
   outermost->erase();
 }
 
-/// The outermost scf.for around `op`, unless the op is in a parallel loop already.
-static scf::ForOp getOutermostLoop(Operation *op) {
-  scf::ForOp outermost;
-  for (Operation *parent = op->getParentOp(); parent; parent = parent->getParentOp()) {
-    if (isa<scf::ForallOp, scf::ParallelOp>(parent))
-      return {};
-    if (auto loop = dyn_cast<scf::ForOp>(parent))
-      outermost = loop;
+/// Whether `value` is a result of `op`, or a tensor with such a result in one of its slices.
+static bool isResultOf(Value value, FinalizeOp op) {
+  Operation *def = value.getDefiningOp();
+  if (isa_and_nonnull<tensor::InsertSliceOp, tensor::ExtractSliceOp, tensor::CastOp>(def))
+    return isResultOf(def->getOperand(0), op); // what is inserted, cut or cast
+  return def == op;
+}
+
+/// The outermost loop of the nest that stores the tiles of `op`; none if the op is not in such a nest, or in a parallel
+/// loop already. A loop further out is the program's own and carries what it likes.
+static scf::ForOp getOutermostLoop(FinalizeOp op) {
+  auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+  auto isStored = [&](Value yielded) { return yielded.getDefiningOp<tensor::InsertSliceOp>() && isResultOf(yielded, op); };
+  if (!loop || loop->getNumResults() == 0 || !llvm::all_of(loop.getYieldedValues(), isStored) ||
+      loop->getParentOfType<scf::ForallOp>() || loop->getParentOfType<scf::ParallelOp>())
+    return {};
+  while (auto outer = dyn_cast<scf::ForOp>(loop->getParentOp())) {
+    if (getPerfectlyCarriedLoop(outer) != loop)
+      break;
+    loop = outer;
   }
-  return outermost;
+  return loop;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 //===- SwapLoops.cpp - from FlashAttention to FlashAttention-2 ----------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/SwapLoops.h"
+#include "LoopUtils.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/IRMapping.h"
@@ -77,7 +78,7 @@ private:
     for (auto [access, init] : llvm::zip(plan.state, op.getDpsInits())) {
       auto tileType = cast<RankedTensorType>(init.getType());
       auto fill = access.init.getDefiningOp<linalg::FillOp>();
-      if (fill && tileType.hasStaticShape()) {
+      if (fill) {
         Value empty = tensor::EmptyOp::create(b, fill.getLoc(), tileType.getShape(), tileType.getElementType());
         tiles.push_back(linalg::FillOp::create(b, fill.getLoc(), fill.getInputs(), ValueRange{empty}).getResult(0));
         continue;
@@ -135,23 +136,15 @@ private:
       Value valid = tile;
       if (access.cut) {
         tensor::ExtractSliceOp cut = access.cut;
-        valid = tensor::ExtractSliceOp::create(b, loc, tile, cut.getMixedOffsets(), remap(cut.getMixedSizes()),
+        valid = tensor::ExtractSliceOp::create(b, loc, tile, cut.getMixedOffsets(), remap(mapping, cut.getMixedSizes()),
                                                cut.getMixedStrides());
       }
       if (tensor::InsertSliceOp write = access.write)
-        valid = tensor::InsertSliceOp::create(b, loc, valid, output, remap(write.getMixedOffsets()),
-                                              remap(write.getMixedSizes()), write.getMixedStrides());
+        valid = tensor::InsertSliceOp::create(b, loc, valid, output, remap(mapping, write.getMixedOffsets()),
+                                              remap(mapping, write.getMixedSizes()), write.getMixedStrides());
       stored.push_back(valid);
     }
     return stored;
-  }
-
-  SmallVector<OpFoldResult> remap(ArrayRef<OpFoldResult> values) {
-    return llvm::map_to_vector(values, [&](OpFoldResult value) -> OpFoldResult {
-      if (auto dynamic = dyn_cast<Value>(value))
-        return mapping.lookupOrDefault(dynamic);
-      return value;
-    });
   }
 
   void eraseOldNest() {

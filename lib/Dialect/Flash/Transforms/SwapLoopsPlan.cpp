@@ -1,5 +1,6 @@
 //===- SwapLoopsPlan.cpp - the proof behind flash-swap-loops ------------------------------------------------------===//
 
+#include "LoopUtils.h"
 #include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/Transforms/SwapLoops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -13,13 +14,7 @@ using namespace mlir::flash;
 
 static constexpr StringLiteral kStateNames[] = {"acc", "m", "l"};
 
-/// Emits `reason` as an error on `where`, with a note at `culprit`.
-static LogicalResult refuse(Operation *where, const Twine &reason, Operation *culprit = nullptr) {
-  InFlightDiagnostic diag = where->emitError() << "cannot swap loops: " << reason;
-  if (culprit && culprit != where)
-    diag.attachNote(culprit->getLoc()) << "see '" << culprit->getName() << "'";
-  return diag;
-}
+static constexpr Refusal refuse{"swap loops"};
 
 static Operation *getOnlyUser(Value value) {
   return value.hasOneUse() ? *value.user_begin() : nullptr;
@@ -30,6 +25,11 @@ static scf::ForOp getCarryingLoop(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
   return loop && value != loop.getInductionVar() ? loop : scf::ForOp();
+}
+
+/// The whole nest: its outermost loop, or the op itself.
+static Operation *getNest(SwapPlan &plan) {
+  return plan.loops.empty() ? plan.op.getOperation() : plan.loops.front().getOperation();
 }
 
 /// Finds the ops between the state of `op`'s innermost loop and the op: what is read, and what is written back.
@@ -66,7 +66,7 @@ static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operatio
   auto isNotZero = [](OpFoldResult value) { return !isConstantIntValue(value, 0); };
   if (access.pad && llvm::any_of(access.pad.getMixedLowPad(), isNotZero))
     return refuse(loop, "expected " + kStateNames[k] + " to be padded at its end only", access.pad);
-  if (access.cut && llvm::any_of(access.cut.getMixedOffsets(), isNotZero))
+  if (access.cut && (llvm::any_of(access.cut.getMixedOffsets(), isNotZero) || !access.cut.hasUnitStride()))
     return refuse(loop, "expected the padding of " + kStateNames[k] + " to be cut from its end only", access.cut);
   return success();
 }
@@ -100,41 +100,59 @@ static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   auto finalize = dyn_cast_or_null<FinalizeOp>(getOnlyUser(out));
   auto otherUser = llvm::find_if(out.getUsers(), [](Operation *user) { return !isa<FinalizeOp>(user); });
   if (!finalize || finalize->getOperand(k) != out || (k != 0 && finalize != plan.finalize))
-    return refuse(loops.empty() ? plan.op.getOperation() : loops.front().getOperation(),
-                  "expected " + kStateNames[k] + " to be used by one flash.finalize only",
+    return refuse(getNest(plan), "expected " + kStateNames[k] + " to be used by one flash.finalize only",
                   otherUser == out.user_end() ? nullptr : *otherUser);
   plan.finalize = finalize;
   return success();
 }
 
+/// Whether the cut leaves what the slice of the state, or all of it, holds.
+static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
+  SmallVector<OpFoldResult> sizes = access.cut.getMixedSizes(), expected(extents);
+  if (access.write)
+    expected = access.write.getMixedSizes();
+  return llvm::equal(sizes, expected, isEqualSize);
+}
+
+/// Whether all that `op` does to memory is to read it.
+static bool onlyReads(Operation *op) {
+  std::optional<SmallVector<MemoryEffects::EffectInstance>> effects = getEffectsRecursively(op);
+  return effects && llvm::all_of(*effects, [](const auto &e) { return isa<MemoryEffects::Read>(e.getEffect()); });
+}
+
 /// Finds the loop that no slice of the state moves with, and proves that each of the others owns its slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
-  SmallVector<bool> moves(plan.loops.size(), false);
+  SmallVector<std::optional<unsigned>> loopOfRow(3); // the loops that move acc by (b, h, i), and so m and l
   for (unsigned k = 0; k < 3; ++k) {
     StateAccess &access = plan.state[k];
-    if (!access.read)
-      continue;
     SmallVector<OpFoldResult> extents = getKnownExtents(access.init);
-    auto prove = [&](Operation *slice) {
-      return proveTilePartition(cast<OffsetSizeAndStrideOpInterface>(slice), plan.loops, ArrayRef(extents));
-    };
-    TilePartition read = prove(access.read), write = prove(access.write);
-    if (!read || !write)
-      return refuse(plan.loops.back(),
-                    "the iterations do not own their slices of " + kStateNames[k] + ": " +
-                        (read ? write.failure : read.failure),
-                    read ? access.write.getOperation() : access.read.getOperation());
-    if (read.loopOfDim != write.loopOfDim)
-      return refuse(plan.loops.back(), "expected " + kStateNames[k] + " to be written back where it was read",
-                    access.write);
-    for (unsigned loop = 0; loop < moves.size(); ++loop) {
-      if (k != 0 && moves[loop] != read.isMovedBy(loop))
-        return refuse(plan.loops[loop], "expected acc, m and l to move with the same loops", access.read);
-      moves[loop] = read.isMovedBy(loop);
+    if (access.cut && !plan.loops.empty() && !cutsToSlice(access, extents)) // without a loop any cut will do
+      return refuse(getNest(plan), "expected the cut of " + kStateNames[k] + " to be as large as its slice", access.cut);
+    SmallVector<std::optional<unsigned>> loopOfDim(extents.size());
+    if (access.read) {
+      auto prove = [&](Operation *slice) {
+        return proveTilePartition(cast<OffsetSizeAndStrideOpInterface>(slice), plan.loops, ArrayRef(extents));
+      };
+      TilePartition read = prove(access.read), write = prove(access.write);
+      if (!read || !write)
+        return refuse(plan.loops.back(),
+                      "the iterations do not own their slices of " + kStateNames[k] + ": " +
+                          (read ? write.failure : read.failure),
+                      read ? access.write.getOperation() : access.read.getOperation());
+      if (read.loopOfDim != write.loopOfDim)
+        return refuse(plan.loops.back(), "expected " + kStateNames[k] + " to be written back where it was read",
+                      access.write);
+      loopOfDim = read.loopOfDim;
     }
+    if (k == 0)
+      loopOfRow.assign(loopOfDim.begin(), loopOfDim.begin() + 3);
+    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // m and l have no dimension 3; that of acc stays
+    if (ArrayRef(loopOfDim).take_front(3) != ArrayRef(loopOfRow) || loopOfDim[3])
+      return refuse(getNest(plan), "expected acc, m and l to move with the same loops",
+                    access.read ? access.read.getOperation() : plan.op.getOperation());
   }
-  for (unsigned loop = 0; loop < moves.size(); ++loop) {
-    if (moves[loop])
+  for (unsigned loop = 0; loop < plan.loops.size(); ++loop) {
+    if (llvm::is_contained(loopOfRow, std::optional<unsigned>(loop)))
       continue;
     if (plan.kvLoop)
       return refuse(plan.loops[loop], "expected one loop that carries a state tile from step to step, got two",
@@ -190,6 +208,22 @@ static LogicalResult checkBodies(SwapPlan &plan) {
   return success();
 }
 
+/// What the nest's place and its ends have to satisfy once it is rebuilt in front of `flash.finalize`.
+static LogicalResult checkRebuild(SwapPlan &plan) {
+  Operation *nest = getNest(plan), *finalize = plan.finalize;
+  for (Value tile : plan.op.getDpsInits())
+    if (!cast<RankedTensorType>(tile.getType()).hasStaticShape())
+      return refuse(nest, "expected tiles of static shape", plan.op);
+  if (nest->getBlock() != finalize->getBlock())
+    return refuse(nest, "expected flash.finalize in the same block", finalize);
+  if (isMemoryEffectFree(nest))
+    return success();
+  for (Operation *op = nest->getNextNode(); op != finalize; op = op->getNextNode())
+    if (!isMemoryEffectFree(op) && !onlyReads(op))
+      return refuse(nest, "what the nest reads may be written before flash.finalize", op);
+  return success();
+}
+
 static bool isFillOf(Value tensor, bool (*matches)(const APFloat &)) {
   auto fill = tensor.getDefiningOp<linalg::FillOp>();
   FloatAttr value;
@@ -202,7 +236,9 @@ FailureOr<SwapPlan> mlir::flash::planSwapLoops(OnlineAttentionOp op) {
   for (unsigned k = 0; k < 3; ++k)
     if (failed(traceState(plan, k)))
       return failure();
-  if (failed(classifyLoops(plan)) || failed(checkBodies(plan)))
+  if (op.getNormalize() != plan.finalize.getNormalize())
+    return refuse(getNest(plan), "expected flash.finalize to normalize as flash.online_attention does", plan.finalize);
+  if (failed(classifyLoops(plan)) || failed(checkBodies(plan)) || (!plan.isTilewise() && failed(checkRebuild(plan))))
     return failure();
   auto isZero = [](const APFloat &v) { return v.isZero(); };
   auto isMinusInfinity = [](const APFloat &v) { return v.isInfinity() && v.isNegative(); };

@@ -168,7 +168,10 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     3. The remaining loop, the key loop, carries nothing else; its bounds, and those of the loops inside it, do not
        depend on other loops' state or on its own position.
     4. The bodies have no side effects.
-    5. After the nest the state goes to one `flash.finalize` and nowhere else.
+    5. After the nest the state goes to one `flash.finalize` and nowhere else. It is in the same block, divides by the
+       row sum where `flash.online_attention` leaves that to it, and nothing in between writes what the nest may read:
+       the new nest takes its place.
+    6. acc, m and l move together, in dimensions b, h and i, and tiles have a static shape.
 
     Loops that were folded away (one head, one tile) may be missing. Pure ops that do not depend on the key tile move
     out of the key loop. `normalize` becomes deferred where the state starts as acc = 0, m = -inf, l = 0; otherwise it
@@ -177,13 +180,19 @@ def SwapLoops : Pass<"flash-swap-loops"> {
 
     Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the nest
     unchanged:
-    - "the iterations do not own their slices of acc: ...";
-    - "expected acc to be written back where it was read", "acc is used by more than this flash.online_attention";
-    - "expected acc, m and l to be carried by the same loops", "expected the loop to carry acc, m and l only, got 4
-      values", "expected one loop that carries a state tile from step to step, got two";
+    - "the iterations do not own their slices of acc: ...", "expected acc to be written back where it was read",
+      "expected acc to be read by a slice and written back by a slice", "acc is used by more than this
+      flash.online_attention" (or m, or l; and so below);
+    - "expected acc to be padded at its end only", "expected the padding of acc to be cut from its end only", "expected
+      the cut of acc to be as large as its slice", "expected tiles of static shape";
+    - "expected acc, m and l to be carried by the same loops", "expected acc, m and l to move with the same loops",
+      "expected acc to pass only through the loop inside", "expected the loop to yield acc as the step inside leaves
+      it", "expected the loop to carry acc, m and l only, got 4 values", "expected one loop that carries a state tile
+      from step to step, got two";
     - "the loop's bounds depend on the loops around it", "the slice of the state depends on the kv loop";
-    - "expected a loop body without side effects";
-    - "expected acc to be used by one flash.finalize only".
+    - "expected a loop body without side effects", "what the nest reads may be written before flash.finalize";
+    - "expected acc to be used by one flash.finalize only", "expected flash.finalize in the same block", "expected
+      flash.finalize to normalize as flash.online_attention does".
   }];
   let statistics = [
     Statistic<"numInterchanged", "num-interchanged", "key loops moved inside query loops">,
@@ -219,8 +228,9 @@ def Parallelize : Pass<"flash-parallelize"> {
         tensor.parallel_insert_slice %lt into %lse[%b, %h, %i] ...
     ```
 
-    Ops between the loops move inside. A `flash.finalize` outside loops (Algorithm 1 before `flash-swap-loops`, or one
-    tile) or in a parallel loop already is left alone.
+    Ops between the loops move inside. The nest ends where a loop carries more than the slices of o and lse: a loop
+    around it is the program's own and stays. A `flash.finalize` outside such a nest (Algorithm 1 before
+    `flash-swap-loops`, or one tile) or in a parallel loop already is left alone.
 
     Refuses, with "cannot parallelize: ..." on the loop in the way, a note at the op that shows it, and the nest
     unchanged:
@@ -228,7 +238,7 @@ def Parallelize : Pass<"flash-parallelize"> {
     - "expected every iteration to write one slice of each tensor that the loop carries", "an iteration reads what
       others have written";
     - "the loop's bounds change inside the nest";
-    - "expected a loop body without side effects", "expected the loop to carry the tensors that it writes".
+    - "expected a loop body without side effects".
   }];
   let statistics = [
     Statistic<"numParallelized", "num-parallelized", "scf.for loops turned into dimensions of an scf.forall">];
@@ -271,8 +281,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     comparison is evaluated at the first and the last query. No tile with a kept pair is skipped; a single comparison
     gives tight bounds, several give the intersection of theirs. The bounds are multiples of the tile from the original
     lower bound on, ordered and inside the original range; loops that are known to be empty are not made. In the
-    unmasked loop slices lose their clamp (`affine.min`) at the end of the sequence. Positions are taken not to
-    overflow.
+    unmasked loop slices lose their clamp (`affine.min`) at the end of the sequence. Positions in `index`, `i64` and
+    `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays opaque.
 
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
     - "opaque to the analysis of masks: every tile keeps its mask": a conjunct such as `arith.ori` or `ne`; the others

@@ -1,0 +1,38 @@
+//===- LoopUtils.h - what the loop passes share -------------------------------------------------------------------===//
+
+#ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
+#define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
+
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Operation.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/Twine.h"
+
+namespace mlir::flash {
+
+/// Reports why a nest cannot be rewritten, for one pass: `static constexpr Refusal refuse{"swap loops"};`.
+struct Refusal {
+  StringLiteral action;
+
+  /// Emits "cannot <action>: <reason>" as an error on `where`, with a note at `culprit`. Always a failure.
+  LogicalResult operator()(Operation *where, const Twine &reason, Operation *culprit = nullptr) const {
+    InFlightDiagnostic diag = where->emitError() << "cannot " << action << ": " << reason;
+    if (culprit && culprit != where)
+      diag.attachNote(culprit->getLoc()) << "see '" << culprit->getName() << "'";
+    return diag;
+  }
+};
+
+/// Offsets, sizes or strides of a slice, where its op is cloned to.
+inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFoldResult> values) {
+  return llvm::map_to_vector(values, [&](OpFoldResult value) -> OpFoldResult {
+    if (auto dynamic = dyn_cast<Value>(value))
+      return mapping.lookupOrDefault(dynamic);
+    return value;
+  });
+}
+
+} // namespace mlir::flash
+
+#endif // FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
