@@ -67,6 +67,9 @@ static bool parseEmit(llvm::StringRef text, EmitKind &kind) {
   return complain("expected --emit to be one of " + llvm::join(llvm::ArrayRef(names), ", ") + ", got '" + text + "'");
 }
 
+/// Far above any useful tile; the product of two such tiles still fits memory and 32 bits.
+static constexpr int64_t kMaxTile = 16384;
+
 static bool checkNames(const CommandLine &line) {
   if (!llvm::is_contained(getTargets(), line.target))
     return complain("expected --target to be one of " + llvm::join(getTargets(), ", ") + ", got '" + line.target + "'");
@@ -76,8 +79,9 @@ static bool checkNames(const CommandLine &line) {
   if (!line.run.empty() && line.run != "cpu" && line.run != "gpu")
     return complain("expected --run to be cpu or gpu, got '" + line.run + "'");
   for (const cl::opt<int64_t> *tile : {&line.qTile, &line.kvTile})
-    if (tile->getNumOccurrences() && *tile <= 0)
-      return complain("expected --" + tile->ArgStr + " to be positive, got " + llvm::Twine(*tile));
+    if (tile->getNumOccurrences() && (*tile <= 0 || *tile > kMaxTile))
+      return complain("expected --" + tile->ArgStr + " from 1 to " + llvm::Twine(kMaxTile) + ", got " +
+                      llvm::Twine(*tile));
   if (line.checkEachPass && line.run == "gpu")
     return complain("expected --check-each-pass to run on the CPU, got --run=gpu");
   return true;

@@ -15,8 +15,10 @@ using namespace flashc;
 // Options
 //===--------------------------------------------------------------------------------------------------------------===//
 
+static constexpr int64_t kMaxExtent = int64_t(1) << 31;
+
 static bool parseExtent(StringRef text, int64_t &extent) {
-  return !text.getAsInteger(10, extent) && extent > 0 && extent <= (int64_t(1) << 31);
+  return !text.getAsInteger(10, extent) && extent > 0 && extent <= kMaxExtent;
 }
 
 std::optional<std::string> flashc::parseDims(StringRef text, InputOptions &options) {
@@ -26,7 +28,7 @@ std::optional<std::string> flashc::parseDims(StringRef text, InputOptions &optio
     if (name != "B" && name != "Nq" && name != "Nk")
       return ("expected a dimension among B, Nq, Nk, got '" + name + "'").str();
     if (!parseExtent(value, extent))
-      return ("expected a positive extent for " + name + ", got '" + value + "'").str();
+      return ("expected an extent from 1 to " + llvm::Twine(kMaxExtent) + " for " + name + ", got '" + value + "'").str();
     options.dims[name.str()] = extent;
   }
   return std::nullopt;

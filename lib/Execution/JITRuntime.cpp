@@ -3,6 +3,7 @@
 #include "JITRuntime.h"
 #include "flashc/Execution/HostTensor.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/raw_ostream.h"
 
 #include <cstdlib>
 #include <cstring>
@@ -12,11 +13,19 @@
 
 using namespace flashc;
 
+/// Ends the program: JIT code cannot report a failure, and would write through the null pointer.
+[[noreturn]] static void dieOutOfMemory(size_t size) {
+  llvm::outs().flush();
+  llvm::errs() << "flashc: error: out of memory: the program asked for " << size << " bytes\n";
+  std::_Exit(1);
+}
+
 /// A fresh buffer reads as NaN (see HostTensor::poison).
 static void *poisonedMalloc(size_t size) {
   void *memory = std::malloc(size);
-  if (memory)
-    std::memset(memory, 0xFF, size);
+  if (!memory)
+    dieOutOfMemory(size);
+  std::memset(memory, 0xFF, size);
   return memory;
 }
 
