@@ -18,7 +18,6 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -150,13 +149,8 @@ LogicalResult Compilation::emitKernel(ModuleOp kernel) {
     return failure();
   SmallString<128> manifestFile(getOutputFile());
   llvm::sys::path::replace_extension(manifestFile, "json");
-  // Both or neither.
-  if (failed(writeOutput(manifestFile, *manifest)))
-    return failure();
-  if (succeeded(writeOutput(getOutputFile(), *code)))
-    return success();
-  llvm::sys::fs::remove(manifestFile);
-  return failure();
+  OutputFile files[] = {{getOutputFile(), *code}, {manifestFile, *manifest}};
+  return writeOutputs(files);
 }
 
 FailureOr<CompiledKernel> Compilation::compileKernel() {

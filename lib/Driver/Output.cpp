@@ -6,6 +6,7 @@
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
+using namespace flashc;
 
 static LogicalResult complain(llvm::StringRef path, const llvm::Twine &reason) {
   llvm::errs() << path << ": error: cannot write the output: " << reason << "\n";
@@ -32,29 +33,71 @@ static LogicalResult writeInPlace(llvm::StringRef path, llvm::StringRef contents
   return finish(os, path);
 }
 
-static LogicalResult writeBeside(llvm::StringRef path, llvm::StringRef contents) {
-  llvm::Expected<llvm::sys::fs::TempFile> temporary = llvm::sys::fs::TempFile::create(path + ".tmp-%%%%%%");
-  if (!temporary)
-    return complain(path, llvm::toString(temporary.takeError()));
-  llvm::raw_fd_ostream os(temporary->FD, /*shouldClose=*/false);
-  os << contents;
-  if (failed(finish(os, path))) {
-    llvm::consumeError(temporary->discard());
-    return failure();
+namespace {
+
+/// One output: its contents lie in a temporary file beside it, unless it is a device or a pipe.
+struct StagedFile {
+  const OutputFile &output;
+  std::optional<llvm::sys::fs::TempFile> temporary;
+
+  LogicalResult stage();
+  LogicalResult commit();
+  void discard() {
+    if (temporary)
+      llvm::consumeError(temporary->discard());
   }
-  if (llvm::Error error = temporary->keep(path))
-    return complain(path, llvm::toString(std::move(error)));
-  return success();
+};
+
+} // namespace
+
+LogicalResult StagedFile::stage() {
+  llvm::sys::fs::file_status status;
+  bool exists = !llvm::sys::fs::status(output.path, status) && llvm::sys::fs::exists(status);
+  if (exists && llvm::sys::fs::is_directory(status))
+    return complain(output.path, std::make_error_code(std::errc::is_a_directory).message());
+  if (exists && !llvm::sys::fs::is_regular_file(status))
+    return success();
+  auto created = llvm::sys::fs::TempFile::create(output.path + ".tmp-%%%%%%");
+  if (!created) {
+    // Without the temporary file's name, which the user never gave.
+    std::error_code error = llvm::errorToErrorCode(created.takeError());
+    return complain(output.path, error.message());
+  }
+  temporary.emplace(std::move(*created));
+  llvm::raw_fd_ostream os(temporary->FD, /*shouldClose=*/false);
+  os << output.contents;
+  return finish(os, output.path);
+}
+
+LogicalResult StagedFile::commit() {
+  if (!temporary)
+    return writeInPlace(output.path, output.contents);
+  llvm::Error error = temporary->keep(output.path);
+  temporary.reset();
+  return error ? complain(output.path, llvm::toString(std::move(error))) : success();
+}
+
+LogicalResult flashc::writeOutputs(llvm::ArrayRef<OutputFile> outputs) {
+  llvm::SmallVector<StagedFile, 2> files;
+  LogicalResult result = success();
+  for (const OutputFile &output : outputs)
+    if (succeeded(result))
+      result = files.emplace_back(StagedFile{output, std::nullopt}).stage();
+  // What can still fail goes before what replaces a file.
+  for (bool replaces : {false, true})
+    for (StagedFile &file : files)
+      if (succeeded(result) && file.temporary.has_value() == replaces)
+        result = file.commit();
+  for (StagedFile &file : files)
+    file.discard();
+  return result;
 }
 
 LogicalResult flashc::writeOutput(llvm::StringRef path, llvm::StringRef contents) {
-  if (path == "-") {
-    llvm::outs() << contents;
-    return flushStandardOutput();
-  }
-  llvm::sys::fs::file_status status;
-  bool exists = !llvm::sys::fs::status(path, status) && llvm::sys::fs::exists(status);
-  return exists && !llvm::sys::fs::is_regular_file(status) ? writeInPlace(path, contents) : writeBeside(path, contents);
+  if (path != "-")
+    return writeOutputs(OutputFile{path, contents});
+  llvm::outs() << contents;
+  return flushStandardOutput();
 }
 
 LogicalResult flashc::flushStandardOutput() { return finish(llvm::outs(), "<stdout>"); }

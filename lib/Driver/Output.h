@@ -3,6 +3,7 @@
 #define FLASHC_LIB_DRIVER_OUTPUT_H
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace flashc {
@@ -11,6 +12,13 @@ namespace flashc {
 /// half of it. What exists and is no regular file (a device, a pipe) is written in place. Diagnoses at `path` what goes
 /// wrong.
 mlir::LogicalResult writeOutput(llvm::StringRef path, llvm::StringRef contents);
+
+struct OutputFile {
+  llvm::StringRef path, contents;
+};
+
+/// The same for files that belong together: none is replaced before all contents lie on the disk.
+mlir::LogicalResult writeOutputs(llvm::ArrayRef<OutputFile> outputs);
 
 /// Diagnoses what could not be written to standard output.
 mlir::LogicalResult flushStandardOutput();
