@@ -64,46 +64,53 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   return nullptr;
 }
 
-static std::unique_ptr<llvm::Module> translate(ModuleOp module, llvm::TargetMachine &machine,
-                                               llvm::LLVMContext &context) {
-  gpu::GPUModuleOp kernels = getKernelModule(module);
+namespace {
+
+/// A module's kernel as LLVM IR, with the machine that it is for. `llvmModule` is null after an error.
+struct TranslatedKernel {
+  llvm::LLVMContext context;
+  std::unique_ptr<llvm::TargetMachine> machine;
+  std::unique_ptr<llvm::Module> llvmModule;
+
+  TranslatedKernel(ModuleOp module, StringRef target);
+};
+
+} // namespace
+
+TranslatedKernel::TranslatedKernel(ModuleOp module, StringRef target) : machine(createTargetMachine(module, target)) {
+  gpu::GPUModuleOp kernels = machine ? getKernelModule(module) : nullptr;
   if (!kernels)
-    return nullptr;
-  std::unique_ptr<llvm::Module> llvmModule = translateModuleToLLVMIR(kernels, context, kernels.getName());
+    return;
+  llvmModule = translateModuleToLLVMIR(kernels, context, kernels.getName());
   if (!llvmModule) {
     kernels.emitError() << "expected a gpu.module in the LLVM dialect";
-    return nullptr;
+    return;
   }
-  llvmModule->setTargetTriple(machine.getTargetTriple());
-  llvmModule->setDataLayout(machine.createDataLayout());
-  return llvmModule;
+  llvmModule->setTargetTriple(machine->getTargetTriple());
+  llvmModule->setDataLayout(machine->createDataLayout());
 }
 
 FailureOr<std::string> flashc::translateToLLVMIR(ModuleOp module, StringRef target) {
-  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, target);
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule = machine ? translate(module, *machine, context) : nullptr;
-  if (!llvmModule)
+  TranslatedKernel kernel(module, target);
+  if (!kernel.llvmModule)
     return failure();
   std::string text;
   llvm::raw_string_ostream stream(text);
-  llvmModule->print(stream, nullptr);
+  kernel.llvmModule->print(stream, nullptr);
   return text;
 }
 
 FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target) {
-  std::unique_ptr<llvm::TargetMachine> machine = createTargetMachine(module, target);
-  llvm::LLVMContext context;
-  std::unique_ptr<llvm::Module> llvmModule = machine ? translate(module, *machine, context) : nullptr;
-  if (!llvmModule)
+  TranslatedKernel kernel(module, target);
+  if (!kernel.llvmModule)
     return failure();
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
+  if (kernel.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
     module.emitError() << "expected an NVPTX back end that emits PTX";
     return failure();
   }
-  passes.run(*llvmModule);
+  passes.run(*kernel.llvmModule);
   return text.str().str();
 }
