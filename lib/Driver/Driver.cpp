@@ -6,7 +6,7 @@
 #include "PrintCost.h"
 #include "RunCPU.h"
 #include "RunGPU.h"
-#include "flashc/Conversion/Schedule.h"
+#include "flashc/Compiler/Compiler.h"
 #include "flashc/InitAll.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Bytecode/BytecodeReader.h"
@@ -26,55 +26,46 @@
 using namespace mlir;
 using namespace flashc;
 
+/// What the command line says, for the compiler.
+static CompileOptions getCompileOptions(const DriverOptions &options, TimingScope &timing) {
+  CompileOptions result;
+  result.pipeline = options.pipeline;
+  result.configure = applyPassManagerCLOptions;
+  result.timing = &timing;
+  if (!options.passes.empty())
+    result.addAlgorithm = [passes = options.passes](OpPassManager &pm) {
+      registerAllPasses();
+      return parsePassPipeline(passes, pm);
+    };
+  return result;
+}
+
 namespace {
 
 /// One run of the program, after the command line is understood.
 class Compilation {
 public:
   Compilation(MLIRContext &context, const DriverOptions &options, TimingScope &timing)
-      : context(context), options(options), timing(timing) {}
+      : context(context), options(options), timing(timing), compileOptions(getCompileOptions(options, timing)) {}
 
   LogicalResult run(llvm::SourceMgr &sources);
 
 private:
   LogicalResult keepFunction();
-  LogicalResult addAlgorithm(OpPassManager &pm, const PipelineOptions &pipeline);
-  LogicalResult runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build, StringRef step);
   LogicalResult emit();
   LogicalResult emitIR(ModuleOp ir);
-  FailureOr<OwningOpRef<ModuleOp>> lowerToKernel(KernelLevel level);
-  FailureOr<std::string> translateToCode(ModuleOp kernel);
   LogicalResult emitKernel(ModuleOp kernel);
-  FailureOr<CompiledKernel> compileKernel();
 
   StringRef getOutputFile() const { return options.outputFile.empty() ? StringRef("-") : options.outputFile; }
 
   MLIRContext &context;
   const DriverOptions &options;
   TimingScope &timing;
+  const CompileOptions compileOptions;
   OwningOpRef<ModuleOp> module;
 };
 
 } // namespace
-
-LogicalResult Compilation::addAlgorithm(OpPassManager &pm, const PipelineOptions &pipeline) {
-  if (options.passes.empty()) {
-    buildAlgorithmPipeline(pm, pipeline);
-    return success();
-  }
-  registerAllPasses();
-  return parsePassPipeline(options.passes, pm);
-}
-
-LogicalResult Compilation::runPasses(ModuleOp target, llvm::function_ref<LogicalResult(OpPassManager &)> build,
-                                     StringRef step) {
-  TimingScope scope = timing.nest(step);
-  PassManager pm(&context);
-  if (failed(applyPassManagerCLOptions(pm)) || failed(build(pm)))
-    return failure();
-  pm.enableTiming(scope);
-  return pm.run(target);
-}
 
 LogicalResult Compilation::emitIR(ModuleOp ir) {
   std::string text;
@@ -89,53 +80,28 @@ LogicalResult Compilation::emit() {
     return emitIR(*module);
   if (options.emit == EmitKind::Loops) {
     OwningOpRef<ModuleOp> loops = module->clone();
-    if (failed(runPasses(*loops, [&](OpPassManager &pm) { return addAlgorithm(pm, options.pipeline); }, "algorithm")))
+    auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, compileOptions); };
+    if (failed(runPasses(*loops, algorithm, "algorithm", compileOptions)))
       return failure();
     return emitIR(*loops);
   }
   KernelLevel level = options.emit == EmitKind::Tile   ? KernelLevel::Tile
                       : options.emit == EmitKind::NVVM ? KernelLevel::NVVM
                                                        : KernelLevel::LLVM;
-  FailureOr<OwningOpRef<ModuleOp>> kernel = lowerToKernel(level);
+  FailureOr<LoweredKernel> kernel = lowerToKernel(*module, compileOptions, level);
   if (failed(kernel))
     return failure();
   if (options.emit == EmitKind::Tile || options.emit == EmitKind::NVVM)
-    return emitIR(**kernel);
+    return emitIR(*kernel->module);
   if (options.emit != EmitKind::LLVM)
-    return emitKernel(**kernel);
-  FailureOr<std::string> text = translateToLLVMIR(**kernel, options.pipeline.target);
+    return emitKernel(*kernel->module);
+  FailureOr<std::string> text = translateToLLVMIR(*kernel->module, options.pipeline.target);
   return failed(text) ? failure() : writeOutput(getOutputFile(), *text);
-}
-
-/// The module's attention as a kernel. L1's tiles are those of the schedule.
-FailureOr<OwningOpRef<ModuleOp>> Compilation::lowerToKernel(KernelLevel level) {
-  FailureOr<Schedule> schedule = resolveSchedule(*module, options.pipeline.schedule);
-  if (failed(schedule))
-    return failure();
-  PipelineOptions pipeline = options.pipeline;
-  pipeline.schedule = schedule->str(); // decided once: L1 shows less of the shapes and more of the mask
-  pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule->getQTile();
-  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule->kvTile;
-  OwningOpRef<ModuleOp> kernel = module->clone();
-  auto build = [&](OpPassManager &pm) {
-    if (failed(addAlgorithm(pm, pipeline)))
-      return failure();
-    buildKernelPipeline(pm, pipeline, level);
-    return success();
-  };
-  if (failed(runPasses(*kernel, build, "lower")))
-    return failure();
-  return kernel;
-}
-
-FailureOr<std::string> Compilation::translateToCode(ModuleOp kernel) {
-  TimingScope scope = timing.nest("translate to PTX");
-  return translateToPTX(kernel, options.pipeline.target);
 }
 
 /// Writes the code and, when it goes to a file, its manifest beside it: kernel.ptx, kernel.json.
 LogicalResult Compilation::emitKernel(ModuleOp kernel) {
-  FailureOr<std::string> code = translateToCode(kernel);
+  FailureOr<std::string> code = translateKernel(kernel, compileOptions);
   if (succeeded(code) && options.emit == EmitKind::Cubin) {
     TimingScope scope = timing.nest("ptxas");
     code = assemblePTX(kernel, *code, options.pipeline.target);
@@ -153,17 +119,6 @@ LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   return writeOutputs(files);
 }
 
-FailureOr<CompiledKernel> Compilation::compileKernel() {
-  FailureOr<OwningOpRef<ModuleOp>> kernel = lowerToKernel(KernelLevel::LLVM);
-  if (failed(kernel))
-    return failure();
-  FailureOr<std::string> code = translateToCode(**kernel);
-  FailureOr<std::string> manifest = exportManifest(**kernel);
-  if (failed(code) || failed(manifest))
-    return failure();
-  return CompiledKernel{*code, *manifest};
-}
-
 /// Leaves the function that --function names, and what it calls.
 LogicalResult Compilation::keepFunction() {
   if (options.function.empty())
@@ -173,8 +128,8 @@ LogicalResult Compilation::keepFunction() {
   for (auto function : module->getOps<func::FuncOp>())
     if (function.getName() != options.function)
       function.setPrivate();
-  return runPasses(
-      *module, [](OpPassManager &pm) { return pm.addPass(createSymbolDCEPass()), success(); }, "select the function");
+  auto dropUnused = [](OpPassManager &pm) { return pm.addPass(createSymbolDCEPass()), success(); };
+  return runPasses(*module, dropUnused, "select the function", compileOptions);
 }
 
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {
@@ -186,12 +141,12 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
-  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options.pipeline); };
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, compileOptions); };
   if (options.printCost && failed(printCost(*module, algorithm, options)))
     return failure();
   if (options.runOnGPU) {
     TimingScope scope = timing.nest("run on the GPU");
-    return runOnGPU(*module, [&] { return compileKernel(); }, options);
+    return runOnGPU(*module, [&] { return compile(*module, compileOptions); }, options);
   }
   if (options.runOnCPU) {
     TimingScope scope = timing.nest("run on the CPU");
@@ -228,7 +183,7 @@ static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext *c
 }
 
 /// Reads the input and hands it to MLIR with a handler that prints diagnostics with their source lines.
-static LogicalResult compile(const DriverOptions &options) {
+static LogicalResult compileInput(const DriverOptions &options) {
   std::string message;
   std::unique_ptr<llvm::MemoryBuffer> input = openInputFile(options.inputFile, &message);
   if (!input) {
@@ -256,6 +211,6 @@ int flashc::runDriver(int argc, char **argv) {
   std::optional<DriverOptions> options = parseCommandLine(argc, argv);
   if (!options)
     return 1;
-  bool compiled = succeeded(compile(*options));
+  bool compiled = succeeded(compileInput(*options));
   return succeeded(flushStandardOutput()) && compiled ? 0 : 1;
 }

@@ -65,7 +65,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, llvm::function_ref<FailureOr<Com
         return failure();
       all.push_back(*result);
     }
-    llvm::Expected<GPURun> run = flashc::runOnGPU(**driver, kernel->code, *manifest, all);
+    llvm::Expected<GPURun> run = flashc::runOnGPU(**driver, kernel->ptx, *manifest, all);
     if (!run)
       return complain(run.takeError());
     llvm::outs() << "run @" << function << ": " << run->device << llvm::format(": %.3f ms\n", run->milliseconds);

@@ -3,14 +3,10 @@
 #define FLASHC_LIB_DRIVER_RUNGPU_H
 
 #include "Options.h"
+#include "flashc/Compiler/Compiler.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace flashc {
-
-/// A compiled kernel: PTX text or a cubin, and the manifest's JSON.
-struct CompiledKernel {
-  std::string code, manifest;
-};
 
 /// Launches the kernel of `module`, which is as the user wrote it and holds one function to run, on the first GPU with
 /// seeded random inputs; prints the time, the outputs or their checks. `compile` is called once there is a driver. Fails

@@ -1,0 +1,71 @@
+//===- Compiler.h - from a module to a kernel ---------------------------------------------------------------------===//
+//
+// The compiler as a library: the driver, the C API and programs that embed flashc call the same functions. Nothing here
+// prints or keeps state; errors go to the module's MLIRContext. Compilations in different contexts may run at once.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_COMPILER_COMPILER_H
+#define FLASHC_COMPILER_COMPILER_H
+
+#include "flashc/Conversion/Schedule.h"
+#include "flashc/Pipelines/Pipelines.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <functional>
+#include <string>
+
+namespace mlir {
+class PassManager;
+class TimingScope;
+} // namespace mlir
+
+namespace flashc {
+
+struct CompileOptions {
+  PipelineOptions pipeline;
+  /// If set: adds the passes from L0 to L1 instead of those of `pipeline.algorithm`.
+  std::function<mlir::LogicalResult(mlir::OpPassManager &)> addAlgorithm;
+  /// If set: called on every pass manager before passes are added (printing, timing and verification options).
+  std::function<mlir::LogicalResult(mlir::PassManager &)> configure;
+  /// If set: the steps' times go below it.
+  mlir::TimingScope *timing = nullptr;
+};
+
+/// Everything that a launch needs, as text.
+struct CompiledKernel {
+  std::string ptx;
+  /// JSON; docs/manifest.md describes it.
+  std::string manifest;
+  /// What Schedule::str prints: the choices that were made, in the form that `PipelineOptions::schedule` takes.
+  std::string schedule;
+};
+
+/// A kernel on its way down, with the choices that led to it.
+struct LoweredKernel {
+  mlir::OwningOpRef<mlir::ModuleOp> module;
+  Schedule schedule;
+};
+
+/// Adds the passes from L0 to L1: those of the algorithm, or the options' own.
+mlir::LogicalResult addAlgorithm(mlir::OpPassManager &pm, const CompileOptions &options);
+
+/// Runs the passes that `build` adds on `module`, under the options' configuration; `step` names them in the timing.
+mlir::LogicalResult runPasses(mlir::ModuleOp module,
+                              llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)> build,
+                              llvm::StringRef step, const CompileOptions &options);
+
+/// The one attention of `module` (L0 or L1; left as it is) as a kernel at `level`. L1's tiles are those of the schedule
+/// unless the options give others. Fails after a diagnostic.
+mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
+
+/// PTX of a kernel that was lowered to KernelLevel::LLVM.
+mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const CompileOptions &options);
+
+/// The one attention of `module`, which is left as it is, as a kernel. Fails after a diagnostic. The module's context
+/// has the dialects of registerAllDialects.
+mlir::FailureOr<CompiledKernel> compile(mlir::ModuleOp module, const CompileOptions &options = {});
+
+} // namespace flashc
+
+#endif // FLASHC_COMPILER_COMPILER_H

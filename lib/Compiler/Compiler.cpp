@@ -1,0 +1,83 @@
+//===- Compiler.cpp - from a module to a kernel -------------------------------------------------------------------===//
+
+#include "flashc/Compiler/Compiler.h"
+#include "flashc/Target/PTX.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Support/Timing.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// A scope of its own below the options' one; one that does nothing if there is none.
+static TimingScope nestTiming(const CompileOptions &options, StringRef step) {
+  return options.timing ? options.timing->nest(step) : TimingScope();
+}
+
+LogicalResult flashc::addAlgorithm(OpPassManager &pm, const CompileOptions &options) {
+  if (options.addAlgorithm)
+    return options.addAlgorithm(pm);
+  buildAlgorithmPipeline(pm, options.pipeline);
+  return success();
+}
+
+LogicalResult flashc::runPasses(ModuleOp module, llvm::function_ref<LogicalResult(OpPassManager &)> build,
+                                StringRef step, const CompileOptions &options) {
+  TimingScope scope = nestTiming(options, step);
+  PassManager pm(module.getContext());
+  if ((options.configure && failed(options.configure(pm))) || failed(build(pm)))
+    return failure();
+  pm.enableTiming(scope);
+  return pm.run(module);
+}
+
+/// The names that the back end would otherwise meet late, or not at all.
+static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeline) {
+  if (!llvm::is_contained(getTargets(), pipeline.target))
+    return module.emitError("expected the target to be one of ")
+           << llvm::join(getTargets(), ", ") << ", got '" << pipeline.target << "'";
+  if (pipeline.algorithm != "fa2")
+    return module.emitError("expected algorithm fa2 for a kernel, got '") << pipeline.algorithm << "'";
+  return success();
+}
+
+FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
+  if (failed(checkOptions(module, options.pipeline)))
+    return failure();
+  FailureOr<Schedule> schedule = resolveSchedule(module, options.pipeline.schedule);
+  if (failed(schedule))
+    return failure();
+  CompileOptions tiled = options;
+  PipelineOptions &pipeline = tiled.pipeline;
+  pipeline.schedule = schedule->str(); // decided once: L1 shows less of the shapes and more of the mask
+  pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule->getQTile();
+  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule->kvTile;
+  LoweredKernel kernel{module.clone(), *schedule};
+  auto build = [&](OpPassManager &pm) {
+    if (failed(addAlgorithm(pm, tiled)))
+      return failure();
+    buildKernelPipeline(pm, pipeline, level);
+    return success();
+  };
+  if (failed(runPasses(*kernel.module, build, "lower", tiled)))
+    return failure();
+  return kernel;
+}
+
+FailureOr<std::string> flashc::translateKernel(ModuleOp kernel, const CompileOptions &options) {
+  TimingScope scope = nestTiming(options, "translate to PTX");
+  return translateToPTX(kernel, options.pipeline.target);
+}
+
+FailureOr<CompiledKernel> flashc::compile(ModuleOp module, const CompileOptions &options) {
+  FailureOr<LoweredKernel> kernel = lowerToKernel(module, options, KernelLevel::LLVM);
+  if (failed(kernel))
+    return failure();
+  FailureOr<std::string> ptx = translateKernel(*kernel->module, options);
+  if (failed(ptx))
+    return failure();
+  FailureOr<std::string> manifest = exportManifest(*kernel->module);
+  if (failed(manifest))
+    return failure();
+  return CompiledKernel{std::move(*ptx), std::move(*manifest), kernel->schedule.str()};
+}
