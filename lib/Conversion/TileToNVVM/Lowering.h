@@ -15,6 +15,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Transforms/DialectConversion.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace flashc::tiletonvvm {
 
@@ -25,7 +26,8 @@ struct KernelContext {
   struct RingOffsets {
     int64_t data, full, empty;
   };
-  llvm::DenseMap<mlir::Operation *, RingOffsets> rings;
+  /// In the order of their allocations: the code that follows it is the same in every run.
+  llvm::MapVector<mlir::Operation *, RingOffsets> rings;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA
