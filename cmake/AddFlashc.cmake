@@ -15,6 +15,8 @@ else()
   add_compile_options(-Wno-maybe-uninitialized -Wno-dangling-reference -Wno-deprecated-declarations)
 endif()
 add_compile_options(-ffunction-sections -fdata-sections)
+# The same code goes into the programs and into libflashc.so, which exports the C API alone.
+add_compile_options(-fPIC -fvisibility=hidden -fvisibility-inlines-hidden)
 add_link_options(-Wl,--gc-sections -Wl,--as-needed)
 
 add_library(FlashcPCH OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)

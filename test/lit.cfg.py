@@ -3,6 +3,7 @@
 #   %flashc_src  the source tree            %flashc_obj      the build tree
 #   %flashc_bin  the folder of the programs %flashc_version  the project's version
 #   %python      an interpreter             %ptxas           the PTX assembler (with REQUIRES: ptxas)
+#   %capi        test/CAPI/capi-test.c      %capi_launch     test/CAPI/launch-test.c
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
 # were built: GoogleTest was found).
@@ -44,6 +45,9 @@ tool_dirs = [config.flashc_tools_dir, config.llvm_tools_dir]
 config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
 
 config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))
+capi_dir = os.path.join(config.flashc_obj_root, "test", "CAPI")
+config.substitutions.append(("%capi_launch", os.path.join(capi_dir, "flashc-launch-test")))
+config.substitutions.append((r"%capi\b", os.path.join(capi_dir, "flashc-capi-test")))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))
 config.substitutions.append(("%flashc_obj", config.flashc_obj_root))

@@ -40,6 +40,10 @@ GPUDevice::~GPUDevice() {
 
 Error GPUDevice::synchronize() const { return driver.check(driver.contextSynchronize(), "running the kernel"); }
 
+Error GPUDevice::makeCurrent() const {
+  return driver.check(driver.contextSetCurrent(context), "making the GPU current");
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // DeviceBuffer
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -71,6 +71,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(deviceGetAttribute, "cuDeviceGetAttribute", int *, int, Device)                                                    \
   X(primaryContextRetain, "cuDevicePrimaryCtxRetain", Context *, Device)                                               \
   X(primaryContextRelease, "cuDevicePrimaryCtxRelease_v2", Device)                                                     \
+  X(contextGetCurrent, "cuCtxGetCurrent", Context *)                                                                   \
   X(contextSetCurrent, "cuCtxSetCurrent", Context)                                                                     \
   X(contextSynchronize, "cuCtxSynchronize")                                                                            \
   X(moduleLoadDataEx, "cuModuleLoadDataEx", Module *, const void *, unsigned, int *, void **)                          \

@@ -22,6 +22,8 @@ public:
   /// Ten times the major plus the minor number, such as 90.
   int getComputeCapability() const { return computeCapability; }
   llvm::Error synchronize() const;
+  /// Makes the context current on the calling thread, as every use of the device needs it.
+  llvm::Error makeCurrent() const;
 
 private:
   explicit GPUDevice(const cuda::Driver &driver) : driver(driver) {}
