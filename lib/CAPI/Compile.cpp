@@ -6,7 +6,8 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -127,10 +128,10 @@ FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t l
     return fail(FLASHC_INVALID_ARGUMENT, "expected a context, a text and a place for the kernel, got a null pointer",
                 message);
   return compileInto(context, options, out, message, [&](MLIRContext &mlir) -> FailureOr<OwningOpRef<ModuleOp>> {
-    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(StringRef(text, length), ParserConfig(&mlir));
-    if (!module)
-      return failure();
-    return module;
+    llvm::SourceMgr sources;
+    // A copy: MLIR's parser wants a zero byte at the end.
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(StringRef(text, length), "text"), llvm::SMLoc());
+    return parseModule(sources, mlir);
   });
 }
 

@@ -9,10 +9,8 @@
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/InitAll.h"
 #include "flashc/Target/PTX.h"
-#include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
@@ -135,9 +133,12 @@ LogicalResult Compilation::keepFunction() {
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   {
     TimingScope scope = timing.nest("parse");
-    module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+    FailureOr<OwningOpRef<ModuleOp>> parsed = parseModule(sources, context);
+    if (failed(parsed))
+      return failure();
+    module = std::move(*parsed);
   }
-  if (!module || failed(keepFunction()))
+  if (failed(keepFunction()))
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
@@ -151,33 +152,6 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   if (options.runOnCPU) {
     TimingScope scope = timing.nest("run on the CPU");
     return runOnCPU(*module, algorithm, options);
-  }
-  return success();
-}
-
-/// The parser is recursive: refuses text that nests brackets so deep that it would run out of stack.
-static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext *context) {
-  constexpr int kMaxDepth = 1000;
-  StringRef text = sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
-  if (isBytecode(sources.getMemoryBuffer(sources.getMainFileID())->getMemBufferRef()))
-    return success();
-  int depth = 0;
-  for (size_t at = 0; at < text.size(); ++at) {
-    if (text[at] == '"') {
-      while (++at < text.size() && text[at] != '"' && text[at] != '\n')
-        at += text[at] == '\\';
-    } else if (text.substr(at).starts_with("//")) {
-      at = text.find('\n', at);
-      if (at == StringRef::npos)
-        break;
-    } else if (StringRef("([{<").contains(text[at]) && ++depth > kMaxDepth) {
-      auto [line, column] = sources.getLineAndColumn(llvm::SMLoc::getFromPointer(text.data() + at));
-      StringRef name = sources.getMemoryBuffer(sources.getMainFileID())->getBufferIdentifier();
-      return emitError(FileLineColLoc::get(context, name, line, column), "expected brackets to nest at most ")
-             << kMaxDepth << " deep";
-    } else if (StringRef(")]}>").contains(text[at]) && !text.take_front(at + 1).ends_with("->")) {
-      --depth;
-    }
   }
   return success();
 }
@@ -201,8 +175,6 @@ static LogicalResult compileInput(const DriverOptions &options) {
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(input), llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
-  if (failed(checkNesting(sources, &context)))
-    return failure();
   return Compilation(context, options, rootTiming).run(sources);
 }
 

@@ -96,6 +96,8 @@ static void testErrors(FlashcContext context) {
   FlashcKernel kernel;
   FlashcContext none = {NULL};
   char *message;
+  static char nested[100001];
+  memset(nested, '(', sizeof(nested) - 1);
   attention.head_dim = 127;
   failAttention(context, "head_dim", attention);
   attention = causal;
@@ -111,6 +113,7 @@ static void testErrors(FlashcContext context) {
   failAttention(context, "mask", attention);
   failText(context, "syntax", "func.func @f(\n");
   failText(context, "empty", "");
+  failText(context, "nesting", nested);
   failOptions(context, "target", target);
   failOptions(context, "schedule", schedule);
   printFailure("context", flashcCompileAttention(none, &causal, NULL, &kernel, &message), kernel, message);

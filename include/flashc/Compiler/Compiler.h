@@ -15,6 +15,10 @@
 #include <functional>
 #include <string>
 
+namespace llvm {
+class SourceMgr;
+} // namespace llvm
+
 namespace mlir {
 class PassManager;
 class TimingScope;
@@ -46,6 +50,10 @@ struct LoweredKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Schedule schedule;
 };
+
+/// The module in the first buffer of `sources`, text or bytecode, verified. Fails after a diagnostic, also for text
+/// that nests so deep that MLIR's parser would run out of stack.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(llvm::SourceMgr &sources, mlir::MLIRContext &context);
 
 /// Adds the passes from L0 to L1: those of the algorithm, or the options' own.
 mlir::LogicalResult addAlgorithm(mlir::OpPassManager &pm, const CompileOptions &options);

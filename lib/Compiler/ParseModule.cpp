@@ -1,0 +1,45 @@
+//===- ParseModule.cpp - text or bytecode to a module -------------------------------------------------------------===//
+
+#include "flashc/Compiler/Compiler.h"
+#include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Support/SourceMgr.h"
+
+using namespace mlir;
+
+/// The parser is recursive: refuses text that nests brackets so deep that it would run out of stack.
+static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext &context) {
+  constexpr int kMaxDepth = 1000;
+  StringRef text = sources.getMemoryBuffer(sources.getMainFileID())->getBuffer();
+  if (isBytecode(sources.getMemoryBuffer(sources.getMainFileID())->getMemBufferRef()))
+    return success();
+  int depth = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (text[at] == '"') {
+      while (++at < text.size() && text[at] != '"' && text[at] != '\n')
+        at += text[at] == '\\';
+    } else if (text.substr(at).starts_with("//")) {
+      at = text.find('\n', at);
+      if (at == StringRef::npos)
+        break;
+    } else if (StringRef("([{<").contains(text[at]) && ++depth > kMaxDepth) {
+      auto [line, column] = sources.getLineAndColumn(llvm::SMLoc::getFromPointer(text.data() + at));
+      StringRef name = sources.getMemoryBuffer(sources.getMainFileID())->getBufferIdentifier();
+      return emitError(FileLineColLoc::get(&context, name, line, column), "expected brackets to nest at most ")
+             << kMaxDepth << " deep";
+    } else if (StringRef(")]}>").contains(text[at]) && !text.take_front(at + 1).ends_with("->")) {
+      --depth;
+    }
+  }
+  return success();
+}
+
+FailureOr<OwningOpRef<ModuleOp>> flashc::parseModule(llvm::SourceMgr &sources, MLIRContext &context) {
+  if (failed(checkNesting(sources, context)))
+    return failure();
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
+  if (!module)
+    return failure();
+  return module;
+}
