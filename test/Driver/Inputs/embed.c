@@ -1,0 +1,22 @@
+/* The smallest program with flashc inside. */
+#include <flashc-c/flashc.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(void) {
+  FlashcAttention attention = {FLASHC_F16, FLASHC_MASK_NONE, 64, 64, 4, 4, 0.125f};
+  FlashcContext context = flashcContextCreate();
+  FlashcKernel kernel;
+  char *message;
+  if (flashcCompileAttention(context, &attention, NULL, &kernel, &message) != FLASHC_OK) {
+    fprintf(stderr, "%s\n", message);
+    flashcStringDestroy(message);
+    return 1;
+  }
+  const char *entry = strstr(flashcKernelGetPTX(kernel), ".visible .entry");
+  printf("compiled by flashc %s for %.8s: %.26s\n", flashcGetVersion(),
+         strstr(flashcKernelGetManifest(kernel), "\"sm_"), entry ? entry : "no kernel");
+  flashcKernelDestroy(kernel);
+  flashcContextDestroy(context);
+  return 0;
+}
