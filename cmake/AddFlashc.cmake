@@ -16,7 +16,7 @@ else()
 endif()
 add_compile_options(-ffunction-sections -fdata-sections)
 # The same code goes into the programs and into libflashc.so, which exports the C API alone.
-add_compile_options(-fPIC -fvisibility=hidden -fvisibility-inlines-hidden)
+add_compile_options(-fPIC -fvisibility=hidden $<$<COMPILE_LANGUAGE:CXX>:-fvisibility-inlines-hidden>)
 add_link_options(-Wl,--gc-sections -Wl,--as-needed)
 
 add_library(FlashcPCH OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)

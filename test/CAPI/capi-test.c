@@ -14,10 +14,11 @@
 static const FlashcAttention causal = {FLASHC_BF16, FLASHC_MASK_CAUSAL, 128, 128, 8, 2, 0.0883883461f};
 
 /* Ends the program unless the call succeeded. */
-static void expectOK(FlashcStatus status, char *message, const char *what) {
-  if (status == FLASHC_OK && !message)
+/* By address: arguments are evaluated in any order, and the call sets the message. */
+static void expectOK(FlashcStatus status, char **message, const char *what) {
+  if (status == FLASHC_OK && !*message)
     return;
-  fprintf(stderr, "%s: status %d: %s\n", what, (int)status, message ? message : "no message");
+  fprintf(stderr, "%s: status %d: %s\n", what, (int)status, *message ? *message : "no message");
   exit(1);
 }
 
@@ -30,15 +31,15 @@ static void expect(int condition, const char *what) {
 
 static FlashcKernel compileCausal(FlashcContext context, const FlashcCompileOptions *options) {
   FlashcKernel kernel;
-  char *message;
-  expectOK(flashcCompileAttention(context, &causal, options, &kernel, &message), message, "flashcCompileAttention");
+  char *message = NULL;
+  expectOK(flashcCompileAttention(context, &causal, options, &kernel, &message), &message, "flashcCompileAttention");
   return kernel;
 }
 
 /* Prints the module that is built from plain arguments. */
 static void testText(FlashcContext context) {
   char *text, *message;
-  expectOK(flashcAttentionGetText(context, &causal, &text, &message), message, "flashcAttentionGetText");
+  expectOK(flashcAttentionGetText(context, &causal, &text, &message), &message, "flashcAttentionGetText");
   fputs(text, stdout);
   flashcStringDestroy(text);
 }
@@ -50,8 +51,8 @@ static void testBuilt(FlashcContext context) {
   char *text, *message;
   printf("schedule %s\n%s%s", flashcKernelGetSchedule(kernel), flashcKernelGetManifest(kernel),
          flashcKernelGetPTX(kernel));
-  expectOK(flashcAttentionGetText(context, &causal, &text, &message), message, "flashcAttentionGetText");
-  expectOK(flashcCompileText(context, text, strlen(text), NULL, &again, &message), message, "flashcCompileText");
+  expectOK(flashcAttentionGetText(context, &causal, &text, &message), &message, "flashcAttentionGetText");
+  expectOK(flashcCompileText(context, text, strlen(text), NULL, &again, &message), &message, "flashcCompileText");
   expect(strcmp(flashcKernelGetPTX(kernel), flashcKernelGetPTX(again)) == 0, "the same PTX from text");
   expect(strcmp(flashcKernelGetManifest(kernel), flashcKernelGetManifest(again)) == 0, "the same manifest from text");
   small = compileCausal(context, &options);
@@ -70,21 +71,21 @@ static void printFailure(const char *what, FlashcStatus status, FlashcKernel ker
 
 static void failAttention(FlashcContext context, const char *what, FlashcAttention attention) {
   FlashcKernel kernel;
-  char *message;
+  char *message = NULL;
   FlashcStatus status = flashcCompileAttention(context, &attention, NULL, &kernel, &message);
   printFailure(what, status, kernel, message);
 }
 
 static void failText(FlashcContext context, const char *what, const char *text) {
   FlashcKernel kernel;
-  char *message;
+  char *message = NULL;
   FlashcStatus status = flashcCompileText(context, text, strlen(text), NULL, &kernel, &message);
   printFailure(what, status, kernel, message);
 }
 
 static void failOptions(FlashcContext context, const char *what, FlashcCompileOptions options) {
   FlashcKernel kernel;
-  char *message;
+  char *message = NULL;
   FlashcStatus status = flashcCompileAttention(context, &causal, &options, &kernel, &message);
   printFailure(what, status, kernel, message);
 }
@@ -95,7 +96,7 @@ static void testErrors(FlashcContext context) {
   FlashcCompileOptions target = {"sm_1", NULL}, schedule = {NULL, "kv-tile=banana"};
   FlashcKernel kernel;
   FlashcContext none = {NULL};
-  char *message;
+  char *message = NULL;
   static char nested[100001];
   memset(nested, '(', sizeof(nested) - 1);
   attention.head_dim = 127;
@@ -116,7 +117,8 @@ static void testErrors(FlashcContext context) {
   failText(context, "nesting", nested);
   failOptions(context, "target", target);
   failOptions(context, "schedule", schedule);
-  printFailure("context", flashcCompileAttention(none, &causal, NULL, &kernel, &message), kernel, message);
+  FlashcStatus status = flashcCompileAttention(none, &causal, NULL, &kernel, &message);
+  printFailure("context", status, kernel, message);
   /* The message is the caller's choice. */
   expect(flashcCompileText(context, "?", 1, NULL, &kernel, NULL) == FLASHC_COMPILE_ERROR, "a status without message");
   /* After the errors, the context still compiles. Null handles may be destroyed. */
@@ -139,7 +141,7 @@ static void *compileRepeatedly(void *argument) {
   Task *task = argument;
   for (int round = 0; round < kRounds; ++round) {
     FlashcKernel kernel;
-    char *message;
+    char *message = NULL;
     if (flashcCompileAttention(task->context, &causal, NULL, &kernel, &message) != FLASHC_OK ||
         strcmp(flashcKernelGetPTX(kernel), task->ptx) != 0)
       return task;
@@ -171,7 +173,7 @@ static void testThreads(FlashcContext context) {
 static void testLoad(FlashcContext context) {
   FlashcKernel kernel = compileCausal(context, NULL);
   FlashcLoadedKernel loaded;
-  char *message;
+  char *message = NULL;
   FlashcStatus status = flashcKernelLoad(kernel, 0, &loaded, &message);
   if (status == FLASHC_OK)
     printf("loaded\n");
