@@ -153,7 +153,9 @@ private:
       plan.loops.front()->erase();
     } else {
       for (StateAccess &access : plan.state)
-        access.cut.getOperation()->erase();
+        for (Operation *step : {access.write.getOperation(), access.cut.getOperation()})
+          if (step)
+            step->erase();
       op->erase();
     }
     for (StateAccess &access : plan.state)

@@ -32,6 +32,11 @@ static Operation *getNest(SwapPlan &plan) {
   return plan.loops.empty() ? plan.op.getOperation() : plan.loops.front().getOperation();
 }
 
+/// The innermost loop, or the op itself.
+static Operation *getInnermost(SwapPlan &plan) {
+  return plan.loops.empty() ? plan.op.getOperation() : plan.loops.back().getOperation();
+}
+
 /// Finds the ops between the state of `op`'s innermost loop and the op: what is read, and what is written back.
 /// Returns the tensors at both ends.
 static std::pair<Value, Value> traceAccess(OnlineAttentionOp op, unsigned k, StateAccess &access) {
@@ -135,12 +140,12 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
       };
       TilePartition read = prove(access.read), write = prove(access.write);
       if (!read || !write)
-        return refuse(plan.loops.back(),
+        return refuse(getInnermost(plan),
                       "the iterations do not own their slices of " + kStateNames[k] + ": " +
                           (read ? write.failure : read.failure),
                       read ? access.write.getOperation() : access.read.getOperation());
       if (read.loopOfDim != write.loopOfDim)
-        return refuse(plan.loops.back(), "expected " + kStateNames[k] + " to be written back where it was read",
+        return refuse(getInnermost(plan), "expected " + kStateNames[k] + " to be written back where it was read",
                       access.write);
       loopOfDim = read.loopOfDim;
     }
@@ -204,7 +209,7 @@ static LogicalResult checkBodies(SwapPlan &plan) {
     for (Operation *slice : {access.read.getOperation(), access.write.getOperation(), access.pad.getOperation()})
       for (Value operand : slice ? slice->getOperands() : ValueRange())
         if (onKv.contains(operand) && !isa<RankedTensorType>(operand.getType()))
-          return refuse(plan.loops.back(), "the slice of the state depends on the kv loop", slice);
+          return refuse(getInnermost(plan), "the slice of the state depends on the kv loop", slice);
   return success();
 }
 
