@@ -14,7 +14,7 @@ namespace flashc {
 /// Fills a kernel that has an empty entry block with the sequential program of an attention: a `tile.program` that each
 /// consumer warpgroup runs on 64 query rows. What it computes is FlashAttention-2 with three liberties, all exact:
 /// exponents in base 2 with the scale folded in, a finite stand-in for the -inf of masked scores, and a running maximum
-/// that may be stale by a factor of 2^8 (docs/architecture.md says why).
+/// that may be stale by a factor of 2^8 (docs/hopper-schedule.md says why).
 class KernelBuilder {
 public:
   KernelBuilder(AttentionPlan &plan, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
