@@ -86,19 +86,33 @@ static const char *findMistake(const FlashcAttention &attention) {
     return "expected dtype to be FLASHC_BF16 or FLASHC_F16";
   if (attention.mask != FLASHC_MASK_NONE && attention.mask != FLASHC_MASK_CAUSAL)
     return "expected mask to be FLASHC_MASK_NONE or FLASHC_MASK_CAUSAL";
+  if (attention.key_heads > 0 && attention.query_heads % attention.key_heads != 0)
+    return "expected query_heads to be a multiple of key_heads";
   return nullptr;
 }
 
-static FailureOr<OwningOpRef<ModuleOp>> build(MLIRContext &context, const FlashcAttention &attention) {
+/// The text of the attention, or an empty one and the error's words in `error`.
+static std::string print(const FlashcAttention &attention, std::string &error) {
   AttentionSpec spec;
-  spec.dtype = attention.dtype == FLASHC_BF16 ? Type(BFloat16Type::get(&context)) : Type(Float16Type::get(&context));
+  spec.dtype = attention.dtype == FLASHC_BF16 ? "bf16" : "f16";
   spec.headDim = attention.head_dim;
   spec.valueDim = attention.value_dim;
-  spec.queryHeads = attention.query_heads;
   spec.keyHeads = attention.key_heads;
+  spec.groupSize = attention.key_heads > 0 ? attention.query_heads / attention.key_heads : 1;
   spec.scale = attention.scale;
   spec.mask = attention.mask == FLASHC_MASK_CAUSAL ? AttentionSpec::Mask::Causal : AttentionSpec::Mask::None;
-  return buildAttention(context, spec);
+  llvm::Expected<std::string> text = printAttention(spec);
+  if (text)
+    return std::move(*text);
+  error = llvm::toString(text.takeError());
+  return "";
+}
+
+static FailureOr<OwningOpRef<ModuleOp>> parse(MLIRContext &context, StringRef text) {
+  llvm::SourceMgr sources;
+  // A copy: MLIR's parser wants a zero byte at the end.
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, "text"), llvm::SMLoc());
+  return parseModule(sources, context);
 }
 
 /// Compiles the module that `makeModule` makes, and hands it to the caller.
@@ -127,12 +141,8 @@ FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t l
   if (!context.ptr || !text || !out)
     return fail(FLASHC_INVALID_ARGUMENT, "expected a context, a text and a place for the kernel, got a null pointer",
                 message);
-  return compileInto(context, options, out, message, [&](MLIRContext &mlir) -> FailureOr<OwningOpRef<ModuleOp>> {
-    llvm::SourceMgr sources;
-    // A copy: MLIR's parser wants a zero byte at the end.
-    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(StringRef(text, length), "text"), llvm::SMLoc());
-    return parseModule(sources, mlir);
-  });
+  return compileInto(context, options, out, message,
+                     [&](MLIRContext &mlir) { return parse(mlir, StringRef(text, length)); });
 }
 
 FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention *attention, char **out,
@@ -144,14 +154,12 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
                 "expected a context, an attention and a place for the text, got a null pointer", message);
   if (const char *mistake = findMistake(*attention))
     return fail(FLASHC_INVALID_ARGUMENT, mistake, message);
+  std::string error, text = print(*attention, error);
+  if (text.empty())
+    return fail(FLASHC_COMPILE_ERROR, error, message);
   Compilation compilation(*unwrap(context));
-  FailureOr<OwningOpRef<ModuleOp>> module = build(compilation.getContext(), *attention);
-  if (failed(module))
+  if (failed(parse(compilation.getContext(), text)))
     return fail(FLASHC_COMPILE_ERROR, compilation.getDiagnostics(), message);
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  (*module)->print(os);
-  os << "\n";
   *out = copyText(text);
   return succeed(message);
 }
@@ -165,7 +173,10 @@ FlashcStatus flashcCompileAttention(FlashcContext context, const FlashcAttention
                 "expected a context, an attention and a place for the kernel, got a null pointer", message);
   if (const char *mistake = findMistake(*attention))
     return fail(FLASHC_INVALID_ARGUMENT, mistake, message);
-  return compileInto(context, options, out, message, [&](MLIRContext &mlir) { return build(mlir, *attention); });
+  std::string error, text = print(*attention, error);
+  if (text.empty())
+    return fail(FLASHC_COMPILE_ERROR, error, message);
+  return compileInto(context, options, out, message, [&](MLIRContext &mlir) { return parse(mlir, text); });
 }
 
 const char *flashcKernelGetPTX(FlashcKernel kernel) { return capi::unwrap(kernel)->ptx.c_str(); }

@@ -1,62 +1,267 @@
-//===- BuildAttention.cpp - an attention from plain numbers -------------------------------------------------------===//
+//===- BuildAttention.cpp - an attention from plain values --------------------------------------------------------===//
 
 #include "flashc/Compiler/BuildAttention.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/Builders.h"
-#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/APFloat.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Regex.h"
+#include "llvm/Support/raw_ostream.h"
+#include <optional>
 
-using namespace mlir;
 using namespace flashc;
+using namespace llvm;
 
-/// Fills in the mask j <= i + Nk - Nq. `shift` is Nk - Nq.
-static void buildCausalMask(OpBuilder &b, Location loc, Region &mask, Value shift) {
-  OpBuilder::InsertionGuard guard(b);
-  Type index = b.getIndexType();
-  Block *block = b.createBlock(&mask, mask.end(), {index, index, index, index}, {loc, loc, loc, loc});
-  Value i = block->getArgument(2), j = block->getArgument(3);
-  Value last = arith::AddIOp::create(b, loc, i, shift);
-  flash::YieldOp::create(b, loc, arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sle, j, last));
+template <typename... Ts> static Error makeError(const char *format, const Ts &...values) {
+  return createStringError(inconvertibleErrorCode(), format, values...);
 }
 
-static void buildBody(OpBuilder &b, Location loc, func::FuncOp function, const AttentionSpec &spec) {
-  ValueRange arguments = function.getArguments();
-  Value q = arguments[0], k = arguments[1], v = arguments[2], shift;
-  if (spec.mask == AttentionSpec::Mask::Causal) {
-    Value queries = tensor::DimOp::create(b, loc, q, 2), keys = tensor::DimOp::create(b, loc, k, 2);
-    shift = arith::SubIOp::create(b, loc, keys, queries);
+//===--------------------------------------------------------------------------------------------------------------===//
+// Code
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// The text of a region's body, split at its end.
+struct Code {
+  StringRef body;
+  /// What `flash.yield` yields, such as `%keep`.
+  StringRef result;
+};
+} // namespace
+
+/// Splits a code that ends with `flash.yield %name : type`.
+static Expected<Code> splitCode(StringRef text, StringRef type, const char *field) {
+  Regex yield(
+      ("flash\\.yield[[:space:]]+(%[[:alnum:]_$.-]+(#[0-9]+)?)[[:space:]]*:[[:space:]]*" + type + "[[:space:]]*$")
+          .str());
+  SmallVector<StringRef> groups;
+  bool isMatch = yield.match(text, &groups);
+  StringRef body = isMatch ? text.take_front(groups[0].data() - text.data()) : text;
+  // A comment yields nothing, and `x.flash.yield` is another word.
+  StringRef line = body.substr(body.rfind('\n') + 1); // npos + 1 is 0
+  bool isYield = isMatch && !line.contains("//") && (body.empty() || isSpace(body.back()));
+  if (!isYield)
+    return makeError("expected %s to end with 'flash.yield %%name : %s'", field, type.str().c_str());
+  return Code{body.rtrim(), groups[1]};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Checks
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Beyond this a bound of a window could pass 32 bits, which an index has in a kernel.
+static constexpr int64_t kMaxWindow = int64_t(1) << 30;
+
+/// A window as wide as this reaches every key: extents have 31 bits.
+static bool isUnbounded(int64_t window) { return window < 0 || window >= std::numeric_limits<int32_t>::max(); }
+
+static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &names) {
+  StringRef name = capture.name;
+  bool isIdentifier =
+      !name.empty() && isAlpha(name.front()) && all_of(name, [](char c) { return isAlnum(c) || c == '_'; });
+  if (!isIdentifier)
+    return makeError("expected the name of a capture to be a letter, then letters, digits and underscores, got '%s'",
+                     capture.name.c_str());
+  if (is_contained({"q", "k", "v", "b", "h", "i", "j", "s"}, name))
+    return makeError("expected the name of a capture to be none of q, k, v, b, h, i, j, s, got '%s'",
+                     capture.name.c_str());
+  if (!names.insert(name).second)
+    return makeError("expected captures of different names, got '%s' twice", capture.name.c_str());
+  if (!is_contained({"bf16", "f16", "f32", "i1", "i8", "i32", "i64"}, StringRef(capture.dtype)))
+    return makeError("expected capture '%s' to be of bf16, f16, f32, i1, i8, i32 or i64, got '%s'",
+                     capture.name.c_str(), capture.dtype.c_str());
+  if (capture.isScalar && !capture.shape.empty())
+    return makeError("expected capture '%s', a scalar, to have no extents, got %zu", capture.name.c_str(),
+                     capture.shape.size());
+  for (int64_t extent : capture.shape)
+    if (extent == 0 || extent < -1)
+      return makeError("expected the extents of capture '%s' to be positive or any, got %lld", capture.name.c_str(),
+                       static_cast<long long>(extent));
+  return Error::success();
+}
+
+static Error checkSpec(const AttentionSpec &spec) {
+  if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
+    return makeError("expected dtype to be bf16, f16 or f32, got '%s'", spec.dtype.c_str());
+  std::pair<const char *, int64_t> positive[] = {
+      {"head_dim", spec.headDim}, {"value_dim", spec.valueDim}, {"group_size", spec.groupSize}};
+  for (auto [name, value] : positive)
+    if (value <= 0)
+      return makeError("expected %s to be positive, got %lld", name, static_cast<long long>(value));
+  std::pair<const char *, int64_t> extents[] = {
+      {"batch", spec.batch}, {"key_heads", spec.keyHeads}, {"queries", spec.queries}, {"keys", spec.keys}};
+  for (auto [name, value] : extents)
+    if (value == 0 || value < -1)
+      return makeError("expected %s to be positive or any, got %lld", name, static_cast<long long>(value));
+  int64_t queryHeads;
+  if (spec.keyHeads > 0 && MulOverflow(spec.keyHeads, spec.groupSize, queryHeads))
+    return makeError("expected key_heads * group_size to fit 64 bits, got %lld * %lld",
+                     static_cast<long long>(spec.keyHeads), static_cast<long long>(spec.groupSize));
+  std::pair<const char *, int64_t> windows[] = {{"window_left", spec.windowLeft}, {"window_right", spec.windowRight}};
+  for (auto [name, value] : windows)
+    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(value) && value > kMaxWindow)
+      return makeError("expected %s to be at most %lld, or negative for no bound, got %lld", name,
+                       static_cast<long long>(kMaxWindow), static_cast<long long>(value));
+  StringSet<> names;
+  for (const AttentionSpec::Capture &capture : spec.captures)
+    if (Error error = checkCapture(capture, names))
+      return error;
+  return Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Printing
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A type as text. An extent of -1 prints as `?`.
+static std::string getTensor(ArrayRef<int64_t> shape, StringRef element) {
+  std::string text = "tensor<";
+  for (int64_t extent : shape)
+    text += (extent < 0 ? "?" : std::to_string(extent)) + "x";
+  return text + element.str() + ">";
+}
+
+static std::string getType(const AttentionSpec::Capture &capture) {
+  return capture.isScalar ? capture.dtype : getTensor(capture.shape, capture.dtype);
+}
+
+/// `value` so that MLIR's parser gives the same bits back: decimal where that can be, or the bits.
+static std::string getFloat(float value) {
+  APFloat number(value);
+  SmallString<32> text;
+  // Nine digits tell all values of f32 apart.
+  number.toString(text, /*FormatPrecision=*/9, /*FormatMaxPadding=*/3, /*TruncateZero=*/true);
+  if (all_of(text, [](char c) { return isDigit(c) || c == '-'; }))
+    text += ".0";
+  if (number.isFinite() && is_contained(text, '.') && APFloat(number.getSemantics(), text).bitwiseIsEqual(number))
+    return text.str().str();
+  return "0x" + utohexstr(number.bitcastToAPInt().getZExtValue(), /*LowerCase=*/false, /*Width=*/8);
+}
+
+namespace {
+/// Prints one attention. Names of its own contain a dot, so that they are none of the captures'.
+class Printer {
+public:
+  explicit Printer(const AttentionSpec &spec)
+      : spec(spec), queryHeads(spec.keyHeads < 0 ? -1 : spec.keyHeads * spec.groupSize),
+        q(getTensor({spec.batch, queryHeads, spec.queries, spec.headDim}, spec.dtype)),
+        k(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.headDim}, spec.dtype)),
+        v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)),
+        o(getTensor({spec.batch, queryHeads, spec.queries, spec.valueDim}, spec.dtype)),
+        lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")) {
+    if (spec.mask == AttentionSpec::Mask::Causal)
+      right = 0;
+    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(spec.windowLeft))
+      left = spec.windowLeft;
+    if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(spec.windowRight))
+      right = spec.windowRight;
   }
-  auto attention = flash::AttentionOp::create(b, loc, function.getResultTypes(), q, k, v, /*outs=*/ValueRange(),
-                                              b.getF32FloatAttr(spec.scale));
-  if (shift)
-    buildCausalMask(b, loc, attention.getMask(), shift);
-  func::ReturnOp::create(b, loc, attention.getResults());
+
+  std::string print(const std::optional<Code> &score, const std::optional<Code> &mask);
+
+private:
+  void printConstants();
+  SmallVector<std::string> printWindow();
+  void printMask(const std::optional<Code> &code);
+
+  const AttentionSpec &spec;
+  int64_t queryHeads;
+  std::string q, k, v, o, lse;
+  /// j - (i + Nk - Nq) is from -left to right.
+  std::optional<int64_t> left, right;
+  std::string text;
+  raw_string_ostream os{text};
+};
+} // namespace
+
+/// What the window needs outside the mask region.
+void Printer::printConstants() {
+  if (!left && !right)
+    return;
+  os << "  %flashc.dim = arith.constant 2 : index\n"
+     << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n"
+     << "  %flashc.nk = tensor.dim %k, %flashc.dim : " << k << "\n"
+     << "  %flashc.shift = arith.subi %flashc.nk, %flashc.nq : index\n";
+  if (left.value_or(0))
+    os << "  %flashc.left = arith.constant " << *left << " : index\n";
+  if (right.value_or(0))
+    os << "  %flashc.right = arith.constant " << *right << " : index\n";
 }
 
-FailureOr<OwningOpRef<ModuleOp>> flashc::buildAttention(MLIRContext &context, const AttentionSpec &spec) {
-  Location loc = UnknownLoc::get(&context);
-  // A type with a negative extent cannot even be made; what else is wrong, the op's verifier says.
-  for (int64_t extent : {spec.headDim, spec.valueDim, spec.queryHeads, spec.keyHeads})
-    if (extent <= 0)
-      return emitError(loc) << "expected head dimensions and numbers of heads to be positive, got " << extent;
-  context.loadDialect<flash::FlashDialect, func::FuncDialect>();
-  constexpr int64_t any = ShapedType::kDynamic;
-  auto tensor = [&](Type element, ArrayRef<int64_t> shape) { return RankedTensorType::get(shape, element); };
-  Type inputs[] = {tensor(spec.dtype, {any, spec.queryHeads, any, spec.headDim}),
-                   tensor(spec.dtype, {any, spec.keyHeads, any, spec.headDim}),
-                   tensor(spec.dtype, {any, spec.keyHeads, any, spec.valueDim})};
-  Type outputs[] = {tensor(spec.dtype, {any, spec.queryHeads, any, spec.valueDim}),
-                    tensor(Float32Type::get(&context), {any, spec.queryHeads, any})};
+/// Prints the window's conditions; returns their names.
+SmallVector<std::string> Printer::printWindow() {
+  SmallVector<std::string> conditions;
+  if (left || right)
+    os << "        %flashc.aligned = arith.addi %i, %flashc.shift : index\n";
+  auto compare = [&](const char *name, const char *predicate, const char *operation, int64_t distance) {
+    std::string bound = "%flashc.aligned";
+    if (distance) {
+      os << "        %flashc." << name << "_bound = arith." << operation << " %flashc.aligned, %flashc." << name
+         << " : index\n";
+      bound = std::string("%flashc.") + name + "_bound";
+    }
+    os << "        %flashc." << name << "_keep = arith.cmpi " << predicate << ", %j, " << bound << " : index\n";
+    conditions.push_back(std::string("%flashc.") + name + "_keep");
+  };
+  if (left)
+    compare("left", "sge", "subi", *left);
+  if (right)
+    compare("right", "sle", "addi", *right);
+  return conditions;
+}
 
-  OpBuilder b(&context);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(b, loc);
-  b.setInsertionPointToEnd(module->getBody());
-  auto function = func::FuncOp::create(b, loc, "attention", b.getFunctionType(inputs, outputs));
-  b.setInsertionPointToStart(function.addEntryBlock());
-  buildBody(b, loc, function, spec);
-  if (failed(verify(*module)))
-    return failure();
-  return module;
+/// The window and the code, joined by arith.andi, which the mask analysis takes apart again.
+void Printer::printMask(const std::optional<Code> &code) {
+  os << "      mask (%b: index, %h: index, %i: index, %j: index) {\n";
+  SmallVector<std::string> conditions = printWindow();
+  if (code) {
+    os << code->body << "\n";
+    conditions.push_back(code->result.str());
+  }
+  std::string keep = conditions.front();
+  for (auto [index, condition] : enumerate(ArrayRef(conditions).drop_front())) {
+    std::string both = "%flashc.keep" + std::to_string(index);
+    os << "        " << both << " = arith.andi " << keep << ", " << condition << " : i1\n";
+    keep = both;
+  }
+  os << "        flash.yield " << keep << " : i1\n      }\n";
+}
+
+std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
+  os << "func.func @attention(%q: " << q << ", %k: " << k << ", %v: " << v;
+  for (const AttentionSpec::Capture &capture : spec.captures)
+    os << ", %" << capture.name << ": " << getType(capture);
+  os << ")\n    -> (" << o << ", " << lse << ") {\n";
+  printConstants();
+  os << "  %flashc.o, %flashc.lse = flash.attention\n      ins(%q, %k, %v : " << q << ", " << k << ", " << v
+     << ")\n      {";
+  if (spec.keyHeads < 0)
+    os << "group_size = " << spec.groupSize << " : i64, ";
+  os << "scale = " << getFloat(spec.scale) << " : f32}\n";
+  if (score)
+    os << "      score (%s: f32, %b: index, %h: index, %i: index, %j: index) {\n"
+       << score->body << "\n        flash.yield " << score->result << " : f32\n      }\n";
+  if (left || right || mask)
+    printMask(mask);
+  os << "      -> " << o << ", " << lse << "\n  return %flashc.o, %flashc.lse : " << o << ", " << lse << "\n}\n";
+  return std::move(text);
+}
+
+Expected<std::string> flashc::printAttention(const AttentionSpec &spec) {
+  if (Error error = checkSpec(spec))
+    return std::move(error);
+  std::optional<Code> score, mask;
+  std::tuple<const std::string *, const char *, const char *, std::optional<Code> *> codes[] = {
+      {&spec.scoreCode, "f32", "score_code", &score}, {&spec.maskCode, "i1", "mask_code", &mask}};
+  for (auto [text, type, field, result] : codes) {
+    if (text->empty())
+      continue;
+    Expected<Code> code = splitCode(*text, type, field);
+    if (!code)
+      return code.takeError();
+    *result = *code;
+  }
+  return Printer(spec).print(score, mask);
 }

@@ -1,30 +1,63 @@
-//===- BuildAttention.h - an attention from plain numbers ---------------------------------------------------------===//
+//===- BuildAttention.h - an attention from plain values ----------------------------------------------------------===//
+//
+// The text comes first and the module is parsed from it, so that there is one way in for programs: what the C API
+// builds can be printed, saved, given to the flashc program, and named in a cache. Only LLVM's support library is
+// needed here.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_COMPILER_BUILDATTENTION_H
 #define FLASHC_COMPILER_BUILDATTENTION_H
 
-#include "mlir/IR/BuiltinOps.h"
-#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/Support/Error.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
 
 namespace flashc {
 
-/// An attention of any batch, number of queries and number of keys.
+/// O = softmax(score(scale * Q K^T) where mask) V, in plain values. Extents of -1 are known at launch only.
 struct AttentionSpec {
   enum class Mask {
     None,
     /// Query i sees key j when j <= i + Nk - Nq.
-    Causal
+    Causal,
+    /// Query i sees key j when i + Nk - Nq - windowLeft <= j <= i + Nk - Nq + windowRight.
+    Window
   };
-  /// Of q, k, v and o.
-  mlir::Type dtype;
-  int64_t headDim, valueDim;
-  int64_t queryHeads, keyHeads;
-  float scale;
+
+  /// An array or a scalar that the codes read.
+  struct Capture {
+    /// An identifier; the codes call it `%name`.
+    std::string name;
+    /// bf16, f16, f32, i1, i8, i32 or i64.
+    std::string dtype;
+    bool isScalar = false;
+    llvm::SmallVector<int64_t> shape;
+  };
+
+  /// Of q, k, v and o: bf16, f16 or f32.
+  std::string dtype = "bf16";
+  int64_t headDim = 0, valueDim = 0;
+  /// Query heads per key head.
+  int64_t groupSize = 1;
+  float scale = 1.0f;
   Mask mask = Mask::None;
+  /// Negative: no bound on that side.
+  int64_t windowLeft = -1, windowRight = -1;
+  /// Operations in MLIR's text form, or empty. `maskCode` restricts the mask further: it may use %b, %h, %i, %j (index)
+  /// and the captures, and ends with `flash.yield %keep : i1`. `scoreCode` replaces the scaled score %s (f32):
+  /// likewise, and it ends with `flash.yield %t : f32`.
+  std::string maskCode, scoreCode;
+  std::vector<Capture> captures;
+  int64_t batch = -1, keyHeads = -1, queries = -1, keys = -1;
 };
 
-/// A module with one function, `attention(q, k, v) -> (o, lse)`, on tensors, verified. Fails after a diagnostic.
-mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> buildAttention(mlir::MLIRContext &context,
-                                                                  const AttentionSpec &spec);
+/// The text of a module with one function, `@attention(%q, %k, %v, captures...) -> (o, lse)`, on tensors; or an error
+/// that says which field is wrong, by its name in FlashcAttention. What the text form can express and the op does not
+/// allow is left to the op's verifier.
+llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 
 } // namespace flashc
 
