@@ -28,6 +28,19 @@ llvm_map_components_to_libnames(FLASHC_LLVM_LIBS
   X86AsmParser X86CodeGen X86Desc X86Info)
 add_library(FlashcLLVM INTERFACE)
 target_link_libraries(FlashcLLVM INTERFACE ${FLASHC_LLVM_LIBS})
+
+# LLVM's support library names the shared zlib and zstd; their archives leave nothing to find at run time.
+find_library(FLASHC_ZLIB_ARCHIVE libz.a)
+find_library(FLASHC_ZSTD_ARCHIVE libzstd.a)
+get_target_property(libs LLVMSupport INTERFACE_LINK_LIBRARIES)
+if(FLASHC_ZLIB_ARCHIVE)
+  list(TRANSFORM libs REPLACE "^ZLIB::ZLIB$" "${FLASHC_ZLIB_ARCHIVE}")
+endif()
+if(FLASHC_ZSTD_ARCHIVE)
+  list(TRANSFORM libs REPLACE "^zstd::libzstd_shared$" "${FLASHC_ZSTD_ARCHIVE}")
+endif()
+set_target_properties(LLVMSupport PROPERTIES INTERFACE_LINK_LIBRARIES "${libs}")
+
 foreach(target IN LISTS MLIR_EXPORTED_TARGETS)
   get_target_property(type ${target} TYPE)
   if(NOT type STREQUAL "STATIC_LIBRARY")

@@ -68,6 +68,9 @@ FLASHC_EXPORTED const char *flashcGetVersion(void);
 /** Frees a text that belongs to the caller. Takes null. */
 FLASHC_EXPORTED void flashcStringDestroy(char *text);
 
+/** Runs the flashc program in this process: its command line, its output, its exit status. */
+FLASHC_EXPORTED int flashcMain(int argc, char **argv);
+
 /** Makes a context, which the caller owns. */
 FLASHC_EXPORTED FlashcContext flashcContextCreate(void);
 FLASHC_EXPORTED void flashcContextDestroy(FlashcContext context);

@@ -16,10 +16,14 @@
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "mlir/Transforms/Passes.h"
-#include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/PrettyStackTrace.h"
+#include "llvm/Support/Process.h"
+#include "llvm/Support/Signals.h"
 #include "llvm/Support/SourceMgr.h"
+
+#include <mutex>
 
 using namespace mlir;
 using namespace flashc;
@@ -178,11 +182,23 @@ static LogicalResult compileInput(const DriverOptions &options) {
   return Compilation(context, options, rootTiming).run(sources);
 }
 
+static int runOnce(int argc, char **argv) {
+  int status = 0;
+  std::optional<DriverOptions> options = parseCommandLine(argc, argv, &status);
+  if (options)
+    status = succeeded(compileInput(*options)) ? 0 : 1;
+  forgetCommandLine();
+  return succeeded(flushStandardOutput()) ? status : 1;
+}
+
 int flashc::runDriver(int argc, char **argv) {
-  llvm::InitLLVM init(argc, argv);
-  std::optional<DriverOptions> options = parseCommandLine(argc, argv);
-  if (!options)
-    return 1;
-  bool compiled = succeeded(compileInput(*options));
-  return succeeded(flushStandardOutput()) && compiled ? 0 : 1;
+  // LLVM has one command line and one standard output in a process.
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  // What llvm::InitLLVM does for a program, but for its end: that frees what other threads may be using.
+  llvm::sys::Process::FixupStandardFileDescriptors();
+  static bool isHandlerSet = (llvm::sys::PrintStackTraceOnErrorSignal("flashc"), true);
+  (void)isHandlerSet;
+  llvm::PrettyStackTraceProgram stackTrace(argc, argv);
+  return runOnce(argc, argv);
 }

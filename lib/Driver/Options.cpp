@@ -15,7 +15,7 @@ namespace cl = llvm::cl;
 
 namespace {
 
-/// The options as LLVM's command line library wants them; alive while they are parsed.
+/// The options as LLVM's command line library wants them.
 struct CommandLine {
   cl::OptionCategory category{"flashc options"};
   cl::opt<std::string> input{cl::Positional, cl::desc("<input.mlir>"), cl::init("-"), cl::cat(category)};
@@ -118,25 +118,69 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   return !mistake || complain(*mistake);
 }
 
-std::optional<DriverOptions> flashc::parseCommandLine(int argc, char **argv) {
-  CommandLine line;
-  mlir::registerAsmPrinterCLOptions();
-  mlir::registerMLIRContextCLOptions();
-  mlir::registerPassManagerCLOptions();
-  cl::HideUnrelatedOptions(line.category);
-  // MLIR's own options stay hidden but for the one that a user of passes needs first.
-  if (cl::Option *option = cl::getRegisteredOptions().lookup("mlir-print-ir-after-all"))
-    option->setHiddenFlag(cl::NotHidden);
-  cl::SetVersionPrinter(
-      [](llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; });
-  cl::ParseCommandLineOptions(argc, argv,
-                              "flashc: a compiler for attention\n\n"
-                              "  flashc attention.mlir -o attention.ptx         the kernel and how to launch it\n"
-                              "  flashc attention.mlir --emit=loops             the algorithm as tiled loops\n"
-                              "  flashc attention.mlir --check                  run those loops, compare with Algorithm 0\n"
-                              "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n");
+static constexpr const char *kOverview =
+    "flashc: a compiler for attention\n\n"
+    "  flashc attention.mlir -o attention.ptx         the kernel and how to launch it\n"
+    "  flashc attention.mlir --emit=loops             the algorithm as tiled loops\n"
+    "  flashc attention.mlir --check                  run those loops, compare with Algorithm 0\n"
+    "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n";
+
+static void printVersion(llvm::raw_ostream &os) {
+  os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
+}
+
+/// Does what --help, --version and their kin ask for. LLVM's own handling would end the process, and in a program that
+/// calls flashcMain that is not ours to end.
+static bool printInformation(int argc, char **argv) {
+  for (int index = 1; index < argc; ++index) {
+    llvm::StringRef name = argv[index];
+    if (name == "--")
+      return false;
+    if (!name.consume_front("-"))
+      continue;
+    name.consume_front("-");
+    if (name == "version") {
+      printVersion(llvm::outs());
+      return true;
+    }
+    if (name != "h" && name != "help" && name != "help-hidden" && name != "help-list" && name != "help-list-hidden")
+      continue;
+    // Tells LLVM the program's name and overview.
+    cl::ParseCommandLineOptions(1, argv, kOverview);
+    cl::PrintHelpMessage(/*Hidden=*/name.ends_with("hidden"), /*Categorized=*/!name.starts_with("help-list"));
+    return true;
+  }
+  return false;
+}
+
+/// LLVM keeps the options of a process in one registry, which holds these until the process ends: the driver may run
+/// more than once.
+static CommandLine &getCommandLine() {
+  static CommandLine *line = [] {
+    auto *line = new CommandLine();
+    mlir::registerAsmPrinterCLOptions();
+    mlir::registerMLIRContextCLOptions();
+    mlir::registerPassManagerCLOptions();
+    cl::HideUnrelatedOptions(line->category);
+    // MLIR's own options stay hidden but for the one that a user of passes needs first.
+    if (cl::Option *option = cl::getRegisteredOptions().lookup("mlir-print-ir-after-all"))
+      option->setHiddenFlag(cl::NotHidden);
+    cl::SetVersionPrinter(printVersion);
+    return line;
+  }();
+  return *line;
+}
+
+std::optional<DriverOptions> flashc::parseCommandLine(int argc, char **argv, int *status) {
+  const CommandLine &line = getCommandLine();
+  *status = 0;
+  if (printInformation(argc, argv))
+    return std::nullopt;
+  *status = 1;
   DriverOptions options;
-  if (!fill(line, options))
+  if (!cl::ParseCommandLineOptions(argc, argv, kOverview, &llvm::errs()) || !fill(line, options))
     return std::nullopt;
   return options;
 }
+
+void flashc::forgetCommandLine() { cl::ResetAllOptionOccurrences(); }

@@ -5,6 +5,7 @@
 #include "flashc/Execution/Inputs.h"
 #include "flashc/Pipelines/Pipelines.h"
 
+#include <optional>
 #include <string>
 
 namespace flashc {
@@ -29,8 +30,12 @@ struct DriverOptions {
   InputOptions inputs;
 };
 
-/// Parses the command line; --help and --version end the program here. Returns none after a message about a mistake.
-std::optional<DriverOptions> parseCommandLine(int argc, char **argv);
+/// Parses the command line. Returns none if that was all: after --help and --version with `*status` 0, after a message
+/// about a mistake with 1. Not for two threads at once.
+std::optional<DriverOptions> parseCommandLine(int argc, char **argv, int *status);
+
+/// Puts the options of MLIR's libraries back to their defaults, for those who use them after the driver.
+void forgetCommandLine();
 
 } // namespace flashc
 

@@ -153,6 +153,11 @@ static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JI
   if (!process)
     return process.takeError();
   library.addGenerator(std::move(*process));
+  // In a program that loaded libflashc.so for itself, the mathematical functions are out of the process's sight.
+  auto math = llvm::orc::DynamicLibrarySearchGenerator::Load("libm.so.6", prefix);
+  if (!math)
+    return math.takeError();
+  library.addGenerator(std::move(*math));
   return jit;
 }
 

@@ -1,5 +1,5 @@
 //===- flashc.cpp - the compiler ----------------------------------------------------------------------------------===//
 
-#include "flashc/Driver/Driver.h"
+#include "flashc-c/flashc.h"
 
-int main(int argc, char **argv) { return flashc::runDriver(argc, argv); }
+int main(int argc, char **argv) { return flashcMain(argc, argv); }

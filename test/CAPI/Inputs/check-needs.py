@@ -1,0 +1,32 @@
+"""Fails unless an ELF file needs glibc's libraries alone, and no newer glibc than given: check-needs.py FILE 2.36."""
+
+import re
+import subprocess
+import sys
+
+# glibc's own, and only those that flashc has a use for: a new name here is a decision.
+ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2"}
+
+
+def version(text):
+    return tuple(map(int, text.split(".")))
+
+
+def main():
+    path, limit = sys.argv[1:]
+    read = lambda flag: subprocess.run(["llvm-readelf", flag, path], check=True, capture_output=True, text=True).stdout
+    needed = set(re.findall(r"^ +(\S+\.so\S*)$", read("--needed-libs"), re.MULTILINE))
+    names = set(re.findall(r"Name: (\S+)", read("--version-info")))
+    newest = max((name[len("GLIBC_"):] for name in names if re.fullmatch(r"GLIBC_[\d.]+", name)), key=version)
+    print("needs", *sorted(needed))
+    print("glibc", newest)
+    mistakes = [f"expected {path} to need glibc only, got {name}" for name in sorted(needed - ALLOWED)]
+    if version(newest) > version(limit):
+        mistakes.append(f"expected {path} to need glibc {limit} at most, got {newest}")
+    if not any(name.startswith("libc.so") for name in needed):
+        mistakes.append("expected libc.so among the needed libraries, got none: is the output of llvm-readelf read?")
+    sys.exit("\n".join(mistakes) or 0)
+
+
+if __name__ == "__main__":
+    main()
