@@ -8,16 +8,17 @@
 |* Destroying a handle whose `ptr` is null does nothing. Text ends with a zero byte.
 |*
 |* Errors. A function that can fail returns a status. If it is not FLASHC_OK and `message` is not null, `*message` is
-|* why: the compiler's diagnostics, one a line, or the CUDA driver's words; the caller frees it with flashcStringDestroy.
+|* why: the compiler's diagnostics, one a line, or the CUDA driver's words; the caller frees it by flashcStringDestroy.
 |* On success `*message` is null. On failure nothing is handed out: the handle's `ptr` is null.
 |*
-|* Threads. Every function may be called from any thread at any time: a compilation has an MLIR context of its own, and
-|* a context and a kernel do not change once they are made. Only destroying a handle must not overlap with its use.
+|* Threads. Every function may be called from any thread at any time, also with the same handles. Threads that ask a
+|* context for the same kernel at once compile it once. Only destroying a handle must not overlap with its use.
 |*
 \*===--------------------------------------------------------------------------------------------------------------===*/
 #ifndef FLASHC_C_FLASHC_H
 #define FLASHC_C_FLASHC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,21 +40,24 @@ typedef enum FlashcStatus {
   FLASHC_COMPILE_ERROR = 2,
   /** There is no CUDA driver, or it is too old. */
   FLASHC_NO_DRIVER = 3,
-  /** The GPU does not take the kernel, or the arrays do not suit it, or the driver failed. */
-  FLASHC_GPU_ERROR = 4
+  /** The GPU does not take the kernel, or the driver failed. */
+  FLASHC_GPU_ERROR = 4,
+  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides or alignment. */
+  FLASHC_ARGUMENT_MISMATCH = 5
 } FlashcStatus;
 
-/** What compilations share: the dialects and passes that flashc knows. */
+/** What compilations share: the dialects and passes that flashc knows, the kernels that were compiled and loaded, and
+ *  the cache on disk. */
 typedef struct FlashcContext {
   void *ptr;
 } FlashcContext;
 
-/** A compiled kernel: PTX and how to launch it. It needs no context any more. */
+/** A compiled attention: PTX and how to launch it. It outlives its context if need be. */
 typedef struct FlashcKernel {
   void *ptr;
 } FlashcKernel;
 
-/** A kernel in the memory of one GPU. It needs its FlashcKernel no more. */
+/** A kernel in the memory of one GPU, or machine code for the CPU. It outlives its FlashcKernel if need be. */
 typedef struct FlashcLoadedKernel {
   void *ptr;
 } FlashcLoadedKernel;
@@ -71,9 +75,41 @@ FLASHC_EXPORTED void flashcStringDestroy(char *text);
 /** Runs the flashc program in this process: its command line, its output, its exit status. */
 FLASHC_EXPORTED int flashcMain(int argc, char **argv);
 
-/** Makes a context, which the caller owns. */
-FLASHC_EXPORTED FlashcContext flashcContextCreate(void);
+/** Where a context keeps kernels between processes. Zero stands for the defaults. */
+typedef struct FlashcContextOptions {
+  /** Nothing is read from or written to disk. */
+  bool disable_disk_cache;
+  /** The folder, made when it is first needed; null: $XDG_CACHE_HOME/flashc, or $HOME/.cache/flashc. */
+  const char *cache_directory;
+  /** The folder's bound in bytes; the entries that were not used for longest go first. 0: 256 MiB. */
+  uint64_t cache_bytes;
+} FlashcContextOptions;
+
+/** Makes a context, which the caller owns. `options` may be null; they are read during the call only. A folder that
+ *  cannot be written or read costs time and nothing else. */
+FLASHC_EXPORTED FlashcContext flashcContextCreate(const FlashcContextOptions *options);
 FLASHC_EXPORTED void flashcContextDestroy(FlashcContext context);
+
+/** What a context has done so far. */
+typedef struct FlashcStatistics {
+  /** Programs that went through the compiler. */
+  uint64_t compilations;
+  /** Requests for a kernel that this context had already, or that another thread was compiling. */
+  uint64_t memory_hits;
+  /** Kernels that came from disk instead of the compiler. */
+  uint64_t disk_hits;
+  /** Files of the cache that were damaged; they are removed, and never executed. */
+  uint64_t disk_rejected;
+  /** Files that could not be written. */
+  uint64_t disk_write_failures;
+  /** Kernels loaded on a GPU; those of them whose PTX the driver had to assemble, because disk had no machine code. */
+  uint64_t loads, assemblies;
+} FlashcStatistics;
+
+FLASHC_EXPORTED FlashcStatistics flashcContextGetStatistics(FlashcContext context);
+
+/** The number of GPUs. FLASHC_NO_DRIVER if there is no CUDA driver. */
+FLASHC_EXPORTED FlashcStatus flashcGetDeviceCount(int *out, char **message);
 
 /*===--------------------------------------------------------------------------------------------------------------===*\
 |* Compiling
@@ -81,42 +117,84 @@ FLASHC_EXPORTED void flashcContextDestroy(FlashcContext context);
 
 /** How to compile. Null texts stand for the defaults; they are read during the call only. */
 typedef struct FlashcCompileOptions {
-  /** GPU architecture; null: "sm_90a". */
+  /** GPU architecture, or "cpu" for this machine's processor; null: "sm_90a". */
   const char *target;
   /** Overrides of the schedule table, such as "kv-tile=64,stages=2"; null: none. */
   const char *schedule;
+  /** The function to compile; null: the module's only one. */
+  const char *function;
 } FlashcCompileOptions;
 
-/** Compiles the one attention of a module in MLIR's text form, `length` bytes at `text`. `options` may be null. The
- *  caller owns `*out`. */
+/** The kernel of one attention of a module in MLIR's text form, `length` bytes at `text`: from memory, from disk, or
+ *  compiled. `options` may be null. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t length,
                                                const FlashcCompileOptions *options, FlashcKernel *out, char **message);
 
-typedef enum FlashcDType { FLASHC_BF16 = 0, FLASHC_F16 = 1 } FlashcDType;
+typedef enum FlashcDType {
+  FLASHC_BF16 = 0,
+  FLASHC_F16 = 1,
+  FLASHC_F32 = 2,
+  /** One byte, 0 or 1. */
+  FLASHC_I1 = 3,
+  FLASHC_I8 = 4,
+  FLASHC_I32 = 5,
+  FLASHC_I64 = 6
+} FlashcDType;
 
 typedef enum FlashcMask {
   /** Every query sees every key. */
   FLASHC_MASK_NONE = 0,
   /** Query i sees key j when j <= i + Nk - Nq: the last query is aligned with the last key. */
-  FLASHC_MASK_CAUSAL = 1
+  FLASHC_MASK_CAUSAL = 1,
+  /** Query i sees key j when i + Nk - Nq - window_left <= j <= i + Nk - Nq + window_right. */
+  FLASHC_MASK_WINDOW = 2
 } FlashcMask;
 
-/** An attention O = softmax(scale * Q K^T + mask) V with its log-sum-exp. One kernel serves every batch B, every number
- *  of queries Nq and of keys Nk. Its arguments are, in order,
- *    0  q    [B, query_heads, Nq, head_dim]  dtype   read
- *    1  k    [B, key_heads, Nk, head_dim]    dtype   read
- *    2  v    [B, key_heads, Nk, value_dim]   dtype   read
- *    3  o    [B, query_heads, Nq, value_dim] dtype   written
- *    4  lse  [B, query_heads, Nq]            f32     written, in units of the natural logarithm */
-typedef struct FlashcAttention {
+/** An extent that is known at launch only. */
+#define FLASHC_ANY 0
+
+/** An array or a scalar that the code of a mask or a score reads. */
+typedef struct FlashcCapture {
+  /** A letter, then letters, digits and underscores; the code calls it `%name`. */
+  const char *name;
   FlashcDType dtype;
-  FlashcMask mask;
+  /** Number of extents; 0 for a scalar. */
+  size_t rank;
+  /** Each positive or FLASHC_ANY. */
+  const int64_t *extents;
+} FlashcCapture;
+
+/** An attention O = softmax(score(scale * Q K^T) where mask) V with its log-sum-exp. The kernel's arguments are, in
+ *  order,
+ *    0      q    [B, Hq, Nq, head_dim]   dtype   read
+ *    1      k    [B, Hk, Nk, head_dim]   dtype   read
+ *    2      v    [B, Hk, Nk, value_dim]  dtype   read
+ *    3...   the captures                         read
+ *    then   o    [B, Hq, Nq, value_dim]  dtype   written
+ *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm
+ *  A row that sees no key has o = 0 and lse = -inf. */
+typedef struct FlashcAttention {
+  /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
+  FlashcDType dtype;
   /** Multiples of 8, from 8 to 256. */
   int64_t head_dim, value_dim;
-  /** Query head h reads key head h / (query_heads / key_heads); the division has no remainder. */
-  int64_t query_heads, key_heads;
+  /** Hq / Hk: query head h reads key head h / group_size. */
+  int64_t group_size;
   /** Often 1 / sqrt(head_dim). */
   float scale;
+  FlashcMask mask;
+  /** For FLASHC_MASK_WINDOW; negative: no bound on that side. */
+  int64_t window_left, window_right;
+  /** Code that further restricts the mask, or null: operations of `arith`, `math`, `tensor` and `flash` in MLIR's text
+   *  form on %b, %h, %i, %j (index: batch, query head, query, key) and the captures, ending with
+   *  `flash.yield %keep : i1`. */
+  const char *mask_code;
+  /** Code that replaces the scaled score, or null: likewise, on %s (f32) too, ending with `flash.yield %t : f32`. */
+  const char *score_code;
+  const FlashcCapture *captures;
+  size_t num_captures;
+  /** B, Hk, Nq, Nk: positive, and then the kernel serves no other; or FLASHC_ANY. */
+  int64_t batch, key_heads, queries, keys;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`
@@ -124,16 +202,34 @@ typedef struct FlashcAttention {
 FLASHC_EXPORTED FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention *attention, char **out,
                                                     char **message);
 
-/** Compiles the attention. `options` may be null. The caller owns `*out`. */
+/** The kernel of the attention: from memory, from disk, or compiled. `options` may be null. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const FlashcAttention *attention,
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
 
 /** The kernel's PTX, its manifest (JSON; docs/manifest.md) and its schedule (in the form of
- *  FlashcCompileOptions::schedule). They belong to the kernel. */
+ *  FlashcCompileOptions::schedule). They belong to the kernel. For the CPU, PTX and schedule are empty. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);
+
+/** The program at a level: "flash", "loops", and for a GPU "tile", "nvvm", "llvm". The caller owns `*out` and frees it
+ *  with flashcStringDestroy. */
+FLASHC_EXPORTED FlashcStatus flashcKernelGetIR(FlashcKernel kernel, const char *level, char **out, char **message);
+
+typedef struct FlashcArgument FlashcArgument;
+
+/** Totals over one call, counted from the loops: tiles that a mask rules out cost nothing. */
+typedef struct FlashcCost {
+  /** Of the two products, and of everything else; one per addition, multiplication or function. */
+  int64_t matmul_flops, other_flops;
+  /** Between the device's memory and the chip. */
+  int64_t bytes_read, bytes_written;
+} FlashcCost;
+
+/** The cost of a call with these arguments, of which the extents alone are read. */
+FLASHC_EXPORTED FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *arguments, size_t count,
+                                                 FlashcCost *out, char **message);
 
 FLASHC_EXPORTED void flashcKernelDestroy(FlashcKernel kernel);
 
@@ -141,10 +237,10 @@ FLASHC_EXPORTED void flashcKernelDestroy(FlashcKernel kernel);
 |* Launching
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
-/** An argument of a launch: an array in the GPU's memory, or a scalar. Its extents and strides are read during the call
- *  only. */
-typedef struct FlashcArgument {
-  /** Device address of the first element; 0 for a scalar. */
+/** An argument of a launch: an array in the memory of the GPU (of the host for the CPU), or a scalar. Its extents and
+ *  strides are read during the call only. */
+struct FlashcArgument {
+  /** Address of the first element; 0 for a scalar. */
   uint64_t address;
   /** Number of extents and of strides; 0 for a scalar. */
   size_t rank;
@@ -153,19 +249,25 @@ typedef struct FlashcArgument {
   const int64_t *strides;
   /** A scalar's bytes in its own type, lowest first. */
   uint64_t scalar;
-} FlashcArgument;
+};
+
+/** In the place of a GPU's number: this machine's processor, for a kernel whose target is "cpu". */
+#define FLASHC_DEVICE_CPU (-1)
 
 /** Loads the kernel on a GPU (0 is the first), into its primary context: that of the CUDA runtime and of PyTorch. The
- *  calling thread's current CUDA context stays what it was. The caller owns `*out`. */
+ *  calling thread's current CUDA context stays what it was. A kernel that this context has loaded there before is not
+ *  loaded again. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKernel *out, char **message);
 
 /** Starts the kernel on `stream`, a CUstream or cudaStream_t of the same GPU (null: the default stream), and returns
- *  before it ends. The arguments are those of the manifest, in order; ranks, static extents and alignment are checked,
- *  sizes of the memory behind the addresses cannot be. */
+ *  before it ends. The arguments are those of the manifest, in order; number, ranks, extents (those that must agree
+ *  too), strides and alignment are checked; sizes of the memory behind the addresses cannot be. On the CPU there is no
+ *  stream, and the call returns when the results are there. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 
-/** Unloads the kernel. Its launches have ended. */
+/** Gives the kernel back. Its launches have ended. It stays loaded for as long as its context or a FlashcKernel is
+ *  there. */
 FLASHC_EXPORTED void flashcLoadedKernelDestroy(FlashcLoadedKernel kernel);
 
 #ifdef __cplusplus

@@ -2,137 +2,103 @@
 
 #include "Support.h"
 #include "flashc/Compiler/BuildAttention.h"
-#include "flashc/InitAll.h"
-#include "mlir/IR/Diagnostics.h"
-#include "mlir/IR/DialectRegistry.h"
-#include "mlir/IR/MLIRContext.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/SourceMgr.h"
 
-using namespace mlir;
 using namespace flashc;
 using namespace flashc::capi;
 
-namespace {
+static constexpr llvm::StringLiteral kDTypeNames[] = {"bf16", "f16", "f32", "i1", "i8", "i32", "i64"};
 
-/// What FlashcContext is. It does not change, so that threads can share it.
-struct Context {
-  Context() { registerAllDialects(registry); }
-  DialectRegistry registry;
-};
-
-/// One call: an MLIR context of its own, whose diagnostics are collected.
-class Compilation {
-public:
-  explicit Compilation(const Context &shared)
-      : context(shared.registry, MLIRContext::Threading::DISABLED), handler(&context, [this](Diagnostic &diagnostic) {
-          print(diagnostic);
-          return success();
-        }) {
-    context.printOpOnDiagnostic(false);
-  }
-
-  MLIRContext &getContext() { return context; }
-  StringRef getDiagnostics() const { return diagnostics; }
-
-private:
-  void print(Diagnostic &diagnostic);
-
-  MLIRContext context;
-  std::string diagnostics;
-  ScopedDiagnosticHandler handler;
-};
-
-} // namespace
-
-static Context *unwrap(FlashcContext context) { return static_cast<Context *>(context.ptr); }
-
-static StringRef getName(DiagnosticSeverity severity) {
-  switch (severity) {
-  case DiagnosticSeverity::Note:
-    return "note";
-  case DiagnosticSeverity::Warning:
-    return "warning";
-  case DiagnosticSeverity::Error:
-    return "error";
-  case DiagnosticSeverity::Remark:
-    break;
-  }
-  return "remark";
+/// The name of an element type among the first `count`, or an error that says what was expected.
+static llvm::Expected<std::string> getName(FlashcDType dtype, size_t count, const llvm::Twine &what) {
+  if (unsigned(dtype) < count)
+    return kDTypeNames[dtype].str();
+  return llvm::createStringError("expected " + what + " to be an FlashcDType from 0 to " + llvm::Twine(count - 1) +
+                                 ", got " + llvm::Twine(int(dtype)));
 }
 
-/// `line:column: error: ...`, then its notes; no place if the module was built and not read.
-void Compilation::print(Diagnostic &diagnostic) {
-  llvm::raw_string_ostream os(diagnostics);
-  if (auto place = diagnostic.getLocation()->findInstanceOf<FileLineColLoc>())
-    os << place.getLine() << ":" << place.getColumn() << ": ";
-  os << getName(diagnostic.getSeverity()) << ": " << diagnostic.str() << "\n";
-  for (Diagnostic &note : diagnostic.getNotes())
-    print(note);
-}
+static int64_t convertExtent(int64_t extent) { return extent == FLASHC_ANY ? -1 : extent; }
 
-static CompileOptions convert(const FlashcCompileOptions *options) {
-  CompileOptions result;
-  if (options && options->target)
-    result.pipeline.target = options->target;
-  if (options && options->schedule)
-    result.pipeline.schedule = options->schedule;
+static llvm::Expected<AttentionSpec::Capture> convert(const FlashcCapture &capture) {
+  if (!capture.name || (capture.rank > 0 && !capture.extents))
+    return llvm::createStringError("expected captures to have names and extents, got a null pointer");
+  llvm::Expected<std::string> dtype =
+      getName(capture.dtype, std::size(kDTypeNames), llvm::Twine("the dtype of capture ") + capture.name);
+  if (!dtype)
+    return dtype.takeError();
+  AttentionSpec::Capture result;
+  result.name = capture.name;
+  result.dtype = *dtype;
+  result.isScalar = capture.rank == 0;
+  for (int64_t extent : llvm::ArrayRef(capture.extents, capture.rank)) {
+    if (extent < 0)
+      return llvm::createStringError("expected extents of capture " + result.name +
+                                     " to be positive or FLASHC_ANY, got " + llvm::Twine(extent));
+    result.shape.push_back(convertExtent(extent));
+  }
   return result;
 }
 
-/// What is wrong with the description by itself, or null.
-static const char *findMistake(const FlashcAttention &attention) {
-  if (attention.dtype != FLASHC_BF16 && attention.dtype != FLASHC_F16)
-    return "expected dtype to be FLASHC_BF16 or FLASHC_F16";
-  if (attention.mask != FLASHC_MASK_NONE && attention.mask != FLASHC_MASK_CAUSAL)
-    return "expected mask to be FLASHC_MASK_NONE or FLASHC_MASK_CAUSAL";
-  if (attention.key_heads > 0 && attention.query_heads % attention.key_heads != 0)
-    return "expected query_heads to be a multiple of key_heads";
-  return nullptr;
-}
-
-/// The text of the attention, or an empty one and the error's words in `error`.
-static std::string print(const FlashcAttention &attention, std::string &error) {
+/// The description in C++; an error says what cannot be.
+static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   AttentionSpec spec;
-  spec.dtype = attention.dtype == FLASHC_BF16 ? "bf16" : "f16";
+  llvm::Expected<std::string> dtype = getName(attention.dtype, FLASHC_F32 + 1, "dtype");
+  if (!dtype)
+    return dtype.takeError();
+  spec.dtype = *dtype;
   spec.headDim = attention.head_dim;
   spec.valueDim = attention.value_dim;
-  spec.keyHeads = attention.key_heads;
-  spec.groupSize = attention.key_heads > 0 ? attention.query_heads / attention.key_heads : 1;
+  spec.groupSize = attention.group_size;
   spec.scale = attention.scale;
-  spec.mask = attention.mask == FLASHC_MASK_CAUSAL ? AttentionSpec::Mask::Causal : AttentionSpec::Mask::None;
-  llvm::Expected<std::string> text = printAttention(spec);
-  if (text)
-    return std::move(*text);
-  error = llvm::toString(text.takeError());
-  return "";
+  if (unsigned(attention.mask) > FLASHC_MASK_WINDOW)
+    return llvm::createStringError("expected mask to be an FlashcMask from 0 to " + llvm::Twine(FLASHC_MASK_WINDOW) +
+                                   ", got " + llvm::Twine(int(attention.mask)));
+  spec.mask = static_cast<AttentionSpec::Mask>(attention.mask);
+  spec.windowLeft = attention.window_left;
+  spec.windowRight = attention.window_right;
+  spec.maskCode = attention.mask_code ? attention.mask_code : "";
+  spec.scoreCode = attention.score_code ? attention.score_code : "";
+  if (attention.num_captures > 0 && !attention.captures)
+    return llvm::createStringError("expected captures, got a null pointer");
+  for (const FlashcCapture &capture : llvm::ArrayRef(attention.captures, attention.num_captures)) {
+    llvm::Expected<AttentionSpec::Capture> converted = convert(capture);
+    if (!converted)
+      return converted.takeError();
+    spec.captures.push_back(std::move(*converted));
+  }
+  for (int64_t extent : {attention.batch, attention.key_heads, attention.queries, attention.keys})
+    if (extent < 0)
+      return llvm::createStringError("expected batch, key_heads, queries and keys to be positive or FLASHC_ANY, got " +
+                                     llvm::Twine(extent));
+  spec.batch = convertExtent(attention.batch);
+  spec.keyHeads = convertExtent(attention.key_heads);
+  spec.queries = convertExtent(attention.queries);
+  spec.keys = convertExtent(attention.keys);
+  return spec;
 }
 
-static FailureOr<OwningOpRef<ModuleOp>> parse(MLIRContext &context, StringRef text) {
-  llvm::SourceMgr sources;
-  // A copy: MLIR's parser wants a zero byte at the end.
-  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text, "text"), llvm::SMLoc());
-  return parseModule(sources, context);
+static llvm::Expected<std::string> print(const FlashcAttention &attention) {
+  llvm::Expected<AttentionSpec> spec = convert(attention);
+  return spec ? printAttention(*spec) : spec.takeError();
 }
 
-/// Compiles the module that `makeModule` makes, and hands it to the caller.
-static FlashcStatus compileInto(FlashcContext context, const FlashcCompileOptions *options, FlashcKernel *out,
-                                char **message,
-                                llvm::function_ref<FailureOr<OwningOpRef<ModuleOp>>(MLIRContext &)> makeModule) {
-  Compilation compilation(*unwrap(context));
-  FailureOr<OwningOpRef<ModuleOp>> module = makeModule(compilation.getContext());
-  if (failed(module))
-    return fail(FLASHC_COMPILE_ERROR, compilation.getDiagnostics(), message);
-  FailureOr<CompiledKernel> kernel = compile(**module, convert(options));
-  if (failed(kernel))
-    return fail(FLASHC_COMPILE_ERROR, compilation.getDiagnostics(), message);
-  out->ptr = new CompiledKernel(std::move(*kernel));
+/// Finds or compiles the kernel of `text`, and hands it to the caller.
+static FlashcStatus compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options,
+                                FlashcKernel *out, char **message) {
+  KernelRequest request;
+  request.text = std::move(text);
+  if (options && options->function)
+    request.function = options->function;
+  if (options && options->target)
+    request.pipeline.target = options->target;
+  if (options && options->schedule)
+    request.pipeline.schedule = options->schedule;
+  const std::shared_ptr<Context> &context = unwrap(handle);
+  llvm::Expected<std::shared_ptr<const CachedKernel>> kernel = context->kernels.get(request);
+  if (!kernel)
+    return fail(FLASHC_COMPILE_ERROR, kernel.takeError(), message);
+  out->ptr = new KernelHandle{context, std::move(*kernel)};
   return succeed(message);
 }
-
-FlashcContext flashcContextCreate(void) { return {new Context()}; }
-
-void flashcContextDestroy(FlashcContext context) { delete unwrap(context); }
 
 FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t length,
                                const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
@@ -141,8 +107,7 @@ FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t l
   if (!context.ptr || !text || !out)
     return fail(FLASHC_INVALID_ARGUMENT, "expected a context, a text and a place for the kernel, got a null pointer",
                 message);
-  return compileInto(context, options, out, message,
-                     [&](MLIRContext &mlir) { return parse(mlir, StringRef(text, length)); });
+  return compileInto(context, std::string(text, length), options, out, message);
 }
 
 FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention *attention, char **out,
@@ -152,15 +117,14 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
   if (!context.ptr || !attention || !out)
     return fail(FLASHC_INVALID_ARGUMENT,
                 "expected a context, an attention and a place for the text, got a null pointer", message);
-  if (const char *mistake = findMistake(*attention))
-    return fail(FLASHC_INVALID_ARGUMENT, mistake, message);
-  std::string error, text = print(*attention, error);
-  if (text.empty())
-    return fail(FLASHC_COMPILE_ERROR, error, message);
-  Compilation compilation(*unwrap(context));
-  if (failed(parse(compilation.getContext(), text)))
-    return fail(FLASHC_COMPILE_ERROR, compilation.getDiagnostics(), message);
-  *out = copyText(text);
+  llvm::Expected<std::string> text = print(*attention);
+  if (!text)
+    return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
+  // The verifier knows what the op does not allow.
+  Session session(unwrap(context)->registry);
+  if (failed(session.parse(*text)))
+    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+  *out = copyText(*text);
   return succeed(message);
 }
 
@@ -171,16 +135,8 @@ FlashcStatus flashcCompileAttention(FlashcContext context, const FlashcAttention
   if (!context.ptr || !attention || !out)
     return fail(FLASHC_INVALID_ARGUMENT,
                 "expected a context, an attention and a place for the kernel, got a null pointer", message);
-  if (const char *mistake = findMistake(*attention))
-    return fail(FLASHC_INVALID_ARGUMENT, mistake, message);
-  std::string error, text = print(*attention, error);
-  if (text.empty())
-    return fail(FLASHC_COMPILE_ERROR, error, message);
-  return compileInto(context, options, out, message, [&](MLIRContext &mlir) { return parse(mlir, text); });
+  llvm::Expected<std::string> text = print(*attention);
+  if (!text)
+    return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
+  return compileInto(context, std::move(*text), options, out, message);
 }
-
-const char *flashcKernelGetPTX(FlashcKernel kernel) { return capi::unwrap(kernel)->ptx.c_str(); }
-const char *flashcKernelGetManifest(FlashcKernel kernel) { return capi::unwrap(kernel)->manifest.c_str(); }
-const char *flashcKernelGetSchedule(FlashcKernel kernel) { return capi::unwrap(kernel)->schedule.c_str(); }
-
-void flashcKernelDestroy(FlashcKernel kernel) { delete capi::unwrap(kernel); }

@@ -1,35 +1,23 @@
 //===- Launch.cpp - the C API's launches --------------------------------------------------------------------------===//
 
 #include "Support.h"
-#include "flashc/Runtime/Launcher.h"
 
 using namespace flashc;
 using namespace flashc::capi;
 
-namespace {
-
-/// What FlashcLoadedKernel is. The members go in the reverse order: the kernel before its device.
-struct LoadedKernel {
-  std::unique_ptr<GPUDevice> device;
-  std::unique_ptr<Kernel> kernel;
-};
-
-/// Puts the calling thread's CUDA context back, whatever happens in between.
-class CurrentContextGuard {
-public:
-  explicit CurrentContextGuard(const cuda::Driver &driver) : driver(driver) { driver.contextGetCurrent(&context); }
-  ~CurrentContextGuard() { driver.contextSetCurrent(context); }
-  CurrentContextGuard(const CurrentContextGuard &) = delete;
-  CurrentContextGuard &operator=(const CurrentContextGuard &) = delete;
-
-private:
-  const cuda::Driver &driver;
-  cuda::Context context = nullptr;
-};
-
-} // namespace
-
-static LoadedKernel *unwrap(FlashcLoadedKernel kernel) { return static_cast<LoadedKernel *>(kernel.ptr); }
+/// On the CPU; every kernel is loaded once.
+static FlashcStatus loadOnHost(const KernelHandle &handle, FlashcLoadedKernel *out, char **message) {
+  Context &context = *handle.context;
+  // The context keeps its kernels, so that an address stands for one of them.
+  std::string key = std::to_string(reinterpret_cast<uintptr_t>(handle.kernel.get()));
+  auto kernel = context.hostKernels.get(key, [&]() -> llvm::Expected<std::shared_ptr<const HostKernel>> {
+    return HostKernel::load(context.registry, *handle.kernel);
+  });
+  if (!kernel)
+    return fail(FLASHC_COMPILE_ERROR, kernel.takeError(), message);
+  out->ptr = new LoadedKernelHandle{handle.context, nullptr, std::move(*kernel)};
+  return succeed(message);
+}
 
 FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKernel *out, char **message) {
   if (out)
@@ -37,76 +25,38 @@ FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKerne
   if (!kernel.ptr || !out)
     return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel and a place for the loaded one, got a null pointer",
                 message);
-  llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
-  if (!driver)
-    return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
-  const CompiledKernel &compiled = *capi::unwrap(kernel);
-  llvm::Expected<Manifest> manifest = Manifest::parse(compiled.manifest);
-  if (!manifest)
-    return fail(FLASHC_GPU_ERROR, manifest.takeError(), message);
-  CurrentContextGuard guard(**driver);
-  auto loaded = std::make_unique<LoadedKernel>();
-  llvm::Expected<std::unique_ptr<GPUDevice>> opened = GPUDevice::open(**driver, device);
-  if (!opened)
-    return fail(FLASHC_GPU_ERROR, opened.takeError(), message);
-  loaded->device = std::move(*opened);
-  llvm::Expected<std::unique_ptr<Kernel>> onDevice =
-      Kernel::load(*loaded->device, compiled.ptx, std::move(*manifest));
-  if (!onDevice)
-    return fail(FLASHC_GPU_ERROR, onDevice.takeError(), message);
-  loaded->kernel = std::move(*onDevice);
-  out->ptr = loaded.release();
+  const KernelHandle &handle = unwrap(kernel);
+  const std::string &target = handle.kernel->pipeline.target;
+  if ((target == kCPUTarget) != (device == FLASHC_DEVICE_CPU))
+    return fail(FLASHC_INVALID_ARGUMENT,
+                ("expected a device for the kernel's target " + target + ", got " +
+                 (device == FLASHC_DEVICE_CPU ? "the CPU" : "GPU " + std::to_string(device))),
+                message);
+  if (device == FLASHC_DEVICE_CPU)
+    return loadOnHost(handle, out, message);
+  llvm::Expected<Runtime *> runtime = handle.context->getRuntime();
+  if (!runtime)
+    return fail(FLASHC_NO_DRIVER, runtime.takeError(), message);
+  const CompiledKernel &compiled = handle.kernel->compiled;
+  auto loaded = (*runtime)->load(compiled.ptx, compiled.manifest, device);
+  if (!loaded)
+    return fail(FLASHC_GPU_ERROR, loaded.takeError(), message);
+  out->ptr = new LoadedKernelHandle{handle.context, std::move(*loaded), nullptr};
   return succeed(message);
-}
-
-/// The arguments as the launcher takes them.
-static llvm::SmallVector<LaunchArgument> convert(llvm::ArrayRef<FlashcArgument> arguments) {
-  llvm::SmallVector<LaunchArgument> result;
-  for (const FlashcArgument &argument : arguments) {
-    LaunchArgument &converted = result.emplace_back();
-    converted.address = argument.address;
-    converted.shape.assign(argument.extents, argument.extents + argument.rank);
-    converted.strides.assign(argument.strides, argument.strides + argument.rank);
-    converted.scalar = argument.scalar;
-  }
-  return result;
-}
-
-/// Prepares a launch and starts it, with the GPU's context current.
-static llvm::Error launch(const LoadedKernel &loaded, llvm::ArrayRef<FlashcArgument> arguments, cuda::Stream stream) {
-  if (llvm::Error error = loaded.device->makeCurrent())
-    return error;
-  llvm::Expected<PreparedLaunch> launch = loaded.kernel->prepare(convert(arguments));
-  if (!launch)
-    return launch.takeError();
-  // The workspace was cleared on the default stream, which `stream` need not wait for.
-  if (loaded.kernel->getManifest().workspace > 0)
-    if (llvm::Error error = loaded.device->synchronize())
-      return error;
-  return launch->launch(stream);
 }
 
 FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments, size_t count,
                                       void *stream, char **message) {
-  bool isComplete = kernel.ptr && (arguments || count == 0);
-  for (size_t index = 0; isComplete && index < count; ++index)
-    isComplete = arguments[index].rank == 0 || (arguments[index].extents && arguments[index].strides);
-  if (!isComplete)
+  auto converted = convert(arguments, count, /*needsStrides=*/true);
+  if (!kernel.ptr || !converted)
     return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel and arguments with extents and strides, got a null pointer",
                 message);
-  const LoadedKernel &loaded = *unwrap(kernel);
-  CurrentContextGuard guard(loaded.device->getDriver());
-  if (llvm::Error error = launch(loaded, {arguments, count}, static_cast<cuda::Stream>(stream)))
+  const LoadedKernelHandle &handle = unwrap(kernel);
+  llvm::Error error = handle.host ? handle.host->run(*converted)
+                                  : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream));
+  if (error)
     return fail(FLASHC_GPU_ERROR, std::move(error), message);
   return succeed(message);
 }
 
-void flashcLoadedKernelDestroy(FlashcLoadedKernel kernel) {
-  std::unique_ptr<LoadedKernel> loaded(unwrap(kernel));
-  if (!loaded)
-    return;
-  const cuda::Driver &driver = loaded->device->getDriver();
-  CurrentContextGuard guard(driver);
-  llvm::consumeError(loaded->device->makeCurrent());
-  loaded.reset();
-}
+void flashcLoadedKernelDestroy(FlashcLoadedKernel kernel) { delete static_cast<LoadedKernelHandle *>(kernel.ptr); }

@@ -1,4 +1,4 @@
-//===- Support.cpp - texts, statuses and the version --------------------------------------------------------------===//
+//===- Support.cpp - texts, statuses, arguments, the version --------------------------------------------------------===//
 
 #include "Support.h"
 #include "flashc/Version.h"
@@ -24,13 +24,38 @@ FlashcStatus capi::fail(FlashcStatus status, llvm::StringRef text, char **messag
 }
 
 FlashcStatus capi::fail(FlashcStatus status, llvm::Error error, char **message) {
-  return fail(status, llvm::toString(std::move(error)), message);
+  std::string text;
+  llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase &info) {
+    text = info.message();
+    if (isArgumentMismatch(info.convertToErrorCode()))
+      status = FLASHC_ARGUMENT_MISMATCH;
+  });
+  return fail(status, text, message);
 }
 
 FlashcStatus capi::succeed(char **message) {
   if (message)
     *message = nullptr;
   return FLASHC_OK;
+}
+
+std::optional<llvm::SmallVector<LaunchArgument, 8>> capi::convert(const FlashcArgument *arguments, size_t count,
+                                                                  bool needsStrides) {
+  if (!arguments && count > 0)
+    return std::nullopt;
+  llvm::SmallVector<LaunchArgument, 8> result;
+  for (const FlashcArgument &argument : llvm::ArrayRef(arguments, count)) {
+    if (argument.rank > 0 && (!argument.extents || (needsStrides && !argument.strides)))
+      return std::nullopt;
+    LaunchArgument &converted = result.emplace_back();
+    converted.address = argument.address;
+    converted.shape.assign(argument.extents, argument.extents + argument.rank);
+    converted.strides.assign(argument.rank, 0);
+    if (needsStrides)
+      converted.strides.assign(argument.strides, argument.strides + argument.rank);
+    converted.scalar = argument.scalar;
+  }
+  return result;
 }
 
 const char *flashcGetVersion(void) { return FLASHC_VERSION; }

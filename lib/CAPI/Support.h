@@ -3,22 +3,68 @@
 #define FLASHC_LIB_CAPI_SUPPORT_H
 
 #include "flashc-c/flashc.h"
-#include "flashc/Compiler/Compiler.h"
-#include "llvm/Support/Error.h"
+#include "flashc/Compiler/KernelCache.h"
+#include "flashc/Execution/HostKernel.h"
+#include "flashc/Runtime/Runtime.h"
 
 namespace flashc::capi {
+
+/// What a FlashcContext is: everything that calls share. Handles share it too, so that they may outlive each other.
+class Context {
+public:
+  explicit Context(std::optional<DiskCache::Options> diskOptions);
+
+  const mlir::DialectRegistry registry;
+  std::optional<DiskCache> disk;
+  KernelCache kernels;
+  OnceMap<std::shared_ptr<const HostKernel>> hostKernels;
+
+  /// The GPU's side, made when it is first asked for; the error says why there is none.
+  llvm::Expected<Runtime *> getRuntime();
+  /// The same if it was made, otherwise null.
+  const Runtime *findRuntime() const { return runtime.get(); }
+
+private:
+  std::mutex mutex;
+  std::unique_ptr<Runtime> runtime;
+};
+
+/// What a FlashcKernel is.
+struct KernelHandle {
+  std::shared_ptr<Context> context;
+  std::shared_ptr<const CachedKernel> kernel;
+};
+
+/// What a FlashcLoadedKernel is: one of the two kernels.
+struct LoadedKernelHandle {
+  std::shared_ptr<Context> context;
+  std::shared_ptr<const LoadedKernel> gpu;
+  std::shared_ptr<const HostKernel> host;
+};
+
+inline const std::shared_ptr<Context> &unwrap(FlashcContext context) {
+  return *static_cast<std::shared_ptr<Context> *>(context.ptr);
+}
+inline const KernelHandle &unwrap(FlashcKernel kernel) { return *static_cast<KernelHandle *>(kernel.ptr); }
+inline const LoadedKernelHandle &unwrap(FlashcLoadedKernel kernel) {
+  return *static_cast<LoadedKernelHandle *>(kernel.ptr);
+}
 
 /// A copy that flashcStringDestroy frees.
 char *copyText(llvm::StringRef text);
 
 /// Leaves `text`, without the last newline, in `*message` if the caller wants it; returns `status`.
 FlashcStatus fail(FlashcStatus status, llvm::StringRef text, char **message);
+/// The same with the error's text; an isArgumentMismatch is FLASHC_ARGUMENT_MISMATCH instead.
 FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 
 /// Success, with `*message` null.
 FlashcStatus succeed(char **message);
 
-inline CompiledKernel *unwrap(FlashcKernel kernel) { return static_cast<CompiledKernel *>(kernel.ptr); }
+/// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise. None
+/// after a null pointer where there should be one.
+std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,
+                                                            bool needsStrides);
 
 } // namespace flashc::capi
 

@@ -1,9 +1,12 @@
 //===- Compiler.cpp - from a module to a kernel -------------------------------------------------------------------===//
 
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Target/PTX.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/Timing.h"
+#include "mlir/Transforms/Passes.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -29,6 +32,21 @@ LogicalResult flashc::runPasses(ModuleOp module, llvm::function_ref<LogicalResul
     return failure();
   pm.enableTiming(scope);
   return pm.run(module);
+}
+
+LogicalResult flashc::keepFunction(ModuleOp module, StringRef name, const CompileOptions &options) {
+  if (name.empty())
+    return success();
+  auto kept = module.lookupSymbol<func::FuncOp>(name);
+  if (!kept || kept.isExternal())
+    return module.emitError("expected a function named '") << name << "', got none";
+  for (auto function : module.getOps<func::FuncOp>())
+    if (function != kept)
+      function.setPrivate();
+  kept.setPublic();
+  return runPasses(
+      module, [](OpPassManager &pm) { return pm.addPass(createSymbolDCEPass()), success(); }, "select the function",
+      options);
 }
 
 /// The names that the back end would otherwise meet late, or not at all.
@@ -67,6 +85,60 @@ FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOpt
 FailureOr<std::string> flashc::translateKernel(ModuleOp kernel, const CompileOptions &options) {
   TimingScope scope = nestTiming(options, "translate to PTX");
   return translateToPTX(kernel, options.pipeline.target);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// What a compilation consists of
+//===--------------------------------------------------------------------------------------------------------------===//
+
+ArrayRef<StringRef> flashc::getLevelNames() {
+  static const StringRef names[] = {"flash", "loops", "tile", "nvvm", "llvm"};
+  return names;
+}
+
+static std::string print(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream(text) << module << "\n";
+  return text;
+}
+
+FailureOr<std::string> flashc::printAtLevel(ModuleOp module, Level level, const CompileOptions &options) {
+  if (level == Level::Flash)
+    return print(module);
+  if (level == Level::Loops) {
+    OwningOpRef<ModuleOp> loops = module.clone();
+    auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
+    if (failed(runPasses(*loops, algorithm, "algorithm", options)))
+      return failure();
+    return print(*loops);
+  }
+  KernelLevel kernelLevel = level == Level::Tile   ? KernelLevel::Tile
+                            : level == Level::NVVM ? KernelLevel::NVVM
+                                                   : KernelLevel::LLVM;
+  FailureOr<LoweredKernel> kernel = lowerToKernel(module, options, kernelLevel);
+  if (failed(kernel))
+    return failure();
+  if (level != Level::LLVM)
+    return print(*kernel->module);
+  return translateToLLVMIR(*kernel->module, options.pipeline.target);
+}
+
+FailureOr<Cost> flashc::countAlgorithmCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes,
+                                           const CompileOptions &options) {
+  OwningOpRef<ModuleOp> loops = function->getParentOfType<ModuleOp>().clone();
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
+  if (failed(runPasses(*loops, algorithm, "algorithm", options)))
+    return failure();
+  // Traffic is that of the loops as they are; arithmetic is visible only when the flash ops are decomposed.
+  OwningOpRef<ModuleOp> decomposed = loops->clone();
+  auto decompose = [](OpPassManager &pm) { return pm.addPass(flash::createDecompose()), success(); };
+  if (failed(runPasses(*decomposed, decompose, "decompose", options)))
+    return failure();
+  auto count = [&](ModuleOp module) { return countCost(module.lookupSymbol<func::FuncOp>(function.getName()), shapes); };
+  FailureOr<Cost> traffic = count(*loops), arithmetic = count(*decomposed);
+  if (failed(traffic) || failed(arithmetic))
+    return failure();
+  return Cost{arithmetic->matmulFlops, arithmetic->otherFlops, traffic->bytesRead, traffic->bytesWritten};
 }
 
 FailureOr<CompiledKernel> flashc::compile(ModuleOp module, const CompileOptions &options) {

@@ -15,7 +15,6 @@
 #include "mlir/Pass/PassRegistry.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
-#include "mlir/Transforms/Passes.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/PrettyStackTrace.h"
@@ -53,9 +52,7 @@ public:
   LogicalResult run(llvm::SourceMgr &sources);
 
 private:
-  LogicalResult keepFunction();
   LogicalResult emit();
-  LogicalResult emitIR(ModuleOp ir);
   LogicalResult emitKernel(ModuleOp kernel);
 
   StringRef getOutputFile() const { return options.outputFile.empty() ? StringRef("-") : options.outputFile; }
@@ -69,36 +66,13 @@ private:
 
 } // namespace
 
-LogicalResult Compilation::emitIR(ModuleOp ir) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  ir.print(os);
-  os << "\n";
-  return writeOutput(getOutputFile(), text);
-}
-
 LogicalResult Compilation::emit() {
-  if (options.emit == EmitKind::Flash)
-    return emitIR(*module);
-  if (options.emit == EmitKind::Loops) {
-    OwningOpRef<ModuleOp> loops = module->clone();
-    auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, compileOptions); };
-    if (failed(runPasses(*loops, algorithm, "algorithm", compileOptions)))
-      return failure();
-    return emitIR(*loops);
+  if (options.emit <= EmitKind::LLVM) {
+    FailureOr<std::string> text = printAtLevel(*module, static_cast<Level>(options.emit), compileOptions);
+    return failed(text) ? failure() : writeOutput(getOutputFile(), *text);
   }
-  KernelLevel level = options.emit == EmitKind::Tile   ? KernelLevel::Tile
-                      : options.emit == EmitKind::NVVM ? KernelLevel::NVVM
-                                                       : KernelLevel::LLVM;
-  FailureOr<LoweredKernel> kernel = lowerToKernel(*module, compileOptions, level);
-  if (failed(kernel))
-    return failure();
-  if (options.emit == EmitKind::Tile || options.emit == EmitKind::NVVM)
-    return emitIR(*kernel->module);
-  if (options.emit != EmitKind::LLVM)
-    return emitKernel(*kernel->module);
-  FailureOr<std::string> text = translateToLLVMIR(*kernel->module, options.pipeline.target);
-  return failed(text) ? failure() : writeOutput(getOutputFile(), *text);
+  FailureOr<LoweredKernel> kernel = lowerToKernel(*module, compileOptions, KernelLevel::LLVM);
+  return failed(kernel) ? failure() : emitKernel(*kernel->module);
 }
 
 /// Writes the code and, when it goes to a file, its manifest beside it: kernel.ptx, kernel.json.
@@ -121,19 +95,6 @@ LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   return writeOutputs(files);
 }
 
-/// Leaves the function that --function names, and what it calls.
-LogicalResult Compilation::keepFunction() {
-  if (options.function.empty())
-    return success();
-  if (failed(selectFunctions(*module, options)))
-    return failure();
-  for (auto function : module->getOps<func::FuncOp>())
-    if (function.getName() != options.function)
-      function.setPrivate();
-  auto dropUnused = [](OpPassManager &pm) { return pm.addPass(createSymbolDCEPass()), success(); };
-  return runPasses(*module, dropUnused, "select the function", compileOptions);
-}
-
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   {
     TimingScope scope = timing.nest("parse");
@@ -142,12 +103,12 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
       return failure();
     module = std::move(*parsed);
   }
-  if (failed(keepFunction()))
+  if (failed(keepFunction(*module, options.function, compileOptions)))
     return failure();
   if (options.wantsOutput && failed(emit()))
     return failure();
   auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, compileOptions); };
-  if (options.printCost && failed(printCost(*module, algorithm, options)))
+  if (options.printCost && failed(printCost(*module, compileOptions, options)))
     return failure();
   if (options.runOnGPU) {
     TimingScope scope = timing.nest("run on the GPU");

@@ -1,6 +1,7 @@
 //===- Options.cpp - the command line of flashc -------------------------------------------------------------------===//
 
 #include "Options.h"
+#include "flashc/Compiler/Compiler.h"
 #include "flashc/Version.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -58,13 +59,14 @@ static bool complain(const llvm::Twine &message) {
 }
 
 static bool parseEmit(llvm::StringRef text, EmitKind &kind) {
-  static const llvm::StringRef names[] = {"flash", "loops", "tile", "nvvm", "llvm", "ptx", "cubin"};
+  llvm::SmallVector<llvm::StringRef> names(getLevelNames());
+  names.append({"ptx", "cubin"});
   for (auto [index, name] : llvm::enumerate(names))
     if (text == name) {
       kind = static_cast<EmitKind>(index);
       return true;
     }
-  return complain("expected --emit to be one of " + llvm::join(llvm::ArrayRef(names), ", ") + ", got '" + text + "'");
+  return complain("expected --emit to be one of " + llvm::join(names, ", ") + ", got '" + text + "'");
 }
 
 /// Far above any useful tile; the product of two such tiles still fits memory and 32 bits.

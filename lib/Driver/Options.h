@@ -10,7 +10,7 @@
 
 namespace flashc {
 
-/// What the compiler's output is, in the order of the lowering.
+/// What the compiler's output is, in the order of the lowering; it begins with the values of Level.
 enum class EmitKind { Flash, Loops, Tile, NVVM, LLVM, PTX, Cubin };
 
 struct DriverOptions {

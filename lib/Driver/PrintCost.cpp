@@ -1,9 +1,7 @@
 //===- PrintCost.cpp - --print-cost -------------------------------------------------------------------------------===//
 
 #include "PrintCost.h"
-#include "flashc/Analysis/Cost.h"
-#include "flashc/Dialect/Flash/Transforms/Passes.h"
-#include "mlir/Pass/PassManager.h"
+#include "RunCPU.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -20,22 +18,10 @@ static void print(StringRef name, const FunctionInputs &inputs, const Cost &cost
   os << llvm::format(", FLOPs per byte %.2f\n", double(cost.matmulFlops + cost.otherFlops) / std::max(bytes, 1.0));
 }
 
-LogicalResult flashc::printCost(ModuleOp module, PipelineBuilder buildPipeline, const DriverOptions &options) {
-  auto functions = selectFunctions(module, options);
+LogicalResult flashc::printCost(ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options) {
+  auto functions = selectFunctions(module);
   if (failed(functions))
     return failure();
-  OwningOpRef<ModuleOp> loops = module.clone();
-  PassManager algorithm(module.getContext());
-  if (failed(applyPassManagerCLOptions(algorithm)) || failed(buildPipeline(algorithm)) ||
-      failed(algorithm.run(*loops)))
-    return failure();
-  // Traffic is that of the loops as they are; arithmetic is visible only when the flash ops are decomposed.
-  OwningOpRef<ModuleOp> decomposed = loops->clone();
-  PassManager decompose(module.getContext());
-  decompose.addPass(flash::createDecompose());
-  if (failed(decompose.run(*decomposed)))
-    return failure();
-
   for (func::FuncOp function : *functions) {
     FailureOr<FunctionInputs> inputs = describeInputs(function, options.inputs);
     if (failed(inputs))
@@ -43,14 +29,10 @@ LogicalResult flashc::printCost(ModuleOp module, PipelineBuilder buildPipeline, 
     SmallVector<SmallVector<int64_t, 4>> shapes;
     for (const ArgumentInfo &argument : inputs->arguments)
       shapes.push_back(argument.shape);
-    auto traffic = countCost(loops->lookupSymbol<func::FuncOp>(function.getName()), shapes);
-    if (failed(traffic))
+    FailureOr<Cost> cost = countAlgorithmCost(function, shapes, compileOptions);
+    if (failed(cost))
       return failure();
-    auto arithmetic = countCost(decomposed->lookupSymbol<func::FuncOp>(function.getName()), shapes);
-    if (failed(arithmetic))
-      return failure();
-    print(function.getName(), *inputs,
-          {arithmetic->matmulFlops, arithmetic->otherFlops, traffic->bytesRead, traffic->bytesWritten}, options);
+    print(function.getName(), *inputs, *cost, options);
   }
   return success();
 }

@@ -3,12 +3,13 @@
 #define FLASHC_LIB_DRIVER_PRINTCOST_H
 
 #include "Options.h"
-#include "RunCPU.h"
+#include "flashc/Compiler/Compiler.h"
 
 namespace flashc {
 
 /// Prints what the functions of `module` cost by the chosen algorithm, with the extents that --dims and --shape give.
-mlir::LogicalResult printCost(mlir::ModuleOp module, PipelineBuilder buildPipeline, const DriverOptions &options);
+mlir::LogicalResult printCost(mlir::ModuleOp module, const CompileOptions &compileOptions,
+                              const DriverOptions &options);
 
 } // namespace flashc
 

@@ -9,21 +9,18 @@
 using namespace mlir;
 using namespace flashc;
 
-FailureOr<SmallVector<func::FuncOp>> flashc::selectFunctions(ModuleOp module, const DriverOptions &options) {
+FailureOr<SmallVector<func::FuncOp>> flashc::selectFunctions(ModuleOp module) {
   SmallVector<func::FuncOp> functions;
   for (auto function : module.getOps<func::FuncOp>())
-    if (!function.isExternal() &&
-        (options.function.empty() ? function.isPublic() : function.getName() == options.function))
+    if (!function.isExternal() && function.isPublic())
       functions.push_back(function);
-  if (!functions.empty())
-    return functions;
-  if (options.function.empty())
+  if (functions.empty())
     return module.emitError("expected a public function to run, got none");
-  return module.emitError("expected a function named '") << options.function << "', got none";
+  return functions;
 }
 
 LogicalResult flashc::runOnCPU(ModuleOp module, PipelineBuilder buildPipeline, const DriverOptions &options) {
-  FailureOr<SmallVector<func::FuncOp>> functions = selectFunctions(module, options);
+  FailureOr<SmallVector<func::FuncOp>> functions = selectFunctions(module);
   if (failed(functions))
     return failure();
   PassManager pm(module.getContext());

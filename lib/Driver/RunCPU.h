@@ -12,10 +12,9 @@ class OpPassManager;
 
 namespace flashc {
 
-/// The functions that --run is about: the one that --function names, or every public one with a body. Diagnoses a name
-/// that does not exist, and a module with none.
-mlir::FailureOr<llvm::SmallVector<mlir::func::FuncOp>> selectFunctions(mlir::ModuleOp module,
-                                                                       const DriverOptions &options);
+/// The functions that --run is about: every public one with a body (keepFunction leaves the one that --function names).
+/// Diagnoses a module with none.
+mlir::FailureOr<llvm::SmallVector<mlir::func::FuncOp>> selectFunctions(mlir::ModuleOp module);
 
 /// Adds the passes that lead from the input to L1; fails after a diagnostic.
 using PipelineBuilder = llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)>;

@@ -39,7 +39,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, llvm::function_ref<FailureOr<Com
   llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
   if (!driver)
     return complain(driver.takeError());
-  FailureOr<SmallVector<func::FuncOp>> functions = selectFunctions(module, options);
+  FailureOr<SmallVector<func::FuncOp>> functions = selectFunctions(module);
   if (failed(functions))
     return failure();
   if (functions->size() != 1)

@@ -110,17 +110,9 @@ llvm::SmallVector<int64_t> makeDescriptor(HostTensor &tensor) {
 /// Copies the result that `descriptor` describes.
 HostTensor copyResult(DType dtype, int64_t rank, const int64_t *descriptor) {
   ArrayRef<int64_t> shape(descriptor + 3, rank), strides(descriptor + 3 + rank, rank);
+  auto *first = reinterpret_cast<char *>(descriptor[1]) + descriptor[2] * getByteSize(dtype);
   HostTensor result(dtype, shape);
-  auto *source = reinterpret_cast<const char *>(descriptor[1]) + descriptor[2] * getByteSize(dtype);
-  llvm::SmallVector<int64_t, 4> position(rank, 0);
-  result.forEach([&](int64_t, void *data) {
-    int64_t element = 0;
-    for (auto [index, stride] : llvm::zip(position, strides))
-      element += index * stride;
-    std::memcpy(data, source + element * getByteSize(dtype), getByteSize(dtype));
-    for (int dim = int(rank) - 1; dim >= 0 && ++position[dim] == shape[dim]; --dim)
-      position[dim] = 0;
-  });
+  result.copyFrom(HostTensor::view(dtype, shape, strides, first));
   return result;
 }
 

@@ -170,6 +170,15 @@ HostTensor::HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRe
   poison();
 }
 
+HostTensor HostTensor::view(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, void *first) {
+  HostTensor tensor;
+  tensor.dtype = dtype;
+  tensor.shape.assign(shape.begin(), shape.end());
+  tensor.strides.assign(strides.begin(), strides.end());
+  tensor.buffer.reset(static_cast<char *>(first), [](char *) {});
+  return tensor;
+}
+
 int64_t HostTensor::getNumElements() const {
   int64_t count = 1;
   for (int64_t extent : shape)
@@ -191,6 +200,13 @@ void HostTensor::forEach(llvm::function_ref<void(int64_t, void *)> visit) {
     for (int dim = int(shape.size()) - 1; dim >= 0 && ++position[dim] == shape[dim]; --dim)
       position[dim] = 0;
   }
+}
+
+void HostTensor::copyFrom(const HostTensor &other) {
+  unsigned size = flashc::getByteSize(dtype);
+  llvm::SmallVector<const void *, 0> sources(other.getNumElements());
+  const_cast<HostTensor &>(other).forEach([&](int64_t linear, void *data) { sources[linear] = data; });
+  forEach([&](int64_t linear, void *data) { std::memcpy(data, sources[linear], size); });
 }
 
 llvm::SmallVector<double, 0> HostTensor::toDoubles() const {

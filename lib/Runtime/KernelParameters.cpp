@@ -15,6 +15,12 @@ static std::string describe(const Manifest &manifest, unsigned index) {
   return ("argument " + Twine(index) + " (" + manifest.arguments[index].name + ")").str();
 }
 
+Error flashc::blameArguments(Error error) {
+  return createStringError(std::make_error_code(std::errc::invalid_argument), toString(std::move(error)));
+}
+
+bool flashc::isArgumentMismatch(std::error_code code) { return code == std::errc::invalid_argument; }
+
 Error flashc::checkArguments(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
   if (arguments.size() != manifest.arguments.size())
     return createStringError("expected " + Twine(manifest.arguments.size()) + " arguments, got " +

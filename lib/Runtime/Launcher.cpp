@@ -1,6 +1,7 @@
 //===- Launcher.cpp - loads a kernel and launches it --------------------------------------------------------------===//
 
 #include "flashc/Runtime/Launcher.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace flashc;
@@ -42,6 +43,11 @@ Error GPUDevice::synchronize() const { return driver.check(driver.contextSynchro
 
 Error GPUDevice::makeCurrent() const {
   return driver.check(driver.contextSetCurrent(context), "making the GPU current");
+}
+
+bool GPUDevice::isCurrent() const {
+  cuda::Context current = nullptr;
+  return driver.contextGetCurrent(&current) == 0 && current == context;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -133,7 +139,7 @@ Expected<float> PreparedLaunch::time(unsigned count) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// `sm_90a` runs on compute capability 9.0 only, `sm_90` on 9.0 and above (PTX ISA, .target).
-static Error checkTarget(StringRef target, const GPUDevice &device) {
+Error flashc::checkTarget(StringRef target, const GPUDevice &device) {
   StringRef number = target;
   int wanted = 0;
   if (!number.consume_front("sm_") || number.consumeInteger(10, wanted))
@@ -163,6 +169,40 @@ static Error checkParameters(const cuda::Driver &driver, cuda::Function function
   return Error::success();
 }
 
+namespace {
+/// Options of the driver's assembler that make it say what it does not like.
+struct JITLog {
+  char text[8192] = "";
+  int keys[2] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
+  void *values[2] = {text, reinterpret_cast<void *>(sizeof(text))};
+
+  /// `error`, with the log behind it.
+  Error explain(Error error) const {
+    StringRef details = StringRef(text).trim();
+    return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
+  }
+};
+} // namespace
+
+Expected<std::string> flashc::assemble(const GPUDevice &device, StringRef ptx) {
+  const cuda::Driver &driver = device.getDriver();
+  JITLog log;
+  cuda::LinkState state = nullptr;
+  if (Error error = driver.check(driver.linkCreate(2, log.keys, log.values, &state), "starting the assembler"))
+    return error;
+  auto destroy = make_scope_exit([&] { driver.linkDestroy(state); });
+  std::string text = ptx.str(); // PTX must end with a zero byte, which counts
+  void *code = nullptr;
+  size_t bytes = 0;
+  cuda::Result result =
+      driver.linkAddData(state, cuda::kJITInputPTX, text.data(), text.size() + 1, "kernel.ptx", 0, nullptr, nullptr);
+  if (result == 0)
+    result = driver.linkComplete(state, &code, &bytes);
+  if (Error error = driver.check(result, "assembling PTX"))
+    return log.explain(std::move(error));
+  return std::string(static_cast<const char *>(code), bytes); // the state owns it
+}
+
 /// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
 static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 
@@ -173,16 +213,12 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
   const Manifest &info = kernel->manifest;
 
-  char log[8192] = "";
-  int keys[] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
-  void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
+  JITLog log;
   // PTX must end with a zero byte.
   std::string text = code.str();
-  cuda::Result result = driver.moduleLoadDataEx(&kernel->module, text.c_str(), 2, keys, values);
-  if (Error error = driver.check(result, "loading " + info.kernel)) {
-    StringRef details = StringRef(log).trim();
-    return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
-  }
+  cuda::Result result = driver.moduleLoadDataEx(&kernel->module, text.c_str(), 2, log.keys, log.values);
+  if (Error error = driver.check(result, "loading " + info.kernel))
+    return log.explain(std::move(error));
   result = driver.moduleGetFunction(&kernel->function, kernel->module, info.kernel.c_str());
   if (Error error = driver.check(result, "finding kernel " + info.kernel))
     return error;
@@ -203,10 +239,10 @@ Kernel::~Kernel() {
 
 Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) const {
   if (Error error = checkArguments(manifest, arguments))
-    return error;
+    return blameArguments(std::move(error));
   Expected<std::array<uint32_t, 3>> grid = computeGrid(manifest, arguments, device.getSMCount());
   if (!grid)
-    return grid.takeError();
+    return blameArguments(grid.takeError());
 
   PreparedLaunch launch(device, manifest.kernel, function);
   launch.cluster.id = cuda::kClusterDimension;
@@ -232,7 +268,7 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
   Expected<KernelParameters> parameters =
       KernelParameters::build(device.getDriver(), manifest, arguments, launch.workspace.getAddress());
   if (!parameters)
-    return parameters.takeError();
+    return blameArguments(parameters.takeError());
   launch.parameters = std::move(*parameters);
   return launch;
 }

@@ -1,5 +1,5 @@
 /*===- capi-test.c - the C API from C -------------------------------------------------------------------------------===*\
-|* capi-test text|built|errors|threads|load|time: what each one prints or checks is in capi.test.
+|* capi-test <name of a test> [<folder of the disk cache>]: what each one prints or checks is in capi.test.
 \*===--------------------------------------------------------------------------------------------------------------===*/
 
 #define _POSIX_C_SOURCE 200809L
@@ -11,7 +11,13 @@
 #include <string.h>
 #include <time.h>
 
-static const FlashcAttention causal = {FLASHC_BF16, FLASHC_MASK_CAUSAL, 128, 128, 8, 2, 0.0883883461f};
+static const FlashcAttention causal = {.dtype = FLASHC_BF16,
+                                       .head_dim = 128,
+                                       .value_dim = 128,
+                                       .group_size = 4,
+                                       .scale = 0.0883883461f,
+                                       .mask = FLASHC_MASK_CAUSAL,
+                                       .key_heads = 2};
 
 /* Ends the program unless the call succeeded. */
 /* By address: arguments are evaluated in any order, and the call sets the message. */
@@ -47,7 +53,7 @@ static void testText(FlashcContext context) {
 /* Prints what the kernel consists of; the text form of the same attention gives the same kernel. */
 static void testBuilt(FlashcContext context) {
   FlashcKernel kernel = compileCausal(context, NULL), again, small;
-  FlashcCompileOptions options = {"sm_90a", "kv-tile=64"};
+  FlashcCompileOptions options = {.target = "sm_90a", .schedule = "kv-tile=64"};
   char *text, *message;
   printf("schedule %s\n%s%s", flashcKernelGetSchedule(kernel), flashcKernelGetManifest(kernel),
          flashcKernelGetPTX(kernel));
@@ -93,7 +99,9 @@ static void failOptions(FlashcContext context, const char *what, FlashcCompileOp
 /* Prints every kind of mistake with its status and message. */
 static void testErrors(FlashcContext context) {
   FlashcAttention attention = causal;
-  FlashcCompileOptions target = {"sm_1", NULL}, schedule = {NULL, "kv-tile=banana"};
+  FlashcCompileOptions target = {.target = "sm_1"}, schedule = {.schedule = "kv-tile=banana"};
+  FlashcCompileOptions function = {.function = "g"};
+  FlashcCapture capture = {.name = "bias", .dtype = (FlashcDType)99};
   FlashcKernel kernel;
   FlashcContext none = {NULL};
   char *message = NULL;
@@ -102,10 +110,18 @@ static void testErrors(FlashcContext context) {
   attention.head_dim = 127;
   failAttention(context, "head_dim", attention);
   attention = causal;
-  attention.key_heads = 3;
-  failAttention(context, "key_heads", attention);
-  attention.key_heads = -2;
+  attention.group_size = 0;
+  failAttention(context, "group_size", attention);
+  attention = causal;
+  attention.key_heads = -1;
   failAttention(context, "negative", attention);
+  attention = causal;
+  attention.captures = &capture;
+  attention.num_captures = 1;
+  failAttention(context, "capture", attention);
+  attention = causal;
+  attention.score_code = "%t = arith.addf %s, %bias : f32\nflash.yield %t : f32";
+  failAttention(context, "code", attention);
   attention = causal;
   attention.dtype = (FlashcDType)7;
   failAttention(context, "dtype", attention);
@@ -117,6 +133,7 @@ static void testErrors(FlashcContext context) {
   failText(context, "nesting", nested);
   failOptions(context, "target", target);
   failOptions(context, "schedule", schedule);
+  failOptions(context, "function", function);
   FlashcStatus status = flashcCompileAttention(none, &causal, NULL, &kernel, &message);
   printFailure("context", status, kernel, message);
   /* The message is the caller's choice. */
@@ -153,10 +170,18 @@ static void *compileRepeatedly(void *argument) {
   return NULL;
 }
 
-/* Many threads share one context; each gets the kernel that one thread gets. */
+static void printStatistics(FlashcContext context) {
+  FlashcStatistics s = flashcContextGetStatistics(context);
+  printf("%d compilations, %d from memory, %d from disk, %d rejected, %d not written\n", (int)s.compilations,
+         (int)s.memory_hits, (int)s.disk_hits, (int)s.disk_rejected, (int)s.disk_write_failures);
+}
+
+/* Many threads ask one context for one kernel; it is compiled once, and each gets what another context gives. */
 static void testThreads(FlashcContext context) {
   pthread_t threads[kThreads];
-  FlashcKernel kernel = compileCausal(context, NULL);
+  FlashcContextOptions options = {.disable_disk_cache = true};
+  FlashcContext other = flashcContextCreate(&options);
+  FlashcKernel kernel = compileCausal(other, NULL);
   Task task = {context, flashcKernelGetPTX(kernel)};
   for (int i = 0; i < kThreads; ++i)
     expect(pthread_create(&threads[i], NULL, compileRepeatedly, &task) == 0, "a thread");
@@ -165,8 +190,114 @@ static void testThreads(FlashcContext context) {
     pthread_join(threads[i], &failed);
     expect(!failed, "the same kernel in every thread");
   }
+  flashcContextDestroy(other);
   flashcKernelDestroy(kernel);
-  printf("%d compilations\n", kThreads * kRounds);
+  printStatistics(context);
+}
+
+/* The kernel, from the compiler or from disk; the text of the same attention, from memory. */
+static void testCache(FlashcContext context) {
+  FlashcKernel kernel = compileCausal(context, NULL), again;
+  char *text, *message;
+  expectOK(flashcAttentionGetText(context, &causal, &text, &message), &message, "flashcAttentionGetText");
+  expectOK(flashcCompileText(context, text, strlen(text), NULL, &again, &message), &message, "flashcCompileText");
+  printStatistics(context);
+  printf("%s", flashcKernelGetPTX(again));
+  flashcStringDestroy(text);
+  flashcKernelDestroy(kernel);
+  flashcKernelDestroy(again);
+}
+
+/* The levels of a kernel; a kernel outlives its context. */
+static void testLevels(FlashcContext unused) {
+  static const char *const levels[] = {"flash", "loops", "tile", "nvvm", "llvm", "sass"};
+  FlashcContextOptions options = {.disable_disk_cache = true};
+  FlashcContext context = flashcContextCreate(&options);
+  FlashcKernel kernel = compileCausal(context, NULL);
+  (void)unused;
+  flashcContextDestroy(context);
+  for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); ++i) {
+    char *text, *message;
+    if (flashcKernelGetIR(kernel, levels[i], &text, &message) == FLASHC_OK)
+      printf("level %s\n%s", levels[i], text);
+    else
+      printf("%s\n", message);
+    flashcStringDestroy(text);
+    flashcStringDestroy(message);
+  }
+  flashcKernelDestroy(kernel);
+}
+
+/* The function that is named, of several. */
+static void testFunction(FlashcContext context) {
+  static const char text[] =
+      "func.func @f(%q: tensor<2x8x?x64xf16>) -> (tensor<2x8x?x64xf16>, tensor<2x8x?xf32>) {\n"
+      "  %o, %lse = flash.attention ins(%q, %q, %q : tensor<2x8x?x64xf16>, tensor<2x8x?x64xf16>, tensor<2x8x?x64xf16>)"
+      " {scale = 1.0 : f32} -> tensor<2x8x?x64xf16>, tensor<2x8x?xf32>\n"
+      "  return %o, %lse : tensor<2x8x?x64xf16>, tensor<2x8x?xf32>\n"
+      "}\n"
+      "func.func @other() { return }\n";
+  FlashcCompileOptions options = {.function = "f"};
+  FlashcKernel kernel;
+  char *message;
+  expectOK(flashcCompileText(context, text, strlen(text), &options, &kernel, &message), &message, "@f");
+  printf("%s", flashcKernelGetManifest(kernel));
+  flashcKernelDestroy(kernel);
+}
+
+enum { kBatch = 2, kQueryHeads = 8, kKeyHeads = 2, kQueries = 5, kKeys = 7, kDim = 8 };
+
+/* q = 0 sees equal scores: o is the mean of the visible rows of v, lse the logarithm of their number. v[j] = j. */
+static void testCPU(FlashcContext context) {
+  static float q[kBatch * kQueryHeads * kQueries * kDim], k[kBatch * kKeyHeads * kKeys * kDim], v[sizeof(k) / 4];
+  static float o[sizeof(q) / 4], lse[kBatch * kQueryHeads * kQueries];
+  int64_t qExtents[] = {kBatch, kQueryHeads, kQueries, kDim}, kExtents[] = {kBatch, kKeyHeads, kKeys, kDim};
+  /* k, v: [B, H, N, D]; q, o: [B, N, H, D] by their strides. */
+  int64_t qStrides[] = {kQueries * kQueryHeads * kDim, kDim, kQueryHeads * kDim, 1};
+  int64_t kStrides[] = {kKeyHeads * kKeys * kDim, kKeys * kDim, kDim, 1};
+  int64_t lseStrides[] = {kQueryHeads * kQueries, kQueries, 1};
+  FlashcArgument arguments[] = {{(uintptr_t)q, 4, qExtents, qStrides, 0},
+                                {(uintptr_t)k, 4, kExtents, kStrides, 0},
+                                {(uintptr_t)v, 4, kExtents, kStrides, 0},
+                                {(uintptr_t)o, 4, qExtents, qStrides, 0},
+                                {(uintptr_t)lse, 3, qExtents, lseStrides, 0}};
+  FlashcAttention attention = causal;
+  FlashcCompileOptions options = {.target = "cpu"};
+  FlashcKernel kernel;
+  FlashcLoadedKernel loaded;
+  FlashcCost cost;
+  char *message;
+  for (int i = 0; i < (int)(sizeof(v) / sizeof(float)); ++i)
+    v[i] = (float)(i / kDim % kKeys);
+  attention.dtype = FLASHC_F32;
+  attention.head_dim = attention.value_dim = kDim;
+  expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
+  expect(flashcKernelGetPTX(kernel)[0] == '\0', "no PTX for the CPU");
+  expectOK(flashcKernelGetCost(kernel, arguments, 5, &cost, &message), &message, "flashcKernelGetCost");
+  printf("%s%s FLOPs\n", flashcKernelGetManifest(kernel), cost.matmul_flops > 0 ? "some" : "no");
+  expect(flashcKernelLoad(kernel, 0, &loaded, &message) == FLASHC_INVALID_ARGUMENT, "no GPU kernel");
+  printf("%s\n", message);
+  flashcStringDestroy(message);
+  expectOK(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message), &message, "load");
+  flashcKernelDestroy(kernel);
+  expectOK(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message), &message, "launch");
+  for (int i = 0; i < (int)(sizeof(o) / sizeof(float)); ++i) {
+    int row = i / (kDim * kQueryHeads) % kQueries, last = row + kKeys - kQueries;
+    expect(o[i] > 0.5f * (float)last - 1e-4f && o[i] < 0.5f * (float)last + 1e-4f, "the mean of the visible rows");
+  }
+  /* A call with an argument too few, a wrong rank, a wrong extent. */
+  expect(flashcLoadedKernelLaunch(loaded, arguments, 4, NULL, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few");
+  arguments[0].rank = 3;
+  expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "a rank");
+  printf("%s\n", message);
+  flashcStringDestroy(message);
+  arguments[0].rank = 4;
+  kExtents[3] = 16;
+  expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "an extent");
+  printf("%s\n", message);
+  flashcStringDestroy(message);
+  flashcLoadedKernelDestroy(loaded);
+  printf("o is right\n");
 }
 
 /* Prints why the kernel does not load. */
@@ -195,10 +326,15 @@ static void measure(FlashcContext context) {
   enum { kRuns = 11 };
   double times[kRuns];
   for (int i = 0; i < kRuns; ++i) {
+    FlashcAttention attention = causal;
+    FlashcKernel kernel;
     struct timespec start, end;
+    char *message;
+    attention.scale *= (float)(i + 1); /* another kernel each time */
     clock_gettime(CLOCK_MONOTONIC, &start);
-    flashcKernelDestroy(compileCausal(context, NULL));
+    expectOK(flashcCompileAttention(context, &attention, NULL, &kernel, &message), &message, "compile");
     clock_gettime(CLOCK_MONOTONIC, &end);
+    flashcKernelDestroy(kernel);
     times[i] = 1e3 * (double)(end.tv_sec - start.tv_sec) + 1e-6 * (double)(end.tv_nsec - start.tv_nsec);
   }
   printf("first %.1f ms, ", times[0]);
@@ -210,12 +346,15 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(FlashcContext);
-  } tests[] = {{"text", testText},       {"built", testBuilt}, {"errors", testErrors},
-               {"threads", testThreads}, {"load", testLoad},   {"time", measure}};
-  FlashcContext context = flashcContextCreate();
+  } tests[] = {{"text", testText},     {"built", testBuilt},       {"errors", testErrors},
+               {"cache", testCache},   {"threads", testThreads},   {"load", testLoad},
+               {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},
+               {"time", measure}};
+  FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
+  FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;
   for (size_t i = 0; i < count; ++i)
-    if (argc == 2 && strcmp(argv[1], tests[i].name) == 0)
+    if (argc >= 2 && strcmp(argv[1], tests[i].name) == 0)
       found = i;
   expect(found < count, "the name of a test");
   if (strcmp(argv[1], "text") == 0)

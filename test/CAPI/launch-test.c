@@ -61,8 +61,15 @@ static uint64_t upload(const void *data, size_t bytes) {
 }
 
 static FlashcLoadedKernel loadKernel(void) {
-  FlashcAttention attention = {FLASHC_BF16, FLASHC_MASK_CAUSAL, kDim, kDim, kHeads, kHeads, 0.125f};
-  FlashcContext context = flashcContextCreate();
+  FlashcAttention attention = {.dtype = FLASHC_BF16,
+                               .head_dim = kDim,
+                               .value_dim = kDim,
+                               .group_size = 1,
+                               .scale = 0.125f,
+                               .mask = FLASHC_MASK_CAUSAL,
+                               .key_heads = kHeads};
+  FlashcContextOptions options = {.disable_disk_cache = true};
+  FlashcContext context = flashcContextCreate(&options);
   FlashcKernel kernel;
   FlashcLoadedKernel loaded;
   char *message;
@@ -114,9 +121,9 @@ int main(void) {
                                 {lseAddress, 3, extents, lseStrides, 0}};
   expect(flashcLoadedKernelLaunch(kernel, arguments, 5, stream, &message) == FLASHC_OK, "launch", message);
   /* An argument too few, a wrong extent. */
-  expect(flashcLoadedKernelLaunch(kernel, arguments, 4, stream, NULL) == FLASHC_GPU_ERROR, "too few", NULL);
+  expect(flashcLoadedKernelLaunch(kernel, arguments, 4, stream, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few", NULL);
   arguments[0].rank = 3;
-  expect(flashcLoadedKernelLaunch(kernel, arguments, 5, stream, &message) == FLASHC_GPU_ERROR, "rank", NULL);
+  expect(flashcLoadedKernelLaunch(kernel, arguments, 5, stream, &message) == FLASHC_ARGUMENT_MISMATCH, "rank", NULL);
   printf("%s\n", message);
   flashcStringDestroy(message);
 

@@ -7,6 +7,7 @@
 #ifndef FLASHC_COMPILER_COMPILER_H
 #define FLASHC_COMPILER_COMPILER_H
 
+#include "flashc/Analysis/Cost.h"
 #include "flashc/Conversion/Schedule.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -45,6 +46,12 @@ struct CompiledKernel {
   std::string schedule;
 };
 
+/// The levels of a program: flash (L0), loops (L1), tile (L2), nvvm and llvm (L3).
+enum class Level { Flash, Loops, Tile, NVVM, LLVM };
+
+/// The names of the levels, in order.
+llvm::ArrayRef<llvm::StringRef> getLevelNames();
+
 /// A kernel on its way down, with the choices that led to it.
 struct LoweredKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
@@ -54,6 +61,9 @@ struct LoweredKernel {
 /// The module in the first buffer of `sources`, text or bytecode, verified. Fails after a diagnostic, also for text
 /// that nests so deep that MLIR's parser would run out of stack.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> parseModule(llvm::SourceMgr &sources, mlir::MLIRContext &context);
+
+/// Leaves the function `name` of `module`, and what it calls; everything, if `name` is empty. Fails after a diagnostic.
+mlir::LogicalResult keepFunction(mlir::ModuleOp module, llvm::StringRef name, const CompileOptions &options = {});
 
 /// Adds the passes from L0 to L1: those of the algorithm, or the options' own.
 mlir::LogicalResult addAlgorithm(mlir::OpPassManager &pm, const CompileOptions &options);
@@ -70,9 +80,25 @@ mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const Compil
 /// PTX of a kernel that was lowered to KernelLevel::LLVM.
 mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const CompileOptions &options);
 
+/// `module`, which is left as it is, at a level, as text. Fails after a diagnostic.
+mlir::FailureOr<std::string> printAtLevel(mlir::ModuleOp module, Level level, const CompileOptions &options);
+
+/// What one call of `function` costs by the algorithm of `options`, with arguments of `shapes` (empty for scalars).
+/// Fails after a diagnostic.
+mlir::FailureOr<Cost> countAlgorithmCost(mlir::func::FuncOp function,
+                                         mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes,
+                                         const CompileOptions &options);
+
 /// The one attention of `module`, which is left as it is, as a kernel. Fails after a diagnostic. The module's context
 /// has the dialects of registerAllDialects.
 mlir::FailureOr<CompiledKernel> compile(mlir::ModuleOp module, const CompileOptions &options = {});
+
+/// The name of the target that is this machine's processor.
+constexpr llvm::StringLiteral kCPUTarget = "cpu";
+
+/// The one attention of `module` for HostKernel: checked, with a manifest of its arguments and no code. Fails after a
+/// diagnostic.
+mlir::FailureOr<CompiledKernel> compileForCPU(mlir::ModuleOp module, const PipelineOptions &pipeline);
 
 } // namespace flashc
 

@@ -43,6 +43,9 @@ public:
   HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape);
   HostTensor(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, int64_t offset);
 
+  /// An array in memory that someone else owns and keeps for as long as it is used. Strides may be negative.
+  static HostTensor view(DType dtype, llvm::ArrayRef<int64_t> shape, llvm::ArrayRef<int64_t> strides, void *first);
+
   DType getDType() const { return dtype; }
   llvm::ArrayRef<int64_t> getShape() const { return shape; }
   llvm::ArrayRef<int64_t> getStrides() const { return strides; }
@@ -57,6 +60,8 @@ public:
   void poison();
   /// Calls `visit(linear index in row-major order, address)` for every element.
   void forEach(llvm::function_ref<void(int64_t, void *)> visit);
+  /// Every element becomes that of `other`, which has the same type and shape.
+  void copyFrom(const HostTensor &other);
   /// All elements in row-major order.
   llvm::SmallVector<double, 0> toDoubles() const;
   /// The same elements in another type; same shape, strides and offset. (A copy of a HostTensor shares its buffer.)

@@ -20,6 +20,10 @@ struct LaunchArgument {
   uint64_t scalar = 0;
 };
 
+/// `error` with the code by which isArgumentMismatch knows that a launch's arguments do not suit the kernel.
+llvm::Error blameArguments(llvm::Error error);
+bool isArgumentMismatch(std::error_code code);
+
 /// Checks ranks and static extents against the manifest. The error names the argument.
 llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 

@@ -24,6 +24,8 @@ public:
   llvm::Error synchronize() const;
   /// Makes the context current on the calling thread, as every use of the device needs it.
   llvm::Error makeCurrent() const;
+  /// Whether it is.
+  bool isCurrent() const;
 
 private:
   explicit GPUDevice(const cuda::Driver &driver) : driver(driver) {}
@@ -85,6 +87,12 @@ private:
   DeviceBuffer workspace;
 };
 
+/// Fails unless a kernel for `target`, such as sm_90a, runs on the device.
+llvm::Error checkTarget(llvm::StringRef target, const GPUDevice &device);
+
+/// Machine code for the device, which is current, by the assembler in the CUDA driver.
+llvm::Expected<std::string> assemble(const GPUDevice &device, llvm::StringRef ptx);
+
 /// A kernel in the device's memory. The device outlives it, and it outlives its prepared launches.
 class Kernel {
 public:
@@ -96,7 +104,8 @@ public:
   Kernel &operator=(const Kernel &) = delete;
 
   const Manifest &getManifest() const { return manifest; }
-  /// Checks the arguments (the manifest's, in order), encodes tensor maps, computes the grid.
+  /// Checks the arguments (the manifest's, in order), encodes tensor maps, computes the grid. What is wrong with the
+  /// arguments is an isArgumentMismatch.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:

@@ -4,8 +4,10 @@
 #include <string.h>
 
 int main(void) {
-  FlashcAttention attention = {FLASHC_F16, FLASHC_MASK_NONE, 64, 64, 4, 4, 0.125f};
-  FlashcContext context = flashcContextCreate();
+  FlashcAttention attention = {
+      .dtype = FLASHC_F16, .head_dim = 64, .value_dim = 64, .group_size = 1, .scale = 0.125f, .key_heads = 4};
+  FlashcContextOptions options = {.disable_disk_cache = true};
+  FlashcContext context = flashcContextCreate(&options);
   FlashcKernel kernel;
   char *message;
   if (flashcCompileAttention(context, &attention, NULL, &kernel, &message) != FLASHC_OK) {

@@ -1,0 +1,78 @@
+//===- HostKernel.cpp - a program on the memory of this process ---------------------------------------------------===//
+
+#include "flashc/Execution/HostKernel.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace flashc;
+
+llvm::Expected<std::unique_ptr<const HostKernel>> HostKernel::load(const DialectRegistry &registry,
+                                                                   const CachedKernel &kernel) {
+  llvm::Expected<Manifest> manifest = Manifest::parse(kernel.compiled.manifest);
+  if (!manifest)
+    return manifest.takeError();
+  std::unique_ptr<HostKernel> result(new HostKernel(registry, std::move(*manifest)));
+  Session &session = result->session;
+  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(kernel.source);
+  if (failed(module))
+    return session.takeError();
+  CompileOptions options;
+  options.pipeline = kernel.pipeline;
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
+  if (failed(runPasses(**module, algorithm, "algorithm", options)))
+    return session.takeError();
+  FailureOr<CPUProgram> program = CPUProgram::compile(**module);
+  if (failed(program))
+    return session.takeError();
+  result->program = std::move(*program);
+  result->module = std::move(*module);
+  result->function = result->module->lookupSymbol<func::FuncOp>(result->manifest.kernel);
+  return result;
+}
+
+/// Room for an argument of the function as its type wants it: the strides that the type leaves open, and all of a
+/// tensor's, are those of a contiguous array.
+static HostTensor makeTensor(Type type, ArrayRef<int64_t> shape) {
+  DType dtype = *flashc::getDType(getElementTypeOrSelf(type));
+  HostTensor contiguous(dtype, shape);
+  auto memref = dyn_cast<MemRefType>(type);
+  if (!memref)
+    return contiguous;
+  auto [strides, offset] = memref.getStridesAndOffset();
+  for (auto [stride, fallback] : llvm::zip(strides, contiguous.getStrides()))
+    if (ShapedType::isDynamic(stride))
+      stride = fallback;
+  return HostTensor(dtype, shape, strides, ShapedType::isDynamic(offset) ? 0 : offset);
+}
+
+static HostTensor view(const HostTensor &tensor, const LaunchArgument &argument) {
+  return HostTensor::view(tensor.getDType(), argument.shape, argument.strides,
+                          reinterpret_cast<void *>(argument.address));
+}
+
+llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
+  if (llvm::Error error = checkArguments(manifest, arguments))
+    return blameArguments(std::move(error));
+  func::FuncOp entry = function;
+  unsigned numInputs = entry.getNumArguments();
+  SmallVector<HostTensor> tensors;
+  for (auto [type, argument] : llvm::zip(entry.getArgumentTypes(), arguments)) {
+    HostTensor &tensor = tensors.emplace_back(makeTensor(type, argument.shape));
+    if (isa<ShapedType>(type))
+      tensor.copyFrom(view(tensor, argument));
+    else
+      std::memcpy(tensor.getBuffer(), &argument.scalar, getByteSize(tensor.getDType()));
+  }
+
+  std::lock_guard<std::mutex> lock(mutex); // of the session, whose diagnostics are this call's
+  FailureOr<SmallVector<HostTensor>> results = program->run(entry, tensors);
+  if (failed(results))
+    return session.takeError();
+  for (auto [info, argument, tensor] : llvm::zip(manifest.arguments, arguments, tensors))
+    if (info.isOutput)
+      view(tensor, argument).copyFrom(tensor);
+  for (auto [argument, result] : llvm::zip(arguments.drop_front(numInputs), *results))
+    view(result, argument).copyFrom(result);
+  return llvm::Error::success();
+}

@@ -1,0 +1,140 @@
+//===- DiskCache.cpp - values by key, in files that outlive the process -------------------------------------------===//
+
+#include "flashc/Runtime/DiskCache.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CachePruning.h"
+#include "llvm/Support/Endian.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/SHA256.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstdlib>
+
+using namespace flashc;
+using namespace llvm;
+
+std::optional<std::string> DiskCache::getDefaultDirectory() {
+  SmallString<128> directory;
+  if (const char *cache = std::getenv("XDG_CACHE_HOME"); cache && sys::path::is_absolute(cache))
+    directory = cache;
+  else if (const char *home = std::getenv("HOME"); home && sys::path::is_absolute(home))
+    sys::path::append(directory = StringRef(home), ".cache");
+  else
+    return std::nullopt;
+  sys::path::append(directory, "flashc");
+  return directory.str().str();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// A file: the checksum (32 bytes), then for every string of the value its length (8 bytes, little endian) and its bytes
+//===--------------------------------------------------------------------------------------------------------------===//
+
+using Digest = std::array<uint8_t, 32>;
+
+static Digest computeChecksum(StringRef key, StringRef body) {
+  SHA256 hash;
+  char length[8];
+  support::endian::write64le(length, key.size()); // keeps key and body apart
+  for (StringRef part : {StringRef(length, sizeof(length)), key, body})
+    hash.update(part);
+  return hash.final();
+}
+
+static std::string serialize(StringRef key, ArrayRef<StringRef> value) {
+  std::string body;
+  for (StringRef part : value) {
+    char length[8];
+    support::endian::write64le(length, part.size());
+    body.append(length, sizeof(length));
+    body.append(part.data(), part.size());
+  }
+  Digest checksum = computeChecksum(key, body);
+  return std::string(checksum.begin(), checksum.end()) + body;
+}
+
+static std::optional<std::vector<std::string>> deserialize(StringRef key, StringRef file) {
+  if (file.size() < sizeof(Digest))
+    return std::nullopt;
+  StringRef body = file.drop_front(sizeof(Digest));
+  Digest checksum = computeChecksum(key, body);
+  if (file.take_front(sizeof(Digest)) != toStringRef(checksum))
+    return std::nullopt;
+  std::vector<std::string> value;
+  while (body.size() >= 8) {
+    uint64_t length = support::endian::read64le(body.data());
+    body = body.drop_front(8);
+    if (length > body.size())
+      return std::nullopt;
+    value.push_back(body.take_front(length).str());
+    body = body.drop_front(length);
+  }
+  return value;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The folder
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The file of `key`. pruneCache touches no file whose name begins otherwise.
+static SmallString<128> getPath(StringRef directory, StringRef key) {
+  SmallString<128> path(directory);
+  sys::path::append(path, "llvmcache-" + toHex(SHA256::hash(arrayRefFromStringRef(key)), /*LowerCase=*/true));
+  return path;
+}
+
+std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
+  SmallString<128> path = getPath(options.directory, key);
+  // The time of access is what pruneCache goes by.
+  Expected<sys::fs::file_t> file = sys::fs::openNativeFileForRead(path, sys::fs::OF_UpdateAtime);
+  if (!file) {
+    consumeError(file.takeError());
+    return std::nullopt;
+  }
+  // Read, not mapped: a mapped file that someone cuts short kills the process.
+  SmallString<0> contents;
+  Error error = sys::fs::readNativeFileToEOF(*file, contents);
+  sys::fs::closeFile(*file);
+  if (error) {
+    consumeError(std::move(error));
+    return std::nullopt;
+  }
+  std::optional<std::vector<std::string>> value = deserialize(key, contents);
+  if (!value) {
+    ++numRejected;
+    sys::fs::remove(path);
+  }
+  return value;
+}
+
+/// Writes `contents` under a name of its own and then calls it `path`.
+static bool writeFile(const Twine &path, StringRef contents) {
+  int descriptor;
+  SmallString<128> temporary;
+  if (sys::fs::createUniqueFile(path + ".%%%%%%%%", descriptor, temporary, sys::fs::OF_None, sys::fs::owner_read | sys::fs::owner_write))
+    return false;
+  raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
+  stream << contents;
+  stream.close();
+  bool isWritten = !stream.has_error();
+  stream.clear_error(); // the destructor would end the process
+  if (isWritten && !sys::fs::rename(temporary, path))
+    return true;
+  sys::fs::remove(temporary);
+  return false;
+}
+
+void DiskCache::store(StringRef key, ArrayRef<StringRef> value) {
+  if (sys::fs::create_directories(options.directory, /*IgnoreExisting=*/true, sys::fs::owner_all) ||
+      !writeFile(getPath(options.directory, key), serialize(key, value))) {
+    ++numWriteFailures;
+    return;
+  }
+  CachePruningPolicy policy;
+  policy.Interval = std::chrono::seconds(0); // a store follows a compilation, beside which a look at the folder is short
+  policy.Expiration = std::chrono::seconds(0);
+  policy.MaxSizeBytes = options.maxBytes;
+  pruneCache(options.directory, policy);
+}
