@@ -42,8 +42,8 @@ struct CommandLine {
   cl::opt<bool> checkEachPass{"check-each-pass", cl::desc("Compare on the CPU, after every pass"), cl::cat(category)};
   cl::opt<bool> printResults{"print-results", cl::desc("Print every element of the results"), cl::cat(category)};
   cl::opt<uint64_t> seed{"seed", cl::desc("Seed of the random inputs (default: 0)"), cl::cat(category)};
-  cl::opt<std::string> dims{"dims", cl::desc("Dynamic extents (default: B=1,Nq=63,Nk=65)"),
-                            cl::value_desc("B=n,Nq=n,Nk=n"), cl::cat(category)};
+  cl::opt<std::string> dims{"dims", cl::desc("Dynamic extents (default: B=1,Hk=2,Nq=63,Nk=65; Hq follows)"),
+                            cl::value_desc("B=n,Hq=n,Hk=n,Nq=n,Nk=n"), cl::cat(category)};
   cl::opt<std::string> shape{"shape", cl::desc("Shapes of arguments: q, k, v, o, lse, or arg<number>"),
                              cl::value_desc("q=1x8x63x128,..."), cl::cat(category)};
   cl::opt<bool> printCost{"print-cost", cl::desc("Print FLOPs and device memory traffic of the chosen algorithm"),

@@ -25,8 +25,8 @@ std::optional<std::string> flashc::parseDims(StringRef text, InputOptions &optio
   for (StringRef item : llvm::split(text, ',')) {
     auto [name, value] = item.split('=');
     int64_t extent;
-    if (name != "B" && name != "Nq" && name != "Nk")
-      return ("expected a dimension among B, Nq, Nk, got '" + name + "'").str();
+    if (!llvm::is_contained({"B", "Hq", "Hk", "Nq", "Nk"}, name))
+      return ("expected a dimension among B, Hq, Hk, Nq, Nk, got '" + name + "'").str();
     if (!parseExtent(value, extent))
       return ("expected an extent from 1 to " + llvm::Twine(kMaxExtent) + " for " + name + ", got '" + value + "'").str();
     options.dims[name.str()] = extent;
@@ -68,10 +68,12 @@ private:
 
   LogicalResult addArgument(unsigned number);
   void nameOperands(Operation *op);
+  bool isArgument(Value value);
   void nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims);
   LogicalResult applyShapeOption(unsigned number);
   LogicalResult bindDims(unsigned number);
   LogicalResult bind(StringRef dim, int64_t extent, unsigned number);
+  LogicalResult bindHeads();
   int64_t getDefault(StringRef dim) const;
   LogicalResult checkResults();
   LogicalResult checkSize(unsigned number);
@@ -82,6 +84,8 @@ private:
   const InputOptions &options;
   FunctionInputs result;
   SmallVector<DimNames> dimNames;
+  /// Of the first attention op on the function's arguments.
+  std::optional<int64_t> group;
 };
 
 } // namespace
@@ -103,10 +107,15 @@ LogicalResult InputDescriber::addArgument(unsigned number) {
   return success();
 }
 
-void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims) {
+bool InputDescriber::isArgument(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
-  if (!argument || argument.getOwner() != &function.getBody().front())
+  return argument && argument.getOwner() == &function.getBody().front();
+}
+
+void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims) {
+  if (!isArgument(value))
     return;
+  auto argument = cast<BlockArgument>(value);
   ArgumentInfo &info = result.arguments[argument.getArgNumber()];
   // The first use counts: in self-attention one argument may be both k and v.
   DimNames &names = dimNames[argument.getArgNumber()];
@@ -121,6 +130,8 @@ void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role
 
 void InputDescriber::nameOperands(Operation *op) {
   auto nameInputs = [&](auto attention) {
+    if (!group && (isArgument(attention.getQ()) || isArgument(attention.getK())))
+      group = attention.getGroup();
     nameArgument(attention.getQ(), "q", ArgumentRole::Input, {"B", "Hq", "Nq", "D"});
     nameArgument(attention.getK(), "k", ArgumentRole::Input, {"B", "Hk", "Nk", "D"});
     nameArgument(attention.getV(), "v", ArgumentRole::Input, {"B", "Hk", "Nk", "Dv"});
@@ -170,6 +181,31 @@ LogicalResult InputDescriber::bindDims(unsigned number) {
   for (auto [dim, extent] : llvm::zip(dimNames[number], result.arguments[number].shape))
     if (!dim.empty() && !ShapedType::isDynamic(extent) && failed(bind(dim, extent, number)))
       return failure();
+  return success();
+}
+
+/// Decides Hq and Hk, which are group_size apart: both from one that is known, or 2 key heads.
+LogicalResult InputDescriber::bindHeads() {
+  if (!group)
+    return success();
+  auto find = [&](const std::string &dim) -> std::optional<int64_t> {
+    if (auto found = result.dims.find(dim); found != result.dims.end())
+      return found->second;
+    if (auto found = options.dims.find(dim); found != options.dims.end())
+      return found->second;
+    return std::nullopt;
+  };
+  std::optional<int64_t> hq = find("Hq"), hk = find("Hk");
+  if (hq && !hk)
+    hk = *hq / *group;
+  int64_t keyHeads = hk.value_or(2), queryHeads;
+  bool overflows = llvm::MulOverflow(keyHeads, *group, queryHeads) || queryHeads > kMaxExtent;
+  if (overflows || (hq && *hq != queryHeads))
+    return function.emitError("expected Hq = ")
+           << *group << " * Hk (group_size), got Hq = " << hq.value_or(queryHeads)
+           << (hq && *hq % *group != 0 ? "" : " and Hk = " + std::to_string(keyHeads));
+  result.dims["Hk"] = keyHeads;
+  result.dims["Hq"] = queryHeads;
   return success();
 }
 
@@ -268,6 +304,8 @@ FailureOr<FunctionInputs> InputDescriber::describe() {
   for (unsigned number = 0; number < count; ++number)
     if (failed(applyShapeOption(number)) || failed(bindDims(number)))
       return failure();
+  if (failed(bindHeads()))
+    return failure();
   for (unsigned number = 0; number < count; ++number) {
     ArgumentInfo &info = result.arguments[number];
     for (auto [dim, extent] : llvm::zip(dimNames[number], info.shape))

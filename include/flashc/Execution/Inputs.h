@@ -17,7 +17,7 @@ namespace flashc {
 /// What the user says about a function's arguments.
 struct InputOptions {
   uint64_t seed = 0;
-  /// Extents by dimension name (B, Nq, Nk).
+  /// Extents by dimension name (B, Hq, Hk, Nq, Nk).
   std::map<std::string, int64_t> dims;
   /// Whole shapes by argument name.
   std::map<std::string, llvm::SmallVector<int64_t>> shapes;
@@ -52,9 +52,10 @@ struct FunctionInputs {
 };
 
 /// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument,
-/// what another argument or `options.dims` says of the same dimension, B = 1, Nq = 63, Nk = 65. In an argument that is no
-/// operand of an attention op it is the largest of B, Hq, Nq, Nk, so that any position indexes it. A dynamic stride
-/// leaves a gap of 8 elements. Diagnoses types that the host cannot provide and contradictions.
+/// what another argument or `options.dims` says of the same dimension, B = 1, Hk = 2, Hq = Hk times the group size,
+/// Nq = 63, Nk = 65. In an argument that is no operand of an attention op it is the largest of B, Hq, Nq, Nk, so that
+/// any position indexes it. A dynamic stride leaves a gap of 8 elements. Diagnoses types that the host cannot provide
+/// and contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
 
 /// Values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair, all a function of the

@@ -24,6 +24,17 @@ func.func @m_and_l_differ(%t: !t, %r: !r, %l: tensor<1x2x?xf32>, %z: index) {
 
 // -----
 
+!t = tensor<1x?x8x16xf32>
+!r = tensor<1x?x8xf32>
+func.func @c5_dynamic_heads_without_group(%t: !t, %r: !r, %z: index) {
+  // expected-error @+1 {{expected group_size beside a dynamic number of heads, got 'tensor<1x?x8x16xf32>' and 'tensor<1x?x8x16xf32>' (C5)}}
+  %0:3 = flash.online_attention ins(%t, %t, %t : !t, !t, !t) outs(%t, %r, %r : !t, !r, !r) at(%z, %z, %z, %z)
+    {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !t, !r, !r
+  return
+}
+
+// -----
+
 !t = tensor<1x2x8x16xf32>
 !r = tensor<1x2x8xf32>
 func.func @results_unlike_outs(%t: !t, %r: !r, %z: index) {

@@ -124,9 +124,66 @@ func.func @c4_v_and_o_disagree(%q: !t) {
 // -----
 
 !t = tensor<1x?x8x16xf32>
-func.func @c5_dynamic_heads(%q: !t) {
-  // expected-error @+1 {{expected static, positive head counts, got 'tensor<1x?x8x16xf32>' and 'tensor<1x?x8x16xf32>' (C5)}}
+func.func @c5_dynamic_heads_without_group(%q: !t) {
+  // expected-error @+1 {{expected group_size beside a dynamic number of heads, got 'tensor<1x?x8x16xf32>' and 'tensor<1x?x8x16xf32>' (C5)}}
   flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32} -> !t, tensor<1x?x8xf32>
+  return
+}
+
+// -----
+
+!q = tensor<1x8x8x16xf32>
+!k = tensor<1x?x8x16xf32>
+func.func @c5_dynamic_key_heads_without_group(%q: !q, %k: !k) {
+  // expected-error @+1 {{expected group_size beside a dynamic number of heads, got 'tensor<1x8x8x16xf32>' and 'tensor<1x?x8x16xf32>' (C5)}}
+  flash.attention ins(%q, %k, %k : !q, !k, !k) {scale = 1.0 : f32} -> !q, tensor<1x8x8xf32>
+  return
+}
+
+// -----
+
+!q = tensor<1x8x8x16xf32>
+!k = tensor<1x?x8x16xf32>
+func.func @c5_group_does_not_divide(%q: !q, %k: !k) {
+  // expected-error @+1 {{expected the number of query heads to be a multiple of group_size, got 8 and 3 (C5)}}
+  flash.attention ins(%q, %k, %k : !q, !k, !k) {group_size = 3, scale = 1.0 : f32} -> !q, tensor<1x8x8xf32>
+  return
+}
+
+// -----
+
+!t = tensor<1x?x8x16xf32>
+func.func @c5_group_is_not_positive(%q: !t) {
+  // expected-error @+1 {{expected group_size to be positive, got 0 (C5)}}
+  flash.attention ins(%q, %q, %q : !t, !t, !t) {group_size = 0, scale = 1.0 : f32} -> !t, tensor<1x?x8xf32>
+  return
+}
+
+// -----
+
+!q = tensor<1x8x8x16xf32>
+!k = tensor<1x2x8x16xf32>
+func.func @c5_group_disagrees(%q: !q, %k: !k) {
+  // expected-error @+1 {{expected group_size to be 4, the number of query heads (8) by that of key heads (2), got 2 (C5)}}
+  flash.attention ins(%q, %k, %k : !q, !k, !k) {group_size = 2, scale = 1.0 : f32} -> !q, tensor<1x8x8xf32>
+  return
+}
+
+// -----
+
+!t = tensor<1x0x8x16xf32>
+func.func @c5_no_heads(%q: !t) {
+  // expected-error @+1 {{expected positive head counts, got 'tensor<1x0x8x16xf32>' and 'tensor<1x0x8x16xf32>' (C5)}}
+  flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32} -> !t, tensor<1x0x8xf32>
+  return
+}
+
+// -----
+
+!t = tensor<1x?x8x16xf32>
+func.func @c5_group_is_no_i64(%q: !t) {
+  // expected-error @+1 {{attribute 'group_size' failed to satisfy constraint: 64-bit signless integer attribute}}
+  flash.attention ins(%q, %q, %q : !t, !t, !t) {group_size = 2 : i32, scale = 1.0 : f32} -> !t, tensor<1x?x8xf32>
   return
 }
 

@@ -100,6 +100,18 @@ TEST(BuildAttention, PrintsStaticShapes) {
   });
 }
 
+TEST(BuildAttention, LeavesTheNumberOfHeadsOpen) {
+  AttentionSpec spec = makeSpec();
+  spec.keyHeads = -1;
+  expectGood(spec, [](Parsed &parsed) {
+    std::string type;
+    llvm::raw_string_ostream(type) << parsed.getFunction().getFunctionType();
+    EXPECT_EQ(type, "(tensor<?x?x?x128xbf16>, tensor<?x?x?x128xbf16>, tensor<?x?x?x64xbf16>) -> "
+                    "(tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>)");
+    EXPECT_EQ(parsed.getAttention().getGroup(), 4);
+  });
+}
+
 TEST(BuildAttention, CausalIsAWindowUpToTheDiagonal) {
   AttentionSpec spec = makeSpec(), window = makeSpec();
   spec.mask = Mask::Causal;

@@ -74,8 +74,8 @@ static Value inlineRegion(ImplicitLocOpBuilder &b, Region &region, ValueRange ar
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Loops, in the order in which every generic below runs them.
-enum Loop : unsigned { B, H, I, J, D };
+/// Loops, in the order in which every generic below runs them, and what is computed from them: the key head of H.
+enum Loop : unsigned { B, H, I, J, D, KeyHead };
 } // namespace
 
 static Value filledTensor(ImplicitLocOpBuilder &b, ArrayRef<OpFoldResult> sizes, float value) {
@@ -87,19 +87,16 @@ static Value filledTensor(ImplicitLocOpBuilder &b, ArrayRef<OpFoldResult> sizes,
 using Indexed = std::pair<Value, SmallVector<unsigned>>;
 
 /// `out[...] = body(ins[...], out[...])` over `numLoops` loops, of which those that do not index `out` are reductions.
-/// `groupSize` query heads share a head of an operand that has fewer of them than `out`.
+/// `groupSize` query heads share a key head.
 static Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexed> ins, Indexed out,
                      function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize = 1) {
   SmallVector<utils::IteratorType> iterators(numLoops, utils::IteratorType::reduction);
   for (unsigned loop : out.second)
     iterators[loop] = utils::IteratorType::parallel;
-  int64_t numHeads = cast<ShapedType>(out.first.getType()).getDimSize(H);
   auto mapOf = [&](const Indexed &operand) {
     SmallVector<AffineExpr> exprs;
     for (unsigned loop : operand.second)
-      exprs.push_back(b.getAffineDimExpr(loop));
-    if (groupSize != 1 && cast<ShapedType>(operand.first.getType()).getDimSize(H) != numHeads)
-      exprs[H] = exprs[H].floorDiv(groupSize);
+      exprs.push_back(loop == KeyHead ? b.getAffineDimExpr(H).floorDiv(groupSize) : b.getAffineDimExpr(loop));
     return AffineMap::get(numLoops, 0, exprs, b.getContext());
   };
   SmallVector<Value> inputs;
@@ -144,8 +141,8 @@ template <typename AttentionLikeOp>
 static Value emitScores(ImplicitLocOpBuilder &b, AttentionLikeOp op, ArrayRef<Value> at) {
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), op.getQ());
   sizes.back() = tensor::getMixedSize(b, b.getLoc(), op.getK(), 2);
-  Value scores = multiplyAccumulate(b, {op.getQ(), {B, H, I, D}}, {op.getK(), {B, H, J, D}},
-                                    {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroupSize());
+  Value scores = multiplyAccumulate(b, {op.getQ(), {B, H, I, D}}, {op.getK(), {B, KeyHead, J, D}},
+                                    {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroup());
   return generic(b, 4, {}, {scores, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
     Value s = arith::MulFOp::create(b, args[0], f32Constant(b, op.getScale().convertToFloat()));
     SmallVector<Value> position;
@@ -189,7 +186,7 @@ static Value emitRowSum(ImplicitLocOpBuilder &b, Value probabilities, Value l) {
 
 /// acc + T(P) V.
 static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Value v, Value acc, int64_t groupSize) {
-  return multiplyAccumulate(b, {probabilities, {B, H, I, J}}, {v, {B, H, J, D}}, {acc, {B, H, I, D}}, groupSize);
+  return multiplyAccumulate(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
 }
 
 /// `combine(x, row)` for every element `x` of `acc` and its row's `row`, in place. The fourth loop is that of d.
@@ -253,7 +250,7 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   Value m = emitRowMax(b, scores, filledTensor(b, rowSizes, kNegInf));
   Value probabilities = emitProbabilities(b, scores, m);
   Value l = emitRowSum(b, probabilities, filledTensor(b, rowSizes, 0.0f));
-  Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroupSize());
+  Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
   Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
   Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
   SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred);
@@ -275,7 +272,7 @@ FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &b
 
   bool eachStep = getNormalize() == Normalize::EachStep;
   Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
-  acc = emitOutputProduct(b, probabilities, getV(), acc, getGroupSize());
+  acc = emitOutputProduct(b, probabilities, getV(), acc, getGroup());
   if (eachStep)
     acc = emitRowwise(b, acc, l, divideByRowSum);
   return SmallVector<Value>{acc, m, l};

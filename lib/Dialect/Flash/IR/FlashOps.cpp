@@ -154,13 +154,25 @@ static LogicalResult verifyHeadDim(Operation *op, NamedShape value, StringRef ex
   return success();
 }
 
-static LogicalResult verifyHeads(Operation *op, NamedShape q, NamedShape k) {
+static LogicalResult verifyHeads(Operation *op, NamedShape q, NamedShape k, std::optional<int64_t> groupSize) {
   int64_t hq = q.type.getDimSize(1), hk = k.type.getDimSize(1);
-  if (hq <= 0 || hk <= 0)
-    return op->emitOpError() << "expected static, positive head counts, got " << q.type << " and " << k.type << " (C5)";
-  if (hq % hk != 0)
+  bool hasDynamic = ShapedType::isDynamic(hq) || ShapedType::isDynamic(hk);
+  if (hq == 0 || hk == 0)
+    return op->emitOpError() << "expected positive head counts, got " << q.type << " and " << k.type << " (C5)";
+  if (groupSize && *groupSize <= 0)
+    return op->emitOpError() << "expected group_size to be positive, got " << *groupSize << " (C5)";
+  if (hasDynamic && !groupSize)
+    return op->emitOpError() << "expected group_size beside a dynamic number of heads, got " << q.type << " and "
+                             << k.type << " (C5)";
+  if (!hasDynamic && hq % hk != 0)
     return op->emitOpError() << "expected the number of query heads to be a multiple of the number of key heads, got "
                              << hq << " and " << hk << " (C5)";
+  if (!hasDynamic && groupSize && *groupSize != hq / hk)
+    return op->emitOpError() << "expected group_size to be " << hq / hk << ", the number of query heads (" << hq
+                             << ") by that of key heads (" << hk << "), got " << *groupSize << " (C5)";
+  if (hasDynamic && !ShapedType::isDynamic(hq) && hq % *groupSize != 0)
+    return op->emitOpError() << "expected the number of query heads to be a multiple of group_size, got " << hq
+                             << " and " << *groupSize << " (C5)";
   return success();
 }
 
@@ -196,7 +208,7 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
 }
 
 static LogicalResult verifyCommon(Operation *op, NamedShape q, NamedShape k, NamedShape v, NamedShape o, NamedShape lse,
-                                  float scale, Region &score, Region &mask) {
+                                  float scale, std::optional<int64_t> groupSize, Region &score, Region &mask) {
   for (NamedShape value : {q, k, v, o})
     if (failed(verifyRank(op, value, 4)))
       return failure();
@@ -214,7 +226,7 @@ static LogicalResult verifyCommon(Operation *op, NamedShape q, NamedShape k, Nam
                              << " (C3)";
   if (failed(verifyHeadDim(op, q, "D")) || failed(verifyHeadDim(op, v, "Dv")) ||
       failed(verifySameExtent(op, q, 3, k, 3, "D", "C4")) || failed(verifySameExtent(op, v, 3, o, 3, "Dv", "C4")) ||
-      failed(verifyHeads(op, q, k)) || failed(verifySameExtent(op, k, 1, v, 1, "Hk", "C5")) ||
+      failed(verifyHeads(op, q, k, groupSize)) || failed(verifySameExtent(op, k, 1, v, 1, "Hk", "C5")) ||
       failed(verifySameExtent(op, q, 1, o, 1, "Hq", "C5")) || failed(verifySameExtent(op, q, 1, lse, 1, "Hq", "C5")))
     return failure();
   for (NamedShape value : {k, v, o, lse})
@@ -264,8 +276,8 @@ LogicalResult AttentionOp::verify() {
   if (output != named[0].type.getElementType() && !output.isF32())
     return emitOpError() << "expected o of element type " << named[0].type.getElementType() << " or f32, got " << output
                          << " (C3)";
-  return verifyCommon(*this, named[0], named[1], named[2], named[3], named[4], getScale().convertToFloat(), getScore(),
-                      getMask());
+  return verifyCommon(*this, named[0], named[1], named[2], named[3], named[4], getScale().convertToFloat(),
+                      getGroupSize(), getScore(), getMask());
 }
 
 LogicalResult OnlineAttentionOp::verify() {
@@ -278,7 +290,7 @@ LogicalResult OnlineAttentionOp::verify() {
   if (l.type != m.type)
     return emitOpError() << "expected m and l of one type, got " << m.type << " and " << l.type;
   return verifyCommon(*this, {"q", getQType()}, {"k", getKType()}, {"v", getVType()}, {"acc", acc}, m,
-                      getScale().convertToFloat(), getScore(), getMask());
+                      getScale().convertToFloat(), getGroupSize(), getScore(), getMask());
 }
 
 LogicalResult FinalizeOp::verify() {

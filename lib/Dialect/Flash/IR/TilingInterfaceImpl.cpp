@@ -126,13 +126,30 @@ SmallVector<utils::IteratorType> OnlineAttentionOp::getLoopIteratorTypes() {
   return types;
 }
 
+/// Whether `size` is all of dimension `dim` of `value`, by how it is computed.
+static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim) {
+  if (auto known = dyn_cast<Value>(size))
+    if (auto dimOp = known.getDefiningOp<tensor::DimOp>())
+      if (dimOp.getSource() == value && dimOp.getConstantIndex() == dim)
+        return true;
+  return isEqualConstantIntOrValue(size, tensor::getMixedSize(b, value.getLoc(), value, dim));
+}
+
 /// The number of key heads that a tile of `numHeads` query heads reads, if tiles do not cut through a group.
-static FailureOr<int64_t> getKeyHeads(OnlineAttentionOp op, OpFoldResult numHeads) {
+static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, OnlineAttentionOp op, OpFoldResult numHeads) {
   std::optional<int64_t> heads = getConstantIntValue(numHeads);
-  int64_t group = op.getGroupSize();
+  int64_t group = op.getGroup();
+  if (!heads && isWholeDim(b, numHeads, op.getQ(), 1))
+    return tensor::getMixedSize(b, op.getLoc(), op.getK(), 1);
   if (!heads || *heads <= 0 || (*heads % group != 0 && group % *heads != 0))
     return failure();
-  return std::max<int64_t>(*heads / group, 1);
+  return OpFoldResult(b.getIndexAttr(std::max<int64_t>(*heads / group, 1)));
+}
+
+/// What a tile has to say of its group: nothing where its types do. (A tile may cut a group: it has another size then.)
+static IntegerAttr getTileGroupSize(OnlineAttentionOp op, Value q, Value k) {
+  auto isDynamic = [](Value value) { return cast<RankedTensorType>(value.getType()).isDynamicDim(1); };
+  return isDynamic(q) || isDynamic(k) ? op.getGroupSizeAttr() : IntegerAttr();
 }
 
 /// Tiles of (acc, m, l).
@@ -151,15 +168,15 @@ static FailureOr<TilingResult> emitTile(OpBuilder &b, OnlineAttentionOp op, Arra
                                         ArrayRef<OpFoldResult> sizes, StateTiles state,
                                         SmallVector<Operation *> slices) {
   Location loc = op.getLoc();
-  FailureOr<int64_t> keyHeads = getKeyHeads(op, sizes[1]);
+  FailureOr<OpFoldResult> keyHeads = getKeyHeads(b, op, sizes[1]);
   if (failed(keyHeads))
     return failure();
   OpFoldResult zero = b.getIndexAttr(0);
   OpFoldResult keyHead = affine::makeComposedFoldedAffineApply(
-      b, loc, AffineMap::get(1, 0, b.getAffineDimExpr(0).floorDiv(op.getGroupSize())), {offsets[1]});
+      b, loc, AffineMap::get(1, 0, b.getAffineDimExpr(0).floorDiv(op.getGroup())), {offsets[1]});
   auto keyTile = [&](Value source) {
     return extractTile(b, loc, source, {offsets[0], keyHead, offsets[3], zero},
-                       {sizes[0], b.getIndexAttr(*keyHeads), sizes[3], getHeadDim(b, source)}, 0.0f, slices);
+                       {sizes[0], *keyHeads, sizes[3], getHeadDim(b, source)}, 0.0f, slices);
   };
   Value q = extractTile(b, loc, op.getQ(), appended(offsets.take_front(3), zero),
                         appended(sizes.take_front(3), getHeadDim(b, op.getQ())), 0.0f, slices);
@@ -172,7 +189,8 @@ static FailureOr<TilingResult> emitTile(OpBuilder &b, OnlineAttentionOp op, Arra
         b, loc, affine::makeComposedFoldedAffineApply(b, loc, sum, {getAsOpFoldResult(origin), offset})));
 
   auto tile = OnlineAttentionOp::create(b, loc, ValueRange(state).getTypes(), q, k, v, state[0], state[1], state[2],
-                                        at[0], at[1], at[2], at[3], op.getScaleAttr(), op.getNormalizeAttr());
+                                        at[0], at[1], at[2], at[3], op.getScaleAttr(), op.getNormalizeAttr(),
+                                        getTileGroupSize(op, q, k));
   IRMapping mapping;
   op.getScore().cloneInto(&tile.getScore(), mapping);
   op.getMask().cloneInto(&tile.getMask(), mapping);

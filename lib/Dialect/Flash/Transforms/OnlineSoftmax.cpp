@@ -52,7 +52,7 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
   auto online = OnlineAttentionOp::create(rewriter, loc, TypeRange{accType, stateType, stateType}, op.getQ(),
                                           op.getK(), op.getV(), acc, m, l, zero, zero, zero, zero, op.getScaleAttr(),
-                                          NormalizeAttr::get(op.getContext(), normalize));
+                                          NormalizeAttr::get(op.getContext(), normalize), op.getGroupSizeAttr());
   rewriter.inlineRegionBefore(op.getScore(), online.getScore(), online.getScore().end());
   rewriter.inlineRegionBefore(op.getMask(), online.getMask(), online.getMask().end());
 

@@ -33,8 +33,8 @@ AttentionOp mlir::flash::convertToTensors(RewriterBase &rewriter, AttentionOp op
     inputs.push_back(view);
   }
   SmallVector<Type> types{getTensorType(op.getOuts()[0]), getTensorType(op.getOuts()[1])};
-  auto attention =
-      AttentionOp::create(rewriter, loc, types, inputs[0], inputs[1], inputs[2], ValueRange{}, op.getScaleAttr());
+  auto attention = AttentionOp::create(rewriter, loc, types, inputs[0], inputs[1], inputs[2], ValueRange{},
+                                       op.getScaleAttr(), op.getGroupSizeAttr());
   rewriter.inlineRegionBefore(op.getScore(), attention.getScore(), attention.getScore().end());
   rewriter.inlineRegionBefore(op.getMask(), attention.getMask(), attention.getMask().end());
   for (auto [result, out] : llvm::zip_equal(attention.getResults(), op.getOuts())) {

@@ -59,7 +59,8 @@ def Flash_AttentionOp : Flash_Op<"attention", [
     | o     | `[B, Hq, Nq, Dv]`  | T or f32     |
     | lse   | `[B, Hq, Nq]`      | f32          |
 
-    T is one of bf16, f16, f32. Query head `h` reads key/value head `h floordiv (Hq / Hk)` (GQA, MQA).
+    T is one of bf16, f16, f32. Query head `h` reads key/value head `h floordiv group_size` (GQA, MQA), where
+    `group_size` is `Hq / Hk`. The attribute says it where the types do not: with a dynamic number of heads.
 
     On tensors the op returns `o` and `lse`; on memrefs it writes them into `outs`. Memrefs may have any strides with a
     contiguous innermost dimension, so `[B, N, H, D]` and packed layouts come in without a copy.
@@ -78,7 +79,9 @@ def Flash_AttentionOp : Flash_Op<"attention", [
     - (C3) q, k, v share the element type T in {bf16, f16, f32}; o has T or f32; lse has f32.
     - (C4) D and Dv are static, multiples of 8, from 8 to 256; q and k agree on D, v and o on Dv.
       (The multiple of 8 is asked of 16-bit T only; f32, which runs on the CPU, takes any D from 1 to 256.)
-    - (C5) Hq and Hk are static and positive, Hq is a multiple of Hk, k and v agree on Hk, q, o and lse on Hq.
+    - (C5) Hq and Hk are positive, Hq is a multiple of Hk, k and v agree on Hk, q, o and lse on Hq. Where both are
+      static, `group_size` may be left out, and is Hq / Hk if given. Where one is dynamic, `group_size` is given, is
+      positive, and divides a static Hq.
     - (C6) B, Nq, Nk agree wherever two operands both know them.
     - (C7) scale is finite.
     - (C8) the score region takes `(f32, index x4)` and yields `f32`; the mask region takes `(index x4)` and yields `i1`.
@@ -101,8 +104,16 @@ def Flash_AttentionOp : Flash_Op<"attention", [
           flash.yield %keep : i1
         } -> tensor<2x8x128x64xbf16>, tensor<2x8x128xf32>
     ```
+
+    With any number of heads, four query heads to a key head:
+    ```mlir
+    %o, %lse = flash.attention
+        ins(%q, %k, %v : tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>, tensor<?x?x?x64xbf16>)
+        {group_size = 4 : i64, scale = 1.250000e-01 : f32} -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
+    ```
   }];
-  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Variadic<Flash_Buffer>:$outs, F32Attr:$scale);
+  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
+                       OptionalAttr<I64Attr>:$group_size);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let hasCustomAssemblyFormat = 1;
@@ -118,8 +129,11 @@ def Flash_AttentionOp : Flash_Op<"attention", [
     ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
     bool hasScore() { return !getScore().empty(); }
     bool hasMask() { return !getMask().empty(); }
-    /// Query heads per key/value head.
-    int64_t getGroupSize() { return getQType().getDimSize(1) / getKType().getDimSize(1); }
+    /// Query heads per key/value head: what the attribute says, or else the types.
+    int64_t getGroup() {
+      std::optional<uint64_t> size = getGroupSize();
+      return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
+    }
   }];
 }
 
@@ -176,7 +190,7 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
                        AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l,
                        Index:$b0, Index:$h0, Index:$i0, Index:$j0,
-                       F32Attr:$scale, Flash_NormalizeAttr:$normalize);
+                       F32Attr:$scale, Flash_NormalizeAttr:$normalize, OptionalAttr<I64Attr>:$group_size);
   let results = (outs AnyRankedTensor:$acc_out, AnyRankedTensor:$m_out, AnyRankedTensor:$l_out);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
   let hasCustomAssemblyFormat = 1;
@@ -190,7 +204,11 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
     RankedTensorType getVType() { return cast<RankedTensorType>(getV().getType()); }
     bool hasScore() { return !getScore().empty(); }
     bool hasMask() { return !getMask().empty(); }
-    int64_t getGroupSize() { return getQType().getDimSize(1) / getKType().getDimSize(1); }
+    /// Query heads per key/value head: what the attribute says, or else the types.
+    int64_t getGroup() {
+      std::optional<uint64_t> size = getGroupSize();
+      return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
+    }
   }];
 }
 
