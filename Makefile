@@ -33,7 +33,7 @@ test: build
 
 dist: build
 	rm -rf dist
-	cmake --install $(BUILD) --prefix dist/$(DIST) --strip
+	cmake --install $(BUILD) --prefix dist/$(DIST) --component runtime --strip
 	XZ_OPT='-9 -T1' tar -C dist --owner=0 --group=0 --sort=name -cJf dist/$(DIST).tar.xz $(DIST)
 	@ls -l dist/$(DIST).tar.xz
 

@@ -1,3 +1,13 @@
+list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories(${CMAKE_SOURCE_DIR}/include ${CMAKE_BINARY_DIR}/include)
+separate_arguments(FLASHC_LLVM_DEFINITIONS UNIX_COMMAND "${LLVM_DEFINITIONS}")
+add_definitions(${FLASHC_LLVM_DEFINITIONS})
+
 # One precompiled header serves the whole project: it turns a 27 s compile of an MLIR source file into well under a
 # second. Every target therefore compiles with the same options.
 add_compile_options(-Wall -Wextra -Wno-unused-parameter)
@@ -34,6 +44,7 @@ function(flashc_library name)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  set_property(GLOBAL APPEND PROPERTY FLASHC_LIBRARIES ${name})
 endfunction()
 
 # flashc_tool(NAME file.cpp... [LINK library...]): a statically linked program in build/bin.

@@ -4,7 +4,7 @@
 #   %flashc_bin  the folder of the programs %flashc_version  the project's version
 #   %python      an interpreter             %ptxas           the PTX assembler (with REQUIRES: ptxas)
 #   %capi        test/CAPI/capi-test.c      %capi_launch     test/CAPI/launch-test.c
-#   %cc          the C compiler
+#   %cc          the C compiler            %cxx             the C++ compiler
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
 # were built: GoogleTest was found).
@@ -54,6 +54,7 @@ config.substitutions.append(("%flashc_version", config.flashc_version))
 config.substitutions.append(("%flashc_obj", config.flashc_obj_root))
 config.substitutions.append(("%flashc_bin", config.flashc_tools_dir))
 config.substitutions.append((r"%cc\b", config.c_compiler))
+config.substitutions.append((r"%cxx\b", config.cxx_compiler))
 config.substitutions.append(("%python", config.python_executable))
 
 ptxas = find_ptxas()

@@ -1,0 +1,82 @@
+//===- embed_mlir.cpp - flashc in a program with an MLIR of its own -----------------------------------------------===//
+//
+// The program owns the context, the module and the pass manager; flashc gives its dialect, its passes and its compiler.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "flashc/Compiler/Compiler.h"
+#include "flashc/InitAll.h"
+#include "flashc/Pipelines/Pipelines.h"
+#include "flashc/Runtime/Manifest.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <map>
+
+// Attention to keys at most 128 ahead. A compiler would build these ops instead of reading them.
+static constexpr const char *kModule = R"mlir(
+  func.func @look_ahead(%q: tensor<?x8x?x64xf16>, %k: tensor<?x8x?x64xf16>, %v: tensor<?x8x?x64xf16>)
+      -> (tensor<?x8x?x64xf16>, tensor<?x8x?xf32>) {
+    %reach = arith.constant 128 : index
+    %o, %lse = flash.attention
+        ins(%q, %k, %v : tensor<?x8x?x64xf16>, tensor<?x8x?x64xf16>, tensor<?x8x?x64xf16>) {scale = 0.125 : f32}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %last = arith.addi %i, %reach : index
+          %keep = arith.cmpi sle, %j, %last : index
+          flash.yield %keep : i1
+        } -> tensor<?x8x?x64xf16>, tensor<?x8x?xf32>
+    return %o, %lse : tensor<?x8x?x64xf16>, tensor<?x8x?xf32>
+  }
+)mlir";
+
+/// Runs flashc's passes in a pass manager of the program's own, and counts the ops of the loops.
+static mlir::LogicalResult printLoops(mlir::ModuleOp module) {
+  mlir::OwningOpRef<mlir::ModuleOp> loops = module.clone();
+  mlir::PassManager pm(module.getContext());
+  flashc::PipelineOptions options;
+  options.algorithm = "fa2";
+  flashc::buildAlgorithmPipeline(pm, options);
+  if (failed(pm.run(*loops)))
+    return mlir::failure();
+  std::map<std::string, int> counts;
+  loops->walk([&](mlir::Operation *op) { ++counts[op->getName().getStringRef().str()]; });
+  for (const char *name : {"scf.forall", "scf.for", "flash.online_attention", "flash.finalize"})
+    llvm::outs() << "loops: " << counts[name] << " " << name << "\n";
+  return mlir::success();
+}
+
+/// Compiles the module, which stays as it is, and prints what a launch begins with.
+static mlir::LogicalResult printKernel(mlir::ModuleOp module, const flashc::CompileOptions &options) {
+  mlir::FailureOr<flashc::CompiledKernel> kernel = flashc::compile(module, options);
+  if (failed(kernel))
+    return mlir::failure();
+  llvm::Expected<flashc::Manifest> manifest = flashc::Manifest::parse(kernel->manifest);
+  if (!manifest)
+    return module.emitError() << llvm::toString(manifest.takeError());
+  llvm::outs() << "kernel: " << manifest->kernel << " for " << manifest->target << ", " << kernel->ptx.size()
+               << " bytes of PTX\n";
+  return mlir::success();
+}
+
+int main() {
+  mlir::DialectRegistry registry;
+  flashc::registerAllDialects(registry);
+  mlir::MLIRContext context(registry);
+  // flashc's diagnostics are MLIR's: they go to whichever handler the context has.
+  mlir::ScopedDiagnosticHandler handler(&context, [](mlir::Diagnostic &diagnostic) {
+    llvm::outs() << "my handler: " << diagnostic.str() << "\n";
+    return mlir::success();
+  });
+
+  mlir::OwningOpRef<mlir::ModuleOp> module = mlir::parseSourceString<mlir::ModuleOp>(kModule, &context);
+  if (!module || failed(printLoops(*module)) || failed(printKernel(*module, {})))
+    return 1;
+  flashc::CompileOptions wrong;
+  wrong.pipeline.schedule = "kv-tile=many";
+  bool isRefused = failed(printKernel(*module, wrong));
+  return isRefused ? 0 : 1;
+}
