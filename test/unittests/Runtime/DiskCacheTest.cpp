@@ -1,0 +1,162 @@
+//===- DiskCacheTest.cpp - what is found is what was stored, or nothing -------------------------------------------===//
+
+#include "flashc/Runtime/BuildID.h"
+#include "flashc/Runtime/DiskCache.h"
+#include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/raw_ostream.h"
+#include "gtest/gtest.h"
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+using namespace flashc;
+using namespace llvm;
+
+namespace {
+
+using Value = std::vector<std::string>;
+
+class DiskCacheTest : public testing::Test {
+protected:
+  DiskCacheTest() { EXPECT_FALSE(sys::fs::createUniqueDirectory("flashc-cache", directory)); }
+  ~DiskCacheTest() override { sys::fs::remove_directories(directory); }
+
+  DiskCache::Options getOptions(uint64_t maxBytes = 1 << 20) const {
+    SmallString<128> path(directory);
+    sys::path::append(path, "made", "when", "needed");
+    return {path.str().str(), maxBytes};
+  }
+
+  /// The files with values; pruneCache keeps one of its own.
+  std::vector<std::string> listFiles() const {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (sys::fs::directory_iterator it(getOptions().directory, error), end; !error && it != end; it.increment(error))
+      if (sys::path::filename(it->path()).starts_with("llvmcache-"))
+        files.push_back(it->path());
+    return files;
+  }
+
+  SmallString<128> directory;
+};
+
+TEST_F(DiskCacheTest, FindsWhatWasStored) {
+  DiskCache cache(getOptions());
+  EXPECT_FALSE(cache.find("key"));
+  std::string bytes("a\0b", 3);
+  cache.store("key", {"", bytes, "text"});
+  cache.store("key of nothing", {});
+  EXPECT_EQ(DiskCache(getOptions()).find("key"), (Value{"", bytes, "text"}));
+  EXPECT_EQ(cache.find("key of nothing"), Value());
+  EXPECT_FALSE(cache.find("ke"));
+  EXPECT_EQ(cache.getNumRejected() + cache.getNumWriteFailures(), 0u);
+  EXPECT_EQ(listFiles().size(), 2u);
+}
+
+TEST_F(DiskCacheTest, RejectsEveryDamagedFile) {
+  DiskCache cache(getOptions());
+  cache.store("key", {"first", "second"});
+  std::string path = listFiles().front();
+  std::string good = (*MemoryBuffer::getFile(path))->getBuffer().str();
+  auto isFoundAs = [&](StringRef contents) {
+    std::error_code error;
+    raw_fd_ostream(path, error) << contents;
+    return cache.find("key").has_value();
+  };
+  EXPECT_TRUE(isFoundAs(good));
+  unsigned damages = 0;
+  for (size_t length = 0; length < good.size(); ++length, ++damages)
+    EXPECT_FALSE(isFoundAs(StringRef(good).take_front(length))) << length;
+  for (size_t at = 0; at < good.size(); ++at, ++damages) {
+    std::string bad = good;
+    bad[at] ^= 1;
+    EXPECT_FALSE(isFoundAs(bad)) << at;
+  }
+  EXPECT_EQ(cache.getNumRejected(), damages);
+  EXPECT_TRUE(listFiles().empty()) << "a rejected file is removed";
+}
+
+TEST_F(DiskCacheTest, RejectsTheFileOfAnotherKey) {
+  DiskCache cache(getOptions());
+  cache.store("one", {"value"});
+  std::string one = listFiles().front();
+  cache.store("two", {"other"});
+  std::vector<std::string> files = listFiles();
+  std::string two = files[0] == one ? files[1] : files[0];
+  EXPECT_FALSE(sys::fs::rename(one, two));
+  EXPECT_FALSE(cache.find("two"));
+  EXPECT_EQ(cache.getNumRejected(), 1u);
+}
+
+TEST_F(DiskCacheTest, StaysBelowItsBound) {
+  constexpr uint64_t kBound = 64 << 10;
+  DiskCache cache(getOptions(kBound));
+  std::string value(15 << 10, 'x');
+  for (int i = 0; i < 12; ++i)
+    cache.store("key " + std::to_string(i), {value});
+  uint64_t bytes = 0, size = 0;
+  for (const std::string &file : listFiles()) {
+    EXPECT_FALSE(sys::fs::file_size(file, size));
+    bytes += size;
+  }
+  EXPECT_LE(bytes, kBound);
+  EXPECT_GE(bytes, kBound / 2);
+}
+
+TEST_F(DiskCacheTest, CountsWhatCannotBeWritten) {
+  DiskCache::Options options = getOptions();
+  std::error_code error;
+  raw_fd_ostream((directory + "/made").str(), error) << "a file where the folder should be";
+  DiskCache cache(options);
+  cache.store("key", {"value"});
+  EXPECT_FALSE(cache.find("key"));
+  EXPECT_EQ(cache.getNumWriteFailures(), 1u);
+}
+
+TEST_F(DiskCacheTest, IsSharedByThreads) {
+  std::string value(100 << 10, 'y');
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int thread = 0; thread < 8; ++thread)
+    threads.emplace_back([&] {
+      DiskCache cache(getOptions(64 << 20));
+      for (int round = 0; round < 20; ++round) {
+        std::string key = "key " + std::to_string(round % 3);
+        if (auto found = cache.find(key); found && *found != Value{value + key})
+          ++wrong;
+        cache.store(key, {value + key});
+      }
+      wrong += cache.getNumRejected() + cache.getNumWriteFailures();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(listFiles().size(), 3u);
+}
+
+TEST(DiskCacheDirectory, FollowsTheXDGSpecification) {
+  setenv("HOME", "/home/someone", 1);
+  setenv("XDG_CACHE_HOME", "/elsewhere", 1);
+  EXPECT_EQ(DiskCache::getDefaultDirectory(), "/elsewhere/flashc");
+  setenv("XDG_CACHE_HOME", "relative", 1);
+  EXPECT_EQ(DiskCache::getDefaultDirectory(), "/home/someone/.cache/flashc");
+  unsetenv("XDG_CACHE_HOME");
+  EXPECT_EQ(DiskCache::getDefaultDirectory(), "/home/someone/.cache/flashc");
+  unsetenv("HOME");
+  EXPECT_EQ(DiskCache::getDefaultDirectory(), std::nullopt);
+}
+
+TEST(BuildID, HasTheVersionAndTheLinkersHash) {
+  StringRef id = getBuildID();
+  auto [version, hash] = id.split('-');
+  EXPECT_EQ(version.count('.'), 2u) << id.str();
+  EXPECT_GE(hash.size(), 16u) << id.str();
+  EXPECT_TRUE(all_of(hash, isHexDigit)) << id.str();
+}
+
+} // namespace
