@@ -1,0 +1,24 @@
+"""flashc: attention, compiled for the masks, scores and shapes that it meets.
+
+    import flashc
+    o = flashc.attention(q, k, v, causal=True)
+    o = flashc.attention(q, k, v, mask=lambda b, h, i, j: (j <= i) & (i - j < 256))
+    print(flashc.compile(q, k, v, causal=True).ptx)
+
+PyTorch, NumPy, CuPy and others give the arrays; none of them is needed to import this. Arrays on the host run on the
+CPU, so a machine without a GPU will do to try it.
+"""
+from __future__ import annotations
+
+from . import ops
+from ._array import ArraySpec
+from ._attention import attention
+from ._kernel import Cost, Kernel, compile
+from ._library import ArgumentError, CompileError, Error, GPUError, Statistics, UnsupportedTypeError, configure, \
+    devices, statistics, version
+from ._trace import TraceError
+
+__version__ = version()
+__all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "GPUError", "Kernel", "Statistics",
+           "TraceError", "UnsupportedTypeError", "attention", "compile", "configure", "devices", "ops", "statistics",
+           "__version__"]

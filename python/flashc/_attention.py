@@ -1,0 +1,161 @@
+"""flashc.attention: arrays in, arrays out, through a kernel that is compiled once."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from . import _library
+from ._array import CPU, TorchSource, source_of
+from ._kernel import ANY, CPU_TARGET, GPU_TARGET, Launcher, Specialization, Window, check_inputs, check_layout, \
+    make_code, no_elements, parse_mask, parse_scale, wait_for, _NO_CODE
+from ._library import ArgumentError, Error, UnsupportedTypeError
+
+__all__ = ["attention"]
+
+# Kernels that are loaded, by all that they are specialised on, their device, and the layout of their arrays.
+_launchers: Dict[Tuple[Any, ...], Launcher] = {}
+_library.on_configure.append(_launchers.clear)
+
+
+def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
+              mask: Any = None, score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False,
+              return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
+              static_shapes: bool = False) -> Any:
+    """Exact attention: softmax(score(scale * q k^T) where mask) v, without the matrix of scores in memory.
+
+    Where the arguments are those of `torch.nn.functional.scaled_dot_product_attention` they mean the same, except that
+    `causal` aligns the last query with the last key, as FlashAttention does. PyTorch aligns the first ones, which
+    differs only if Nq != Nk (`mask=lambda b, h, i, j: j <= i` is PyTorch's).
+
+    The first call for an element type, head dimensions, ratio of heads, scale, mask and score compiles a kernel; batch,
+    heads, lengths and strides are given at launch. On a GPU the call returns before the kernel ends.
+
+    Args:
+        q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 too. Any strides
+            with a contiguous last dimension (on a GPU, multiples of 16 bytes). PyTorch tensors, NumPy arrays, or
+            whatever has `__cuda_array_interface__`, `__dlpack__`, `__array_interface__` or Python's buffer protocol.
+            Arrays on the host run on the CPU, for trying things out; D and Dv are multiples of 8 up to 256.
+        k: keys, [B, Hk, Nk, D] or [B, Nk, Hk, D], on the device and of the element type of q.
+        v: values, [B, Hk, Nk, Dv] or [B, Nk, Hk, Dv]. Dv may differ from D.
+        causal: query i sees key j when j <= i + Nk - Nq.
+        window: (left, right): query i sees key j when -left <= j - (i + Nk - Nq) <= right; a negative number or None is
+            no bound. A number w is (w, 0): the query's own position and the w before it. With `causal`, right is 0.
+        scale: factor of the scores; None: 1 / sqrt(D).
+        mask: which keys a query sees, besides `causal` and `window`. Either a function (b, h, i, j) -> condition of the
+            positions of batch, query head, query and key, which is compiled into the kernel (see flashc.ops); or an
+            array that broadcasts to [B, Hq, Nq, Nk]: bool, true where the key takes part, or bf16, f16 or f32, added to
+            what the score returns.
+        score: a function (s, b, h, i, j) -> new score of the scaled score, compiled into the kernel.
+        enable_gqa: allows Hq to be a multiple of Hk: query head h reads key head h // (Hq / Hk).
+        return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 in either
+            layout.
+        layout: the order of dimensions of q, k, v and o, "bhsd" or "bshd".
+        out: where the result goes, instead of a new array: o, or (o, lse). It may be of another framework than q.
+        schedule: overrides of the GPU schedule table, such as "kv-tile=64,stages=2".
+        static_shapes: compile for exactly these B, Hk, Nq, Nk.
+
+    Returns:
+        o, of the shape of q with Dv for D, in an array of q's framework that lies in memory as q does; with
+        `return_lse`, (o, lse). A query that sees no key has o = 0 and lse = -inf.
+
+    Raises:
+        flashc.ArgumentError (a ValueError): arrays that do not go together, with what was got.
+        flashc.UnsupportedTypeError (a TypeError): what is no array, or elements for which there is no kernel.
+        flashc.TraceError: a mask or a score that cannot be traced, with the line.
+        flashc.CompileError: the compiler refuses, in its own words.
+        flashc.GPUError: no CUDA driver, or it failed.
+
+    There is no backward pass yet: tensors that require a gradient are refused while gradients are recorded.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(q, torch.Tensor):
+        if _is_graph(torch, q):
+            from . import torch as flashc_torch
+            if out is not None or schedule is not None or static_shapes:
+                raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
+            if isinstance(window, int):
+                window = (window, 0)
+            return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
+                                          enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
+        if torch.is_grad_enabled():
+            for name, x in (("q", q), ("k", k), ("v", v)):
+                if getattr(x, "requires_grad", False):
+                    raise Error(f"expected {name} without gradients, since flashc has the forward pass only: call "
+                                f"within torch.no_grad(), or pass {name}.detach()")
+    return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out, schedule,
+                         static_shapes)
+
+
+def _is_graph(torch: Any, q: Any) -> bool:
+    """Whether PyTorch notes what is called instead of computing: then the call must be that of an op."""
+    if not hasattr(torch.library, "custom_op"):
+        return False  # PyTorch before 2.4
+    return torch.compiler.is_compiling() or not (type(q) is torch.Tensor or type(q) is torch.nn.Parameter)
+
+
+def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,
+        mask: Any = None, score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False,
+        return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
+        static_shapes: bool = False) -> Any:
+    """flashc.attention without a look at gradients and at graphs under construction: for custom ops."""
+    source = source_of(q)
+    q_array = source.describe(q)
+    device = q_array.device
+    stream = source.current_stream(device, q_array) if device >= 0 else None
+    k_array = (source if type(k) is type(q) else source_of(k)).describe(k, stream)
+    v_array = (source if type(v) is type(q) else source_of(v)).describe(v, stream)
+    if k_array.stream is not None or v_array.stream is not None:
+        wait_for(k_array, stream)
+        wait_for(v_array, stream)
+    shape, k_shape, v_shape = q_array.shape, k_array.shape, v_array.shape
+    dtype = q_array.dtype
+    is_bshd = layout == "bshd"
+    if not is_bshd and layout != "bhsd":
+        check_layout(layout)
+    if len(shape) != 4 or len(k_shape) != 4 or len(v_shape) != 4 or k_array.dtype != dtype or \
+            v_array.dtype != dtype or k_array.device != device or v_array.device != device:
+        check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
+    if mask is not None or score is not None:
+        # The mask's shape is held against the others', which must be right first.
+        extents = check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
+        code = make_code(mask, score, extents, device, stream)
+        for array in code.arrays:
+            wait_for(array, stream)
+    else:
+        code = _NO_CODE
+    if 0 in shape or 0 in k_shape:
+        parse_mask(causal, window)
+        parse_scale(scale, shape[3])
+        return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream)
+    # What specialises a kernel. Extents are checked once per shape, by the launcher. Only plain numbers go into the key:
+    # a tensor is equal to itself when its value has changed.
+    if type(causal) is not bool:
+        causal = bool(causal)
+    if scale is not None and type(scale) is not float:
+        scale = parse_scale(scale, shape[3])
+    heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
+    key = (dtype, device, shape[3], v_shape[3], heads // key_heads, causal,
+           None if window is None else parse_mask(causal, window), scale, code[:3], schedule, is_bshd,
+           (shape, k_shape) if static_shapes else None)
+    launcher = _launchers.get(key)
+    if launcher is None:
+        launcher = _load(key, q_array, k_array, v_array, is_bshd, enable_gqa, causal, window, scale, code, schedule,
+                         static_shapes)
+    return launcher(source, q, q_array, k_array, v_array, enable_gqa, code, stream or 0, out, return_lse)
+
+
+def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gqa: bool, causal: bool, window: Window,
+          scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool) -> Launcher:
+    """The kernel of a first call, compiled if no context or cache has it, and loaded."""
+    extents = check_inputs(q, k, v, is_bshd, enable_gqa)
+    if schedule is not None and not isinstance(schedule, str):
+        raise UnsupportedTypeError(f"expected schedule to be text such as 'kv-tile=64', got {schedule!r}")
+    kind, bounds = parse_mask(causal, window)
+    specialization = Specialization(
+        q.dtype, extents.head_dim, extents.value_dim, extents.query_heads // extents.key_heads,
+        parse_scale(scale, extents.head_dim), kind, bounds, code.mask, code.score, code.captures,
+        (extents.batch, extents.key_heads, extents.queries, extents.keys) if static_shapes else (ANY,) * 4,
+        CPU_TARGET if q.device == CPU else GPU_TARGET, schedule)
+    launcher = Launcher(specialization.compile(), code.captures, q.device, is_bshd)
+    # Threads that were first together compiled once, in the library; one of their launchers stays.
+    return _launchers.setdefault(key, launcher)
