@@ -1,0 +1,1 @@
+"""`python -m flashc.bench`: flashc beside every attention that is installed, on this machine's GPU."""

@@ -1,0 +1,202 @@
+"""`python -m flashc.bench --latency`: how long it takes from a program to PTX, to a loaded kernel, to a launch.
+
+Everything here goes through the C API (flashc-c/flashc.h), as flashc.attention does. Times are of this process's clock;
+a time that must be a process's first is taken in processes of its own, after CUDA has started there."""
+
+import ctypes
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+from .. import _library
+from ._report import latency_line
+from ._timing import call_times, milliseconds
+
+TARGET = "sm_90a"
+LAUNCHES = 10000
+COMPILE_RUNS, PROCESSES = 5, 5
+
+
+def programs():
+    """{name: FlashcAttention} of the kernels that are compiled."""
+    def attention(dtype, d, mask=_library.MASK_NONE, group=1, window=(-1, -1), score=None):
+        return _library.make_attention(dtype=dtype, head_dim=d, value_dim=d, group_size=group, scale=d ** -0.5,
+                                       mask=mask, window=window, mask_code=None, score_code=score, captures=(),
+                                       extents=(_library.ANY,) * 4)
+
+    soft_cap = ("%cap = arith.constant 2.000000e+01 : f32\n%x = arith.divf %s, %cap : f32\n"
+                "%y = math.tanh %x : f32\n%t = arith.mulf %y, %cap : f32\nflash.yield %t : f32\n")
+    return {"bf16 d=64": attention("bf16", 64),
+            "bf16 d=128 causal": attention("bf16", 128, _library.MASK_CAUSAL),
+            "f16 d=256 causal, 4 heads a key head": attention("f16", 256, _library.MASK_CAUSAL, group=4),
+            "bf16 d=128 window of 1024, soft cap": attention("bf16", 128, _library.MASK_WINDOW, window=(1024, 0),
+                                                             score=soft_cap)}
+
+
+# --- The CUDA driver --------------------------------------------------------------------------------------------------
+
+class Driver:
+    """What the measurements need of libcuda: the first GPU's primary context, memory, waiting. Raises OSError."""
+
+    def __init__(self):
+        self.library = ctypes.CDLL("libcuda.so.1")
+        device, context = ctypes.c_int(), ctypes.c_void_p()
+        self._check(self.library.cuInit(0), "cuInit")
+        self._check(self.library.cuDeviceGet(ctypes.byref(device), 0), "cuDeviceGet")
+        self._check(self.library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device), "cuDevicePrimaryCtxRetain")
+        self._check(self.library.cuCtxSetCurrent(context), "cuCtxSetCurrent")
+
+    @staticmethod
+    def _check(status, what):
+        if status != 0:
+            raise OSError(f"{what} failed with {status}")
+
+    def allocate(self, count):
+        address = ctypes.c_uint64()
+        self._check(self.library.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(count)), "cuMemAlloc")
+        self._check(self.library.cuMemsetD8_v2(address, ctypes.c_ubyte(0x3c), ctypes.c_size_t(count)), "cuMemsetD8")
+        return address.value
+
+    def wait(self):
+        self._check(self.library.cuCtxSynchronize(), "cuCtxSynchronize")
+
+
+def open_driver():
+    """A Driver, or why there is none."""
+    try:
+        return Driver(), ""
+    except OSError as error:
+        return None, str(error)
+
+
+# --- Measuring --------------------------------------------------------------------------------------------------------
+
+def compile_times(attention, runs=COMPILE_RUNS):
+    """Milliseconds to PTX, each with a context that has nothing, on disk neither."""
+    times = []
+    for _ in range(runs):
+        context = _library.Context(disk_cache=False)
+        kernels = []
+        times.append(milliseconds(lambda: kernels.append(context.compile_attention(attention, TARGET, None))))
+        if not kernels[0].ptx():
+            raise _library.Error("a kernel without PTX")
+    return times
+
+
+def load_time(name, folder):
+    """Milliseconds from making a context to a loaded kernel, and what the context counted: in this process, now."""
+    attention = programs()[name]
+    loaded = []
+
+    def run():
+        context = _library.Context(folder)
+        loaded.append((context, context.compile_attention(attention, TARGET, None).load(0)))
+
+    elapsed = milliseconds(run)
+    counters = loaded[0][0].statistics()
+    return {"ms": elapsed, "compilations": counters.compilations, "disk_hits": counters.disk_hits,
+            "assemblies": counters.assemblies}
+
+
+def load_in_process(name, folder):
+    """load_time in a fresh process, in which the driver keeps no machine code of its own."""
+    environment = dict(os.environ, CUDA_CACHE_DISABLE="1")
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
+    done = subprocess.run([sys.executable, "-m", "flashc.bench._latency", name, folder], env=environment,
+                          capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        raise _library.Error(f"the process that loads a kernel ended with {done.returncode}: "
+                             f"{done.stderr.strip()[-400:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def load_times(name, runs=PROCESSES):
+    """Milliseconds to a loaded kernel: lists of cold ones (an empty folder) and of ones from disk."""
+    cold, warm = [], []
+    for _ in range(runs):
+        with tempfile.TemporaryDirectory(prefix="flashc-bench-") as folder:
+            first, second = load_in_process(name, folder), load_in_process(name, folder)
+        if first["compilations"] != 1 or first["assemblies"] != 1:
+            raise _library.Error(f"expected a cold process to compile and to assemble once, got {first}")
+        if second["compilations"] != 0 or second["assemblies"] != 0 or second["disk_hits"] != 1:
+            raise _library.Error(f"expected a process with a filled cache to read it, got {second}")
+        cold.append(first["ms"])
+        warm.append(second["ms"])
+    return cold, warm
+
+
+def launch_times(driver, calls=LAUNCHES):
+    """Microseconds of flashcLoadedKernelLaunch with ready-made arguments, and of a ctypes call that does nothing."""
+    loaded = _library.Context(disk_cache=False).compile_attention(programs()["bf16 d=64"], TARGET, None).load(0)
+    extents = (ctypes.c_int64 * 4)(1, 1, 64, 64)
+    strides = (ctypes.c_int64 * 4)(64 * 64, 64 * 64, 64, 1)
+    lse_strides = (ctypes.c_int64 * 3)(64, 64, 1)
+    arguments = (_library.Argument * 5)()
+    for index in range(5):
+        rank = 4 if index < 4 else 3
+        arguments[index].address = driver.allocate(64 * 64 * 4)
+        arguments[index].rank = rank
+        arguments[index].extents = ctypes.addressof(extents)
+        arguments[index].strides = ctypes.addressof(strides if index < 4 else lse_strides)
+    message = ctypes.c_void_p()
+    launch, handle = _library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr
+    address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
+
+    def call():
+        status = launch(handle, address, 5, None, reason)
+        if status:
+            _library.fail(status, message)
+
+    nothing = _library.lib.flashcGetVersion
+    return call_times(call, driver.wait, calls), call_times(nothing, driver.wait, calls)
+
+
+def torch_times(calls=LAUNCHES):
+    """{name: microseconds of each call} of flashc.attention and of PyTorch's attention on a small problem."""
+    import torch
+
+    import flashc
+    if not torch.cuda.is_available():
+        raise ImportError("PyTorch sees no GPU")
+    q, k, v = (torch.randn(1, 1, 64, 64, device="cuda").bfloat16() for _ in range(3))
+    sdpa = torch.nn.functional.scaled_dot_product_attention
+    with torch.no_grad():
+        return {"flashc.attention": call_times(lambda: flashc.attention(q, k, v), torch.cuda.synchronize, calls),
+                "torch scaled_dot_product_attention": call_times(lambda: sdpa(q, k, v), torch.cuda.synchronize, calls)}
+
+
+# --- Printing ---------------------------------------------------------------------------------------------------------
+
+def main():
+    def line(what, times, unit, target=None, note=""):
+        print(latency_line(what, times, unit, target, note), flush=True)
+
+    print(f"flashc {_library.version()}, target {TARGET}; medians")
+    for name, attention in programs().items():
+        line(f"IR to PTX: {name}", compile_times(attention), "ms", 150)
+    driver, reason = open_driver()
+    if driver is None:
+        print(f"left out, because there is no GPU ({reason}): to a loaded kernel, from disk, per launch")
+        return 0
+    for name in ("bf16 d=128 causal", "f16 d=256 causal, 4 heads a key head"):
+        cold, warm = load_times(name)
+        line(f"to a loaded kernel, nothing on disk: {name}", cold, "ms", 1000)
+        line(f"to a loaded kernel, from disk: {name}", warm, "ms", 5)
+    launch, nothing = launch_times(driver)
+    line("launch (C API through ctypes)", launch, "us", 5, f"an empty ctypes call: {statistics.median(nothing):.2f} us")
+    try:
+        for name, times in torch_times().items():
+            line(f"whole call: {name}", times, "us")
+    except ImportError as error:
+        print(f"left out: whole calls of flashc.attention and PyTorch's: {error}")
+    return 0
+
+
+if __name__ == "__main__":
+    if open_driver()[0] is None:
+        sys.exit("no GPU")
+    print(json.dumps(load_time(*sys.argv[1:3])))

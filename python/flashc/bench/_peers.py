@@ -1,0 +1,212 @@
+"""The systems that the benchmark compares. Each is a class whose `prepare` gives a Contender for one cell's inputs."""
+
+import contextlib
+import importlib.util
+import warnings
+
+import torch
+
+import flashc
+
+
+class Refused(Exception):
+    """The system has no kernel for the cell. The text is why."""
+
+
+class Contender:
+    """One system on one cell. `run(i)` starts it on the i-th set of inputs; `around()` is entered once around many
+    runs; `result(output)` is the output as [batch, heads, n, d]."""
+
+    def __init__(self, run, around=contextlib.nullcontext, result=lambda output: output):
+        self.run, self.around, self.result = run, around, result
+
+
+def _first_line(error):
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
+
+
+class Flashc:
+    """flashc.attention as a user calls it: its output is allocated in every call."""
+    name = "flashc"
+
+    @staticmethod
+    def missing():
+        return None
+
+    @staticmethod
+    def prepare(cell, sets):
+        grouped = cell.group != 1
+
+        def run(i):
+            q, k, v = sets[i]
+            return flashc.attention(q, k, v, causal=cell.causal, enable_gqa=grouped)
+
+        return Contender(run)
+
+
+class SDPA:
+    """torch.nn.functional.scaled_dot_product_attention held to one backend."""
+    backend = ""
+
+    @classmethod
+    def missing(cls):
+        try:
+            from torch.nn.attention import SDPBackend, sdpa_kernel  # noqa: F401
+        except ImportError as error:
+            return f"PyTorch {torch.__version__} has no torch.nn.attention: {error}"
+        return None if hasattr(SDPBackend, cls.backend) else f"PyTorch {torch.__version__} has no {cls.backend}"
+
+    @classmethod
+    def prepare(cls, cell, sets):
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+        sdpa = torch.nn.functional.scaled_dot_product_attention
+        keywords = {"enable_gqa": True} if cell.group != 1 else {}
+
+        def around():
+            return sdpa_kernel(getattr(SDPBackend, cls.backend))
+
+        def run(i):
+            q, k, v = sets[i]
+            return sdpa(q, k, v, is_causal=cell.causal, **keywords)
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                with around():
+                    run(0)
+            except RuntimeError as error:
+                # PyTorch says why no backend takes the case in warnings.
+                reasons = [str(warning.message).splitlines()[0] for warning in caught]
+                raise Refused("; ".join(dict.fromkeys(reasons)) or _first_line(error)) from None
+        return Contender(run, around)
+
+
+class CuDNN(SDPA):
+    """cuDNN's kernel through PyTorch."""
+    name, backend = "cudnn", "CUDNN_ATTENTION"
+
+
+class FlashAttention2(SDPA):
+    """The FlashAttention-2 that PyTorch comes with."""
+    name, backend = "fa2", "FLASH_ATTENTION"
+
+
+class FlexAttention:
+    """FlexAttention under torch.compile, one compilation for each cell (static shapes: its fastest way)."""
+    name, mode = "flex", None
+
+    @staticmethod
+    def missing():
+        try:
+            from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: F401
+        except ImportError as error:
+            return f"PyTorch {torch.__version__} has no FlexAttention: {error}"
+        return None if importlib.util.find_spec("triton") else "Triton is not installed"
+
+    @classmethod
+    def prepare(cls, cell, sets):
+        from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+        def causal(b, h, i, j):
+            return i >= j
+
+        # Forget the other cells' compilations: their number is limited, and past the limit Dynamo runs eagerly.
+        torch.compiler.reset()
+        keywords = {"enable_gqa": True} if cell.group != 1 else {}
+        if cell.causal:
+            keywords["block_mask"] = create_block_mask(causal, None, None, cell.n, cell.n, device=sets[0][0].device)
+        compiled = torch.compile(flex_attention, fullgraph=True, dynamic=False, mode=cls.mode)
+
+        def run(i):
+            q, k, v = sets[i]
+            return compiled(q, k, v, **keywords)
+
+        try:
+            run(0)
+        except Exception as error:  # Whatever the compiler raises: this peer has no kernel here.
+            torch.cuda.synchronize()
+            raise Refused(_first_line(error)) from None
+        return Contender(run)
+
+
+class FlexAttentionTuned(FlexAttention):
+    """The same, autotuned by Inductor; minutes of compilation."""
+    name, mode = "flex-tuned", "max-autotune-no-cudagraphs"
+
+
+class FlashAttnPackage:
+    """A package of the FlashAttention project. Its layout is [batch, n, heads, d]; it gets its inputs so."""
+    module = ""
+
+    @classmethod
+    def missing(cls):
+        try:
+            found = importlib.util.find_spec(cls.module)
+        except (ImportError, ValueError) as error:
+            return str(error)
+        return None if found else f"no module {cls.module}"
+
+    @classmethod
+    def prepare(cls, cell, sets):
+        try:
+            function = importlib.import_module(cls.module).flash_attn_func
+        except Exception as error:  # A package built for another PyTorch fails in many ways.
+            raise Refused(f"cannot import {cls.module}: {_first_line(error)}") from None
+        own = [tuple(x.transpose(1, 2).contiguous() for x in inputs) for inputs in sets]
+
+        def run(i):
+            return function(*own[i], causal=cell.causal)
+
+        def result(output):
+            return (output[0] if isinstance(output, tuple) else output).transpose(1, 2)
+
+        try:
+            run(0)
+        except (RuntimeError, ValueError, TypeError, AssertionError, NotImplementedError) as error:
+            torch.cuda.synchronize()
+            raise Refused(_first_line(error)) from None
+        return Contender(run, result=result)
+
+
+class FlashAttn2Package(FlashAttnPackage):
+    """flash_attn, version 2."""
+    name, module = "flash_attn2", "flash_attn"
+
+
+class FlashAttn3Package(FlashAttnPackage):
+    """flash_attn_interface: FlashAttention-3."""
+    name, module = "flash_attn3", "flash_attn_interface"
+
+
+PEERS = {peer.name: peer for peer in (CuDNN, FlashAttention2, FlexAttention, FlashAttn2Package, FlashAttn3Package,
+                                      FlexAttentionTuned)}
+NOT_BY_DEFAULT = {FlexAttentionTuned.name}
+
+
+class PeerError(ValueError):
+    """A peer that was asked for is unknown or not installed."""
+
+
+def choose_peers(text=None):
+    """The peers of a list such as "cudnn,flex", or of everything that is installed; and {name: why it is left out}."""
+    if text is None:
+        reasons = {name: peer.missing() for name, peer in PEERS.items() if name not in NOT_BY_DEFAULT}
+        return [PEERS[name] for name, reason in reasons.items() if not reason], {
+            name: reason for name, reason in reasons.items() if reason}
+    chosen = []
+    for name in filter(None, text.split(",")):
+        if name not in PEERS:
+            raise PeerError(f"expected peers of {', '.join(PEERS)}, got '{name}'")
+        reason = PEERS[name].missing()
+        if reason:
+            raise PeerError(f"peer {name} is not there: {reason}")
+        chosen.append(PEERS[name])
+    return list(dict.fromkeys(chosen)), {}
+
+
+def cublas_contender(device, dtype, size=8192):
+    """The product of two random matrices, and its operations: how fast this GPU multiplies right now."""
+    a, b = (torch.randn(size, size, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
+    c = torch.empty_like(a)
+    return Contender(lambda i: torch.mm(a, b, out=c)), 2.0 * size ** 3

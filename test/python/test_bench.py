@@ -1,0 +1,330 @@
+"""The benchmark, as far as it needs neither a GPU nor PyTorch: the grid, timing with a clock of our own, the report."""
+
+import csv
+import dataclasses
+import io
+import math
+import subprocess
+import sys
+
+import pytest
+
+from flashc.bench import __main__ as command
+from flashc.bench import _plot, _report, _timing
+from flashc.bench._grid import Cell, GridError, parse_grid
+from flashc.bench._progress import Progress
+from flashc.bench._report import CSVWriter, Entry, Row, Table, geometric_mean, read_csv
+
+
+# --- The grid ---------------------------------------------------------------------------------------------------------
+
+def test_default_grid_is_that_of_the_papers():
+    cells = parse_grid()
+    assert len(cells) == 3 * 2 * 6
+    assert {cell.batch * cell.n for cell in cells} == {16384}
+    assert {cell.heads * cell.d for cell in cells} == {2048}
+    assert [cell.n for cell in cells[:6]] == [512, 1024, 2048, 4096, 8192, 16384]
+    assert not cells[0].causal and cells[6].causal
+
+
+def test_grid_selects_and_overrides():
+    cells = parse_grid(["d=128", "n=512..2048", "causal=1", "batch=3", "heads=8", "group=4"])
+    assert cells == [Cell(d=128, causal=True, n=n, batch=3, heads=8, group=4) for n in (512, 1024, 2048)]
+    assert cells[0].key_heads == 2
+    assert str(cells[0]) == "d=128 causal=1 n=512 batch=3 heads=8 group=4"
+
+
+def test_grid_takes_lists_and_drops_repetitions():
+    assert [cell.n for cell in parse_grid(["d=64", "causal=0", "n=8192,512..1024,512"])] == [8192, 512, 1024]
+
+
+@pytest.mark.parametrize("items, message", [
+    (["depth=3"], "KEY=VALUES with a key of d, n, causal"),
+    (["d"], "got 'd'"),
+    (["d=64", "d=128"], "d is given twice"),
+    (["n=many"], "n: expected a number, got 'many'"),
+    (["n="], "n: expected a number, got ''"),
+    (["n=0"], "n: expected a positive number, got 0"),
+    (["n=1024..512"], "expected a..b with a <= b, got '1024..512'"),
+    (["causal=2"], "causal: expected 0 or 1, got 2"),
+    (["causal=0..1"], "causal: expected 0, 1 or 0,1, got '0..1'"),
+    (["batch=1", "tokens=512"], "expected batch or tokens, got both"),
+    (["heads=1", "hidden=64"], "expected heads or hidden, got both"),
+    (["n=1000"], "expected tokens to be a multiple of n, got 16384 and 1000"),
+    (["d=96"], "expected hidden to be a multiple of d, got 2048 and 96"),
+    (["heads=8", "group=3"], "expected heads to be a multiple of group, got 8 and 3"),
+])
+def test_wrong_grids_are_refused(items, message):
+    with pytest.raises(GridError) as caught:
+        parse_grid(items)
+    assert message in str(caught.value)
+
+
+def test_flops_count_two_products_and_half_if_causal():
+    cell = Cell(d=64, causal=False, n=512, batch=2, heads=4)
+    assert cell.flops == 4 * 2 * 4 * 512 * 512 * 64
+    assert Cell(d=64, causal=True, n=512, batch=2, heads=4).flops == cell.flops / 2
+    assert cell.input_bytes() == 3 * 2 * 4 * 512 * 64 * 2
+
+
+# --- Timing -----------------------------------------------------------------------------------------------------------
+
+class FakeGPU:
+    """Contenders are their milliseconds per call; a burst costs `overhead` too, and the n-th one is `drift` slower."""
+
+    def __init__(self, overhead=0.0, drift=0.0):
+        self.overhead, self.drift, self.bursts = overhead, drift, []
+
+    def measure(self, contender, calls):
+        self.bursts.append((contender, calls))
+        return self.overhead + contender * calls * (1 + self.drift * len(self.bursts))
+
+
+def test_every_contender_runs_long_enough_in_every_round():
+    gpu = FakeGPU()
+    timings = _timing.time_interleaved({"fast": 0.05, "slow": 7.0}, gpu.measure)
+    for name, milliseconds in (("fast", 0.05), ("slow", 7.0)):
+        assert timings[name].total_ms >= 60
+        assert len(timings[name].samples) >= 6
+        assert timings[name].median == pytest.approx(milliseconds)
+        assert timings[name].spread == pytest.approx(0)
+
+
+def test_short_calls_get_more_rounds_instead_of_endless_bursts():
+    gpu = FakeGPU()
+    timings = _timing.time_interleaved({"tiny": 0.002}, gpu.measure)
+    assert timings["tiny"].total_ms >= 60
+    assert max(calls for _, calls in gpu.bursts) == _timing.MAX_CALLS
+
+
+def test_rounds_end_even_if_time_stands_still():
+    timings = _timing.time_interleaved({"none": 0.0}, FakeGPU().measure, max_rounds=9)
+    assert len(timings["none"].samples) == 9
+
+
+def test_contenders_take_turns_at_going_first():
+    gpu = FakeGPU()
+    _timing.time_interleaved({"a": 2.0, "b": 3.0, "c": 4.0}, gpu.measure, rounds=6)
+    turns = [contender for contender, _ in gpu.bursts[9:]]
+    assert turns[:9] == [2.0, 3.0, 4.0, 3.0, 4.0, 2.0, 4.0, 2.0, 3.0]
+
+
+def test_a_drifting_clock_hits_equal_contenders_equally():
+    timings = _timing.time_interleaved({"a": 1.0, "b": 1.0}, FakeGPU(drift=0.01).measure, rounds=8)
+    assert timings["a"].median == pytest.approx(timings["b"].median, rel=0.01)
+    assert timings["a"].spread > 0
+
+
+def test_input_sets_outsize_the_cache():
+    cache = 50 << 20
+    assert _timing.input_sets(256 << 20, cache) == 1
+    assert _timing.input_sets(100 << 20, cache) == 1
+    count = _timing.input_sets(10 << 20, cache)
+    assert (count - 1) * (10 << 20) >= 2 * cache
+    assert _timing.input_sets(1 << 10, cache) == 32
+
+
+def test_call_times_leave_waiting_out():
+    now, waits = [0], []
+
+    def clock():
+        return now[0]
+
+    def call():
+        now[0] += 3000
+
+    def wait():
+        waits.append(now[0])
+        now[0] += 10 ** 9
+
+    times = _timing.call_times(call, wait, calls=100, per_wait=10, clock=clock)
+    assert times == [3.0] * 100
+    assert len(waits) == 12
+    assert _timing.milliseconds(call, clock) == 0.003
+
+
+# --- The report -------------------------------------------------------------------------------------------------------
+
+def make_row(n=512, causal=False, flashc=300.0, **peers):
+    entries = {"flashc": Entry(ms=0.5, spread=0.01, tflops=flashc, error=1e-3, bound=2e-3, frobenius=2e-3)}
+    for name, rate in peers.items():
+        entries[name] = Entry(note=rate) if isinstance(rate, str) else Entry(ms=1.0, tflops=rate)
+    entries["cublas"] = Entry(ms=1.4, tflops=780.0)
+    return Row("Some GPU", "bf16", Cell(d=64, causal=causal, n=n, batch=16384 // n, heads=32), entries, sm_mhz=1755.0)
+
+
+def test_geometric_mean():
+    assert geometric_mean([2.0, 0.5]) == pytest.approx(1.0)
+    assert geometric_mean([1.0, 10.0, 100.0]) == pytest.approx(10.0)
+    assert geometric_mean([3.0, math.nan]) == pytest.approx(3.0)
+    assert math.isnan(geometric_mean([])) and math.isnan(geometric_mean([math.nan]))
+
+
+def test_ratio_is_to_the_best_peer_and_never_to_cublas():
+    row = make_row(cudnn=200.0, fa2=150.0)
+    assert row.ratio() == 1.5 and row.best_peer() == "cudnn"
+    assert row.ratio("fa2") == 2.0
+    assert math.isnan(make_row().ratio()) and make_row().best_peer() == ""
+    assert math.isnan(make_row(flashc=math.nan, cudnn=200.0).ratio())
+
+
+def test_table_is_aligned_and_shows_what_is_missing():
+    table = Table(["flashc", "cudnn", "fa2", "cublas"])
+    lines = table.header().splitlines() + [table.line(make_row(cudnn=200.0, fa2="no kernel")),
+                                           table.line(make_row(n=16384, causal=True, cudnn=1234.0, fa2=7.0))]
+    assert len({len(line) for line in lines}) == 1
+    cells = [cell.strip() for cell in lines[2].strip("|").split("|")]
+    assert cells == ["64", "no", "512", "300", "200", "-", "780", "1755", "cudnn", "1.50"]
+    assert [cell.strip() for cell in lines[3].strip("|").split("|")][-1] == "0.24"
+
+
+def test_summary_has_the_means_of_all_halves_and_peers():
+    rows = [make_row(cudnn=150.0, fa2=100.0), make_row(causal=True, cudnn=600.0, fa2="no kernel")]
+    lines = _report.summary(rows)
+    assert lines[0] == "geometric mean of the ratios to the best peer, all cells: 1.000 (2 cells, 0.50 to 2.00)"
+    assert lines[1].endswith("not causal: 2.000 (1 cell, 2.00 to 2.00)")
+    assert lines[2].endswith(" causal: 0.500 (1 cell, 0.50 to 0.50)")
+    assert lines[3:] == ["  to cudnn: 1.000 (2 of 2 cells)", "  to fa2: 3.000 (1 of 2 cells)"]
+    assert _report.summary([]) == ["no cells"]
+    assert "no ratios" in _report.summary([make_row()])[0]
+    assert _report.problems(rows) == ["d=64 causal=1 n=512 batch=32 heads=32: fa2: no kernel"]
+
+
+def test_csv_is_on_disk_row_by_row_and_reads_back(tmp_path):
+    path = str(tmp_path / "bench.csv")
+    writer = CSVWriter(path)
+    rows = [make_row(cudnn=200.0, fa2='no kernel, says "it"'), make_row(n=1024, cudnn=250.0)]
+    writer.write(rows[0])
+    with open(path, newline="") as file:  # The writer is still open: this is what a crash leaves.
+        lines = list(csv.DictReader(file))
+    assert [line["system"] for line in lines] == ["flashc", "cudnn", "fa2", "cublas"]
+    assert lines[0]["ratio"] == "1.5000" and lines[1]["ratio"] == "1.5000"
+    assert lines[2]["ms"] == "" and lines[2]["note"] == 'no kernel, says "it"'
+    assert lines[3]["ratio"] == ""
+    writer.write(rows[1])
+    writer.close()
+    back = read_csv([path])
+    assert [row.cell for row in back] == [row.cell for row in rows]
+    assert [row.ratio() for row in back] == [row.ratio() for row in rows]
+    assert back[0].sm_mhz == 1755 and back[0].entries["fa2"].note == rows[0].entries["fa2"].note
+    assert _report.systems_of(back) == ["flashc", "cudnn", "fa2", "cublas"]
+
+
+def test_other_csvs_are_refused(tmp_path):
+    path = tmp_path / "other.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="expected the columns device,dtype"):
+        read_csv([str(path)])
+    path.write_text(",".join(_report.COLUMNS) + "\n" + ",".join(["x"] * len(_report.COLUMNS)) + "\n")
+    with pytest.raises(ValueError, match="other.csv:2: "):
+        read_csv([str(path)])
+
+
+def test_latency_line_says_whether_the_target_was_met():
+    line = _report.latency_line("launch", [4.0, 3.0, 100.0], "us", 5, "beside it")
+    assert "4.00 us  (3.00 to 100.00, 3 runs)  target < 5 us: met  [beside it]" in line
+    assert "MISSED" in _report.latency_line("launch", [6.0], "us", 5)
+    assert "target" not in _report.latency_line("launch", [6.0], "us")
+
+
+# --- Progress ---------------------------------------------------------------------------------------------------------
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_progress_bar_on_a_terminal():
+    stream, now = Terminal(), [0.0]
+    progress = Progress(4, stream, lambda: now[0])
+    progress.show("first")
+    assert "[........................] 0/4 0:00  first" in stream.getvalue()
+    progress.advance()
+    now[0] = 65.0
+    assert progress.text("second") == "[######..................] 1/4 1:05, 3:15 left  second"
+    progress.clear()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_progress_bar_is_silent_elsewhere():
+    stream = io.StringIO()
+    progress = Progress(4, stream)
+    progress.show("first")
+    progress.clear()
+    assert stream.getvalue() == ""
+
+
+# --- The command line -------------------------------------------------------------------------------------------------
+
+def run(arguments, capsys):
+    """Exit status, standard output, standard error."""
+    try:
+        status = command.main(arguments)
+    except SystemExit as stop:
+        status = stop.code
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_list_prints_the_cells(capsys):
+    status, out, _ = run(["--list", "--grid", "d=64", "n=512", "tokens=1024"], capsys)
+    assert status == 0
+    assert out == "d=64 causal=0 n=512 batch=2 heads=32\nd=64 causal=1 n=512 batch=2 heads=32\n"
+
+
+def test_wrong_grid_ends_with_status_2(capsys):
+    status, _, err = run(["--grid", "d=96"], capsys)
+    assert status == 2 and "--grid: expected hidden to be a multiple of d" in err
+
+
+def test_plot_without_matplotlib_is_refused_before_anything_runs(monkeypatch, capsys, tmp_path):
+    find_spec = _plot.importlib.util.find_spec
+    monkeypatch.setattr(_plot.importlib.util, "find_spec",
+                        lambda name, *rest: None if name == "matplotlib" else find_spec(name, *rest))
+    path = tmp_path / "bench.png"
+    status, out, err = run(["--plot", str(path)], capsys)
+    assert status == 2 and "--plot needs matplotlib, which is not installed" in err
+    assert out == "" and not path.exists()
+
+
+def test_plot_where_nothing_can_be_written_is_refused(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(_plot, "missing", lambda: None)
+    status, _, err = run(["--plot", str(tmp_path / "no" / "folder.png")], capsys)
+    assert status == 2 and "--plot: " in err and "folder.png" in err
+
+
+def test_read_makes_the_table_of_several_files(capsys, tmp_path):
+    paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+    for path, row in zip(paths, (make_row(cudnn=200.0), make_row(causal=True, cudnn=600.0))):
+        writer = CSVWriter(path)
+        writer.write(row)
+        writer.close()
+    status, out, _ = run(["--read", *paths], capsys)
+    assert status == 0
+    assert out.count("| cudnn |") == 1 and "all cells: 0.866 (2 cells" in out
+    status, _, err = run(["--read", str(tmp_path / "none.csv")], capsys)
+    assert status == 2 and "none.csv" in err
+
+
+def test_what_differs_but_n_has_its_own_panel():
+    rows = [make_row(n=1024), make_row(n=512), make_row(causal=True)]
+    assert {title: [row.cell.n for row in members] for title, members in _plot.panels(rows).items()} == {
+        "d = 64, not causal": [512, 1024], "d = 64, causal": [512]}
+    rows.append(dataclasses.replace(rows[0], dtype="f16"))
+    assert len(_plot.panels(rows)) == 3
+
+
+def test_plot_is_a_png(tmp_path):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "bench.png"
+    _plot.plot([make_row(n=n, causal=causal, cudnn=200.0 + n / 100, fa2="no kernel") for n in (512, 1024, 2048)
+                for causal in (False, True)], str(path))
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_without_pytorch_it_says_so():
+    done = subprocess.run([sys.executable, "-c", "import sys; sys.modules['torch'] = None\n"
+                           "from flashc.bench.__main__ import main; sys.exit(main(['--grid', 'd=64']))"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("flashc.bench needs PyTorch with CUDA: ")
