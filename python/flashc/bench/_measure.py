@@ -70,7 +70,8 @@ class Measurer:
         """flashc's o and log-sum-exp, written over NaN."""
         q, k, v = inputs
         out = torch.full_like(q, float("nan"))
-        _, lse = flashc.attention(q, k, v, causal=cell.causal, enable_gqa=cell.group != 1, return_lse=True, out=out)
+        lse = torch.full(q.shape[:3], float("nan"), device=q.device)
+        flashc.attention(q, k, v, causal=cell.causal, enable_gqa=cell.group != 1, out=(out, lse))
         return out, lse
 
     def _prepare(self, cell, sets, row):

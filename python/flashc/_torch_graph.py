@@ -1,0 +1,37 @@
+"""What flashc.torch needs of Dynamo while a graph with a mask or a score function is traced. In a module of its own,
+since importing Dynamo takes seconds."""
+
+import threading
+from typing import Any, Callable, Dict
+
+import torch
+
+from .torch import _functions
+
+_names: Dict[int, str] = {}
+_lock = threading.Lock()
+
+
+@torch.compiler.assume_constant_result
+def register(function: Callable[..., Any]) -> str:
+    """The name of a function. The function is kept for good: the graph may call the op at any time."""
+    with _lock:
+        name = _names.get(id(function))
+        if name is None:
+            name = _names[id(function)] = f"function{len(_names)}"
+            _functions[name] = function
+    return name
+
+
+@torch.compiler.assume_constant_result
+def remembers(function: Any) -> bool:
+    """Whether calls of `function` can differ though its code is the same. Dynamo looks at the code alone to decide
+    whether its graph still holds."""
+    return bool(getattr(function, "__closure__", True) or function.__defaults__ or function.__kwdefaults__)
+
+
+@torch.compiler.disable
+def outside(run: Callable[..., Any], q: torch.Tensor, k: torch.Tensor, v: torch.Tensor,
+            keywords: Dict[str, Any]) -> Any:
+    """A call that breaks the graph."""
+    return run(q, k, v, **keywords)
