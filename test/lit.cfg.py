@@ -7,11 +7,12 @@
 #   %cc          the C compiler            %cxx             the C++ compiler
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
-# were built: GoogleTest was found).
+# were built: GoogleTest was found), `pytest` (the interpreter has it).
 
 import ctypes
 import os
 import shutil
+import subprocess
 
 import lit.formats
 
@@ -62,6 +63,8 @@ if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
     config.environment["PATH"] += os.pathsep + os.path.dirname(ptxas)
+if subprocess.call([config.python_executable, "-c", "import pytest"], stderr=subprocess.DEVNULL) == 0:
+    config.available_features.add("pytest")
 if config.flashc_unittests:
     config.available_features.add("unittests")
 if has_gpu():
