@@ -33,7 +33,6 @@ void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &optio
   pm.addPass(createLowerAffinePass());
   pm.addPass(arith::createArithExpandOpsPass());
   pm.addPass(createConvertTileToNVVM());
-  pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   if (level == KernelLevel::NVVM)
     return;
