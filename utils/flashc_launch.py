@@ -76,6 +76,28 @@ def evaluate(formula, shapes, sm_count):
     return eval(text, functions)  # Only integers and the functions above passed the test.
 
 
+def check_shapes(manifest, shapes):
+    """The arguments have the manifest's shapes, and the extents that must agree do."""
+    def name(index):
+        return f"argument {index} ({manifest['arguments'][index]['name']})"
+
+    if len(shapes) != len(manifest["arguments"]):
+        raise LaunchError(f"expected {len(manifest['arguments'])} arguments, got {len(shapes)}")
+    for index, (argument, shape) in enumerate(zip(manifest["arguments"], shapes)):
+        if len(shape) != len(argument["shape"]) or any(e not in (-1, x) for e, x in zip(argument["shape"], shape)):
+            raise LaunchError(f"{name(index)}: expected shape {argument['shape']}, got {shape}")
+    for pair in manifest.get("requires", []):
+        values = [evaluate(formula, shapes, 0) for formula in pair]
+        extents = [re.fullmatch(r"arg(\d+)\.dim(\d+)", str(formula)) for formula in pair]
+        if values[0] == values[1]:
+            continue
+        wrong = 1 if extents[1] else 0
+        index, dim = map(int, extents[wrong].groups())
+        other = re.sub(r"arg(\d+)\.dim(\d+)", lambda m: f"dimension {m[2]} of {name(int(m[1]))}", str(pair[1 - wrong]))
+        raise LaunchError(f"{name(index)}: expected extent {values[1 - wrong]} in dimension {dim}, as in {other}, "
+                          f"got {values[wrong]}")
+
+
 class Kernel:
     """A loaded kernel. `launch` takes the manifest's arguments in order: tensors, or numbers for scalars."""
 
@@ -172,6 +194,7 @@ class Kernel:
         """Returns a function that launches on the current stream; call it again and again to time it."""
         manifest = self.manifest
         shapes = [list(a.shape) if torch.is_tensor(a) else [] for a in arguments]
+        check_shapes(manifest, shapes)
         grid = [evaluate(formula, shapes, self.sm_count) for formula in manifest["grid"]]
         parameters, keep = self.build_parameters(arguments)
         attribute = LaunchAttribute(id=LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)

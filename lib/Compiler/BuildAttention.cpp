@@ -232,7 +232,7 @@ void Printer::printMask(const std::optional<Code> &code) {
 std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
   os << "func.func @attention(%q: " << q << ", %k: " << k << ", %v: " << v;
   for (const AttentionSpec::Capture &capture : spec.captures)
-    os << ", %" << capture.name << ": " << getType(capture);
+    os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
   os << ")\n    -> (" << o << ", " << lse << ") {\n";
   printConstants();
   os << "  %flashc.o, %flashc.lse = flash.attention\n      ins(%q, %k, %v : " << q << ", " << k << ", " << v

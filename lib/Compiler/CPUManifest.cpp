@@ -1,7 +1,7 @@
 //===- CPUManifest.cpp - the manifest of a program for the CPU ----------------------------------------------------===//
 
+#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Compiler/Compiler.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/JSON.h"
 
@@ -24,60 +24,23 @@ static FailureOr<func::FuncOp> findFunction(ModuleOp module) {
   return found;
 }
 
-/// What each argument and result of the function is to its attention: q, k, v, o, lse, or arg<number>.
-static SmallVector<std::string> getNames(func::FuncOp function) {
-  SmallVector<std::string> names;
-  for (unsigned number = 0; number < function.getNumArguments() + function.getNumResults(); ++number)
-    names.push_back("arg" + std::to_string(number));
-  auto setName = [&](Value value, StringRef name) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    if (argument && argument.getOwner() == &function.getBody().front() && !llvm::is_contained(names, name))
-      names[argument.getArgNumber()] = name.str();
-  };
-  function.walk([&](flash::AttentionOp op) {
-    setName(op.getQ(), "q");
-    setName(op.getK(), "k");
-    setName(op.getV(), "v");
-    if (!op.hasTensorSemantics()) {
-      setName(op.getOuts()[0], "o");
-      setName(op.getOuts()[1], "lse");
-    }
-  });
-  auto terminator = cast<func::ReturnOp>(function.getBody().back().getTerminator());
-  for (auto [index, value] : llvm::enumerate(terminator.getOperands()))
-    if (auto op = value.getDefiningOp<flash::AttentionOp>())
-      names[function.getNumArguments() + index] = value == op.getResult(0) ? "o" : "lse";
-  return names;
-}
-
 FailureOr<CompiledKernel> flashc::compileForCPU(ModuleOp module, const PipelineOptions &pipeline) {
   FailureOr<func::FuncOp> function = findFunction(module);
   if (failed(function))
     return failure();
-  llvm::json::Array arguments;
-  SmallVector<Type> types(function->getArgumentTypes());
-  llvm::append_range(types, function->getResultTypes());
-  for (auto [index, name, type] : llvm::enumerate(getNames(*function), types)) {
-    llvm::json::Array shape;
-    if (auto shaped = dyn_cast<ShapedType>(type))
-      for (int64_t extent : shaped.getShape())
-        shape.push_back(ShapedType::isDynamic(extent) ? -1 : extent);
-    std::string dtype;
-    llvm::raw_string_ostream(dtype) << getElementTypeOrSelf(type);
-    bool isOutput = index >= function->getNumArguments() || name == "o" || name == "lse";
-    arguments.push_back(llvm::json::Object{
-        {"name", name}, {"role", isOutput ? "output" : "input"}, {"shape", std::move(shape)}, {"dtype", dtype}});
-  }
-  llvm::json::Value manifest = llvm::json::Object{{"schema", "flashc.manifest"},
-                                                  {"version", 1},
-                                                  {"kernel", function->getName()},
-                                                  {"target", kCPUTarget},
-                                                  {"arguments", std::move(arguments)},
-                                                  {"parameters", llvm::json::Array()},
-                                                  {"grid", llvm::json::Array{"1", "1", "1"}},
-                                                  {"block", llvm::json::Array{1, 1, 1}},
-                                                  {"cluster", llvm::json::Array{1, 1, 1}},
-                                                  {"dynamic_shared_memory", 0}};
+  LaunchInterface interface = describeLaunch(*function);
+  llvm::json::Array arguments, requirements;
+  for (const LaunchArgumentInfo &info : interface.arguments)
+    arguments.push_back(llvm::json::Object{{"name", info.name},
+                                           {"role", info.isOutput ? "output" : "input"},
+                                           {"shape", llvm::json::Array(info.shape)},
+                                           {"dtype", info.dtype}});
+  for (const auto &[first, second] : interface.requirements)
+    requirements.push_back(llvm::json::Array{first, second});
+  llvm::json::Value manifest =
+      llvm::json::Object{{"schema", "flashc.manifest"},       {"version", 1},
+                         {"kernel", function->getName()},     {"target", kCPUTarget},
+                         {"arguments", std::move(arguments)}, {"requires", std::move(requirements)}};
   CompiledKernel kernel;
   llvm::raw_string_ostream(kernel.manifest) << llvm::formatv("{0:2}", manifest) << "\n";
   return kernel;

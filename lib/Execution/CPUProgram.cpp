@@ -1,6 +1,7 @@
 //===- CPUProgram.cpp - runs L0 and L1 on this machine's CPU ------------------------------------------------------===//
 
 #include "flashc/Execution/CPUProgram.h"
+#include "flashc/Analysis/LaunchInterface.h"
 #include "JITRuntime.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -173,6 +174,13 @@ static LogicalResult checkLowered(ModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
+/// Names of arguments mean nothing to LLVM IR, whose translation would warn of them.
+static void dropArgumentNames(ModuleOp module) {
+  for (auto function : module.getOps<func::FuncOp>())
+    for (unsigned number = 0; number < function.getNumArguments(); ++number)
+      function.removeArgAttr(number, kArgumentNameAttr);
+}
+
 static LogicalResult renameFunctions(ModuleOp module) {
   for (auto function : llvm::to_vector(module.getOps<func::FuncOp>()))
     if (!function.isExternal() &&
@@ -193,6 +201,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   OwningOpRef<ModuleOp> lowered = module.clone();
   if (failed(renameFunctions(*lowered)))
     return failure();
+  dropArgumentNames(*lowered);
   PassManager pm(module.getContext());
   buildCPULoweringPipeline(pm);
   if (failed(pm.run(*lowered)) || failed(checkLowered(*lowered)))

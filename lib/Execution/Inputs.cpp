@@ -1,6 +1,7 @@
 //===- Inputs.cpp - random arguments for a function that computes attention ---------------------------------------===//
 
 #include "flashc/Execution/Inputs.h"
+#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -93,7 +94,8 @@ private:
 LogicalResult InputDescriber::addArgument(unsigned number) {
   Type type = function.getArgument(number).getType();
   ArgumentInfo &info = result.arguments.emplace_back();
-  info.name = "arg" + std::to_string(number);
+  auto name = function.getArgAttrOfType<StringAttr>(number, kArgumentNameAttr);
+  info.name = name ? name.str() : "arg" + std::to_string(number);
   auto shaped = dyn_cast<ShapedType>(type);
   std::optional<DType> dtype = flashc::getDType(shaped ? shaped.getElementType() : type);
   if (!dtype || (shaped && !shaped.hasRank()))

@@ -138,3 +138,33 @@ Expected<int64_t> GridFormula::evaluate(ArrayRef<ArrayRef<int64_t>> shapes, int6
   }
   return stack.back();
 }
+
+std::optional<std::pair<unsigned, unsigned>> GridFormula::getExtent() const {
+  if (steps.size() != 1 || steps.front().op != Op::Extent)
+    return std::nullopt;
+  return std::pair<unsigned, unsigned>(steps.front().first, steps.front().second);
+}
+
+std::string GridFormula::str(function_ref<std::string(unsigned)> describe) const {
+  SmallVector<std::string, 4> stack;
+  for (const Step &step : steps) {
+    if (step.op == Op::Constant || step.op == Op::SMCount) {
+      stack.push_back(step.op == Op::Constant ? std::to_string(step.first) : "the number of multiprocessors");
+      continue;
+    }
+    if (step.op == Op::Extent) {
+      stack.push_back("dimension " + std::to_string(step.second) + " of " + describe(step.first));
+      continue;
+    }
+    std::string right = stack.pop_back_val(), left = stack.pop_back_val();
+    if (step.op == Op::Mul)
+      stack.push_back(right + " times " + left);
+    else if (step.op == Op::Add)
+      stack.push_back(left + " plus " + right);
+    else if (step.op == Op::Min)
+      stack.push_back("the smaller of " + left + " and " + right);
+    else
+      stack.push_back(left + " by " + right + ", rounded up");
+  }
+  return stack.back();
+}

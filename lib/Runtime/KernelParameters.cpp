@@ -21,6 +21,27 @@ Error flashc::blameArguments(Error error) {
 
 bool flashc::isArgumentMismatch(std::error_code code) { return code == std::errc::invalid_argument; }
 
+/// The extents that must agree do. The error blames the argument whose extent stands alone.
+static Error checkRequirements(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
+  SmallVector<ArrayRef<int64_t>, 8> shapes(
+      map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+  for (const auto &[first, second] : manifest.requirements) {
+    Expected<int64_t> x = first.evaluate(shapes, /*smCount=*/0), y = second.evaluate(shapes, /*smCount=*/0);
+    if (!x || !y)
+      return joinErrors(x.takeError(), y.takeError());
+    if (*x == *y)
+      continue;
+    bool isSecond = second.getExtent().has_value();
+    auto [argument, dim] = isSecond ? *second.getExtent() : *first.getExtent(); // one is, says Manifest::parse
+    const GridFormula &other = isSecond ? first : second;
+    std::string words = other.str([&](unsigned index) { return describe(manifest, index); });
+    return createStringError(describe(manifest, argument) + ": expected extent " + Twine(isSecond ? *x : *y) +
+                             " in dimension " + Twine(dim) + ", " + (other.getExtent() ? "as in " : "") + words +
+                             ", got " + Twine(isSecond ? *y : *x));
+  }
+  return Error::success();
+}
+
 Error flashc::checkArguments(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
   if (arguments.size() != manifest.arguments.size())
     return createStringError("expected " + Twine(manifest.arguments.size()) + " arguments, got " +
@@ -34,8 +55,12 @@ Error flashc::checkArguments(const Manifest &manifest, ArrayRef<LaunchArgument> 
       if (extent >= 0 && argument.shape[dim] != extent)
         return createStringError(describe(manifest, index) + ": expected extent " + Twine(extent) + " in dimension " +
                                  Twine(dim) + ", got " + Twine(argument.shape[dim]));
+    for (auto [dim, extent] : enumerate(argument.shape))
+      if (extent < 0)
+        return createStringError(describe(manifest, index) + ": expected an extent that is not negative in dimension " +
+                                 Twine(dim) + ", got " + Twine(extent));
   }
-  return Error::success();
+  return checkRequirements(manifest, arguments);
 }
 
 unsigned flashc::getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter) {

@@ -18,8 +18,7 @@ unsigned flashc::getManifestDTypeBytes(StringRef dtype) {
 }
 
 /// A JSON array of exactly `out.size()` integers that fit the element type.
-template <typename Int>
-static bool readIntegers(const json::Value &value, MutableArrayRef<Int> out, json::Path path) {
+template <typename Int> static bool readIntegers(const json::Value &value, MutableArrayRef<Int> out, json::Path path) {
   const json::Array *array = value.getAsArray();
   if (!array || array->size() != out.size()) {
     path.report("expected as many integers as there are dimensions");
@@ -114,26 +113,55 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
 }
 } // namespace flashc
 
-/// Three integers, or formulas as text, into the manifest's grid.
+/// An integer, or a formula as text.
+static bool readFormula(const json::Value &value, GridFormula &result, json::Path path, std::string &why) {
+  std::string text;
+  if (std::optional<StringRef> string = value.getAsString())
+    text = string->str();
+  else if (std::optional<int64_t> number = value.getAsInteger())
+    text = std::to_string(*number);
+  Expected<GridFormula> formula = GridFormula::parse(text);
+  if (!formula) {
+    why = toString(formula.takeError());
+    path.report("expected a formula");
+    return false;
+  }
+  result = *formula;
+  return true;
+}
+
+/// Three formulas into the manifest's grid.
 static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid, json::Path path, std::string &why) {
   const json::Array *array = value.getAsArray();
   if (!array || array->size() != 3) {
     path.report("expected three formulas");
     return false;
   }
+  for (auto [index, element] : enumerate(*array))
+    if (!readFormula(element, grid[index], path.index(index), why))
+      return false;
+  return true;
+}
+
+/// Pairs of formulas; compilers before this key wrote none.
+static bool readRequirements(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
+  if (!value)
+    return true;
+  const json::Array *array = value->getAsArray();
+  if (!array) {
+    path.report("expected array");
+    return false;
+  }
   for (auto [index, element] : enumerate(*array)) {
-    std::string text;
-    if (std::optional<StringRef> string = element.getAsString())
-      text = string->str();
-    else if (std::optional<int64_t> number = element.getAsInteger())
-      text = std::to_string(*number);
-    Expected<GridFormula> formula = GridFormula::parse(text);
-    if (!formula) {
-      why = toString(formula.takeError());
-      path.index(index).report("expected a formula");
+    const json::Array *pair = element.getAsArray();
+    if (!pair || pair->size() != 2) {
+      path.index(index).report("expected two formulas");
       return false;
     }
-    grid[index] = *formula;
+    auto &[first, second] = manifest.requirements.emplace_back();
+    if (!readFormula((*pair)[0], first, path.index(index).index(0), why) ||
+        !readFormula((*pair)[1], second, path.index(index).index(1), why))
+      return false;
   }
   return true;
 }
@@ -141,8 +169,12 @@ static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid,
 static bool readManifest(const json::Value &value, Manifest &manifest, json::Path path, std::string &why) {
   json::ObjectMapper map(value, path);
   if (!map || !map.map("kernel", manifest.kernel) || !map.map("target", manifest.target) ||
-      !map.map("arguments", manifest.arguments) || !map.map("parameters", manifest.parameters) ||
-      !map.map("dynamic_shared_memory", manifest.dynamicSharedMemory) ||
+      !map.map("arguments", manifest.arguments) ||
+      !readRequirements(value.getAsObject()->get("requires"), manifest, path.field("requires"), why))
+    return false;
+  if (manifest.target == "cpu")
+    return true;
+  if (!map.map("parameters", manifest.parameters) || !map.map("dynamic_shared_memory", manifest.dynamicSharedMemory) ||
       !map.mapOptional("schedule", manifest.schedule) || !map.mapOptional("workspace", manifest.workspace))
     return false;
   for (StringRef key : {"grid", "block", "cluster"}) {
@@ -178,6 +210,20 @@ static Error checkParameters(const Manifest &manifest) {
   return Error::success();
 }
 
+/// Requirements are about dimensions that exist, and blame one of them.
+static Error checkRequirements(const Manifest &manifest) {
+  SmallVector<ArrayRef<int64_t>> shapes(map_range(
+      manifest.arguments, [](const ManifestArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+  for (auto [index, pair] : enumerate(manifest.requirements)) {
+    if (!pair.first.getExtent() && !pair.second.getExtent())
+      return createStringError("manifest: requires[" + Twine(index) + "]: expected one formula to be an extent");
+    for (const GridFormula *formula : {&pair.first, &pair.second})
+      if (Expected<int64_t> value = formula->evaluate(shapes, /*smCount=*/1); !value)
+        return createStringError("manifest: requires[" + Twine(index) + "]: " + toString(value.takeError()));
+  }
+  return Error::success();
+}
+
 Expected<Manifest> Manifest::parse(StringRef text) {
   Expected<json::Value> value = json::parse(text);
   if (!value)
@@ -197,6 +243,8 @@ Expected<Manifest> Manifest::parse(StringRef text) {
     return createStringError(why.empty() ? message : message + ": " + why);
   }
   if (Error error = checkParameters(manifest))
+    return error;
+  if (Error error = checkRequirements(manifest))
     return error;
   return manifest;
 }

@@ -35,7 +35,8 @@ enum class ArgumentRole {
 
 /// One argument of a function, all extents known.
 struct ArgumentInfo {
-  std::string name; ///< q, k, v, o, lse if an attention op uses it so, otherwise arg<number>
+  /// q, k, v, o, lse if an attention op uses it so, otherwise what its attribute `flash.name` says, or arg<number>.
+  std::string name;
   ArgumentRole role = ArgumentRole::Input;
   DType dtype = DType::F32;
   bool isScalar = false;

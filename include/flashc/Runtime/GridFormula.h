@@ -3,11 +3,14 @@
 #define FLASHC_RUNTIME_GRIDFORMULA_H
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
 
 #include <cstdint>
+#include <optional>
+#include <string>
 
 namespace flashc {
 
@@ -21,6 +24,12 @@ public:
   /// The value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula names an
   /// argument or a dimension that is not there, divides by zero, or leaves 64 bits.
   llvm::Expected<int64_t> evaluate(llvm::ArrayRef<llvm::ArrayRef<int64_t>> shapes, int64_t smCount) const;
+
+  /// The argument and the dimension if the formula is an extent and nothing else.
+  std::optional<std::pair<unsigned, unsigned>> getExtent() const;
+
+  /// In words, such as "4 times dimension 1 of argument 1 (k)"; `describe` names an argument.
+  std::string str(llvm::function_ref<std::string(unsigned)> describe) const;
 
 private:
   friend class GridFormulaParser;

@@ -24,7 +24,7 @@ struct LaunchArgument {
 llvm::Error blameArguments(llvm::Error error);
 bool isArgumentMismatch(std::error_code code);
 
-/// Checks ranks and static extents against the manifest. The error names the argument.
+/// Checks ranks and extents against the manifest, those that must agree too. The error names the argument.
 llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 
 /// Bytes of a parameter's value.

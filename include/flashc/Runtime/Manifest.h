@@ -46,6 +46,9 @@ struct Manifest {
 
   std::string kernel, target, schedule;
   std::vector<ManifestArgument> arguments;
+  /// Formulas that are equal in every launch.
+  std::vector<std::pair<GridFormula, GridFormula>> requirements;
+  /// This and what follows is of a GPU; a manifest for the target "cpu" has none of it.
   std::vector<ManifestParameter> parameters;
   std::array<GridFormula, 3> grid;
   std::array<uint32_t, 3> block = {1, 1, 1}, cluster = {1, 1, 1};

@@ -1,6 +1,7 @@
 //===- AttentionPlan.cpp - reads the plan off the IR --------------------------------------------------------------===//
 
 #include "AttentionPlan.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -11,16 +12,6 @@
 
 using namespace mlir;
 using namespace flashc;
-
-BlockArgument flashc::getRootArgument(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<tensor::CastOp, bufferization::ToTensorOp>(op))
-      return {};
-    value = op->getOperand(0);
-  }
-  auto argument = cast<BlockArgument>(value);
-  return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
-}
 
 static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
 
@@ -44,6 +35,7 @@ private:
   LogicalResult matchParallelLoop();
   FailureOr<ParallelDim> matchParallelDim(Value position, StringRef name);
   LogicalResult matchInputs();
+  LogicalResult matchGroup();
   FailureOr<InputTile> matchInput(flash::OnlineAttentionOp op, Value operand, Value row, StringRef name);
   LogicalResult matchOutputs();
   bool isWholeSlice(Operation *slice, bool isLse);
@@ -298,6 +290,8 @@ LogicalResult Matcher::matchInputs() {
     plan.k = *k;
     plan.v = *v;
   }
+  if (failed(matchGroup()))
+    return failure();
   if (isa<BlockArgument>(plan.query.position))
     return success();
   // One query tile, without a loop: how many rows it has is in the type.
@@ -305,6 +299,33 @@ LogicalResult Matcher::matchInputs() {
   if (type.isDynamicDim(2) || type.getDimSize(2) > plan.qTile)
     return plan.finalize.emitError() << "expected a parallel loop over query tiles (algorithm fa2)";
   plan.query.extent = Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
+  return success();
+}
+
+/// The group size, by which the key head follows from the query head: what the launcher asks of the numbers of heads.
+LogicalResult Matcher::matchGroup() {
+  auto getHeads = [&](const InputTile &tile) {
+    return cast<ShapedType>(plan.func.getArgument(tile.argument).getType()).getDimSize(1);
+  };
+  int64_t hq = getHeads(plan.q), hk = getHeads(plan.k);
+  if (!ShapedType::isDynamic(hq) && !ShapedType::isDynamic(hk)) {
+    plan.groupSize = hk > 0 ? hq / hk : 1;
+    return success();
+  }
+  plan.groupSize = 1;
+  if (isSame(plan.k.head, getAsOpFoldResult(plan.head.position)))
+    return success();
+  auto value = dyn_cast<Value>(plan.k.head);
+  auto apply = value ? value.getDefiningOp<affine::AffineApplyOp>() : affine::AffineApplyOp();
+  auto quotient = dyn_cast_or_null<AffineBinaryOpExpr>(apply ? apply.getAffineMap().getResult(0) : AffineExpr());
+  auto divisor = dyn_cast_or_null<AffineConstantExpr>(quotient ? quotient.getRHS() : AffineExpr());
+  bool isGroup = divisor && quotient.getKind() == AffineExprKind::FloorDiv && divisor.getValue() > 0 &&
+                 isa<AffineDimExpr, AffineSymbolExpr>(quotient.getLHS()) && apply->getNumOperands() == 1 &&
+                 apply->getOperand(0) == plan.head.position;
+  if (!isGroup)
+    return plan.getOp().emitError() << "expected the key head to be the query head, or the query head floordiv the "
+                                       "group size, where a number of heads is dynamic";
+  plan.groupSize = divisor.getValue();
   return success();
 }
 

@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_ATTENTIONPLAN_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_ATTENTIONPLAN_H
 
+#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -43,7 +44,7 @@ struct AttentionPlan {
   ParallelDim batch, head, query;
   InputTile q, k, v;
   mlir::SmallVector<Output> outputs;
-  int64_t qTile, kvTile, headDim, valueDim;
+  int64_t qTile, kvTile, headDim, valueDim, groupSize;
   mlir::Type elementType;
   mlir::Region *score = nullptr; // of all segments
   mlir::Region *mask = nullptr;  // of all masked segments
@@ -55,9 +56,6 @@ struct AttentionPlan {
 /// Reads the plan off a module. Emits an error that names what was expected and fails if the module is anything but one
 /// function that computes one attention with the algorithm fa2.
 mlir::FailureOr<AttentionPlan> matchAttention(mlir::ModuleOp module);
-
-/// The argument of the entry block that a tensor shows (through casts and bufferization.to_tensor), or null.
-mlir::BlockArgument getRootArgument(mlir::Value value);
 
 } // namespace flashc
 

@@ -57,28 +57,50 @@ static FailureOr<ArrayAttr> getGrid(const AttentionPlan &plan) {
   return b.getStrArrayAttr({"ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")", heads, batches});
 }
 
+static LaunchInterface describeLaunch(const AttentionPlan &plan) {
+  AttentionArguments attention;
+  attention.q = plan.q.argument;
+  attention.k = plan.k.argument;
+  attention.v = plan.v.argument;
+  for (const Output &output : plan.outputs)
+    (output.isLse ? attention.lse : attention.o).push_back(output.argument);
+  attention.groupSize = plan.groupSize;
+  attention.headDim = plan.headDim;
+  attention.valueDim = plan.valueDim;
+  return flashc::describeLaunch(plan.func, attention);
+}
+
+static ArrayAttr getArguments(Builder &b, const LaunchInterface &interface) {
+  SmallVector<Attribute> arguments;
+  for (const LaunchArgumentInfo &info : interface.arguments)
+    arguments.push_back(b.getDictionaryAttr({
+        b.getNamedAttr("name", b.getStringAttr(info.name)),
+        b.getNamedAttr("role", b.getStringAttr(info.isOutput ? "output" : "input")),
+        b.getNamedAttr("shape", b.getI64ArrayAttr(info.shape)),
+        b.getNamedAttr("dtype", b.getStringAttr(info.dtype)),
+    }));
+  return b.getArrayAttr(arguments);
+}
+
+static ArrayAttr getRequirements(Builder &b, const LaunchInterface &interface) {
+  SmallVector<Attribute> requirements;
+  for (const auto &[first, second] : interface.requirements)
+    requirements.push_back(b.getStrArrayAttr({first, second}));
+  return b.getArrayAttr(requirements);
+}
+
 static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule, KernelSignature &signature,
                                   gpu::GPUFuncOp kernel, StringRef target, ArrayAttr grid) {
   Builder b(kernel.getContext());
-  auto findOutput = [&](unsigned argument) {
-    return llvm::find_if(plan.outputs, [&](const Output &output) { return output.argument == argument; });
-  };
-  auto isOutput = [&](unsigned argument) { return findOutput(argument) != plan.outputs.end(); };
-  auto getName = [&](unsigned argument) -> StringRef {
-    if (isOutput(argument))
-      return findOutput(argument)->isLse ? "lse" : "o";
-    return argument == plan.q.argument   ? "q"
-           : argument == plan.k.argument ? "k"
-           : argument == plan.v.argument ? "v"
-                                         : "";
-  };
+  LaunchInterface interface = describeLaunch(plan);
   int64_t threads = tile::hopper::kWarpgroupThreads * (schedule.consumers + 1);
   return b.getDictionaryAttr({
       b.getNamedAttr("schema", b.getStringAttr("flashc.manifest")),
       b.getNamedAttr("version", b.getI64IntegerAttr(1)),
       b.getNamedAttr("kernel", b.getStringAttr(kernel.getName())),
       b.getNamedAttr("target", b.getStringAttr(target)),
-      b.getNamedAttr("arguments", signature.getArguments(getName, isOutput)),
+      b.getNamedAttr("arguments", getArguments(b, interface)),
+      b.getNamedAttr("requires", getRequirements(b, interface)),
       b.getNamedAttr("parameters", signature.getParameters()),
       b.getNamedAttr("grid", grid),
       b.getNamedAttr("block", b.getI64ArrayAttr({threads, 1, 1})),

@@ -59,30 +59,6 @@ void KernelSignature::finish() {
 // The manifest
 //===--------------------------------------------------------------------------------------------------------------===//
 
-ArrayAttr KernelSignature::getArguments(function_ref<StringRef(unsigned)> roleName,
-                                        function_ref<bool(unsigned)> isOutput) {
-  Builder b(host.getContext());
-  SmallVector<Attribute> arguments;
-  for (unsigned argument = 0; argument < host.getNumArguments() + host.getNumResults(); ++argument) {
-    Type type = getType(argument), element = getElementTypeOrSelf(type);
-    SmallVector<int64_t> shape;
-    if (auto shaped = dyn_cast<ShapedType>(type))
-      for (int64_t extent : shaped.getShape())
-        shape.push_back(ShapedType::isDynamic(extent) ? -1 : extent);
-    std::string dtype;
-    llvm::raw_string_ostream(dtype) << element;
-    StringRef name = roleName(argument);
-    std::string fallback = "arg" + std::to_string(argument);
-    arguments.push_back(b.getDictionaryAttr({
-        b.getNamedAttr("name", b.getStringAttr(name.empty() ? StringRef(fallback) : name)),
-        b.getNamedAttr("role", b.getStringAttr(isOutput(argument) ? "output" : "input")),
-        b.getNamedAttr("shape", b.getI64ArrayAttr(shape)),
-        b.getNamedAttr("dtype", b.getStringAttr(dtype)),
-    }));
-  }
-  return b.getArrayAttr(arguments);
-}
-
 ArrayAttr KernelSignature::getParameters() {
   Builder b(host.getContext());
   SmallVector<Attribute> result;

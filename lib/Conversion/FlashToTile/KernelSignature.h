@@ -27,9 +27,6 @@ public:
   /// Completes the kernel's type.
   void finish();
 
-  /// The manifest's `arguments`; `roles` names those that have a part in the attention.
-  mlir::ArrayAttr getArguments(llvm::function_ref<llvm::StringRef(unsigned)> roleName,
-                               llvm::function_ref<bool(unsigned)> isOutput);
   /// The manifest's `parameters`.
   mlir::ArrayAttr getParameters();
 

@@ -17,6 +17,9 @@
 // CHECK-SAME:    {alignment = 16 : i64, argument = 3 : i64, kind = "pointer"}, {argument = 3 : i64, dim = 0 : i64, kind = "stride"}, {argument = 3 : i64, dim = 1 : i64, kind = "stride"}, {argument = 3 : i64, dim = 2 : i64, kind = "stride"},
 // CHECK-SAME:    {argument = 4 : i64, kind = "pointer"}, {argument = 4 : i64, dim = 0 : i64, kind = "stride"}, {argument = 4 : i64, dim = 1 : i64, kind = "stride"}]
 
+// What the kernel takes for granted; numbers of heads are static here.
+// CHECK-SAME{LITERAL}: requires = [["arg0.dim0", "arg1.dim0"], ["arg1.dim0", "arg2.dim0"], ["arg1.dim2", "arg2.dim2"], ["arg0.dim0", "arg3.dim0"], ["arg0.dim2", "arg3.dim2"], ["arg0.dim0", "arg4.dim0"], ["arg0.dim2", "arg4.dim2"]]
+
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64x128xf32, #tile.acc>
 // CHECK-DAG:     %[[ROW_FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[MASKED:.*]] = arith.constant -1.2676506E+30 : f32

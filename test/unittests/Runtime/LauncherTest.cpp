@@ -1,7 +1,7 @@
 //===- LauncherTest.cpp - a launch against a driver that only takes notes -----------------------------------------===//
 
-#include "TestManifest.h"
 #include "flashc/Runtime/Launcher.h"
+#include "TestManifest.h"
 #include "llvm/Support/raw_ostream.h"
 #include "gtest/gtest.h"
 
@@ -69,9 +69,9 @@ cuda::Result loadModule(cuda::Module *, const void *code, unsigned, int *, void 
 }
 
 cuda::Result getDeviceAttribute(int *value, int attribute, cuda::Device) {
-  *value = attribute == cuda::kMultiprocessorCount       ? 132
+  *value = attribute == cuda::kMultiprocessorCount      ? 132
            : attribute == cuda::kComputeCapabilityMajor ? computeCapabilityMajor
-                                                         : 0;
+                                                        : 0;
   return 0;
 }
 
@@ -180,6 +180,20 @@ TEST_F(Launcher, RefusesArraysThatDoNotFit) {
   EXPECT_EQ(run("good", arguments), "argument 2 (o): expected rank 4, got 3");
 }
 
+TEST_F(Launcher, RefusesExtentsThatDisagree) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[2].shape[0] = 1;
+  EXPECT_EQ(run("good", arguments),
+            "argument 2 (o): expected extent 2 in dimension 0, as in dimension 0 of argument 0 (q), got 1");
+  arguments = makeArguments();
+  arguments[2].shape[2] = 999;
+  EXPECT_EQ(run("good", arguments),
+            "argument 2 (o): expected extent 1000 in dimension 2, 1 times dimension 2 of argument 0 (q), got 999");
+  arguments = makeArguments();
+  arguments[0].shape[2] = arguments[2].shape[2] = -1;
+  EXPECT_EQ(run("good", arguments), "argument 0 (q): expected an extent that is not negative in dimension 2, got -1");
+}
+
 TEST_F(Launcher, RefusesWhatNoTensorMapDescribes) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[0].address = 1032;
@@ -197,6 +211,13 @@ TEST_F(Launcher, RefusesPointersBelowTheirAlignment) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[2].address = 2056;
   EXPECT_EQ(run("good", arguments), "argument 2 (o): expected an address that is a multiple of 16 bytes");
+  arguments = makeArguments();
+  arguments[2].strides[1] = 1;
+  EXPECT_EQ(run("good", arguments),
+            "argument 2 (o): expected a stride of a multiple of 16 bytes in dimension 1, got 2");
+  arguments = makeArguments();
+  arguments[2].strides[3] = 2;
+  EXPECT_EQ(run("good", arguments), "argument 2 (o): expected stride 1 in the innermost dimension, got 2");
 }
 
 TEST_F(Launcher, RefusesGridsBeyondTheLimits) {

@@ -1,7 +1,7 @@
 //===- ManifestTest.cpp -------------------------------------------------------------------------------------------===//
 
-#include "TestManifest.h"
 #include "flashc/Runtime/Manifest.h"
+#include "TestManifest.h"
 #include "gtest/gtest.h"
 
 using namespace flashc;
@@ -18,6 +18,9 @@ TEST(Manifest, ReadsEveryKey) {
   EXPECT_EQ(ArrayRef<int64_t>(manifest->arguments[0].shape), ArrayRef<int64_t>({-1, 8, -1, 128}));
   EXPECT_FALSE(manifest->arguments[0].isOutput);
   EXPECT_TRUE(manifest->arguments[2].isOutput);
+  ASSERT_EQ(manifest->requirements.size(), 2u);
+  EXPECT_EQ(manifest->requirements[0].second.getExtent(), std::pair(2u, 0u));
+  EXPECT_EQ(manifest->requirements[1].first.getExtent(), std::nullopt);
   ASSERT_EQ(manifest->parameters.size(), 6u);
   EXPECT_EQ(ArrayRef<uint32_t>(manifest->parameters[0].box), ArrayRef<uint32_t>({64, 128, 1, 1}));
   EXPECT_EQ(manifest->parameters[0].swizzle, 128u);
@@ -62,6 +65,32 @@ TEST(Manifest, NamesTheKeyThatIsWrong) {
   EXPECT_EQ(parseWith("ceildiv(", "ceil("),
             "expected a formula at manifest.grid[0]: grid formula 'ceil(arg0.dim2, 128)': expected an integer, "
             "argK.dimN, sm_count, ceildiv, mul, min or add, got 'ceil(arg0.dim2, 128)'");
+}
+
+TEST(Manifest, RefusesRequirementsThatSayNothing) {
+  EXPECT_EQ(parseWith("[\"arg0.dim0\", \"arg2.dim0\"]", "[\"arg0.dim0\"]"),
+            "expected two formulas at manifest.requires[0]");
+  EXPECT_EQ(parseWith("[\"arg0.dim0\", \"arg2.dim0\"]", "\"arg0.dim0\""),
+            "expected two formulas at manifest.requires[0]");
+  EXPECT_EQ(
+      parseWith("\"arg0.dim0\", \"arg2.dim0\"", "\"arg0.dim0\", \"x\""),
+      "expected a formula at manifest.requires[0][1]: grid formula 'x': expected an integer, argK.dimN, sm_count, "
+      "ceildiv, mul, min or add, got 'x'");
+  EXPECT_EQ(parseWith("\"arg0.dim0\", \"arg2.dim0\"", "\"arg0.dim0\", \"arg3.dim0\""),
+            "manifest: requires[0]: grid formula: no dimension arg3.dim0");
+  EXPECT_EQ(parseWith("\"arg0.dim0\", \"arg2.dim0\"", "2, \"mul(arg0.dim0, 2)\""),
+            "manifest: requires[0]: expected one formula to be an extent");
+  // Compilers before this key wrote none.
+  EXPECT_EQ(parseWith("\"requires\"", "\"other\""), "accepted");
+}
+
+TEST(Manifest, ForTheCPUHasArgumentsOnly) {
+  Expected<Manifest> manifest = Manifest::parse(R"json(
+    { "schema": "flashc.manifest", "version": 1, "kernel": "f", "target": "cpu",
+      "arguments": [{"name": "q", "role": "input", "shape": [-1], "dtype": "f32"}], "requires": [[8, "arg0.dim0"]] })json");
+  ASSERT_TRUE(bool(manifest)) << toString(manifest.takeError());
+  EXPECT_EQ(manifest->arguments.size(), 1u);
+  EXPECT_EQ(manifest->requirements.size(), 1u);
 }
 
 TEST(Manifest, RefusesParametersOfNothing) {

@@ -11,6 +11,7 @@ inline constexpr llvm::StringLiteral kTestManifest = R"json(
     {"name": "q", "role": "input", "shape": [-1, 8, -1, 128], "dtype": "bf16"},
     {"name": "slope", "role": "input", "shape": [], "dtype": "f32"},
     {"name": "o", "role": "output", "shape": [-1, 8, -1, 128], "dtype": "bf16"}],
+  "requires": [["arg0.dim0", "arg2.dim0"], ["mul(arg0.dim2, 1)", "arg2.dim2"]],
   "parameters": [
     {"kind": "tensor_map", "argument": 0, "box": [64, 128, 1, 1], "swizzle": 128},
     {"kind": "pointer", "argument": 2, "alignment": 16},

@@ -1,0 +1,58 @@
+//===- LaunchInterface.h - what a launch passes, and what must hold of it -----------------------------------------===//
+//
+// The part of the manifest that does not depend on how the function is compiled: the same for a GPU and for the CPU.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_ANALYSIS_LAUNCHINTERFACE_H
+#define FLASHC_ANALYSIS_LAUNCHINTERFACE_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace flashc {
+
+/// An argument of a launch: an argument of the function or, numbered after those, one of its results.
+struct LaunchArgumentInfo {
+  /// q, k, v, o or lse if it is that of an attention; otherwise what the argument's attribute `flash.name` says, or
+  /// arg<number>.
+  std::string name;
+  bool isOutput = false;
+  /// -1: any extent. Empty for a scalar.
+  mlir::SmallVector<int64_t, 4> shape;
+  std::string dtype;
+};
+
+struct LaunchInterface {
+  std::vector<LaunchArgumentInfo> arguments;
+  /// Pairs of formulas (docs/manifest.md) that are equal in every launch, by (C4) to (C6) of flash.attention. Pairs
+  /// that the static extents of the arguments prove are left out.
+  std::vector<std::pair<std::string, std::string>> requirements;
+};
+
+/// Which launch arguments are those of one attention. What is not one has no number.
+struct AttentionArguments {
+  std::optional<unsigned> q, k, v;
+  mlir::SmallVector<unsigned, 1> o, lse;
+  /// None: not known. D and Dv are.
+  std::optional<int64_t> groupSize;
+  int64_t headDim = 0, valueDim = 0;
+};
+
+/// The interface of `function`, which computes `attentions`.
+LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<AttentionArguments> attentions);
+
+/// The interface of a function at L0.
+LaunchInterface describeLaunch(mlir::func::FuncOp function);
+
+/// The name of the attribute that names a function's argument.
+constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
+
+/// The argument of the entry block that a tensor shows (through casts and bufferization.to_tensor), or null.
+mlir::BlockArgument getRootArgument(mlir::Value value);
+
+} // namespace flashc
+
+#endif // FLASHC_ANALYSIS_LAUNCHINTERFACE_H

@@ -1,0 +1,134 @@
+//===- LaunchInterfaceTest.cpp - what a launch passes, by the function and by the kernel --------------------------===//
+
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Compiler/BuildAttention.h"
+#include "flashc/Compiler/Compiler.h"
+#include "flashc/InitAll.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/DialectRegistry.h"
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/SourceMgr.h"
+#include "gtest/gtest.h"
+
+using namespace flashc;
+using namespace mlir;
+
+namespace {
+
+struct Program {
+  explicit Program(StringRef text) {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    context.appendDialectRegistry(registry);
+    llvm::SourceMgr sources;
+    sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(text), llvm::SMLoc());
+    FailureOr<OwningOpRef<ModuleOp>> result = parseModule(sources, context);
+    if (succeeded(result))
+      module = std::move(*result);
+  }
+
+  func::FuncOp getFunction() { return *module->getOps<func::FuncOp>().begin(); }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  OwningOpRef<ModuleOp> module;
+};
+
+/// `name` for an input, `name!` for an output; then the requirements.
+std::string describe(StringRef text) {
+  Program program(text);
+  if (!program.module)
+    return "no module";
+  LaunchInterface interface = describeLaunch(program.getFunction());
+  std::string result;
+  for (const LaunchArgumentInfo &info : interface.arguments)
+    result += info.name + (info.isOutput ? "! " : " ");
+  for (const auto &[first, second] : interface.requirements)
+    result += "\n" + first + " = " + second;
+  return result;
+}
+
+TEST(LaunchInterface, OfTensors) {
+  EXPECT_EQ(describe(R"mlir(
+    func.func @f(%slope: f32, %v: tensor<?x?x?x8xf32>, %k: tensor<?x?x9x16xf32>, %q: tensor<2x?x?x16xf32>,
+                 %bias: tensor<?xf32> {flash.name = "bias"}) -> (tensor<2x?x?xf32>, tensor<2x?x?x8xf32>) {
+      %o, %lse = flash.attention ins(%q, %k, %v : tensor<2x?x?x16xf32>, tensor<?x?x9x16xf32>, tensor<?x?x?x8xf32>)
+          {group_size = 3, scale = 1.0 : f32} -> tensor<2x?x?x8xf32>, tensor<2x?x?xf32>
+      return %lse, %o : tensor<2x?x?xf32>, tensor<2x?x?x8xf32>
+    })mlir"),
+            "arg0 v k q bias lse! o! \n"
+            "arg3.dim0 = arg2.dim0\n"
+            "arg3.dim1 = mul(arg2.dim1, 3)\n"
+            "arg2.dim0 = arg1.dim0\n"
+            "arg2.dim1 = arg1.dim1\n"
+            "arg2.dim2 = arg1.dim2\n"
+            "arg3.dim1 = arg6.dim1\n"
+            "arg3.dim2 = arg6.dim2\n"
+            "arg3.dim1 = arg5.dim1\n"
+            "arg3.dim2 = arg5.dim2");
+}
+
+TEST(LaunchInterface, OfMemRefsAndSelfAttention) {
+  EXPECT_EQ(describe(R"mlir(
+    func.func @f(%x: memref<?x2x?x16xf32>, %o: memref<?x2x?x16xf32>, %lse: memref<?x2x?xf32>) {
+      flash.attention ins(%x, %x, %x : memref<?x2x?x16xf32>, memref<?x2x?x16xf32>, memref<?x2x?x16xf32>)
+          outs(%o, %lse : memref<?x2x?x16xf32>, memref<?x2x?xf32>) {scale = 1.0 : f32}
+      return
+    })mlir"),
+            "q o! lse! \n"
+            "arg0.dim0 = arg1.dim0\n"
+            "arg0.dim2 = arg1.dim2\n"
+            "arg0.dim0 = arg2.dim0\n"
+            "arg0.dim2 = arg2.dim2");
+}
+
+TEST(LaunchInterface, LooksThroughCasts) {
+  EXPECT_EQ(describe(R"mlir(
+    func.func @f(%a: tensor<1x2x3x?xf32>, %k: tensor<1x2x4x16xf32>, %v: tensor<1x2x5x16xf32>) -> tensor<?x?x?x?xf32> {
+      %q = tensor.cast %a : tensor<1x2x3x?xf32> to tensor<1x2x3x16xf32>
+      %w = tensor.cast %v : tensor<1x2x5x16xf32> to tensor<1x2x?x16xf32>
+      %o, %lse = flash.attention ins(%q, %k, %w : tensor<1x2x3x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x?x16xf32>)
+          {scale = 1.0 : f32} -> tensor<1x2x3x16xf32>, tensor<1x2x3xf32>
+      %r = tensor.cast %o : tensor<1x2x3x16xf32> to tensor<?x?x?x?xf32>
+      return %r : tensor<?x?x?x?xf32>
+    })mlir"),
+            "q k v o! \n"
+            "16 = arg0.dim3\n"
+            "arg1.dim2 = arg2.dim2\n" // never true: every launch is refused
+            "arg0.dim0 = arg3.dim0\n"
+            "arg0.dim1 = arg3.dim1\n"
+            "arg0.dim2 = arg3.dim2\n"
+            "16 = arg3.dim3");
+}
+
+/// `arguments` and `requires` of a manifest.
+std::string getInterface(StringRef manifest) {
+  llvm::json::Value value = llvm::cantFail(llvm::json::parse(manifest));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (const char *key : {"arguments", "requires"})
+    os << *value.getAsObject()->get(key) << "\n";
+  return text;
+}
+
+TEST(LaunchInterface, IsTheSameOnBothSides) {
+  AttentionSpec spec;
+  spec.headDim = spec.valueDim = 64;
+  spec.groupSize = 4;
+  spec.captures = {{"bias", "f32", false, {-1, -1}}, {"slope", "f32", true, {}}};
+  spec.scoreCode = "%x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>\n%t = arith.mulf %x, %slope : f32\n"
+                   "flash.yield %t : f32";
+  for (int64_t keyHeads : {-1, 2}) {
+    spec.keyHeads = keyHeads;
+    Program program(llvm::cantFail(printAttention(spec)));
+    ASSERT_TRUE(program.module);
+    FailureOr<CompiledKernel> gpu = compile(*program.module), cpu = compileForCPU(*program.module, {});
+    ASSERT_TRUE(succeeded(gpu) && succeeded(cpu));
+    std::string interface = getInterface(cpu->manifest);
+    EXPECT_EQ(getInterface(gpu->manifest), interface);
+    EXPECT_NE(interface.find("\"name\":\"bias\""), std::string::npos) << interface;
+  }
+}
+
+} // namespace
