@@ -169,13 +169,20 @@ def test_ratio_is_to_the_best_peer_and_never_to_cublas():
 
 
 def test_table_is_aligned_and_shows_what_is_missing():
-    table = Table(["flashc", "cudnn", "fa2", "cublas"])
+    table = Table(["flashc", "cudnn", "fa2", "cublas"], parse_grid())
     lines = table.header().splitlines() + [table.line(make_row(cudnn=200.0, fa2="no kernel")),
                                            table.line(make_row(n=16384, causal=True, cudnn=1234.0, fa2=7.0))]
     assert len({len(line) for line in lines}) == 1
     cells = [cell.strip() for cell in lines[2].strip("|").split("|")]
     assert cells == ["64", "no", "512", "300", "200", "-", "780", "1755", "cudnn", "1.50"]
     assert [cell.strip() for cell in lines[3].strip("|").split("|")][-1] == "0.24"
+
+
+def test_table_has_a_column_for_whatever_tells_cells_apart():
+    for items, extents in (([], []), (["group=1,2"], ["group"]), (["tokens=16384,32768"], ["batch"]),
+                           (["heads=4,8"], ["heads"])):
+        headings = [heading.strip() for heading in Table(["flashc"], parse_grid(items)).header().split("|")[1:-1]]
+        assert headings[:headings.index("flashc")] == ["d", "causal", "n"] + extents
 
 
 def test_summary_has_the_means_of_all_halves_and_peers():

@@ -63,7 +63,7 @@ def read(options, parser):
         rows = _report.read_csv(options.read)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    print_rows(rows, _report.Table(_report.systems_of(rows)))
+    print_rows(rows, _report.Table(_report.systems_of(rows), [row.cell for row in rows]))
     finish(rows, options)
     return 0
 
@@ -92,7 +92,7 @@ def bench(cells, options, parser):
     for name, reason in left_out.items():
         print(f"not compared: {name}: {reason}")
     measurer = _measure.Measurer(peers, options.dtype, _clock.SMClock(_measure.device_uuid()), seed)
-    table = _report.Table([_report.FLASHC, *(peer.name for peer in peers), _report.CUBLAS])
+    table = _report.Table([_report.FLASHC, *(peer.name for peer in peers), _report.CUBLAS], cells)
     print(table.header(), flush=True)
     rows, lost = [], None
     progress = Progress(len(cells))

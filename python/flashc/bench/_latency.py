@@ -115,18 +115,18 @@ def load_in_process(name, folder):
 
 
 def load_times(name, runs=PROCESSES):
-    """Milliseconds to a loaded kernel: lists of cold ones (an empty folder) and of ones from disk."""
-    cold, warm = [], []
+    """Milliseconds to a loaded kernel, cold (an empty folder) and from disk, and for each what was not so."""
+    cold, warm, cold_note, warm_note = [], [], "", ""
     for _ in range(runs):
         with tempfile.TemporaryDirectory(prefix="flashc-bench-") as folder:
             first, second = load_in_process(name, folder), load_in_process(name, folder)
+        cold.append(first.pop("ms"))
+        warm.append(second.pop("ms"))
         if first["compilations"] != 1 or first["assemblies"] != 1:
-            raise _library.Error(f"expected a cold process to compile and to assemble once, got {first}")
-        if second["compilations"] != 0 or second["assemblies"] != 0 or second["disk_hits"] != 1:
-            raise _library.Error(f"expected a process with a filled cache to read it, got {second}")
-        cold.append(first["ms"])
-        warm.append(second["ms"])
-    return cold, warm
+            cold_note = f"not cold: {first}"
+        if second["compilations"] != 0 or second["assemblies"] != 0:
+            warm_note = f"not from disk: {second}"
+    return cold, warm, cold_note, warm_note
 
 
 def launch_times(driver, calls=LAUNCHES):
@@ -183,9 +183,9 @@ def main():
         print(f"left out, because there is no GPU ({reason}): to a loaded kernel, from disk, per launch")
         return 0
     for name in ("bf16 d=128 causal", "f16 d=256 causal, 4 heads a key head"):
-        cold, warm = load_times(name)
-        line(f"to a loaded kernel, nothing on disk: {name}", cold, "ms", 1000)
-        line(f"to a loaded kernel, from disk: {name}", warm, "ms", 5)
+        cold, warm, cold_note, warm_note = load_times(name)
+        line(f"loaded, cold: {name}", cold, "ms", 1000, cold_note)
+        line(f"loaded, from disk: {name}", warm, "ms", 5, warm_note)
     launch, nothing = launch_times(driver)
     line("launch (C API through ctypes)", launch, "us", 5, f"an empty ctypes call: {statistics.median(nothing):.2f} us")
     try:

@@ -65,11 +65,22 @@ def _cell_text(value, form):
 class Table:
     """A Markdown table, aligned, whose rows are printed as they come."""
 
-    def __init__(self, systems):
+    def __init__(self, systems, cells):
+        """`cells`: those of all rows; what tells them apart has a column."""
         self.systems = list(systems)
-        self.headings = ["d", "causal", "n"] + self.systems + ["SM MHz", "best peer", "ratio"]
-        widths = [3, 6, 5] + [max(5, len(name)) for name in self.systems] + [6, 9, 5]
+        self.extents = ["d", "causal", "n"]
+        for name in ("group", "batch", "heads"):
+            known = len({self._extents(cell) for cell in cells})
+            self.extents.append(name)
+            if len({self._extents(cell) for cell in cells}) == known:
+                self.extents.pop()
+        self.headings = self.extents + self.systems + ["SM MHz", "best peer", "ratio"]
+        widths = [5] * len(self.extents) + [max(5, len(name)) for name in self.systems] + [6, 9, 5]
         self.widths = [max(width, len(heading)) for width, heading in zip(widths, self.headings)]
+
+    def _extents(self, cell):
+        values = [getattr(cell, name) for name in self.extents]
+        return tuple(("yes" if value else "no") if isinstance(value, bool) else str(value) for value in values)
 
     def _line(self, texts):
         return "| " + " | ".join(text.rjust(width) for text, width in zip(texts, self.widths)) + " |"
@@ -79,8 +90,8 @@ class Table:
 
     def line(self, row):
         rates = [_cell_text(row.entries[name].tflops if name in row.entries else None, ".0f") for name in self.systems]
-        return self._line([str(row.cell.d), "yes" if row.cell.causal else "no", str(row.cell.n), *rates,
-                           _cell_text(row.sm_mhz, ".0f"), row.best_peer() or "-", _cell_text(row.ratio(), ".2f")])
+        return self._line([*self._extents(row.cell), *rates, _cell_text(row.sm_mhz, ".0f"),
+                           row.best_peer() or "-", _cell_text(row.ratio(), ".2f")])
 
 
 def summary(rows):
