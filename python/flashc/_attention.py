@@ -124,11 +124,12 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
     else:
         code = _NO_CODE
     if 0 in shape or 0 in k_shape:
+        check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
         parse_mask(causal, window)
         parse_scale(scale, shape[3])
         return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream)
-    # What specialises a kernel. Extents are checked once per shape, by the launcher. Only plain numbers go into the key:
-    # a tensor is equal to itself when its value has changed.
+    # What specialises a kernel; the launcher checks extents, once per shape. Only plain numbers go into the key: a
+    # tensor is equal to itself when its value has changed.
     if type(causal) is not bool:
         causal = bool(causal)
     if scale is not None and type(scale) is not float:

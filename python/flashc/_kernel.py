@@ -367,10 +367,24 @@ def read_out(out: Any, return_lse: bool, source: Source, like: Any, q: Array, k:
         if o_array.address == x.address and 0 not in shape:
             raise ArgumentError(f"expected out to be apart from {name}, which is still read while out is written")
     if lse is None:
-        owner = source_of(o)
-        lse = owner.empty(o, (batch, heads, length), "f32")
-        return o, o_array, lse, owner.describe(lse, stream)
+        lse = _scratch_lse(o, source, like, (batch, heads, length), q.device, return_lse)
+        return o, o_array, lse, source_of(lse).describe(lse, stream)
     return o, o_array, lse, _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
+
+
+def _scratch_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool) -> Any:
+    """An array for lse from the framework of o, or else of q; on the host one that is thrown away can be a buffer."""
+    try:
+        return source_of(o).empty(o, shape, "f32")
+    except ArgumentError:
+        pass
+    try:
+        return source.empty(like, shape, "f32")
+    except ArgumentError:
+        if device == CPU and not return_lse and 0 not in shape:
+            return source_of(memoryview(b"")).empty(None, shape, "f32")
+        raise ArgumentError(f"expected out=(o, lse): neither the framework of out nor that of q can allocate, got "
+                            f"{Source.describe_type(o)} and {Source.describe_type(like)}") from None
 
 
 def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array, stream: Optional[int]) -> Array:
@@ -384,6 +398,8 @@ def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array
                             f"{device_name(array.device)}")
     if array.readonly:
         raise ArgumentError(f"expected {name} to be an array that can be written")
+    if 0 in shape:
+        return array
     if array.strides[-1] != 1 and shape[-1] > 1:
         raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
                             f"{array.strides[-1]}")

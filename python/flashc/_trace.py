@@ -41,7 +41,7 @@ def _error(what: str) -> TraceError:
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if os.path.abspath(path) != _HERE and not path.endswith("flashc/ops.py") and \
+        if os.path.abspath(path) != _HERE and not path.startswith("<") and \
                 not any(part in path for part in _FOREIGN):
             line = linecache.getline(path, frame.f_lineno).strip()
             place = f"{path}:{frame.f_lineno}: in {frame.f_code.co_name}: "
@@ -985,9 +985,10 @@ class Trace:
         done[id(function)] = copy
         for cell, old in zip(cells, function.__closure__ or ()):
             try:
-                cell.cell_contents = self._wrap(old.cell_contents, done)
+                contents = old.cell_contents
             except ValueError:
-                pass  # An empty cell stays empty.
+                continue  # An empty cell stays empty.
+            cell.cell_contents = self._wrap(contents, done)
         for name in _global_names(function.__code__):
             if name in namespace:
                 scope[name] = self._wrap(namespace[name], done)
@@ -1032,10 +1033,11 @@ def _reaches_array(x: Any, seen: set) -> bool:
         seen.add(id(x))
         for cell in x.__closure__ or ():
             try:
-                if _reaches_array(cell.cell_contents, seen):
-                    return True
+                contents = cell.cell_contents
             except ValueError:
-                pass
+                continue
+            if _reaches_array(contents, seen):
+                return True
         namespace = x.__globals__
         return any(_reaches_array(namespace[name], seen) for name in _global_names(x.__code__) if name in namespace) \
             or any(_reaches_array(value, seen) for value in x.__defaults__ or ()) \
@@ -1088,6 +1090,10 @@ def _place(function: Any) -> str:
     return f"{code.co_filename}:{code.co_firstlineno}: " if code is not None else ""
 
 
+def _broadcast(array: Array, positions: Sequence[Traced]) -> Tuple[Any, ...]:
+    return tuple(0 if extent == 1 else position for extent, position in zip(array.shape, positions))
+
+
 def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]], *, device: Optional[int] = None,
           stream: Optional[int] = None, mask_array: Any = None) -> Code:
     """The code of a mask `(b, h, i, j) -> condition` and a score `(s, b, h, i, j) -> real number`.
@@ -1111,7 +1117,7 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
                     else repr(keeps)
                 raise TraceError(f"{_place(mask)}expected the mask to return a condition, got {kind}")
         if mask_array is not None and not adds:
-            keeps = under_way.capture(mask_array)[tuple(positions)] & keeps
+            keeps = under_way.capture(mask_array)[_broadcast(mask_array, positions)] & keeps
         if keeps is not True:
             mask_code = under_way.code(_as_i1(under_way.region, keeps), I1)
     if score is not None or adds:
@@ -1122,7 +1128,7 @@ def trace(mask: Optional[Callable[..., Any]], score: Optional[Callable[..., Any]
             if not isinstance(value, (int, float)) and not isinstance(value, Traced):
                 raise TraceError(f"{_place(score)}expected the score to return a real number, got {value!r}")
         if adds:
-            value = under_way.capture(mask_array)[tuple(positions)] + value
+            value = under_way.capture(mask_array)[_broadcast(mask_array, positions)] + value
         score_code = under_way.code(_as_f32(under_way.region, value), F32)
     return Code(mask_code, score_code, tuple(under_way.captures), tuple(under_way.bound), tuple(under_way.arrays),
                 tuple(under_way.needs))

@@ -209,8 +209,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if not enable_gqa and query.shape[:-2] != key.shape[:-2]:
         raise ArgumentError(f"expected the same leading dimensions without enable_gqa, got {tuple(query.shape)} and "
                             f"{tuple(key.shape)}")
-    if scale is None and query.shape[-1] % _GRANULE:
-        scale = query.shape[-1] ** -0.5  # Not that of the padded dimension.
+    if scale is None:
+        scale = query.shape[-1] ** -0.5 if query.shape[-1] else 1.0
     columns = value.shape[-1]
     q, k, v = (_padded(_with_four_dimensions(x)) for x in (query, key, value))
     if attn_mask is not None:

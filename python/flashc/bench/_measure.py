@@ -35,9 +35,6 @@ class Measurer:
         self.device_name = properties.name
         self.cache_bytes = getattr(properties, "L2_cache_size", 64 << 20)
         self.product, self.product_flops = _peers.cublas_contender(self.device, torch.bfloat16)
-        self.product.name = CUBLAS
-        # Who runs, for the note of an error, and on how many sets of inputs.
-        self.running, self.sets = FLASHC, 0
 
     def inputs(self, cell):
         """Sets of q, k, v with normal(0, 1) numbers; several if one would stay in the L2 cache."""
@@ -49,7 +46,6 @@ class Measurer:
         return [(random(cell.heads), random(cell.key_heads), random(cell.key_heads)) for _ in range(count)]
 
     def _burst(self, contender, calls):
-        self.running = contender.name
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         count = self.sets
         with contender.around():
@@ -83,14 +79,12 @@ class Measurer:
         contenders, outputs, lse = {}, {}, None
         for system in self.systems:
             entry = row.entries[system.name] = Entry()
-            self.running = system.name
             try:
                 contender = system.prepare(cell, sets)
                 with contender.around():
                     outputs[system.name] = contender.result(contender.run(0))
                 if system is _peers.Flashc:
                     outputs[system.name], lse = self._poisoned_run(cell, sets[0])
-                contender.name = system.name
                 contenders[system.name] = contender
             except (_peers.Refused, flashc.Error, torch.cuda.OutOfMemoryError) as error:
                 outputs.pop(system.name, None)
@@ -115,13 +109,13 @@ class Measurer:
         except DeviceLost:
             raise
         except Exception as error:
-            # Outputs, timings or memory of whoever ran last; the others keep what they have.
-            entry = row.entries[self.running] = Entry()
-            entry.note = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            self._synchronize(row, self.running)
+            row.entries.setdefault(FLASHC, Entry())
+            name = next((name for name, entry in row.entries.items() if not entry.counts and not entry.note), FLASHC)
+            row.entries[name].note = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            self._synchronize(row, name)
             return row
         finally:
-            self.sets, self.running = 0, FLASHC
+            self.sets = 0
 
     def _measure(self, cell, row):
         sets = self.inputs(cell)

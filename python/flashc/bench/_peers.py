@@ -15,9 +15,7 @@ class Refused(Exception):
 
 class Contender:
     """One system on one cell. `run(i)` starts it on the i-th set of inputs; `around()` is entered once around many
-    runs; `result(output)` is the output as [batch, heads, n, d]; `name` is its system's."""
-
-    name = ""
+    runs; `result(output)` is the output as [batch, heads, n, d]."""
 
     def __init__(self, run, around=contextlib.nullcontext, result=lambda output: output):
         self.run, self.around, self.result = run, around, result
