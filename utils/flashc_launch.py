@@ -98,6 +98,12 @@ def check_shapes(manifest, shapes):
                           f"got {values[wrong]}")
 
 
+def count_parameters(code, kernel):
+    """The number of parameters of an entry, by its declaration in PTX; None if it is not there, as in a cubin."""
+    entry = re.search(rb"\.entry\s+" + re.escape(kernel.encode()) + rb"\s*(?:\(([^)]*)\)|[{.])", code)
+    return entry and (entry[1] or b"").count(b".param")
+
+
 class Kernel:
     """A loaded kernel. `launch` takes the manifest's arguments in order: tensors, or numbers for scalars."""
 
@@ -115,23 +121,29 @@ class Kernel:
         name = manifest["kernel"].encode()
         status = self.driver.cuModuleGetFunction(ctypes.byref(self.function), self.module, name)
         check(self.driver, status, f"finding kernel {manifest['kernel']}")
-        self.check_parameters()
+        self.check_parameters(code)
         shared = manifest["dynamic_shared_memory"]
         if shared > 48 * 1024:
             status = self.driver.cuFuncSetAttribute(self.function, FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE, shared)
             check(self.driver, status, f"asking for {shared} bytes of shared memory")
 
-    def check_parameters(self):
-        """The kernel takes as many parameters as the manifest lists, of the same sizes."""
+    def check_parameters(self, code):
+        """The kernel takes as many parameters as the manifest lists (which PTX tells), of the same sizes. The driver is
+        asked for no parameter that is not there: tools that watch its calls would count an error."""
         arguments, sizes = self.manifest["arguments"], []
         for parameter in self.manifest["parameters"]:
             if parameter["kind"] == "scalar":
                 sizes.append(ctypes.sizeof(SCALARS[arguments[parameter["argument"]]["dtype"]]))
             else:
                 sizes.append({"tensor_map": 128, "extent": 4}.get(parameter["kind"], 8))
+        count = count_parameters(code, self.manifest["kernel"])
+        if count not in (None, len(sizes)):
+            raise LaunchError(f"kernel {self.manifest['kernel']}: expected {len(sizes)} parameters, got {count}")
         offset, size, actual = ctypes.c_size_t(), ctypes.c_size_t(), []
-        while self.driver.cuFuncGetParamInfo(self.function, ctypes.c_size_t(len(actual)), ctypes.byref(offset),
-                                             ctypes.byref(size)) == 0:
+        for index in range(len(sizes)):
+            if self.driver.cuFuncGetParamInfo(self.function, ctypes.c_size_t(index), ctypes.byref(offset),
+                                              ctypes.byref(size)) != 0:
+                break
             actual.append(size.value)
         if actual != sizes:
             raise LaunchError(f"kernel {self.manifest['kernel']}: the manifest's parameters have {sizes} bytes, "

@@ -4,6 +4,9 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
+#include <cstring>
+#include <optional>
+
 using namespace flashc;
 using namespace llvm;
 
@@ -152,7 +155,32 @@ Error flashc::checkTarget(StringRef target, const GPUDevice &device) {
                            Twine(have));
 }
 
-/// The kernel takes as many parameters as the manifest lists, of the same sizes: what disagrees would be read as garbage.
+/// The number of parameters of an entry, by its declaration in PTX (PTX ISA, ".entry"); none if it is not there.
+static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
+  for (size_t at = ptx.find(".entry"); at != StringRef::npos; at = ptx.find(".entry", at + 1)) {
+    StringRef rest = ptx.substr(at).drop_front(strlen(".entry")).ltrim();
+    if (!rest.consume_front(kernel))
+      continue;
+    rest = rest.ltrim();
+    if (rest.consume_front("("))
+      return rest.take_until([](char c) { return c == ')'; }).count(".param");
+    if (rest.starts_with("{") || rest.starts_with(".")) // an entry without a list
+      return 0;
+  }
+  return std::nullopt;
+}
+
+Error flashc::checkEntry(StringRef ptx, const Manifest &manifest) {
+  std::optional<size_t> count = countParameters(ptx, manifest.kernel);
+  if (!count || *count == manifest.parameters.size())
+    return Error::success();
+  return createStringError("kernel " + manifest.kernel + ": expected " + Twine(manifest.parameters.size()) +
+                           " parameters, got " + Twine(*count));
+}
+
+/// The parameters that the manifest lists are the kernel's, of the same sizes: what disagrees would be read as garbage.
+/// Whether the kernel takes more is for checkEntry to say: asking the driver for one that is not there is an error to
+/// tools that watch its calls (compute-sanitizer).
 static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest) {
   size_t count = manifest.parameters.size(), offset, bytes;
   for (size_t index = 0; index < count; ++index) {
@@ -164,8 +192,6 @@ static Error checkParameters(const cuda::Driver &driver, cuda::Function function
       return createStringError("kernel " + manifest.kernel + ": expected parameter " + Twine(index) + " to be " +
                                Twine(expected) + " bytes, got " + Twine(bytes));
   }
-  if (driver.functionGetParamInfo(function, count, &offset, &bytes) == 0)
-    return createStringError("kernel " + manifest.kernel + ": expected " + Twine(count) + " parameters, got more");
   return Error::success();
 }
 
@@ -208,6 +234,8 @@ static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 
 Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
   if (Error error = checkTarget(manifest.target, device))
+    return error;
+  if (Error error = checkEntry(code, manifest)) // machine code has no entries in text
     return error;
   const cuda::Driver &driver = device.getDriver();
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));

@@ -104,6 +104,8 @@ Expected<std::shared_ptr<const LoadedKernel>> Runtime::loadNew(StringRef ptx, St
   // Before the driver's assembler sees it, which would only complain about instructions.
   if (Error error = checkTarget(manifest->target, **device))
     return error;
+  if (Error error = checkEntry(ptx, *manifest)) // machine code no longer tells
+    return error;
   Expected<std::string> code = getMachineCode(ptx, **device);
   if (!code)
     return code.takeError();

@@ -17,6 +17,7 @@ std::string notes;
 int computeCapabilityMajor = 9;
 /// Sizes of the kernel's parameters.
 SmallVector<size_t> parameterBytes;
+size_t mostParametersAsked = 0;
 
 template <typename T> void note(StringRef what, ArrayRef<T> values) {
   raw_string_ostream stream(notes);
@@ -88,6 +89,7 @@ cuda::Driver makeFakeDriver() {
     return StringRef(name) == "causal" ? 0 : 500;
   };
   driver.functionGetParamInfo = [](cuda::Function, size_t index, size_t *, size_t *bytes) {
+    mostParametersAsked = std::max(mostParametersAsked, index + 1);
     return index < parameterBytes.size() ? (*bytes = parameterBytes[index], 0) : 1;
   };
   driver.functionSetAttribute = [](cuda::Function, int attribute, int value) {
@@ -236,8 +238,33 @@ TEST_F(Launcher, RefusesKernelsWithOtherParameters) {
   EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected parameter 3 to be 4 bytes, got 8");
   parameterBytes = {128, 8, 8, 4, 4};
   EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected 6 parameters, got 5");
-  parameterBytes = {128, 8, 8, 4, 4, 8, 8};
-  EXPECT_EQ(run("good", makeArguments()), "kernel causal: expected 6 parameters, got more");
+}
+
+/// PTX of a kernel with this list of parameters, between others.
+std::string makePTX(StringRef list) {
+  return (".version 8.0\n.visible .entry causal_other(\n  .param .u64 a\n)\n{ ret; }\n.visible .entry causal" + list +
+          "\n.reqntid 384\n{ ret; }\n.entry last(.param .u64 a) { ret; }\n")
+      .str();
+}
+
+TEST_F(Launcher, CountsTheParametersOfPTX) {
+  std::string six = ".param .align 64 .b8 causal_param_0[128], .param .u64 .ptr .global .align 16 causal_param_1,\n"
+                    ".param .u64 causal_param_2, .param .u32 causal_param_3, .param .f32 p, .param .u64 causal_param_5";
+  Manifest manifest = cantFail(Manifest::parse(kTestManifest));
+  auto check = [&](const std::string &ptx) { return toString(checkEntry(ptx, manifest)); };
+  EXPECT_EQ(check(makePTX("(\n" + six + "\n)")), "");
+  EXPECT_EQ(check(makePTX(" (" + six + ", .param .u8 causal_param_6)")), "kernel causal: expected 6 parameters, got 7");
+  EXPECT_EQ(check(makePTX("()")), "kernel causal: expected 6 parameters, got 0");
+  EXPECT_EQ(check(makePTX("")), "kernel causal: expected 6 parameters, got 0");
+  EXPECT_EQ(check("\x7f" "ELF"), "");
+  // Loading looks, before the driver does.
+  EXPECT_EQ(run(makePTX("()"), makeArguments()), "kernel causal: expected 6 parameters, got 0");
+}
+
+TEST_F(Launcher, AsksTheDriverForWhatThereIs) {
+  mostParametersAsked = 0;
+  EXPECT_EQ(run("good", makeArguments()), "");
+  EXPECT_EQ(mostParametersAsked, 6u);
 }
 
 TEST_F(Launcher, RefusesAnotherArchitecture) {

@@ -1,4 +1,4 @@
-"""Prints what flashc_launch.check_shapes says of shapes for a manifest: check_shapes.py UTILS KERNEL.json
+"""Prints what flashc_launch.py says of shapes for a manifest, and counts parameters: check_shapes.py UTILS KERNEL.json
 
 PyTorch, which launching needs, is replaced by nothing."""
 
@@ -30,3 +30,10 @@ check(k=[2, 1, 65, 128], v=[2, 1, 65, 128])
 check(q=[2, 8, 63, 64])
 check(q=[2, 8, 63])
 check(more=[])
+
+with open(sys.argv[2].replace(".json", ".ptx"), "rb") as file:
+    code = file.read()
+count = flashc_launch.count_parameters(code, "heads")
+print("parameters", "agree" if count == len(manifest["parameters"]) else f"differ: {count}")
+print(flashc_launch.count_parameters(code, "head"), flashc_launch.count_parameters(b".entry f\n{ ret; }", "f"),
+      flashc_launch.count_parameters(b".entry f(.param .u64 a_param, .param .b8 b[8])", "f"))
