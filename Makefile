@@ -4,6 +4,7 @@
 #   make test       set up, build, run every test that needs no GPU
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.36 or newer)
+#   make wheel      dist/flashc-<version>-py3-none-manylinux_2_36_x86_64.whl: the Python package with the library
 #   make gpu-test   on a machine with a GPU: check the kernels of an unpacked dist/ (no LLVM needed)
 #   make gpu-bench  likewise: time them beside the other libraries' kernels
 #   make gcc        compile everything with g++, warnings being errors, into build-gcc/, and run the same tests
@@ -12,7 +13,7 @@ BUILD := build
 VERSION := $(shell sed -n 's/^project.flashc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 DIST := flashc-$(VERSION)-linux-x86_64
 
-.PHONY: all setup build demo test dist gpu-test gpu-bench gcc clean
+.PHONY: all setup build demo test dist wheel gpu-test gpu-bench gcc clean
 all: build
 
 setup:
@@ -32,10 +33,13 @@ test: build
 	cmake --build $(BUILD) --target check-flashc
 
 dist: build
-	rm -rf dist
+	rm -rf dist/$(DIST) dist/$(DIST).tar.xz
 	cmake --install $(BUILD) --prefix dist/$(DIST) --component runtime --strip
 	XZ_OPT='-9 -T1' tar -C dist --owner=0 --group=0 --sort=name -cJf dist/$(DIST).tar.xz $(DIST)
 	@ls -l dist/$(DIST).tar.xz
+
+wheel: build
+	utils/build_wheel.py --build $(BUILD) --output dist
 
 # Without dist/, one is made first: on a machine with a GPU and no LLVM, bring dist/ along.
 dist/$(DIST)/bin/flashc:

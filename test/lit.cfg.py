@@ -7,7 +7,7 @@
 #   %cc          the C compiler            %cxx             the C++ compiler
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
-# were built: GoogleTest was found), `pytest` (the interpreter has it).
+# were built: GoogleTest was found), `lld` (it linked the programs), `pytest` (the interpreter has it).
 
 import ctypes
 import os
@@ -67,5 +67,7 @@ if subprocess.call([config.python_executable, "-c", "import pytest"], stderr=sub
     config.available_features.add("pytest")
 if config.flashc_unittests:
     config.available_features.add("unittests")
+if config.flashc_lld:
+    config.available_features.add("lld")
 if has_gpu():
     config.available_features.add("gpu")

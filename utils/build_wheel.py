@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Packs python/flashc and a finished build of the library into a wheel: build_wheel.py --build build --output dist
+
+The wheel serves every Python 3 of a platform, since the package has no compiled extension: a tag that setuptools has no
+setting for. So the file is written here, as the specification of wheels says, and the same input gives the same bytes.
+It is also the build backend that pyproject.toml names (PEP 517), for `pip install .` after `make`.
+"""
+
+import argparse
+import base64
+import hashlib
+import pathlib
+import platform
+import re
+import subprocess
+import tempfile
+import zipfile
+
+try:
+    import tomllib
+except ModuleNotFoundError:  # before Python 3.11
+    from pip._vendor import tomli as tomllib
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# The oldest glibc that the library runs with; test/CAPI/exports.test looks.
+GLIBC = (2, 36)
+
+
+def read_version():
+    """The project's version, which CMakeLists.txt has."""
+    return re.search(r"project\(flashc VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text()).group(1)
+
+
+def tag():
+    return f"py3-none-manylinux_{GLIBC[0]}_{GLIBC[1]}_{platform.machine()}"
+
+
+def metadata(version):
+    """The text of METADATA, from pyproject.toml."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = ["Metadata-Version: 2.1", f"Name: {project['name']}", f"Version: {version}",
+             f"Summary: {project['description']}", f"Requires-Python: {project['requires-python']}"]
+    lines += [f"Classifier: {classifier}" for classifier in project["classifiers"]]
+    for extra, requirements in project["optional-dependencies"].items():
+        lines.append(f"Provides-Extra: {extra}")
+        lines += [f'Requires-Dist: {requirement} ; extra == "{extra}"' for requirement in requirements]
+    lines += ["Description-Content-Type: text/markdown", "", (ROOT / project["readme"]).read_text()]
+    return "\n".join(lines)
+
+
+def collect(build, version):
+    """The files of the wheel but RECORD: name -> (contents, mode)."""
+    files = {}
+    package = ROOT / "python" / "flashc"
+    for path in package.rglob("*"):
+        if path.is_file() and "__pycache__" not in path.parts:
+            files["flashc/" + path.relative_to(package).as_posix()] = (path.read_bytes(), 0o644)
+    with tempfile.TemporaryDirectory() as prefix:
+        subprocess.run(["cmake", "--install", str(build), "--prefix", prefix, "--component", "runtime", "--strip"],
+                       check=True, stdout=subprocess.DEVNULL)
+        installed = pathlib.Path(prefix)
+        files["flashc/lib/libflashc.so"] = ((installed / "lib" / "libflashc.so").read_bytes(), 0o755)
+        files["flashc/include/flashc-c/flashc.h"] = (
+            (installed / "include" / "flashc-c" / "flashc.h").read_bytes(), 0o644)
+    files[f"flashc-{version}.data/scripts/flashc"] = ((ROOT / "python" / "scripts" / "flashc").read_bytes(), 0o755)
+    wheel = f"Wheel-Version: 1.0\nGenerator: flashc {version}\nRoot-Is-Purelib: false\nTag: {tag()}\n"
+    files[f"flashc-{version}.dist-info/METADATA"] = (metadata(version).encode(), 0o644)
+    files[f"flashc-{version}.dist-info/WHEEL"] = (wheel.encode(), 0o644)
+    return files
+
+
+def record_line(name, contents):
+    digest = base64.urlsafe_b64encode(hashlib.sha256(contents).digest()).rstrip(b"=").decode()
+    return f"{name},sha256={digest},{len(contents)}\n"
+
+
+def write(path, files, version):
+    """Writes the archive: the package in order, then what describes it, with RECORD last."""
+    info = f"flashc-{version}.dist-info/"
+    names = sorted(files, key=lambda name: (name.startswith(info), name))
+    record = "".join(record_line(name, files[name][0]) for name in names) + f"{info}RECORD,,\n"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, (contents, mode) in [(name, files[name]) for name in names] + \
+                [(f"{info}RECORD", (record.encode(), 0o644))]:
+            entry = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+            entry.create_system = 3  # Unix: the mode counts
+            entry.external_attr = (0o100000 | mode) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, contents)
+
+
+def make(build, output):
+    """Writes the wheel into the folder `output`; returns its file name."""
+    if not (build / "lib" / "libflashc.so").exists():
+        raise SystemExit(f"build_wheel.py: expected a finished build in {build}, got none: run make")
+    version = read_version()
+    name = f"flashc-{version}-{tag()}.whl"
+    output.mkdir(parents=True, exist_ok=True)
+    write(output / name, collect(build, version), version)
+    return name
+
+
+# --- What pip calls ---------------------------------------------------------------------------------------------------
+
+def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+    build = ROOT / (config_settings or {}).get("build-dir", "build")
+    return make(build, pathlib.Path(wheel_directory))
+
+
+def build_sdist(sdist_directory, config_settings=None):
+    raise SystemExit("build_wheel.py: flashc has no source distribution: build it from a checkout")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build", help="the build tree")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "dist", help="the folder of the wheel")
+    args = parser.parse_args()
+    print(args.output / make(args.build, args.output))
+
+
+if __name__ == "__main__":
+    main()
