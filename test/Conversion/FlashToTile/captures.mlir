@@ -85,6 +85,8 @@ func.func @alibi_softcap_lengths(%q: !q, %k: !k, %v: !v, %o: !o, %lse: !lse, %sl
 // A bias of any extents, which flash-tile has clamped the positions to. Control flow is copied too.
 // CHECK-LABEL: gpu.func @bias(
 // CHECK-SAME:      %[[BIAS:[^:]*]]: memref<?x?xf32, strided<[?, 1]>>
+// Its rows are as far apart as the launch says: an array that is not contiguous is read by its strides.
+// CHECK-SAME:    {argument = 3 : i64, kind = "pointer"}, {argument = 3 : i64, dim = 0 : i64, kind = "stride"}
 // CHECK:         tile.map
 // CHECK:         ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK:           %[[IS_FAR:.*]] = arith.cmpi sgt, %[[J]], %[[I]]
