@@ -42,6 +42,9 @@ class Array(NamedTuple):
     readonly: bool = False
 
 
+_new_tuple = tuple.__new__
+
+
 class ArraySpec:
     """The shape and the element type of an array that need not exist, for `flashc.compile`.
 
@@ -147,7 +150,7 @@ class TorchSource(Source):
         self.dtypes = {getattr(torch, long): short for long, short in _NAMES.items()
                        if isinstance(getattr(torch, long, None), torch.dtype)}
         self.float32 = torch.float32
-        self.is_grad_enabled = torch.is_grad_enabled
+        self.empty_like = torch.empty_like
         # Triton's way to the current stream as a number, without an object; far cheaper.
         self.raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
 
@@ -163,13 +166,16 @@ class TorchSource(Source):
             raise UnsupportedTypeError(f"expected elements of bf16, f16 or f32 (masks: bool or integers too), got "
                                        f"{x.dtype}")
         try:
-            return Array(x.data_ptr(), x.shape, x.stride(), dtype, device, x)
+            # An Array without the detour through its constructor, which takes as long as the rest.
+            return _new_tuple(Array, (x.data_ptr(), x.shape, x.stride(), dtype, device, x, None, False))
         except RuntimeError as error:
             raise ArgumentError(f"expected a dense tensor, got layout {x.layout}: {error}") from None
 
     def empty(self, like: Any, shape: Tuple[int, ...], dtype: str) -> Any:
         if dtype == "f32":
             return like.new_empty(shape, dtype=self.float32)
+        if like.shape == shape and like.is_contiguous():
+            return self.empty_like(like)  # The fastest way to one.
         return like.new_empty(shape)
 
     def address(self, x: Any) -> int:

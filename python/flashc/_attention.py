@@ -77,7 +77,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                 window = (window, 0)
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
                                           enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
-        if torch.is_grad_enabled():
+        if torch.is_grad_enabled() and (q.requires_grad or getattr(k, "requires_grad", False) or
+                                        getattr(v, "requires_grad", False)):
             for name, x in (("q", q), ("k", k), ("v", v)):
                 if getattr(x, "requires_grad", False):
                     raise Error(f"expected {name} without gradients, since flashc has the forward pass only: call "
