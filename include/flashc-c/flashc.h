@@ -102,8 +102,8 @@ typedef struct FlashcStatistics {
   uint64_t disk_rejected;
   /** Files that could not be written. */
   uint64_t disk_write_failures;
-  /** Kernels loaded on a GPU; those of them whose PTX the driver had to assemble, because disk had no machine code. */
-  uint64_t loads, assemblies;
+  /** Kernels loaded on a GPU. */
+  uint64_t loads;
 } FlashcStatistics;
 
 FLASHC_EXPORTED FlashcStatistics flashcContextGetStatistics(FlashcContext context);

@@ -21,7 +21,7 @@ llvm::Expected<Runtime *> Context::getRuntime() {
     return driver.takeError();
   std::lock_guard<std::mutex> lock(mutex);
   if (!runtime)
-    runtime = std::make_unique<Runtime>(**driver, disk ? &*disk : nullptr);
+    runtime = std::make_unique<Runtime>(**driver);
   return runtime.get();
 }
 
@@ -59,10 +59,8 @@ FlashcStatistics flashcContextGetStatistics(FlashcContext handle) {
     result.disk_rejected = context.disk->getNumRejected();
     result.disk_write_failures = context.disk->getNumWriteFailures();
   }
-  if (const Runtime *runtime = context.findRuntime()) {
+  if (const Runtime *runtime = context.findRuntime())
     result.loads = runtime->getNumLoads();
-    result.assemblies = runtime->getNumAssemblies();
-  }
   return result;
 }
 

@@ -1,7 +1,6 @@
 //===- Launcher.cpp - loads a kernel and launches it --------------------------------------------------------------===//
 
 #include "flashc/Runtime/Launcher.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cstring>
@@ -142,7 +141,7 @@ Expected<float> PreparedLaunch::time(unsigned count) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// `sm_90a` runs on compute capability 9.0 only, `sm_90` on 9.0 and above (PTX ISA, .target).
-Error flashc::checkTarget(StringRef target, const GPUDevice &device) {
+static Error checkTarget(StringRef target, const GPUDevice &device) {
   StringRef number = target;
   int wanted = 0;
   if (!number.consume_front("sm_") || number.consumeInteger(10, wanted))
@@ -170,7 +169,7 @@ static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
   return std::nullopt;
 }
 
-Error flashc::checkEntry(StringRef ptx, const Manifest &manifest) {
+static Error checkEntry(StringRef ptx, const Manifest &manifest) {
   std::optional<size_t> count = countParameters(ptx, manifest.kernel);
   if (!count || *count == manifest.parameters.size())
     return Error::success();
@@ -195,40 +194,6 @@ static Error checkParameters(const cuda::Driver &driver, cuda::Function function
   return Error::success();
 }
 
-namespace {
-/// Options of the driver's assembler that make it say what it does not like.
-struct JITLog {
-  char text[8192] = "";
-  int keys[2] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
-  void *values[2] = {text, reinterpret_cast<void *>(sizeof(text))};
-
-  /// `error`, with the log behind it.
-  Error explain(Error error) const {
-    StringRef details = StringRef(text).trim();
-    return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
-  }
-};
-} // namespace
-
-Expected<std::string> flashc::assemble(const GPUDevice &device, StringRef ptx) {
-  const cuda::Driver &driver = device.getDriver();
-  JITLog log;
-  cuda::LinkState state = nullptr;
-  if (Error error = driver.check(driver.linkCreate(2, log.keys, log.values, &state), "starting the assembler"))
-    return error;
-  auto destroy = make_scope_exit([&] { driver.linkDestroy(state); });
-  std::string text = ptx.str(); // PTX must end with a zero byte, which counts
-  void *code = nullptr;
-  size_t bytes = 0;
-  cuda::Result result =
-      driver.linkAddData(state, cuda::kJITInputPTX, text.data(), text.size() + 1, "kernel.ptx", 0, nullptr, nullptr);
-  if (result == 0)
-    result = driver.linkComplete(state, &code, &bytes);
-  if (Error error = driver.check(result, "assembling PTX"))
-    return log.explain(std::move(error));
-  return std::string(static_cast<const char *>(code), bytes); // the state owns it
-}
-
 /// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
 static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 
@@ -241,12 +206,16 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
   const Manifest &info = kernel->manifest;
 
-  JITLog log;
+  char log[8192] = "";
+  int keys[] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
+  void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
   // PTX must end with a zero byte.
   std::string text = code.str();
-  cuda::Result result = driver.moduleLoadDataEx(&kernel->module, text.c_str(), 2, log.keys, log.values);
-  if (Error error = driver.check(result, "loading " + info.kernel))
-    return log.explain(std::move(error));
+  cuda::Result result = driver.moduleLoadDataEx(&kernel->module, text.c_str(), 2, keys, values);
+  if (Error error = driver.check(result, "loading " + info.kernel)) {
+    StringRef details = StringRef(log).trim();
+    return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
+  }
   result = driver.moduleGetFunction(&kernel->function, kernel->module, info.kernel.c_str());
   if (Error error = driver.check(result, "finding kernel " + info.kernel))
     return error;

@@ -71,26 +71,6 @@ Expected<std::shared_ptr<const GPUDevice>> Runtime::getDevice(int ordinal) {
   return devices[ordinal] = std::move(*device);
 }
 
-/// From disk, or by the driver's assembler, whose version decides what comes out as much as the PTX does.
-Expected<std::string> Runtime::getMachineCode(StringRef ptx, const GPUDevice &device) {
-  int version = 0;
-  if (Error error = driver.check(driver.driverGetVersion(&version), "asking for the CUDA driver's version"))
-    return error;
-  std::string key = ("machine code\nCUDA " + Twine(version) + "\nsm_" + Twine(device.getComputeCapability()) + "\n" +
-                     toHex(SHA256::hash(arrayRefFromStringRef(ptx))))
-                        .str();
-  if (disk)
-    if (std::optional<std::vector<std::string>> value = disk->find(key); value && value->size() == 1)
-      return std::move(value->front());
-  Expected<std::string> code = assemble(device, ptx);
-  if (!code)
-    return code.takeError();
-  ++numAssemblies;
-  if (disk)
-    disk->store(key, {*code});
-  return code;
-}
-
 Expected<std::shared_ptr<const LoadedKernel>> Runtime::loadNew(StringRef ptx, StringRef manifestText, int ordinal) {
   Expected<Manifest> manifest = Manifest::parse(manifestText);
   if (!manifest)
@@ -101,15 +81,7 @@ Expected<std::shared_ptr<const LoadedKernel>> Runtime::loadNew(StringRef ptx, St
     return device.takeError();
   if (Error error = (*device)->makeCurrent())
     return error;
-  // Before the driver's assembler sees it, which would only complain about instructions.
-  if (Error error = checkTarget(manifest->target, **device))
-    return error;
-  if (Error error = checkEntry(ptx, *manifest)) // machine code no longer tells
-    return error;
-  Expected<std::string> code = getMachineCode(ptx, **device);
-  if (!code)
-    return code.takeError();
-  Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, *code, std::move(*manifest));
+  Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, ptx, std::move(*manifest));
   if (!kernel)
     return kernel.takeError();
   ++numLoads;

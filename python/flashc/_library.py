@@ -62,7 +62,7 @@ class ContextOptions(ctypes.Structure):
 
 class StatisticsStruct(ctypes.Structure):
     _fields_ = [(name, c_uint64) for name in ("compilations", "memory_hits", "disk_hits", "disk_rejected",
-                                              "disk_write_failures", "loads", "assemblies")]
+                                              "disk_write_failures", "loads")]
 
 
 class CompileOptions(ctypes.Structure):
@@ -359,8 +359,6 @@ class Statistics:
     disk_write_failures: int
     #: Kernels loaded on a GPU.
     loads: int
-    #: Loads for which the driver had to assemble PTX, because disk had no machine code.
-    assemblies: int
 
 
 def statistics() -> Statistics:

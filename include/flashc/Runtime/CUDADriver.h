@@ -23,7 +23,6 @@ using Module = struct ModuleImpl *;
 using Function = struct FunctionImpl *;
 using Stream = struct StreamImpl *;
 using Event = struct EventImpl *;
-using LinkState = struct LinkStateImpl *;
 
 /// CUtensorMap: opaque, 128 bytes, aligned to 64.
 struct alignas(64) TensorMap {
@@ -36,7 +35,6 @@ enum DeviceAttribute {
   kComputeCapabilityMinor = 76,
 };
 enum JITOption { kJITErrorLogBuffer = 5, kJITErrorLogBufferSizeBytes = 6 };
-enum JITInputType { kJITInputPTX = 1 };
 enum FunctionAttribute { kMaxDynamicSharedSizeBytes = 8 };
 enum LaunchAttributeID { kClusterDimension = 4 };
 enum TensorMapDataType { kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7, kMapBFloat16 = 9 };
@@ -67,7 +65,6 @@ static_assert(sizeof(LaunchConfig) == 56);
 // for since CUDA 3.2. The newest function here is cuFuncGetParamInfo, of CUDA 12.4.
 #define FLASHC_CUDA_FUNCTIONS(X)                                                                                       \
   X(init, "cuInit", unsigned)                                                                                          \
-  X(driverGetVersion, "cuDriverGetVersion", int *)                                                                     \
   X(getErrorString, "cuGetErrorString", Result, const char **)                                                         \
   X(deviceGetCount, "cuDeviceGetCount", int *)                                                                         \
   X(deviceGet, "cuDeviceGet", Device *, int)                                                                           \
@@ -78,10 +75,6 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(contextGetCurrent, "cuCtxGetCurrent", Context *)                                                                   \
   X(contextSetCurrent, "cuCtxSetCurrent", Context)                                                                     \
   X(contextSynchronize, "cuCtxSynchronize")                                                                            \
-  X(linkCreate, "cuLinkCreate_v2", unsigned, int *, void **, LinkState *)                                              \
-  X(linkAddData, "cuLinkAddData_v2", LinkState, int, void *, size_t, const char *, unsigned, int *, void **)           \
-  X(linkComplete, "cuLinkComplete", LinkState, void **, size_t *)                                                      \
-  X(linkDestroy, "cuLinkDestroy", LinkState)                                                                           \
   X(moduleLoadDataEx, "cuModuleLoadDataEx", Module *, const void *, unsigned, int *, void **)                          \
   X(moduleUnload, "cuModuleUnload", Module)                                                                            \
   X(moduleGetFunction, "cuModuleGetFunction", Function *, Module, const char *)                                        \

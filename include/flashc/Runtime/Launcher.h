@@ -87,15 +87,6 @@ private:
   DeviceBuffer workspace;
 };
 
-/// Fails unless a kernel for `target`, such as sm_90a, runs on the device.
-llvm::Error checkTarget(llvm::StringRef target, const GPUDevice &device);
-
-/// Fails if the manifest's kernel is in `ptx` and takes another number of parameters than the manifest lists.
-llvm::Error checkEntry(llvm::StringRef ptx, const Manifest &manifest);
-
-/// Machine code for the device, which is current, by the assembler in the CUDA driver.
-llvm::Expected<std::string> assemble(const GPUDevice &device, llvm::StringRef ptx);
-
 /// A kernel in the device's memory. The device outlives it, and it outlives its prepared launches.
 class Kernel {
 public:

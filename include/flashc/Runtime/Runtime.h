@@ -2,10 +2,10 @@
 #ifndef FLASHC_RUNTIME_RUNTIME_H
 #define FLASHC_RUNTIME_RUNTIME_H
 
-#include "flashc/Runtime/DiskCache.h"
 #include "flashc/Runtime/Launcher.h"
 #include "flashc/Support/OnceMap.h"
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -31,30 +31,31 @@ private:
 };
 
 /// Loads each kernel once on each GPU. Threads may share it. What it hands out may outlive it.
+///
+/// The CUDA driver assembles PTX, and keeps the machine code on disk (CUDA C++ Programming Guide, "Just-in-Time
+/// Compilation": CUDA_CACHE_PATH and CUDA_CACHE_DISABLE say where, and whether). No cache of flashc's own can stand in
+/// for that: the driver gives machine code away through its linker alone (cuLinkComplete), which assembles for separate
+/// compilation, where ptxas ignores setmaxnreg, spills, and serialises wgmma: 0.6 times the speed on an H200.
 class Runtime {
 public:
-  /// `disk`, which may be null and outlives the runtime, keeps machine code.
-  Runtime(const cuda::Driver &driver, DiskCache *disk) : driver(driver), disk(disk) {}
+  explicit Runtime(const cuda::Driver &driver) : driver(driver) {}
 
   /// The kernel of `ptx` on a GPU (0 is the first), in its primary context.
   llvm::Expected<std::shared_ptr<const LoadedKernel>> load(llvm::StringRef ptx, llvm::StringRef manifest, int device);
 
-  /// Kernels loaded, and those of them whose PTX the driver assembled because no machine code was on disk.
+  /// Kernels loaded so far.
   uint64_t getNumLoads() const { return numLoads; }
-  uint64_t getNumAssemblies() const { return numAssemblies; }
 
 private:
   llvm::Expected<std::shared_ptr<const LoadedKernel>> loadNew(llvm::StringRef ptx, llvm::StringRef manifest,
                                                               int device);
   llvm::Expected<std::shared_ptr<const GPUDevice>> getDevice(int ordinal);
-  llvm::Expected<std::string> getMachineCode(llvm::StringRef ptx, const GPUDevice &device);
 
   const cuda::Driver &driver;
-  DiskCache *disk;
   std::mutex mutex; ///< of `devices`
   std::map<int, std::shared_ptr<const GPUDevice>> devices;
   OnceMap<std::shared_ptr<const LoadedKernel>> kernels;
-  std::atomic<uint64_t> numLoads = 0, numAssemblies = 0;
+  std::atomic<uint64_t> numLoads = 0;
 };
 
 } // namespace flashc

@@ -1,9 +1,7 @@
-//===- RuntimeTest.cpp - kernels are loaded once, and assembled once per machine ----------------------------------===//
+//===- RuntimeTest.cpp - kernels are loaded once ------------------------------------------------------------------===//
 
 #include "TestManifest.h"
 #include "flashc/Runtime/Runtime.h"
-#include "llvm/ADT/SmallString.h"
-#include "llvm/Support/FileSystem.h"
 #include "gtest/gtest.h"
 
 #include <thread>
@@ -15,18 +13,15 @@ namespace {
 
 /// What the fake driver saw.
 struct Counts {
-  int assembled = 0, loaded = 0, unloaded = 0, launched = 0;
+  int loaded = 0, unloaded = 0, launched = 0;
 };
 Counts counts;
-int driverVersion = 13000;
 cuda::Context current = nullptr;
 const auto kPrimary = reinterpret_cast<cuda::Context>(16), kOther = reinterpret_cast<cuda::Context>(32);
-std::string machineCode;
 
 cuda::Driver makeFakeDriver() {
   cuda::Driver driver;
   driver.getErrorString = [](cuda::Result, const char **text) { return *text = "a reason", 0; };
-  driver.driverGetVersion = [](int *version) { return *version = driverVersion, 0; };
   driver.deviceGet = [](cuda::Device *device, int ordinal) { return *device = ordinal, ordinal < 2 ? 0 : 101; };
   driver.deviceGetName = [](char *name, int, cuda::Device) { return std::strcpy(name, "Fake"), 0; };
   driver.deviceGetAttribute = [](int *value, int attribute, cuda::Device) {
@@ -36,21 +31,11 @@ cuda::Driver makeFakeDriver() {
   driver.primaryContextRelease = [](cuda::Device) { return 0; };
   driver.contextGetCurrent = [](cuda::Context *context) { return *context = current, 0; };
   driver.contextSetCurrent = [](cuda::Context context) { return current = context, 0; };
-  driver.linkCreate = [](unsigned, int *, void **, cuda::LinkState *) { return 0; };
-  driver.linkAddData = [](cuda::LinkState, int, void *data, size_t, const char *, unsigned, int *, void **) {
-    ++counts.assembled;
-    machineCode = std::string("code of ") + static_cast<char *>(data);
-    return machineCode == "code of bad" ? 218 : 0;
-  };
-  driver.linkComplete = [](cuda::LinkState, void **code, size_t *bytes) {
-    return *code = machineCode.data(), *bytes = machineCode.size(), 0;
-  };
-  driver.linkDestroy = [](cuda::LinkState) { return 0; };
   driver.moduleLoadDataEx = [](cuda::Module *module, const void *code, unsigned, int *, void **) {
     EXPECT_EQ(current, kPrimary);
-    EXPECT_TRUE(StringRef(static_cast<const char *>(code)).starts_with("code of "));
     ++counts.loaded;
-    return *module = reinterpret_cast<cuda::Module>(8), 0;
+    *module = reinterpret_cast<cuda::Module>(8);
+    return StringRef(static_cast<const char *>(code)) == "bad" ? 218 : 0;
   };
   driver.moduleUnload = [](cuda::Module) {
     EXPECT_EQ(current, kPrimary);
@@ -80,29 +65,24 @@ class RuntimeTest : public testing::Test {
 protected:
   RuntimeTest() {
     counts = {};
-    driverVersion = 13000;
     current = kOther;
-    EXPECT_FALSE(sys::fs::createUniqueDirectory("flashc-runtime", directory));
   }
-  ~RuntimeTest() override { sys::fs::remove_directories(directory); }
 
   cuda::Driver driver = makeFakeDriver();
-  SmallString<128> directory;
 };
 
 TEST_F(RuntimeTest, LoadsAKernelOnceOnEachGPU) {
-  Runtime runtime(driver, nullptr);
+  Runtime runtime(driver);
   auto first = cantFail(runtime.load("ptx", kTestManifest, 0)), second = cantFail(runtime.load("ptx", kTestManifest, 0));
   EXPECT_EQ(first, second);
   EXPECT_NE(cantFail(runtime.load("ptx", kTestManifest, 1)), first);
   EXPECT_NE(cantFail(runtime.load("other", kTestManifest, 0)), first);
   EXPECT_EQ(runtime.getNumLoads(), 3u);
-  EXPECT_EQ(runtime.getNumAssemblies(), 3u) << "without a disk cache, every load assembles";
   EXPECT_EQ(current, kOther) << "the thread's context stays what it was";
 }
 
 TEST_F(RuntimeTest, LoadsAKernelOnceForAllThreads) {
-  Runtime runtime(driver, nullptr);
+  Runtime runtime(driver);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 8; ++thread)
     threads.emplace_back([&] { cantFail(runtime.load("ptx", kTestManifest, 0)); });
@@ -111,22 +91,8 @@ TEST_F(RuntimeTest, LoadsAKernelOnceForAllThreads) {
   EXPECT_EQ(counts.loaded, 1);
 }
 
-TEST_F(RuntimeTest, KeepsMachineCodeOnDiskByDriver) {
-  DiskCache disk({directory.str().str()});
-  for (int process = 0; process < 2; ++process) {
-    Runtime runtime(driver, &disk);
-    cantFail(runtime.load("ptx", kTestManifest, 0));
-    EXPECT_EQ(runtime.getNumAssemblies(), process == 0 ? 1u : 0u);
-  }
-  driverVersion = 13010; // another assembler
-  Runtime runtime(driver, &disk);
-  cantFail(runtime.load("ptx", kTestManifest, 0));
-  EXPECT_EQ(runtime.getNumAssemblies(), 1u);
-  EXPECT_EQ(counts.loaded, 3);
-}
-
 TEST_F(RuntimeTest, KernelsOutliveTheRuntime) {
-  auto runtime = std::make_unique<Runtime>(driver, nullptr);
+  auto runtime = std::make_unique<Runtime>(driver);
   auto kernel = cantFail(runtime->load("ptx", kTestManifest, 0));
   runtime.reset();
   EXPECT_EQ(counts.unloaded, 0);
@@ -136,7 +102,7 @@ TEST_F(RuntimeTest, KernelsOutliveTheRuntime) {
 }
 
 TEST_F(RuntimeTest, LaunchesInTheRightContext) {
-  Runtime runtime(driver, nullptr);
+  Runtime runtime(driver);
   auto kernel = cantFail(runtime.load("ptx", kTestManifest, 0));
   LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
   for (cuda::Context before : {kOther, kPrimary}) {
@@ -152,12 +118,12 @@ TEST_F(RuntimeTest, LaunchesInTheRightContext) {
   });
 }
 
-TEST_F(RuntimeTest, ReportsWhatTheAssemblerRefusesAndTriesAgain) {
-  Runtime runtime(driver, nullptr);
+TEST_F(RuntimeTest, ReportsWhatTheDriverRefusesAndTriesAgain) {
+  Runtime runtime(driver);
   for (int attempt = 0; attempt < 2; ++attempt)
     EXPECT_EQ(toString(runtime.load("bad", kTestManifest, 0).takeError()),
-              "assembling PTX failed: a reason (CUDA error 218)");
-  EXPECT_EQ(counts.assembled, 2);
+              "loading causal failed: a reason (CUDA error 218)");
+  EXPECT_EQ(counts.loaded, 2);
   EXPECT_EQ(toString(runtime.load("ptx", kTestManifest, 7).takeError()),
             "opening GPU 7 failed: a reason (CUDA error 101)");
   EXPECT_EQ(runtime.getNumLoads(), 0u);
