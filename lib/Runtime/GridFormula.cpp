@@ -108,7 +108,7 @@ private:
 Expected<GridFormula> GridFormula::parse(StringRef text) { return GridFormulaParser(text).parse(); }
 
 Expected<int64_t> GridFormula::evaluate(ArrayRef<ArrayRef<int64_t>> shapes, int64_t smCount) const {
-  SmallVector<int64_t, 4> stack;
+  SmallVector<int64_t, 8> stack;
   for (const Step &step : steps) {
     if (step.op == Op::Constant) {
       stack.push_back(step.first);

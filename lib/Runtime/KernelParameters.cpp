@@ -101,6 +101,9 @@ Expected<std::array<uint32_t, 3>> flashc::computeGrid(const Manifest &manifest, 
   return grid;
 }
 
+/// What cuTensorMapEncodeTiled wants addresses and strides to be multiples of (CUDA Driver API).
+static constexpr unsigned kMapAlignment = 16;
+
 static std::optional<int> getMapDataType(StringRef dtype) {
   return StringSwitch<std::optional<int>>(dtype)
       .Case("bf16", cuda::kMapBFloat16)
@@ -113,17 +116,22 @@ static std::optional<int> getMapDataType(StringRef dtype) {
 }
 
 /// The address and all strides but the innermost are multiples of `alignment` bytes, and the innermost stride is 1.
-/// cuTensorMapEncodeTiled asks for 16 bytes (CUDA Driver API); a kernel's wide loads and stores ask for theirs.
-static Error checkAlignment(const LaunchArgument &argument, unsigned bytes, unsigned alignment,
-                            const std::string &name) {
+/// cuTensorMapEncodeTiled asks for 16 bytes (CUDA Driver API); a kernel's wide loads and stores ask for theirs. The
+/// stride of a dimension of one element, which frameworks leave to chance, leads nowhere.
+static Error checkAlignment(const Manifest &manifest, unsigned index, const LaunchArgument &argument, unsigned bytes,
+                            unsigned alignment) {
   if (argument.address % alignment != 0)
-    return createStringError(name + ": expected an address that is a multiple of " + Twine(alignment) + " bytes");
-  for (auto [dim, stride] : enumerate(argument.strides)) {
+    return createStringError(describe(manifest, index) + ": expected an address that is a multiple of " +
+                             Twine(alignment) + " bytes");
+  for (auto [dim, extent, stride] : enumerate(argument.shape, argument.strides)) {
+    if (extent <= 1)
+      continue;
     if (dim + 1 == argument.strides.size()) {
       if (stride != 1)
-        return createStringError(name + ": expected stride 1 in the innermost dimension, got " + Twine(stride));
+        return createStringError(describe(manifest, index) +
+                                 ": expected stride 1 in the innermost dimension, got " + Twine(stride));
     } else if (stride < 0 || stride * bytes % alignment != 0) {
-      return createStringError(name + ": expected a stride of a multiple of " + Twine(alignment) +
+      return createStringError(describe(manifest, index) + ": expected a stride of a multiple of " + Twine(alignment) +
                                " bytes in dimension " + Twine(dim) + ", got " + Twine(stride * bytes));
     }
   }
@@ -132,13 +140,12 @@ static Error checkAlignment(const LaunchArgument &argument, unsigned bytes, unsi
 
 static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifest, const ManifestParameter &parameter,
                              const LaunchArgument &argument, cuda::TensorMap &map) {
-  std::string name = describe(manifest, parameter.argument);
   StringRef dtype = manifest.arguments[parameter.argument].dtype;
   unsigned bytes = getManifestDTypeBytes(dtype);
   std::optional<int> type = getMapDataType(dtype);
   if (!type)
-    return createStringError(name + ": no tensor map has elements of " + dtype);
-  if (Error error = checkAlignment(argument, bytes, /*alignment=*/16, name))
+    return createStringError(describe(manifest, parameter.argument) + ": no tensor map has elements of " + dtype);
+  if (Error error = checkAlignment(manifest, parameter.argument, argument, bytes, kMapAlignment))
     return error;
 
   // The driver counts dimensions from the innermost, and leaves out the innermost stride.
@@ -146,16 +153,18 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
   for (unsigned dim = argument.shape.size(); dim-- > 0;) {
     extents.push_back(argument.shape[dim]);
     if (dim + 1 != argument.shape.size())
-      strides.push_back(argument.strides[dim] * bytes);
+      strides.push_back(argument.shape[dim] > 1 ? argument.strides[dim] * bytes : kMapAlignment);
   }
   SmallVector<uint32_t, 5> elementStrides(extents.size(), 1);
   // CUtensorMapSwizzle: none, 32B, 64B, 128B; no interleaving; zeros beyond the edges.
   int swizzle = parameter.swizzle == 0 ? 0 : parameter.swizzle == 32 ? 1 : parameter.swizzle == 64 ? 2 : 3;
-  return driver.check(driver.tensorMapEncodeTiled(&map, *type, extents.size(),
-                                                  reinterpret_cast<void *>(argument.address), extents.data(),
-                                                  strides.data(), parameter.box.data(), elementStrides.data(),
-                                                  /*interleave=*/0, swizzle, cuda::kL2Promotion128B, /*oobFill=*/0),
-                      name + ": encoding the tensor map");
+  cuda::Result result = driver.tensorMapEncodeTiled(&map, *type, extents.size(),
+                                                    reinterpret_cast<void *>(argument.address), extents.data(),
+                                                    strides.data(), parameter.box.data(), elementStrides.data(),
+                                                    /*interleave=*/0, swizzle, cuda::kL2Promotion128B, /*oobFill=*/0);
+  if (result == 0)
+    return Error::success();
+  return driver.check(result, describe(manifest, parameter.argument) + ": encoding the tensor map");
 }
 
 /// Writes one parameter. Integers are little-endian here as on the device.
@@ -173,8 +182,8 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
     return encodeTensorMap(driver, manifest, parameter, argument, value);
   case Kind::Pointer: {
     unsigned bytes = getManifestDTypeBytes(manifest.arguments[parameter.argument].dtype);
-    if (Error error = checkAlignment(argument, bytes, std::max(bytes, parameter.alignment),
-                                     describe(manifest, parameter.argument)))
+    if (Error error = checkAlignment(manifest, parameter.argument, argument, bytes,
+                                     std::max(bytes, parameter.alignment)))
       return error;
     bits = argument.address;
     break;
@@ -200,8 +209,6 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
 
 Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, const Manifest &manifest,
                                                    ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace) {
-  if (Error error = checkArguments(manifest, arguments))
-    return error;
   KernelParameters result;
   result.values.resize(manifest.parameters.size());
   for (auto [parameter, value] : zip(manifest.parameters, result.values))

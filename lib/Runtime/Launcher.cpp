@@ -169,7 +169,7 @@ static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
   return std::nullopt;
 }
 
-static Error checkEntry(StringRef ptx, const Manifest &manifest) {
+Error flashc::checkEntry(StringRef ptx, const Manifest &manifest) {
   std::optional<size_t> count = countParameters(ptx, manifest.kernel);
   if (!count || *count == manifest.parameters.size())
     return Error::success();

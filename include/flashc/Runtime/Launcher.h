@@ -87,6 +87,9 @@ private:
   DeviceBuffer workspace;
 };
 
+/// Fails if the manifest's kernel is in `ptx` and takes another number of parameters than the manifest lists.
+llvm::Error checkEntry(llvm::StringRef ptx, const Manifest &manifest);
+
 /// A kernel in the device's memory. The device outlives it, and it outlives its prepared launches.
 class Kernel {
 public:

@@ -209,6 +209,14 @@ TEST_F(Launcher, RefusesWhatNoTensorMapDescribes) {
   EXPECT_EQ(run("good", arguments), "argument 0 (q): expected stride 1 in the innermost dimension, got 2");
 }
 
+TEST_F(Launcher, TakesAnyStrideOfASingleElement) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].shape[0] = arguments[2].shape[0] = 1;
+  arguments[0].strides[0] = arguments[2].strides[0] = 3;
+  EXPECT_EQ(run("good", arguments), "");
+  EXPECT_TRUE(StringRef(notes).contains("strides 2048 256 16\n")) << notes;
+}
+
 TEST_F(Launcher, RefusesPointersBelowTheirAlignment) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[2].address = 2056;
