@@ -181,7 +181,7 @@ def test_kernels_outlive_configure(rng):
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     kernel = flashc.compile(q, k, v)
     flashc.configure(disk_cache=False)
-    assert flashc.statistics() == flashc.Statistics(0, 0, 0, 0, 0, 0, 0)
+    assert flashc.statistics() == flashc.Statistics(0, 0, 0, 0, 0, 0)
     assert_close(kernel(q, k, v, return_lse=True), attention(q, k, v))
 
 
