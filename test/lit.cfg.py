@@ -45,6 +45,8 @@ config.test_exec_root = os.path.join(config.flashc_obj_root, "test")
 
 tool_dirs = [config.flashc_tools_dir, config.llvm_tools_dir]
 config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
+# The cache of whoever runs the tests stays as it is.
+config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
 
 config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))
 capi_dir = os.path.join(config.flashc_obj_root, "test", "CAPI")
