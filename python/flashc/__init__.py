@@ -16,7 +16,7 @@ from ._attention import attention
 from ._kernel import Cost, Kernel, compile
 from ._library import ArgumentError, CompileError, Error, GPUError, Statistics, UnsupportedTypeError, configure, \
     devices, statistics, version
-from ._trace import TraceError
+from ._traced import TraceError
 
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "GPUError", "Kernel", "Statistics",

@@ -9,11 +9,11 @@ import ctypes
 import math
 import struct
 import sys
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_uint8, c_uint16, c_uint32, \
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint32, \
     c_uint64, c_void_p
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
-from ._library import ArgumentError, Error, GPUError, UnsupportedTypeError
+from ._library import ArgumentError, GPUError, UnsupportedTypeError
 
 __all__ = ["ArraySpec", "Array", "Source", "source_of", "dtype_name", "CPU"]
 

@@ -5,7 +5,7 @@ import sys
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import _library
-from ._array import CPU, TorchSource, source_of
+from ._array import CPU, source_of
 from ._kernel import ANY, CPU_TARGET, GPU_TARGET, Launcher, Specialization, Window, check_inputs, check_layout, \
     make_code, no_elements, parse_mask, parse_scale, wait_for, _NO_CODE
 from ._library import ArgumentError, Error, UnsupportedTypeError

@@ -7,9 +7,9 @@ import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
-from ._array import CPU, ITEM_SIZE, Array, ArraySpec, Source, _plain_stream, contiguous_strides, source_of, synchronize
-from ._library import ANY, ArgumentError, Error, UnsupportedTypeError
-from ._trace import Capture, Code, Trace, _View, device_name, trace
+from ._array import CPU, Array, ArraySpec, Source, _plain_stream, contiguous_strides, source_of, synchronize
+from ._library import ANY, ArgumentError, UnsupportedTypeError
+from ._trace import Capture, Code, _View, device_name, trace
 
 __all__ = ["Kernel", "Cost", "compile", "Specialization", "Launcher"]
 

@@ -4,9 +4,10 @@ They also work on plain numbers. `numpy.exp(s)`, `torch.where(j <= i, s, 0)` and
 """
 from __future__ import annotations
 
-from ._trace import array, ceil, clip, cos, exp, exp2, floor, log, log2, logical_and, logical_not, logical_or, \
+from ._trace import array
+from ._traced import absolute as abs
+from ._traced import ceil, clip, cos, exp, exp2, floor, log, log2, logical_and, logical_not, logical_or, \
     logical_xor, maximum, minimum, power, rsqrt, sigmoid, sin, sqrt, tanh, to_float, to_int, where
-from ._trace import absolute as abs
 
 __all__ = ["abs", "array", "ceil", "clip", "cos", "exp", "exp2", "floor", "log", "log2", "logical_and", "logical_not",
            "logical_or", "logical_xor", "maximum", "minimum", "power", "rsqrt", "sigmoid", "sin", "sqrt", "tanh",

@@ -1,14 +1,17 @@
 """Kernel objects, counters, threads, the cache, and the package as a whole."""
+import gc
 import os
 import re
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
 
 import flashc
+from flashc import _library
 from reference import aligned, assert_close, attention, inputs
 
 SPEC = flashc.ArraySpec((2, 4, 100, 64), "bf16")
@@ -183,6 +186,16 @@ def test_kernels_outlive_configure(rng):
     flashc.configure(disk_cache=False)
     assert flashc.statistics() == flashc.Statistics(0, 0, 0, 0, 0, 0)
     assert_close(kernel(q, k, v, return_lse=True), attention(q, k, v))
+
+
+def test_contexts_stay(rng):
+    """What configure() replaces owns loaded kernels, which a GPU may still be running."""
+    q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
+    flashc.attention(q, k, v)
+    context = weakref.ref(_library.context())
+    flashc.configure(disk_cache=False)
+    gc.collect()
+    assert context() is not None
 
 
 def run(code, *, library=None, **environment):
