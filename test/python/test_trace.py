@@ -64,6 +64,7 @@ SCORES = {
     "functions": lambda s, b, h, i, j: np.exp(-abs(s)) + np.sin(s) * np.cos(s) + np.sqrt(np.abs(s)),
     "logarithms": lambda s, b, h, i, j: np.log(np.abs(s) + 1) - np.log2(np.square(s) + 1) + np.exp2(-s * 0.1),
     "clipped": lambda s, b, h, i, j: np.clip(s, -0.5, 0.75),
+    "not a number": lambda s, b, h, i, j: np.where(s * np.nan != i, s, 5 * s) + np.where(s * np.nan >= i, 7, 0),
     "a number": lambda s, b, h, i, j: 1.5,
     "an index": lambda s, b, h, i, j: i - j,
     "a condition": lambda s, b, h, i, j: i > j,
@@ -171,6 +172,16 @@ def test_views(rng):
         check(rng, score=lambda s, b, h, i, j: s + view[i, j])
 
 
+def test_operands_have_unit_stride(rng):
+    base = rng.standard_normal((4, 5, 6)).astype(np.float32)
+    for view, shape in ((base, (0, 0, 0)), (base.T, (0, 0, 0, 1)), (base[:, :1], (0, 0)),
+                        (base[:, :, ::2], (0, 0, 0, 1)),
+                        (np.broadcast_to(base[:, :1], base.shape), (0, 0)), (base[:1, :1, :1], (1,))):
+        code = trace(None, lambda s, b, h, i, j: s + view[b, i, j])
+        assert code.captures[0].shape == shape and code.bound[0].strides[-1] == 1
+        assert len(code.bound[0].extents) == len(code.bound[0].strides) == len(shape)
+
+
 def test_same_array_is_one_operand(rng):
     table = rng.standard_normal(37).astype(np.float32)
     code = trace(lambda b, h, i, j: table[j] > table[i], lambda s, b, h, i, j: s + table[j])
@@ -185,6 +196,12 @@ def test_computed_indices_are_clamped(rng):
     check(rng, score=lambda s, b, h, i, j: s + table[(i - j) % 5])
     check(rng, score=lambda s, b, h, i, j: s + table[i * 2 - 10],
           rescore=lambda s, b, h, i, j: s + table[np.clip(i * 2 - 10, 0, 4)])
+    # Around the five elements there is nothing to be read.
+    wide = np.full(100, np.nan, np.float32)
+    wide[40:45] = table
+    table = wide[40:45]
+    check(rng, score=lambda s, b, h, i, j: s + table[h * 3] + table[b - h * 4],
+          rescore=lambda s, b, h, i, j: s + table[np.clip(h * 3, 0, 4)] + table[np.clip(b - h * 4, 0, 4)])
 
 
 def test_positions_need_elements(rng):
