@@ -129,6 +129,9 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         parse_mask(causal, window)
         parse_scale(scale, shape[3])
         return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream)
+    if not (q_array.address and k_array.address and v_array.address):
+        raise ArgumentError("expected q, k and v with elements in memory, got an address of 0; ArraySpec is for "
+                            "flashc.compile")
     # What specialises a kernel; the launcher checks extents, once per shape. Only plain numbers go into the key: a
     # tensor is equal to itself when its value has changed.
     if type(causal) is not bool:

@@ -168,6 +168,9 @@ def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Option
         raise ArgumentError(f"expected the mask on {device_name(device)}, where q is, got one on "
                             f"{device_name(array.device)}")
     whole = (extents.batch, extents.query_heads, extents.queries, extents.keys)
+    if device is not None and array.address == 0 and 0 not in array.shape:
+        raise ArgumentError("expected a mask with elements in memory, got an address of 0; ArraySpec is for "
+                            "flashc.compile")
     missing = 4 - len(array.shape)
     shape = (1,) * missing + tuple(array.shape)
     if missing < 0 or any(have not in (1, want) for have, want in zip(shape, whole)):
@@ -400,6 +403,8 @@ def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array
         raise ArgumentError(f"expected {name} to be an array that can be written")
     if 0 in shape:
         return array
+    if array.address == 0:
+        raise ArgumentError(f"expected {name} with elements in memory, got an address of 0")
     if array.strides[-1] != 1 and shape[-1] > 1:
         raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
                             f"{array.strides[-1]}")
@@ -541,9 +546,9 @@ class Kernel:
         k_array, v_array = source_of(k).describe(k, stream), source_of(v).describe(v, stream)
         is_bshd, it = self._layout == "bshd", self._specialization
         extents = check_inputs(q_array, k_array, v_array, is_bshd, self._enable_gqa)
-        if (q_array.device == CPU) != (it.target == CPU_TARGET) or isinstance(q, ArraySpec):
+        if (q_array.device == CPU) != (it.target == CPU_TARGET):
             raise ArgumentError(f"expected arrays for a kernel for {it.target}, got them on "
-                                f"{device_name(q_array.device) if not isinstance(q, ArraySpec) else 'no device'}")
+                                f"{device_name(q_array.device)}")
         for array in self._code.arrays:
             if array.device != q_array.device:
                 raise ArgumentError(f"expected q on {device_name(array.device)}, where the arrays of the mask and the "
@@ -554,6 +559,8 @@ class Kernel:
                 raise ArgumentError(f"expected arrays for a kernel of {what} {want}, got {have}")
         if 0 in q_array.shape or 0 in k_array.shape:
             return no_elements(source, q, q_array, k_array, v_array, is_bshd, self._enable_gqa, out, return_lse, stream)
+        if not (q_array.address and k_array.address and v_array.address):
+            raise ArgumentError("expected q, k and v with elements in memory, got an address of 0")
         if extents.query_heads != extents.key_heads * it.group_size:
             raise ArgumentError(f"expected arrays for a kernel of {it.group_size} query heads per key head, got "
                                 f"{extents.query_heads} over {extents.key_heads}")

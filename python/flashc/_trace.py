@@ -193,7 +193,10 @@ class Trace:
                                        f"int64, got {array.dtype}")
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item"):
             return self._capture_number(x.item())
-        if self.device is not None and array.device != self.device and not isinstance(x, ArraySpec):
+        if self.device is not None and array.address == 0 and 0 not in array.shape:
+            raise ArgumentError("expected a captured array with elements in memory, got an address of 0; ArraySpec is "
+                                "for flashc.compile")
+        if self.device is not None and array.device != self.device:
             raise ArgumentError(f"expected the arrays that a mask or a score refers to on {device_name(self.device)}, "
                                 f"where q is, got one of shape {tuple(array.shape)} on {device_name(array.device)}")
         if 0 in array.shape:

@@ -43,7 +43,7 @@ K = ones(2, 4, 7, 16)
     (on_gpu(Q), on_gpu(K), K, ARGUMENT, "on one device, got q on GPU 3 and v on the CPU"),
     (on_gpu(Q), on_gpu(K), on_gpu(K), TYPE, "bf16 or f16 on a GPU, got f32"),
     (on_gpu(Q.astype("f8")), on_gpu(K.astype("f8")), on_gpu(K.astype("f8")), TYPE, "got f64"),
-    (flashc.ArraySpec((2, 4, 5, 16), "f32"), K, K, ARGUMENT, "ArraySpec"),
+    (flashc.ArraySpec((2, 4, 5, 16), "f32"), K, K, ARGUMENT, "with elements in memory"),
 ])
 def test_arrays(q, k, v, error, words):
     with pytest.raises(error, match=words):
@@ -91,6 +91,20 @@ def test_options(keywords, error, words):
         return
     with pytest.raises(error, match=words):
         flashc.attention(Q, K, K, **keywords)
+
+
+def test_arrays_without_memory():
+    spec = flashc.ArraySpec((2, 4, 7, 16), "f32")
+    table = flashc.ArraySpec((7,), "f32")
+    for arguments, keywords, words in (((Q, spec, K), {}, "q, k and v with elements in memory"),
+                                       ((spec, K, K), {"out": ones(2, 4, 7, 16)}, "q, k and v with elements in memory"),
+                                       ((Q, K, K), {"mask": table}, "mask with elements in memory"),
+                                       ((Q, K, K), {"mask": lambda b, h, i, j: table[j] > 0}, "captured array with"),
+                                       ((K, K, K), {"out": spec}, "out with elements in memory")):
+        with pytest.raises(ARGUMENT, match=words):
+            flashc.attention(*arguments, **keywords)
+    with pytest.raises(ARGUMENT, match="q, k and v with elements in memory"):
+        flashc.compile(K, K, K)(K, spec, K)
 
 
 def test_out_that_overlaps_itself():
