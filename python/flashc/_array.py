@@ -9,7 +9,7 @@ import ctypes
 import math
 import struct
 import sys
-from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_ssize_t, c_uint8, c_uint16, c_uint32, \
+from ctypes import POINTER, c_char_p, c_int, c_int32, c_int64, c_size_t, c_ssize_t, c_uint8, c_uint16, c_uint32, \
     c_uint64, c_void_p
 from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 
@@ -125,7 +125,11 @@ class Source:
 
     def fill(self, x: Any, value: float) -> None:
         """Writes `value` to every element, on the current stream."""
-        x[...] = value
+        try:
+            x[...] = value
+        except TypeError:
+            raise ArgumentError(f"expected keys, or results that can be filled: {self.describe_type(x)} cannot be "
+                                "assigned to, and without keys there is no kernel that would write them") from None
 
     def current_stream(self, device: int, first: Array) -> int:
         """The framework's current stream on that GPU, as a CUstream; `first` is the description of one array."""
@@ -424,6 +428,42 @@ def synchronize(stream: int) -> None:
     status = _cuda().cuStreamSynchronize(c_void_p(stream))
     if status != 0:
         raise GPUError(f"cannot wait for the stream {stream:#x} on which an array is written (CUDA error {status})")
+
+
+class Scratch:
+    """Memory of a GPU for one launch, from the driver. It is freed in the order of the stream: after the launch."""
+    __slots__ = ("address", "_stream", "_device")
+
+    def __init__(self, device: int, size: int, stream: int) -> None:
+        self.address, self._stream, self._device = 0, stream, device
+        address = c_uint64(0)
+        status = self._within(lambda driver: driver.cuMemAllocAsync(ctypes.byref(address), c_size_t(size),
+                                                                    c_void_p(stream)))
+        if status != 0:
+            raise GPUError(f"cannot allocate {size} bytes on GPU {device} (CUDA error {status})")
+        self.address = address.value
+
+    def __del__(self) -> None:
+        if self.address and not sys.is_finalizing():
+            self._within(lambda driver: driver.cuMemFreeAsync(c_uint64(self.address), c_void_p(self._stream)))
+
+    def _within(self, call: Any) -> int:
+        """Runs `call` with the GPU's primary context as the current one."""
+        driver, device, context = _cuda(), c_int(0), c_void_p()
+        status = driver.cuDeviceGet(ctypes.byref(device), c_int(self._device)) or \
+            driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+        if status != 0:
+            return status
+        try:
+            status = driver.cuCtxPushCurrent_v2(context)
+            if status != 0:
+                return status
+            try:
+                return call(driver)
+            finally:
+                driver.cuCtxPopCurrent_v2(ctypes.byref(c_void_p()))
+        finally:
+            driver.cuDevicePrimaryCtxRelease_v2(device)
 
 
 # --- Buffers ----------------------------------------------------------------------------------------------------------

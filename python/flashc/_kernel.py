@@ -7,7 +7,7 @@ import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
-from ._array import CPU, Array, ArraySpec, Source, _plain_stream, contiguous_strides, source_of, synchronize
+from ._array import CPU, Array, ArraySpec, Scratch, Source, _plain_stream, contiguous_strides, source_of, synchronize
 from ._library import ANY, ArgumentError, UnsupportedTypeError
 from ._trace import Capture, Code, _View, device_name, trace
 
@@ -41,6 +41,11 @@ class Specialization(NamedTuple):
                                        "multiply 16-bit numbers; convert the arrays, or use arrays on the CPU")
         if self.dtype not in ("bf16", "f16", "f32"):
             raise UnsupportedTypeError(f"expected q, k and v of bf16, f16 or f32, got {self.dtype}")
+        least, step = (1, 1) if self.dtype == "f32" else (8, 8)
+        if any(dim < least or dim > 256 or dim % step for dim in (self.head_dim, self.value_dim)):
+            what = "at most 256" if self.dtype == "f32" else "multiples of 8 from 8 to 256"
+            raise ArgumentError(f"expected head dimensions D and Dv that are {what}, got {self.head_dim} and "
+                                f"{self.value_dim}; zeros may fill them up")
         attention = _library.make_attention(
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
@@ -370,24 +375,28 @@ def read_out(out: Any, return_lse: bool, source: Source, like: Any, q: Array, k:
         if o_array.address == x.address and 0 not in shape:
             raise ArgumentError(f"expected out to be apart from {name}, which is still read while out is written")
     if lse is None:
-        lse = _scratch_lse(o, source, like, (batch, heads, length), q.device, return_lse)
-        return o, o_array, lse, source_of(lse).describe(lse, stream)
+        return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q.device, return_lse, stream))
     return o, o_array, lse, _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
 
 
-def _scratch_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool) -> Any:
-    """An array for lse from the framework of o, or else of q; on the host one that is thrown away can be a buffer."""
-    try:
-        return source_of(o).empty(o, shape, "f32")
-    except ArgumentError:
-        pass
-    try:
-        return source.empty(like, shape, "f32")
-    except ArgumentError:
-        if device == CPU and not return_lse and 0 not in shape:
-            return source_of(memoryview(b"")).empty(None, shape, "f32")
+def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool,
+                  stream: Optional[int]) -> Tuple[Any, Array]:
+    """An array for lse from the framework of o, or else of q. One that nobody will see may also be plain memory."""
+    for owner, x in ((source_of(o), o), (source, like)):
+        try:
+            lse = owner.empty(x, shape, "f32")
+        except ArgumentError:
+            continue
+        return lse, owner.describe(lse, stream)
+    if return_lse:
         raise ArgumentError(f"expected out=(o, lse): neither the framework of out nor that of q can allocate, got "
-                            f"{Source.describe_type(o)} and {Source.describe_type(like)}") from None
+                            f"{Source.describe_type(o)} and {Source.describe_type(like)}")
+    size = 4 * math.prod(shape)
+    memory: Any = None
+    if size:
+        memory = ctypes.create_string_buffer(size) if device == CPU else Scratch(device, size, stream or 0)
+    address = 0 if memory is None else ctypes.addressof(memory) if device == CPU else memory.address
+    return None, Array(address, shape, contiguous_strides(shape), "f32", device, memory)
 
 
 def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array, stream: Optional[int]) -> Array:
@@ -436,7 +445,8 @@ def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd
         owner = source_of(o)
     if extents.batch and extents.query_heads and extents.queries:
         owner.fill(o, 0.0)
-        source_of(lse).fill(lse, -math.inf)
+        if lse is not None:
+            source_of(lse).fill(lse, -math.inf)
     return (o, lse) if return_lse else o
 
 

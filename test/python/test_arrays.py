@@ -2,6 +2,7 @@
 import array
 import ctypes
 import gc
+import sys
 
 import numpy as np
 import pytest
@@ -40,10 +41,11 @@ def test_read_only_buffer_and_ctypes_array(rng):
     assert_close((np.asarray(o), attention(q, q, q)[1]), attention(q, q, q))
 
 
-def test_half_buffer_needs_out(rng):
+def test_half_buffer(rng):
     q, k, v = inputs(rng, 1, 2, 2, 4, 4, 8, dtype=np.float16)
-    with pytest.raises(flashc.ArgumentError, match="expected `out=`: Python cannot make a buffer of format 'e'"):
-        flashc.attention(*map(memoryview, (q, k, v)))
+    if sys.version_info < (3, 12):
+        with pytest.raises(flashc.ArgumentError, match="expected `out=`: Python cannot make a buffer of format 'e'"):
+            flashc.attention(*map(memoryview, (q, k, v)))
     out = np.empty_like(q)
     flashc.attention(*map(memoryview, (q, k, v)), out=out)
     assert_close((out, attention(q, k, v)[1]), attention(q, k, v), "float16")
