@@ -98,7 +98,6 @@ _Text = c_void_p
 _FUNCTIONS = {
     "flashcGetVersion": (c_char_p, []),
     "flashcStringDestroy": (None, [_Text]),
-    "flashcMain": (c_int, [c_int, POINTER(c_char_p)]),
     "flashcContextCreate": (Handle, [POINTER(ContextOptions)]),
     "flashcContextDestroy": (None, [Handle]),
     "flashcContextGetStatistics": (StatisticsStruct, [Handle]),
@@ -183,15 +182,6 @@ def _checked(function: Callable[..., int], *arguments: Any) -> None:
     status = function(*arguments, ctypes.byref(message))
     if status != OK:
         fail(status, message)
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Runs the flashc program in this process: `arguments` with the program's name first; returns its exit status."""
-    encoded = [os.fsencode(argument) for argument in arguments]
-    array = (c_char_p * (len(encoded) + 1))(*encoded, None)
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return lib.flashcMain(len(encoded), array)
 
 
 # --- Handles with an owner --------------------------------------------------------------------------------------------

@@ -222,13 +222,6 @@ def test_library_that_is_not_there():
                      run("import flashc", library="libc.so.6").stderr)
 
 
-def test_command():
-    done = run("import sys, flashc._command as c; sys.argv = ['flashc', '--version']; sys.exit(c.main())")
-    assert done.returncode == 0 and done.stdout.startswith(f"flashc {flashc.__version__}"), done.stderr
-    done = run("import sys, flashc._command as c; sys.argv = ['flashc', 'missing.mlir']; sys.exit(c.main())")
-    assert done.returncode != 0 and "missing.mlir" in done.stderr
-
-
 def test_names():
     assert re.fullmatch(r"\d+\.\d+\.\d+", flashc.__version__) and flashc.devices() >= 0
     for name in flashc.__all__:
