@@ -308,7 +308,7 @@ def test_refusals_say_what_is_wrong():
     with pytest.raises(flashc.ArgumentError):
         flashc.attention(q[0], k[0], v[0])
     wide = random(1, 1, 64, 264)
-    with pytest.raises(flashc.ArgumentError):
+    with pytest.raises(flashc.ArgumentError, match="multiples of 8"):
         flashc.attention(wide, wide, wide)
     # Nothing above has left an error behind in CUDA.
     torch.cuda.synchronize()
@@ -587,9 +587,9 @@ class OnlyDLPack:
 
 def test_dlpack():
     q, k, v = qkv(2, 2, 2, 100, 120, 64)
-    o = torch.full_like(q, float("nan"))
-    flashc.attention(OnlyDLPack(q), OnlyDLPack(k), OnlyDLPack(v), out=OnlyDLPack(o))
-    assert_right(o, q, k, v)
+    o, lse = torch.full_like(q, float("nan")), torch.full(q.shape[:3], float("nan"), device="cuda")
+    flashc.attention(OnlyDLPack(q), OnlyDLPack(k), OnlyDLPack(v), out=(OnlyDLPack(o), OnlyDLPack(lse)))
+    assert_right(o, q, k, v, lse)
 
 
 def test_cupy():
