@@ -6,14 +6,13 @@
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.36 or newer)
 #   make wheel      dist/flashc-<version>-py3-none-manylinux_2_36_x86_64.whl: the Python package with the library
 #   make gpu-test   on a machine with a GPU: check the kernels of an unpacked dist/ (no LLVM needed)
-#   make gpu-bench  likewise: time them beside the other libraries' kernels
 #   make gcc        compile everything with g++, warnings being errors, into build-gcc/, and run the same tests
 
 BUILD := build
 VERSION := $(shell sed -n 's/^project.flashc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 DIST := flashc-$(VERSION)-linux-x86_64
 
-.PHONY: all setup build demo test dist wheel gpu-test gpu-bench gcc clean
+.PHONY: all setup build demo test dist wheel gpu-test gcc clean
 all: build
 
 setup:
@@ -45,7 +44,7 @@ wheel: build
 dist/$(DIST)/bin/flashc:
 	$(MAKE) dist
 
-gpu-test gpu-bench: dist/$(DIST)/bin/flashc
+gpu-test: dist/$(DIST)/bin/flashc
 	$(MAKE) -C dist/$(DIST) $@
 
 gcc: setup

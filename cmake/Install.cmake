@@ -1,7 +1,7 @@
 # What is installed, in two components.
-#   runtime      what `make dist` packs: the compiler, the library with its C header and CMake package, the documents, and
-#                the tests that need a GPU. The tools for those who change flashc, who build it anyway, stay out: they
-#                carry an LLVM each.
+#   runtime      what `make dist` packs: the compiler, the library with its C header and CMake package, the Python
+#                package, the documents, and the tests that need a GPU. The tools for those who change flashc, who build
+#                it anyway, stay out: they carry an LLVM each.
 #   development  the C++ libraries: headers and what TableGen made of them, archives, their part of the CMake package
 include(CMakePackageConfigHelpers)
 set(package_dir lib/cmake/flashc)
@@ -14,7 +14,8 @@ install(FILES include/flashc-c/flashc.h DESTINATION include/flashc-c COMPONENT r
 # These belong to an unpacked archive; installed into a system's prefix, where other files lie, they would be in the way.
 install(DIRECTORY examples docs DESTINATION . COMPONENT runtime EXCLUDE_FROM_ALL)
 install(FILES README.md DESTINATION . COMPONENT runtime EXCLUDE_FROM_ALL)
-install(FILES utils/flashc_launch.py utils/gpu_worker.py DESTINATION utils COMPONENT runtime EXCLUDE_FROM_ALL)
+install(DIRECTORY python/flashc DESTINATION python COMPONENT runtime EXCLUDE_FROM_ALL PATTERN __pycache__ EXCLUDE)
+install(FILES utils/gpu_worker.py DESTINATION utils COMPONENT runtime EXCLUDE_FROM_ALL)
 install(PROGRAMS utils/gpu_check.py DESTINATION utils COMPONENT runtime EXCLUDE_FROM_ALL)
 install(FILES utils/dist.mk DESTINATION . RENAME Makefile COMPONENT runtime EXCLUDE_FROM_ALL)
 

@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
-"""Checks and times flashc's kernels on a GPU. Needs Python 3 with PyTorch (CUDA) and a flashc program; no LLVM.
+"""Checks flashc's kernels on a GPU. Needs the package flashc, PyTorch (CUDA) and a flashc program; no LLVM.
 
-    gpu_check.py --flashc bin/flashc                     every kernel of the grid against float32 attention
-    gpu_check.py --flashc bin/flashc --bench out.csv     speed beside cuDNN, FlashAttention-2 and cuBLAS, interleaved
-    gpu_check.py --flashc bin/flashc --compile-only DIR  only compile, on any machine; later: --kernels DIR
+    gpu_check.py                                         every kernel of the grid against float32 attention
+    gpu_check.py --flashc build/bin/flashc               with a program that is not on PATH
+    gpu_check.py --compile-only DIR                      only compile, on any machine, without PyTorch
+
+The package is a wheel's, or that of a source tree: PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so.
 
 The check of an output: max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|, where ref is float32
 attention on the same inputs and naive is plain attention in the input type; the relative Frobenius error is under 3e-3
 for bf16 (1e-3 for f16); the log-sum-exp is within 1e-3 and exactly -inf where a row sees no key. Outputs and what lies
 behind every array are NaN before the launch.
 
-Kernels run in a worker process, one cell at a time. One that crashes or hangs costs only the rest of its own cells.
+Kernels are compiled and run in a worker process, one cell at a time. One that crashes or hangs costs only the rest of
+its own cells.
 """
 
 import argparse
 import concurrent.futures
-import csv
 import json
 import os
 import queue
 import re
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
@@ -31,8 +32,7 @@ UNEQUAL = [(1, 128), (1, 4096), (64, 129), (113, 203), (129, 64), (1000, 129), (
 HEAD_DIMS = [(64, 64), (128, 128), (256, 256), (192, 128)]
 # Multiples of 8 that fill neither a panel of 64 columns nor a step of 16; each with half of the masks and types.
 ODD_HEAD_DIMS = [(8, 8), (40, 200), (72, 72), (96, 80), (112, 136), (160, 24), (248, 256)]
-BENCH_TOKENS, BENCH_HIDDEN = 16384, 2048
-BENCH_LENGTHS = [512, 1024, 2048, 4096, 8192, 16384]
+TARGET = "sm_90a"
 
 
 # --- The grid ---------------------------------------------------------------------------------------------------------
@@ -52,8 +52,8 @@ def check_jobs():
                     cells = []
                     for nq, nk in [(n, n) for n in LENGTHS] + UNEQUAL:
                         batch = 2 if max(nq, nk) > 1000 else 9 if max(nq, nk) > 129 else 3
-                        cells.append({"kind": "check", "batch": batch, "nq": nq, "nk": nk, "layout": "bhnd"})
-                    cells.append({"kind": "check", "batch": 2, "nq": 1000, "nk": 1000, "layout": "bnhd"})
+                        cells.append({"batch": batch, "nq": nq, "nk": nk, "layout": "bhnd"})
+                    cells.append({"batch": 2, "nq": 1000, "nk": 1000, "layout": "bnhd"})
                     yield kernel, cells
 
 
@@ -61,17 +61,9 @@ def odd_jobs():
     """(kernel, cells) for head dimensions between the common ones."""
     for index, (d, dv) in enumerate(ODD_HEAD_DIMS):
         kernel = kernel_spec(d, dv, "bf16" if index % 2 else "f16", index % 3 != 0, 6, 3)
-        yield kernel, [{"kind": "check", "batch": 2, "nq": nq, "nk": nk, "layout": layout}
+        yield kernel, [{"batch": 2, "nq": nq, "nk": nk, "layout": layout}
                        for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))
                        for layout in ("bhnd", "bnhd")]
-
-
-def bench_jobs():
-    for d in (64, 128, 256):
-        for causal in (False, True):
-            heads = BENCH_HIDDEN // d
-            cells = [{"kind": "bench", "batch": BENCH_TOKENS // n, "nq": n, "nk": n} for n in BENCH_LENGTHS]
-            yield kernel_spec(d, d, "bf16", causal, heads, heads), cells
 
 
 def mlir_source(spec):
@@ -94,33 +86,36 @@ def mlir_source(spec):
             f"  return %o, %lse : {o}, {lse}\n}}\n")
 
 
-# --- Compiling --------------------------------------------------------------------------------------------------------
+# --- Compiling only ---------------------------------------------------------------------------------------------------
 
-def compile_kernel(spec, folder, options):
+def compile_kernel(context, spec, folder, schedule):
     """Writes NAME.mlir, NAME.ptx, NAME.json. Returns None, or why it failed."""
-    stem = os.path.join(folder, spec["name"])
-    if options.kernels and os.path.exists(stem + ".ptx") and os.path.exists(stem + ".json"):
-        return None
+    import flashc
+    stem, text = os.path.join(folder, spec["name"]), mlir_source(spec)
     with open(stem + ".mlir", "w") as file:
-        file.write(mlir_source(spec))
-    command = [options.flashc, stem + ".mlir", "-o", stem + ".ptx", "--target=sm_90a"] + options.flashc_args.split()
+        file.write(text)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        kernel = context.compile_text(text, TARGET, schedule)
+    except flashc.Error as error:
         return str(error)
-    if done.returncode != 0:
-        return f"{' '.join(command)}: exit {done.returncode}: {done.stderr.strip()[-400:]}"
+    for suffix, contents in ((".ptx", kernel.ptx()), (".json", kernel.manifest())):
+        with open(stem + suffix, "w") as file:
+            file.write(contents)
     return None
 
 
-def compile_all(jobs, folder, options):
-    """Returns {kernel name: error} of the kernels that do not compile."""
-    start = time.time()
+def compile_all(jobs, folder, schedule):
+    """Compiles every kernel into the folder. Returns the exit status."""
+    from flashc import _library
+    start, context = time.time(), _library.Context(disk_cache=False)
+    os.makedirs(folder, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        errors = list(pool.map(lambda job: compile_kernel(job[0], folder, options), jobs))
-    failed = {job[0]["name"]: error for job, error in zip(jobs, errors) if error}
-    print(f"compiled {len(jobs) - len(failed)} of {len(jobs)} kernels in {time.time() - start:.1f} s", flush=True)
-    return failed
+        errors = list(pool.map(lambda job: compile_kernel(context, job[0], folder, schedule), jobs))
+    failed = [f"{job[0]['name']}: {error}" for job, error in zip(jobs, errors) if error]
+    print(f"compiled {len(jobs) - len(failed)} of {len(jobs)} kernels in {time.time() - start:.1f} s")
+    for line in failed:
+        print(line)
+    return int(bool(failed))
 
 
 # --- The parent -------------------------------------------------------------------------------------------------------
@@ -168,29 +163,29 @@ class WorkerProcess:
         self.process.wait()
 
 
-def run_cells(jobs, folder, failed, options):
+def run_cells(jobs, options):
     """Yields (kernel, cell, result) for every cell of every kernel."""
-    worker, deadline = None, time.time() + options.budget
+    worker, announced, deadline = None, False, time.time() + options.budget
     for spec, cells in jobs:
-        lost = f"does not compile: {failed[spec['name']]}" if spec["name"] in failed else None
-        for index, cell in enumerate(cells):
+        program = {"text": mlir_source(spec), "target": TARGET, "schedule": options.schedule}
+        lost = None
+        for cell in cells:
             if lost or time.time() > deadline:
-                # What kept the kernel from running is reported once, as its first cell's failure.
-                key = "problem" if index == 0 and lost else "skipped"
-                yield spec, cell, {key: lost or "out of time"}
+                yield spec, cell, {"skipped": lost or "out of time"}
                 continue
             try:
                 if worker is None:
                     worker = WorkerProcess()
-                    if not options.announced:
-                        options.announced = True
-                        print("GPU {ready}, PyTorch {torch}, cuDNN {cudnn}".format(**worker.hello), flush=True)
-                job = dict(cell, spec=spec, stem=os.path.join(folder, spec["name"]))
-                result = worker.ask(job, options.timeout)
+                    if not announced:
+                        announced = True
+                        print("GPU {ready}, PyTorch {torch}, flashc {flashc}".format(**worker.hello), flush=True)
+                result = worker.ask(dict(cell, spec=spec, program=program), options.timeout)
             except WorkerLost as error:
                 result, worker, lost = {"problem": str(error)}, None, f"after: {error}"
-            if result.get("fatal"):
+            # What keeps a kernel from running is reported once, as the failure of the cell that met it.
+            if result.get("final"):
                 lost = f"after: {result['problem']}"
+            if result.get("fatal"):
                 worker.close()
                 worker = None
             yield spec, cell, result
@@ -203,12 +198,12 @@ def describe(spec, cell):
     return f"{spec['name']} B={cell['batch']} Nq={cell['nq']} Nk={cell['nk']}{layout}"
 
 
-def run_check(jobs, folder, failed, options):
+def run_check(jobs, options):
     """Prints a line for each kernel, then the failures. Returns (passed, failed, skipped)."""
     rows, failures, totals = {}, [], [0, 0, 0]
     sizes = {spec["name"]: len(cells) for spec, cells in jobs}
     print(f"{'kernel':32} {'passed':>9} {'error/bound':>12} {'frobenius':>10} {'lse error':>10}")
-    for spec, cell, result in run_cells(jobs, folder, failed, options):
+    for spec, cell, result in run_cells(jobs, options):
         row = rows.setdefault(spec["name"], [])
         row.append(result)
         outcome = 2 if "skipped" in result else 1 if "problem" in result else 0
@@ -250,7 +245,7 @@ def run_launcher(options):
     """flashc --run=gpu --check, which compiles, launches and compares by itself. Returns (passed, failed)."""
     passed = wrong = 0
     for arguments in launcher_runs():
-        command = [options.flashc, *arguments, "--run=gpu", "--check"] + options.flashc_args.split()
+        command = [options.flashc, *arguments, "--run=gpu", "--check"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
             status, text = done.returncode, (done.stdout + done.stderr).strip()
@@ -262,64 +257,38 @@ def run_launcher(options):
     return passed, wrong
 
 
-def run_bench(jobs, folder, failed, options):
-    """Prints and writes a row for each cell. Returns (passed, failed, skipped)."""
-    totals = [0, 0, 0]
-    columns = ["flashc", "cudnn", "fa2", "cublas"]
-    with open(options.bench, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["d", "causal", "N", "ms"] + columns + ["ratio", "difference", "note"])
-        print(f"{'d':>4} {'causal':>6} {'N':>6} " + " ".join(f"{c:>7}" for c in columns) + "   ratio")
-        for spec, cell, result in run_cells(jobs, folder, failed, options):
-            note = result.get("problem", result.get("skipped", ""))
-            totals[2 if "skipped" in result else 1 if note else 0] += 1
-            rates = [result.get(c, float("nan")) for c in columns]
-            peers = [result[c] for c in ("cudnn", "fa2") if c in result]
-            ratio = rates[0] / max(peers) if peers else float("nan")
-            print(f"{spec['d']:4} {int(spec['causal']):6} {cell['nq']:6} " + " ".join(f"{r:7.0f}" for r in rates) +
-                  f" {ratio:7.2f}  {note}", flush=True)
-            writer.writerow([spec["d"], int(spec["causal"]), cell["nq"], f"{result.get('ms', float('nan')):.4f}"] +
-                            [f"{r:.1f}" for r in rates] +
-                            [f"{ratio:.3f}", f"{result.get('difference', float('nan')):.2e}", note])
-            file.flush()
-    return totals
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--flashc", default="flashc", help="the compiler")
-    parser.add_argument("--flashc-args", default="", help="further options for it, in one string")
-    parser.add_argument("--bench", metavar="CSV", help="time instead of check; write a table")
+    parser.add_argument("--flashc", default="flashc", help="the program, for flashc --run=gpu --check")
+    parser.add_argument("--schedule", help="overrides of the schedule table for the kernels of the grid")
     parser.add_argument("--filter", default="", help="only kernels whose name matches this regular expression")
     parser.add_argument("--cells", default="", help="only cells whose description matches this regular expression")
-    parser.add_argument("--compile-only", metavar="DIR", help="leave the compiled kernels in DIR, launch nothing")
-    parser.add_argument("--kernels", metavar="DIR", help="use the kernels compiled there, where they exist")
+    parser.add_argument("--compile-only", metavar="DIR", help="leave the kernels of the grid in DIR, launch nothing")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one cell")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all cells; the rest is skipped")
     parser.add_argument("--show", type=int, default=40, help="how many failures to print")
     parser.add_argument("--no-launcher", action="store_true", help="leave out flashc --run=gpu --check")
     parser.add_argument("--list", action="store_true", help="print the cells, do nothing")
     options = parser.parse_args()
-    options.announced = False
     jobs = [(spec, [cell for cell in cells if re.search(options.cells, describe(spec, cell))])
-            for spec, cells in (bench_jobs() if options.bench else [*check_jobs(), *odd_jobs()])
-            if re.search(options.filter, spec["name"])]
+            for spec, cells in [*check_jobs(), *odd_jobs()] if re.search(options.filter, spec["name"])]
     jobs = [(spec, cells) for spec, cells in jobs if cells]
     if options.list:
         for spec, cells in jobs:
             print("\n".join(describe(spec, cell) for cell in cells))
         return 0
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = os.path.abspath(options.compile_only or options.kernels or scratch)
-        os.makedirs(folder, exist_ok=True)
-        failed = compile_all(jobs, folder, options)
-        if options.compile_only:
-            print("\n".join(f"{name}: {error}" for name, error in failed.items()), end="\n" if failed else "")
-            return int(bool(failed))
-        totals = (run_bench if options.bench else run_check)(jobs, folder, failed, options)
-        if not options.bench and not options.no_launcher:
-            passed, wrong = run_launcher(options)
-            totals = [totals[0] + passed, totals[1] + wrong, totals[2]]
+    # Here, so that a missing package is one message and not one from every worker.
+    try:
+        import flashc  # noqa: F401
+    except (ImportError, RuntimeError) as error:
+        sys.exit(f"gpu_check.py: {error}\nexpected the package flashc: install its wheel, or in a source tree set "
+                 "PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so")
+    if options.compile_only:
+        return compile_all(jobs, options.compile_only, options.schedule)
+    totals = run_check(jobs, options)
+    if not options.no_launcher:
+        passed, wrong = run_launcher(options)
+        totals = [totals[0] + passed, totals[1] + wrong, totals[2]]
     print("{} passed, {} failed, {} skipped".format(*totals))
     return int(totals[1] > 0 or totals[0] == 0)
 

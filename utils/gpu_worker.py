@@ -2,12 +2,16 @@
 """The process of gpu_check.py that touches the GPU: one cell per line of standard input, one result per line of
 standard output, both JSON. Whatever goes wrong on the GPU ends with this process."""
 
+import ctypes
 import json
 import sys
 
 import torch
 
-import flashc_launch
+import flashc
+from flashc import _library
+
+DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
 def guarded(shape, dtype, layout, fill):
@@ -74,25 +78,50 @@ def output_error(out, lse, inputs, causal, dtype_name):
     return result
 
 
+def launch(loaded, tensors):
+    """Starts the kernel on PyTorch's current stream, with the manifest's arguments in order."""
+    arguments, numbers = (_library.Argument * len(tensors))(), []
+    for argument, tensor in zip(arguments, tensors):
+        array = ctypes.c_int64 * tensor.dim()
+        extents, strides = array(*tensor.shape), array(*tensor.stride())
+        numbers += [extents, strides]  # Read during the call.
+        argument.address, argument.rank = tensor.data_ptr(), tensor.dim()
+        argument.extents, argument.strides = ctypes.addressof(extents), ctypes.addressof(strides)
+    message = ctypes.c_void_p()
+    status = _library.lib.flashcLoadedKernelLaunch(loaded.handle.ptr, ctypes.addressof(arguments), len(arguments),
+                                                   torch.cuda.current_stream().cuda_stream, ctypes.addressof(message))
+    if status != _library.OK:
+        _library.fail(status, message)
+
+
+def takes_strides(manifest):
+    """Whether the kernel asks for the strides of whatever it reaches by pointer."""
+    parameters = manifest["parameters"]
+    strided = {p["argument"] for p in parameters if p["kind"] == "stride"}
+    return all(p["argument"] in strided for p in parameters
+               if p["kind"] == "pointer" and len(manifest["arguments"][p["argument"]]["shape"]) == 4)
+
+
 class Worker:
-    """Holds what outlives a cell: the loaded kernels and the operands of the cuBLAS product."""
+    """Holds what outlives a cell: the loaded kernels."""
 
     def __init__(self):
         torch.set_float32_matmul_precision("highest")
+        self.context = _library.Context(disk_cache=False)
         self.kernels = {}
-        self.product = None
 
-    def kernel(self, job):
-        stem = job["stem"]
-        if stem not in self.kernels:
-            with open(stem + ".ptx", "rb") as file:
-                self.kernels[stem] = flashc_launch.Kernel(file.read(), flashc_launch.read_manifest(stem + ".json"))
-        return self.kernels[stem]
+    def kernel(self, program):
+        """A program's kernel on the GPU, and its manifest."""
+        text = program["text"]
+        if text not in self.kernels:
+            kernel = self.context.compile_text(**program)
+            self.kernels[text] = kernel.load(torch.cuda.current_device()), json.loads(kernel.manifest())
+        return self.kernels[text]
 
     def arrays(self, job, layout):
         """Inputs, outputs, and the NaN guards behind all of them."""
         spec = job["spec"]
-        dtype = flashc_launch.TORCH_DTYPES[spec["dtype"]]
+        dtype = DTYPES[spec["dtype"]]
         batch, hq, hk, nq, nk = job["batch"], spec["hq"], spec["hk"], job["nq"], job["nk"]
         shapes = [((batch, hq, nq, spec["d"]), dtype, "random"), ((batch, hk, nk, spec["d"]), dtype, "random"),
                   ((batch, hk, nk, spec["dv"]), dtype, "random"), ((batch, hq, nq, spec["dv"]), dtype, "nan"),
@@ -100,103 +129,30 @@ class Worker:
         pairs = [guarded(shape, kind, layout, fill) for shape, kind, fill in shapes]
         return [array for array, _ in pairs[:3]], [array for array, _ in pairs[3:]], [guard for _, guard in pairs]
 
-    def takes_strides(self, kernel):
-        """Whether the kernel asks for the strides of whatever it reaches by pointer."""
-        parameters = kernel.manifest["parameters"]
-        strided = {p["argument"] for p in parameters if p["kind"] == "stride"}
-        return all(p["argument"] in strided for p in parameters
-                   if p["kind"] == "pointer" and len(kernel.manifest["arguments"][p["argument"]]["shape"]) == 4)
-
     def check(self, job):
         torch.manual_seed(job["nq"] * 8191 + job["nk"])
-        kernel = self.kernel(job)
-        if job["layout"] == "bnhd" and not self.takes_strides(kernel):
+        loaded, manifest = self.kernel(job["program"])
+        if job["layout"] == "bnhd" and not takes_strides(manifest):
             return {"skipped": "the kernel takes no strides"}
         inputs, outputs, guards = self.arrays(job, job["layout"])
-        kernel.launch(*inputs, *outputs)
+        launch(loaded, inputs + outputs)
         torch.cuda.synchronize()
         result = output_error(*outputs, inputs, job["spec"]["causal"], job["spec"]["dtype"])
         if not all(torch.isnan(guard).all() for guard in guards):
             result["problem"] = result.get("problem", "") + "; wrote behind the end of an array"
         return result
 
-    def contenders(self, job, kernel, inputs, outputs):
-        """{name: function that launches it once}. Peers that refuse the case are left out."""
-        causal = job["spec"]["causal"]
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        runs = {"flashc": kernel.prepare(inputs + outputs)}
-        for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
-            def run(backend=backend):
-                with sdpa_kernel(backend):
-                    return torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
-            try:
-                result = run()
-                torch.cuda.synchronize()
-                runs[name] = run
-                if name == "cudnn":
-                    self.peer_output = result
-            except RuntimeError:
-                pass
-        if self.product is None:
-            a = torch.randn(8192, 8192, device="cuda").bfloat16()
-            b = torch.randn(8192, 8192, device="cuda").bfloat16()
-            c = torch.empty_like(a)
-            self.product = lambda: torch.mm(a, b, out=c)
-        runs["cublas"] = self.product
-        return runs
-
-    def time_interleaved(self, runs, rounds=7, target_ms=12.0):
-        """Median milliseconds per call of each contender; in every round each of them runs for about target_ms."""
-        def measure(run, calls):
-            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            start.record()
-            for _ in range(calls):
-                run()
-            end.record()
-            end.synchronize()
-            return start.elapsed_time(end) / calls
-        calls = {}
-        for name, run in runs.items():
-            measure(run, 2)
-            calls[name] = max(1, min(200, round(target_ms / max(measure(run, 3), 1e-3))))
-        times = {name: [] for name in runs}
-        for _ in range(rounds):
-            for name, run in runs.items():
-                times[name].append(measure(run, calls[name]))
-        return {name: sorted(values)[len(values) // 2] for name, values in times.items()}
-
-    def bench(self, job):
-        spec = job["spec"]
-        torch.manual_seed(0)
-        self.peer_output = None
-        kernel = self.kernel(job)
-        inputs, outputs, _ = self.arrays(job, "bhnd")
-        kernel.launch(*inputs, *outputs)
-        torch.cuda.synchronize()
-        times = self.time_interleaved(self.contenders(job, kernel, inputs, outputs))
-        operations = 4.0 * job["batch"] * spec["hq"] * job["nq"] * job["nk"] * spec["d"]
-        if spec["causal"]:
-            operations /= 2
-        result = {name: operations / (ms * 1e9) for name, ms in times.items() if name != "cublas"}
-        result["cublas"] = 2 * 8192.0 ** 3 / (times["cublas"] * 1e9)
-        result["ms"] = times["flashc"]
-        if self.peer_output is not None:
-            peer = self.peer_output.float()
-            difference = ((outputs[0].float() - peer).norm() / peer.norm()).item()
-            result["difference"] = difference
-            if not difference < 6e-3:
-                result["problem"] = f"differs from cuDNN by {difference:.3g} (relative Frobenius)"
-        return result
-
     def serve(self):
         print(json.dumps({"ready": torch.cuda.get_device_name(0), "torch": torch.__version__,
-                          "cudnn": torch.backends.cudnn.version()}), flush=True)
+                          "flashc": flashc.__version__}), flush=True)
         for line in sys.stdin:
             job = json.loads(line)
             try:
-                result = self.check(job) if job["kind"] == "check" else self.bench(job)
+                result = self.check(job)
+            except flashc.CompileError as error:
+                result = {"problem": f"does not compile: {error}", "final": True}
             except Exception as error:  # Reported to the parent, which decides what to do with this process.
-                result = {"problem": f"{type(error).__name__}: {error}", "fatal": True}
+                result = {"problem": f"{type(error).__name__}: {error}", "final": True, "fatal": True}
             print(json.dumps(result), flush=True)
 
 

@@ -256,6 +256,15 @@ class Context(_Owned):
     def statistics(self) -> StatisticsStruct:
         return lib.flashcContextGetStatistics(self.handle)
 
+    def compile_text(self, text: str, target: str, schedule: Optional[str],
+                     function: Optional[str] = None) -> CompiledKernel:
+        options = CompileOptions(target.encode(), schedule.encode() if schedule else None,
+                                 function.encode() if function else None)
+        encoded, handle = text.encode(), Handle()
+        _checked(lib.flashcCompileText, self.handle, encoded, len(encoded), ctypes.byref(options),
+                 ctypes.byref(handle))
+        return CompiledKernel(handle, self)
+
     def compile_attention(self, attention: Attention, target: str, schedule: Optional[str]) -> CompiledKernel:
         options = CompileOptions(target.encode(), schedule.encode() if schedule else None, None)
         handle = Handle()

@@ -1,0 +1,53 @@
+"""Compiles and launches as gpu_worker.py does, for the CPU: launch_on_cpu.py UTILS, with stub/ in PYTHONPATH."""
+import array
+import sys
+
+sys.path.insert(0, sys.argv[1])
+import flashc  # noqa: E402
+import gpu_worker  # noqa: E402
+
+Q, O, LSE = "tensor<?x2x?x2xf32>", "tensor<?x2x?x2xf32>", "tensor<?x2x?xf32>"
+TEXT = f"""func.func @two(%q: {Q}, %k: {Q}, %v: {Q}) -> ({O}, {LSE}) {{
+  %o, %lse = flash.attention ins(%q, %k, %v : {Q}, {Q}, {Q}) {{scale = 1.0 : f32}} -> {O}, {LSE}
+  return %o, %lse : {O}, {LSE}
+}}
+"""
+
+
+class Tensor:
+    """What a launch asks of a tensor."""
+
+    def __init__(self, shape, strides, values):
+        self.sizes, self.strides, self.values = shape, strides, array.array("f", values)
+
+    @property
+    def shape(self):
+        return self.sizes
+
+    def stride(self):
+        return self.strides
+
+    def dim(self):
+        return len(self.sizes)
+
+    def data_ptr(self):
+        return self.values.buffer_info()[0]
+
+
+def launch(v_heads=2):
+    """Two queries and one key, so that o is v: q and o in memory as [B, N, H, D]. Prints o, or what was refused."""
+    swapped, plain, nan = (8, 2, 4, 1), (4, 2, 2, 1), float("nan")
+    o = Tensor((1, 2, 2, 2), swapped, [nan] * 8 + [7])
+    tensors = [Tensor((1, 2, 2, 2), swapped, [0] * 8), Tensor((1, 2, 1, 2), plain, [0] * 4),
+               Tensor((1, v_heads, 1, 2), plain, [1, 2, 3, 4]), o, Tensor((1, 2, 2), (4, 2, 1), [nan] * 4)]
+    try:
+        gpu_worker.launch(loaded, tensors)
+        print("o", list(o.values), "lse", list(tensors[4].values))
+    except flashc.Error as error:
+        print(f"{type(error).__name__}: {error}")
+
+
+loaded, manifest = gpu_worker.Worker().kernel({"text": TEXT, "target": "cpu", "schedule": None})
+print(manifest["kernel"], [argument["name"] for argument in manifest["arguments"]])
+launch()
+launch(v_heads=1)
