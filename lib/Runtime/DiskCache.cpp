@@ -1,9 +1,9 @@
 //===- DiskCache.cpp - values by key, in files that outlive the process -------------------------------------------===//
 
 #include "flashc/Runtime/DiskCache.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/CachePruning.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -11,7 +11,9 @@
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <tuple>
 
 using namespace flashc;
 using namespace llvm;
@@ -78,17 +80,19 @@ static std::optional<std::vector<std::string>> deserialize(StringRef key, String
 // The folder
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The file of `key`. pruneCache touches no file whose name begins otherwise.
+/// How the names of the cache's files begin, unfinished ones too; others in the folder are not touched.
+static constexpr StringLiteral kPrefix = "kernel-";
+
+/// The file of `key`.
 static SmallString<128> getPath(StringRef directory, StringRef key) {
   SmallString<128> path(directory);
-  sys::path::append(path, "llvmcache-" + toHex(SHA256::hash(arrayRefFromStringRef(key)), /*LowerCase=*/true));
+  sys::path::append(path, kPrefix + toHex(SHA256::hash(arrayRefFromStringRef(key)), /*LowerCase=*/true));
   return path;
 }
 
 std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
   SmallString<128> path = getPath(options.directory, key);
-  // The time of access is what pruneCache goes by.
-  Expected<sys::fs::file_t> file = sys::fs::openNativeFileForRead(path, sys::fs::OF_UpdateAtime);
+  Expected<sys::fs::file_t> file = sys::fs::openNativeFileForRead(path);
   if (!file) {
     consumeError(file.takeError());
     return std::nullopt;
@@ -96,6 +100,8 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
   // Read, not mapped: a mapped file that someone cuts short kills the process.
   SmallString<0> contents;
   Error error = sys::fs::readNativeFileToEOF(*file, contents);
+  // For prune. File systems note a read themselves once a day (relatime), or not at all (noatime).
+  (void)sys::fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   sys::fs::closeFile(*file);
   if (error) {
     consumeError(std::move(error));
@@ -113,7 +119,8 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
 static bool writeFile(const Twine &path, StringRef contents) {
   int descriptor;
   SmallString<128> temporary;
-  if (sys::fs::createUniqueFile(path + ".%%%%%%%%", descriptor, temporary, sys::fs::OF_None, sys::fs::owner_read | sys::fs::owner_write))
+  if (sys::fs::createUniqueFile(path + ".%%%%%%%%", descriptor, temporary, sys::fs::OF_None,
+                                sys::fs::owner_read | sys::fs::owner_write))
     return false;
   raw_fd_ostream stream(descriptor, /*shouldClose=*/true);
   stream << contents;
@@ -126,15 +133,40 @@ static bool writeFile(const Twine &path, StringRef contents) {
   return false;
 }
 
+/// Removes the files that were not used for longest until the others have at most `maxBytes`. llvm::pruneCache would go by
+/// the times of access, and end the process if the folder went away meanwhile.
+static void prune(StringRef directory, uint64_t maxBytes) {
+  struct File {
+    sys::TimePoint<> used;
+    uint64_t bytes;
+    std::string path;
+  };
+  std::vector<File> files;
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (sys::fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    if (!sys::path::filename(it->path()).starts_with(kPrefix))
+      continue;
+    ErrorOr<sys::fs::basic_file_status> status = it->status();
+    if (!status)
+      continue; // another process has removed it
+    files.push_back({status->getLastModificationTime(), status->getSize(), it->path()});
+    bytes += files.back().bytes;
+  }
+  llvm::sort(files, [](const File &x, const File &y) { return std::tie(x.used, x.path) < std::tie(y.used, y.path); });
+  for (const File &file : files) {
+    if (bytes <= maxBytes)
+      break;
+    sys::fs::remove(file.path);
+    bytes -= file.bytes;
+  }
+}
+
 void DiskCache::store(StringRef key, ArrayRef<StringRef> value) {
   if (sys::fs::create_directories(options.directory, /*IgnoreExisting=*/true, sys::fs::owner_all) ||
       !writeFile(getPath(options.directory, key), serialize(key, value))) {
     ++numWriteFailures;
     return;
   }
-  CachePruningPolicy policy;
-  policy.Interval = std::chrono::seconds(0); // a store follows a compilation, beside which a look at the folder is short
-  policy.Expiration = std::chrono::seconds(0);
-  policy.MaxSizeBytes = options.maxBytes;
-  pruneCache(options.directory, policy);
+  prune(options.directory, options.maxBytes); // beside the compilation before it, a look at the folder is short
 }

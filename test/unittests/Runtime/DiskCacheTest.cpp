@@ -32,13 +32,11 @@ protected:
     return {path.str().str(), maxBytes};
   }
 
-  /// The files with values; pruneCache keeps one of its own.
   std::vector<std::string> listFiles() const {
     std::vector<std::string> files;
     std::error_code error;
     for (sys::fs::directory_iterator it(getOptions().directory, error), end; !error && it != end; it.increment(error))
-      if (sys::path::filename(it->path()).starts_with("llvmcache-"))
-        files.push_back(it->path());
+      files.push_back(it->path());
     return files;
   }
 
@@ -106,6 +104,48 @@ TEST_F(DiskCacheTest, StaysBelowItsBound) {
   }
   EXPECT_LE(bytes, kBound);
   EXPECT_GE(bytes, kBound / 2);
+}
+
+/// Lets the files be written ten hours ago and read `hours` from now: a file system that notes one read a day, or none,
+/// changes no such time.
+static void setTimes(ArrayRef<std::string> paths, int hours) {
+  auto now = std::chrono::system_clock::now();
+  for (const std::string &path : paths) {
+    int file;
+    ASSERT_FALSE(sys::fs::openFileForReadWrite(path, file, sys::fs::CD_OpenExisting, sys::fs::OF_None));
+    EXPECT_FALSE(sys::fs::setLastAccessAndModificationTime(file, now + std::chrono::hours(hours),
+                                                           now - std::chrono::hours(10)));
+    sys::fs::closeFile(file);
+  }
+}
+
+TEST_F(DiskCacheTest, ForgetsWhatWasNotUsedForLongest) {
+  DiskCache cache(getOptions(/*maxBytes=*/64 << 10));
+  std::string value(20 << 10, 'x');
+  cache.store("used", {value});
+  std::vector<std::string> used = listFiles();
+  for (const char *key : {"unused", "young"})
+    cache.store(key, {value});
+  setTimes(listFiles(), /*hours=*/2);
+  setTimes(used, /*hours=*/1);
+  EXPECT_TRUE(cache.find("used"));
+  EXPECT_TRUE(cache.find("young"));
+  cache.store("new", {value});
+  EXPECT_TRUE(cache.find("used"));
+  EXPECT_FALSE(cache.find("unused"));
+  EXPECT_TRUE(cache.find("young"));
+  EXPECT_TRUE(cache.find("new"));
+}
+
+TEST_F(DiskCacheTest, LeavesFilesOfOthersAlone) {
+  DiskCache cache(getOptions(/*maxBytes=*/1 << 10));
+  cache.store("key", {"value"});
+  std::string other = getOptions().directory + "/other";
+  std::error_code error;
+  raw_fd_ostream(other, error) << std::string(10 << 10, 'x');
+  cache.store("too large", {std::string(10 << 10, 'x')});
+  EXPECT_FALSE(cache.find("too large"));
+  EXPECT_TRUE(sys::fs::exists(other));
 }
 
 TEST_F(DiskCacheTest, CountsWhatCannotBeWritten) {
