@@ -25,6 +25,11 @@ llvm::Expected<Runtime *> Context::getRuntime() {
   return runtime.get();
 }
 
+uint64_t Context::getNumLoads() {
+  std::lock_guard<std::mutex> lock(mutex);
+  return runtime ? runtime->getNumLoads() : 0;
+}
+
 /// None if there shall be no files, or there is no place for them.
 static std::optional<DiskCache::Options> getDiskOptions(const FlashcContextOptions &options) {
   if (options.disable_disk_cache)
@@ -59,8 +64,7 @@ FlashcStatistics flashcContextGetStatistics(FlashcContext handle) {
     result.disk_rejected = context.disk->getNumRejected();
     result.disk_write_failures = context.disk->getNumWriteFailures();
   }
-  if (const Runtime *runtime = context.findRuntime())
-    result.loads = runtime->getNumLoads();
+  result.loads = context.getNumLoads();
   return result;
 }
 

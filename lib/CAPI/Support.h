@@ -21,11 +21,11 @@ public:
 
   /// The GPU's side, made when it is first asked for; the error says why there is none.
   llvm::Expected<Runtime *> getRuntime();
-  /// The same if it was made, otherwise null.
-  const Runtime *findRuntime() const { return runtime.get(); }
+  /// Kernels that it loaded.
+  uint64_t getNumLoads();
 
 private:
-  std::mutex mutex;
+  std::mutex mutex; ///< of `runtime`
   std::unique_ptr<Runtime> runtime;
 };
 
