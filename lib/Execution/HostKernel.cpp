@@ -54,6 +54,8 @@ static HostTensor view(const HostTensor &tensor, const LaunchArgument &argument)
 llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
   if (llvm::Error error = checkArguments(manifest, arguments))
     return blameArguments(std::move(error));
+  // Of the session: its diagnostics are this call's, and types make attributes when they are asked for their strides.
+  std::lock_guard<std::mutex> lock(mutex);
   func::FuncOp entry = function;
   unsigned numInputs = entry.getNumArguments();
   SmallVector<HostTensor> tensors;
@@ -64,8 +66,6 @@ llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
     else
       std::memcpy(tensor.getBuffer(), &argument.scalar, getByteSize(tensor.getDType()));
   }
-
-  std::lock_guard<std::mutex> lock(mutex); // of the session, whose diagnostics are this call's
   FailureOr<SmallVector<HostTensor>> results = program->run(entry, tensors);
   if (failed(results))
     return session.takeError();
