@@ -37,8 +37,8 @@ llvm::Expected<std::array<uint32_t, 3>> computeGrid(const Manifest &manifest, ll
 /// The values of a kernel's parameters, in order.
 class KernelParameters {
 public:
-  /// For arguments that checkArguments passes. Encodes tensor maps through `driver`. Refuses arrays that a tensor map cannot describe: the innermost stride is 1,
-  /// and the address and the other strides are multiples of 16 bytes.
+  /// For arguments that checkArguments passes. Encodes tensor maps through `driver`. Refuses arrays that a tensor map
+  /// cannot describe: the innermost stride is 1, and the address and the other strides are multiples of 16 bytes.
   static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
                                                 llvm::ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace);
 
