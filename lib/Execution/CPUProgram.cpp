@@ -4,6 +4,7 @@
 #include "flashc/Analysis/LaunchInterface.h"
 #include "JITRuntime.h"
 #include "flashc/Pipelines/Pipelines.h"
+#include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -134,6 +135,17 @@ static InFlightDiagnostic report(Operation *op, llvm::Error error) {
   return op->emitError("running on the CPU failed: ") << llvm::toString(std::move(error));
 }
 
+/// This machine's back end, once, after the other (registerNVPTX says why).
+static void registerNativeTarget() {
+  static const bool isRegistered = [] {
+    registerNVPTX();
+    llvm::InitializeNativeTarget();
+    llvm::InitializeNativeTargetAsmPrinter();
+    return true;
+  }();
+  (void)isRegistered;
+}
+
 static llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> createJIT(llvm::orc::JITTargetMachineBuilder builder) {
   auto jit = llvm::orc::LLJITBuilder().setJITTargetMachineBuilder(std::move(builder)).create();
   if (!jit)
@@ -214,8 +226,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   if (!llvmModule)
     return module.emitError("running on the CPU failed: no translation to LLVM IR");
 
-  llvm::InitializeNativeTarget();
-  llvm::InitializeNativeTargetAsmPrinter();
+  registerNativeTarget();
   auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
   if (!builder)
     return report(module, builder.takeError());

@@ -34,15 +34,19 @@ void flashc::registerTargetTranslations(DialectRegistry &registry) {
 /// The first PTX version with everything that the lowering emits for sm_90a (redux, wgmma, setmaxnreg: PTX ISA 8.0).
 static constexpr llvm::StringLiteral kPtxFeatures = "+ptx80";
 
-static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, StringRef target) {
-  static const bool initialized = [] {
+void flashc::registerNVPTX() {
+  static const bool isRegistered = [] {
     LLVMInitializeNVPTXTargetInfo();
     LLVMInitializeNVPTXTarget();
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
     return true;
   }();
-  (void)initialized;
+  (void)isRegistered;
+}
+
+static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, StringRef target) {
+  flashc::registerNVPTX();
   llvm::Triple triple("nvptx64-nvidia-cuda");
   std::string error;
   const llvm::Target *backend = llvm::TargetRegistry::lookupTarget(triple, error);

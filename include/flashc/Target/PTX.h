@@ -20,6 +20,10 @@ constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
 /// Registers the translations to LLVM IR that the functions below need.
 void registerTargetTranslations(mlir::DialectRegistry &registry);
 
+/// Registers LLVM's NVPTX back end, once. The functions below do so. LLVM's list of back ends has no lock: whoever
+/// registers another in the same process calls this before, so that no two threads add to the list at once.
+void registerNVPTX();
+
 /// LLVM IR of the one gpu.module in `module`, whose kernels are llvm.func. Emits an error and fails otherwise.
 llvm::FailureOr<std::string> translateToLLVMIR(mlir::ModuleOp module, llvm::StringRef target);
 
