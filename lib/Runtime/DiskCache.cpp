@@ -133,8 +133,8 @@ static bool writeFile(const Twine &path, StringRef contents) {
   return false;
 }
 
-/// Removes the files that were not used for longest until the others have at most `maxBytes`. llvm::pruneCache would go by
-/// the times of access, and end the process if the folder went away meanwhile.
+/// Removes the files that were not used for longest until the others have at most `maxBytes`. llvm::pruneCache would
+/// go by the times of access, and end the process if the folder went away meanwhile.
 static void prune(StringRef directory, uint64_t maxBytes) {
   struct File {
     sys::TimePoint<> used;
