@@ -42,7 +42,7 @@ typedef enum FlashcStatus {
   FLASHC_NO_DRIVER = 3,
   /** The GPU does not take the kernel, or the driver failed. */
   FLASHC_GPU_ERROR = 4,
-  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides or alignment. */
+  /** The arguments of a launch do not suit the kernel: number, rank, extents, strides, addresses or alignment. */
   FLASHC_ARGUMENT_MISMATCH = 5
 } FlashcStatus;
 
@@ -240,7 +240,7 @@ FLASHC_EXPORTED void flashcKernelDestroy(FlashcKernel kernel);
 /** An argument of a launch: an array in the memory of the GPU (of the host for the CPU), or a scalar. Its extents and
  *  strides are read during the call only. */
 struct FlashcArgument {
-  /** Address of the first element; 0 for a scalar. */
+  /** Address of the first element; 0 for a scalar, and only there or where an extent is 0. */
   uint64_t address;
   /** Number of extents and of strides; 0 for a scalar. */
   size_t rank;

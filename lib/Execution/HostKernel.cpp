@@ -54,6 +54,8 @@ static HostTensor view(const HostTensor &tensor, const LaunchArgument &argument)
 llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
   if (llvm::Error error = checkArguments(manifest, arguments))
     return blameArguments(std::move(error));
+  if (llvm::Error error = checkAddresses(manifest, arguments))
+    return blameArguments(std::move(error));
   // Of the session: its diagnostics are this call's, and types make attributes when they are asked for their strides.
   std::lock_guard<std::mutex> lock(mutex);
   func::FuncOp entry = function;

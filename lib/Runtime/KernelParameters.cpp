@@ -63,6 +63,13 @@ Error flashc::checkArguments(const Manifest &manifest, ArrayRef<LaunchArgument> 
   return checkRequirements(manifest, arguments);
 }
 
+Error flashc::checkAddresses(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
+  for (auto [index, argument] : enumerate(arguments))
+    if (argument.address == 0 && !argument.shape.empty() && !is_contained(argument.shape, 0))
+      return createStringError(describe(manifest, index) + ": expected an address, got 0");
+  return Error::success();
+}
+
 unsigned flashc::getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter) {
   using Kind = ManifestParameter::Kind;
   switch (parameter.kind) {

@@ -253,6 +253,8 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
   }
   if (launch.isEmpty()) // Empty arrays have no tensor maps.
     return launch;
+  if (Error error = checkAddresses(manifest, arguments))
+    return blameArguments(std::move(error));
 
   if (manifest.workspace > 0) {
     Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(device, manifest.workspace);

@@ -285,13 +285,18 @@ static void testCPU(FlashcContext context) {
     int row = i / (kDim * kQueryHeads) % kQueries, last = row + kKeys - kQueries;
     expect(o[i] > 0.5f * (float)last - 1e-4f && o[i] < 0.5f * (float)last + 1e-4f, "the mean of the visible rows");
   }
-  /* A call with an argument too few, a wrong rank, a wrong extent. */
+  /* A call with an argument too few, a wrong rank, an array without memory, a wrong extent. */
   expect(flashcLoadedKernelLaunch(loaded, arguments, 4, NULL, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few");
   arguments[0].rank = 3;
   expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "a rank");
   printf("%s\n", message);
   flashcStringDestroy(message);
   arguments[0].rank = 4;
+  arguments[4].address = 0;
+  expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "an address");
+  printf("%s\n", message);
+  flashcStringDestroy(message);
+  arguments[4].address = (uintptr_t)lse;
   kExtents[3] = 16;
   expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "an extent");
   printf("%s\n", message);

@@ -27,6 +27,9 @@ bool isArgumentMismatch(std::error_code code);
 /// Checks ranks and extents against the manifest, those that must agree too. The error names the argument.
 llvm::Error checkArguments(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
 
+/// Arrays with elements have an address. The error names the argument.
+llvm::Error checkAddresses(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments);
+
 /// Bytes of a parameter's value.
 unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter);
 

@@ -182,6 +182,12 @@ TEST_F(Launcher, RefusesArraysThatDoNotFit) {
   EXPECT_EQ(run("good", arguments), "argument 2 (o): expected rank 4, got 3");
 }
 
+TEST_F(Launcher, RefusesArraysWithoutMemory) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[2].address = 0;
+  EXPECT_EQ(run("good", arguments), "argument 2 (o): expected an address, got 0");
+}
+
 TEST_F(Launcher, RefusesExtentsThatDisagree) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[2].shape[0] = 1;
