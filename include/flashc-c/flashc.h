@@ -261,8 +261,9 @@ FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, F
 
 /** Starts the kernel on `stream`, a CUstream or cudaStream_t of the same GPU (null: the default stream), and returns
  *  before it ends. The arguments are those of the manifest, in order; number, ranks, extents (those that must agree
- *  too), strides and alignment are checked; sizes of the memory behind the addresses cannot be. On the CPU there is no
- *  stream, and the call returns when the results are there. */
+ *  too), strides and alignment are checked; sizes of the memory behind the addresses cannot be. Without queries or a
+ *  batch there is nothing to do; queries without keys are refused on a GPU (o = 0 and lse = -inf are the caller's to
+ *  write). On the CPU there is no stream, and the call returns when the results are there. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 

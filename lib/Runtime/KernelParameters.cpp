@@ -152,6 +152,11 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
   std::optional<int> type = getMapDataType(dtype);
   if (!type)
     return createStringError(describe(manifest, parameter.argument) + ": no tensor map has elements of " + dtype);
+  for (auto [dim, extent] : enumerate(argument.shape))
+    if (extent == 0)
+      return createStringError(describe(manifest, parameter.argument) +
+                               ": expected an extent of at least 1 in dimension " + Twine(dim) +
+                               ", got 0: without keys, o is 0 and lse is -inf");
   if (Error error = checkAlignment(manifest, parameter.argument, argument, bytes, kMapAlignment))
     return error;
 
@@ -165,10 +170,10 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
   SmallVector<uint32_t, 5> elementStrides(extents.size(), 1);
   // CUtensorMapSwizzle: none, 32B, 64B, 128B; no interleaving; zeros beyond the edges.
   int swizzle = parameter.swizzle == 0 ? 0 : parameter.swizzle == 32 ? 1 : parameter.swizzle == 64 ? 2 : 3;
-  cuda::Result result = driver.tensorMapEncodeTiled(&map, *type, extents.size(),
-                                                    reinterpret_cast<void *>(argument.address), extents.data(),
-                                                    strides.data(), parameter.box.data(), elementStrides.data(),
-                                                    /*interleave=*/0, swizzle, cuda::kL2Promotion128B, /*oobFill=*/0);
+  cuda::Result result =
+      driver.tensorMapEncodeTiled(&map, *type, extents.size(), reinterpret_cast<void *>(argument.address),
+                                  extents.data(), strides.data(), parameter.box.data(), elementStrides.data(),
+                                  /*interleave=*/0, swizzle, cuda::kL2Promotion128B, /*oobFill=*/0);
   if (result == 0)
     return Error::success();
   return driver.check(result, describe(manifest, parameter.argument) + ": encoding the tensor map");

@@ -182,6 +182,15 @@ TEST_F(Launcher, RefusesArraysThatDoNotFit) {
   EXPECT_EQ(run("good", arguments), "argument 2 (o): expected rank 4, got 3");
 }
 
+TEST_F(Launcher, RefusesToMapEmptyArrays) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].shape[0] = arguments[2].shape[0] = 0;
+  Expected<KernelParameters> parameters =
+      KernelParameters::build(driver, cantFail(Manifest::parse(kTestManifest)), arguments, /*workspace=*/0);
+  EXPECT_EQ(toString(parameters.takeError()), "argument 0 (q): expected an extent of at least 1 in dimension 0, got 0: "
+                                              "without keys, o is 0 and lse is -inf");
+}
+
 TEST_F(Launcher, RefusesArraysWithoutMemory) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[2].address = 0;
