@@ -9,7 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 from . import _library
 from ._array import CPU, Array, ArraySpec, Scratch, Source, _plain_stream, contiguous_strides, source_of, synchronize
 from ._library import ANY, ArgumentError, UnsupportedTypeError
-from ._trace import Capture, Code, _View, device_name, trace
+from ._trace import Capture, Code, Need, _View, device_name, trace
 
 __all__ = ["Kernel", "Cost", "compile", "Specialization", "Launcher"]
 
@@ -273,11 +273,11 @@ class Launcher:
         """Launches on arrays that have elements; returns o, or (o, lse)."""
         bound = code.bound
         if out is None and not bound:
-            signature = (q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa)
+            signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa)
             results = None
         else:
             results = None if out is None else read_out(out, return_lse, source, like, q, k, v, self.is_bshd, stream)
-            signature = (q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa,
+            signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa,
                          tuple([one[1:3] for one in bound]),
                          None if results is None else (results[1].strides, results[3].strides))
         try:
@@ -619,6 +619,10 @@ def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
     if extents.key_heads == 0:
         raise ArgumentError("expected at least one head, got none")
     code = make_code(mask, score, extents, None, None)
+    if mask is not None and not callable(mask) and score is None:
+        # The kernel may be called with other extents, which the mask's must reach.
+        code = code._replace(needs=tuple(Need(dim, 1, array, dim) for array in code.arrays
+                                         for dim, extent in enumerate(array.shape) if extent != 1))
     code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
     if static_shapes and 0 in extents:
         raise ArgumentError(f"expected extents of at least 1 for static_shapes=True, got {extents}")

@@ -78,11 +78,12 @@ class Region:
         # What an index has in a kernel.
         if not -2**31 <= value < 2**31:
             raise error(f"expected an integer of 32 bits, got {value}")
-        return self.emit(f"arith.constant {value} : index")
+        # True and members of enumerations are integers too, but print otherwise.
+        return self.emit(f"arith.constant {int(value)} : index")
 
     def f32(self, value: Number) -> str:
         try:
-            bits = struct.unpack("<I", struct.pack("<f", value))[0]
+            bits = struct.unpack("<I", struct.pack("<f", float(value)))[0]
         except OverflowError:
             bits = 0x7F800000 if value > 0 else 0xFF800000
         rounded = struct.unpack("<f", struct.pack("<I", bits))[0]
@@ -562,11 +563,18 @@ def to_int(x: Any) -> Any:
     return x if x._type == INDEX else Traced(region, as_index(region, x), INDEX, True)
 
 
+def _of_number(name: str, on_number: Callable[[float], float], x: float) -> float:
+    try:
+        return on_number(x)
+    except (ArithmeticError, ValueError) as problem:
+        raise error(f"expected a number of which Python has {name}, got {x!r}: {problem}") from None
+
+
 def _function(name: str, on_number: Callable[[float], float], doc: str) -> Callable[[Any], Any]:
     def function(x: Any) -> Any:
         x = _check(x)
         if not isinstance(x, Traced):
-            return on_number(x)
+            return _of_number(name, on_number, x)
         return _float(x._region, f"math.{name} {as_f32(x._region, x)} : f32")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
@@ -626,7 +634,7 @@ def power(x: Any, y: Any) -> Any:
             return 1.0 / result
         return to_float(result) if isinstance(y, float) else result
     region = _region_of(x, y)
-    logarithm = log2(x) if isinstance(x, Traced) else math.log2(x)
+    logarithm = log2(x)
     return _float(region, f"math.exp2 {as_f32(region, y * logarithm)} : f32")
 
 

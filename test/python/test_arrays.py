@@ -27,6 +27,13 @@ def test_buffers(rng):
     assert_close((np.asarray(o), np.asarray(lse)), attention(q, k, v, aligned(9, 17, right=0)))
 
 
+def test_buffer_after_array_of_its_shape(rng):
+    q, k, v = inputs(rng, 1, 2, 2, 9, 17, 8)
+    q = np.ascontiguousarray(q.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3)  # [B, N, H, D] in memory
+    o = flashc.attention(q, k, v)
+    assert np.array_equal(np.asarray(flashc.attention(*map(memoryview, (q, k, v)))), o)
+
+
 def test_buffers_without_keys():
     q = memoryview(bytearray(b"\1" * 1024)).cast("f", (1, 2, 16, 8))
     k = np.empty((1, 2, 0, 8), "f4")

@@ -76,6 +76,11 @@ def test_kernel_refuses_other_arrays(rng):
             (inputs(rng, 1, 3, 3, 9, 17, 8), "indexed by the query head")):
         with pytest.raises(flashc.ArgumentError, match=words):
             kernel(*arrays)
+    for mask in (np.ones((9, 17), bool), np.zeros((1, 2, 1, 17), np.float32)):
+        masked = flashc.compile(q, k, v, mask=mask)
+        assert_close(masked(q, k, v, return_lse=True), attention(q, k, v))
+        with pytest.raises(flashc.ArgumentError, match="at least 18 .* indexed by the key's position"):
+            masked(*inputs(rng, 1, 2, 2, 9, 18, 8))
     gpu = flashc.compile(SPEC, KEYS, KEYS, enable_gqa=True)
     with pytest.raises(flashc.ArgumentError, match="arrays for a kernel for sm_90a, got them on the CPU"):
         gpu(*inputs(rng, 2, 4, 2, 9, 17, 64, dtype="f2"))

@@ -1,4 +1,5 @@
 """Masks and scores in Python: what the traced code computes, and what is refused."""
+import enum
 import functools
 import math
 import random
@@ -296,6 +297,15 @@ def test_operations_on_numbers():
     assert ops.logical_not(0) is True and ops.clip(9, 0, 5) == 5 and ops.power(2, 3) == 8 and ops.sigmoid(0) == 0.5
 
 
+def test_numbers_of_other_types(rng):
+    class Size(int, enum.Enum):
+        WINDOW = 3
+
+    check(rng, mask=lambda b, h, i, j: i - j < Size.WINDOW + (j >= 0) * True,
+          keep=lambda b, h, i, j: i - j < 4)
+    check(rng, score=lambda s, b, h, i, j: s + np.where(j > 4, True, 3))
+
+
 def test_text_is_the_same_every_time():
     assert trace(MASKS["window"], SCORES["cap"]) == trace(MASKS["window"], SCORES["cap"])
     code = trace(lambda b, h, i, j: (i - j < 3) & (i - j > -3), None)
@@ -374,6 +384,10 @@ def test_refused_score():
         trace(None, 3)
     with pytest.raises(flashc.TraceError, match="while a mask or a score is traced only"):
         ops.array(TABLE)
+    for score, words in ((lambda s, b, h, i, j: s + ops.log(0), "of which Python has log, got 0"),
+                         (lambda s, b, h, i, j: s * ops.exp(1000), "of which Python has exp, got 1000"),
+                         (lambda s, b, h, i, j: s + (-2) ** i, "of which Python has log2, got -2")):
+        assert words in refused(score=score)
 
 
 def test_refused_captures(rng):
