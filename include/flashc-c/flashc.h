@@ -208,7 +208,8 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
                                                     char **message);
 
 /** The kernel's PTX, its manifest (JSON; docs/manifest.md) and its schedule (in the form of
- *  FlashcCompileOptions::schedule). They belong to the kernel. For the CPU, PTX and schedule are empty. */
+ *  FlashcCompileOptions::schedule). They belong to the kernel. For the CPU, PTX and schedule are empty. Of a null kernel
+ *  they are null. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);

@@ -55,8 +55,10 @@ FlashcContext flashcContextCreate(const FlashcContextOptions *options) {
 void flashcContextDestroy(FlashcContext context) { delete static_cast<std::shared_ptr<Context> *>(context.ptr); }
 
 FlashcStatistics flashcContextGetStatistics(FlashcContext handle) {
-  Context &context = *unwrap(handle);
   FlashcStatistics result = {};
+  if (!handle.ptr)
+    return result;
+  Context &context = *unwrap(handle);
   result.compilations = context.kernels.getNumCompilations();
   result.memory_hits = context.kernels.getNumMemoryHits();
   result.disk_hits = context.kernels.getNumDiskHits();

@@ -7,9 +7,14 @@ using namespace mlir;
 using namespace flashc;
 using namespace flashc::capi;
 
-const char *flashcKernelGetPTX(FlashcKernel kernel) { return unwrap(kernel).kernel->compiled.ptx.c_str(); }
-const char *flashcKernelGetManifest(FlashcKernel kernel) { return unwrap(kernel).kernel->compiled.manifest.c_str(); }
-const char *flashcKernelGetSchedule(FlashcKernel kernel) { return unwrap(kernel).kernel->compiled.schedule.c_str(); }
+/// A text of the kernel, or null if there is no kernel.
+static const char *getText(FlashcKernel kernel, std::string CompiledKernel::*text) {
+  return kernel.ptr ? (unwrap(kernel).kernel->compiled.*text).c_str() : nullptr;
+}
+
+const char *flashcKernelGetPTX(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::ptx); }
+const char *flashcKernelGetManifest(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::manifest); }
+const char *flashcKernelGetSchedule(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::schedule); }
 
 void flashcKernelDestroy(FlashcKernel kernel) { delete static_cast<KernelHandle *>(kernel.ptr); }
 

@@ -2,6 +2,7 @@
 
 #include "flashc/Execution/HostKernel.h"
 
+#include <algorithm>
 #include <cstring>
 
 using namespace mlir;
@@ -51,10 +52,25 @@ static HostTensor view(const HostTensor &tensor, const LaunchArgument &argument)
                           reinterpret_cast<void *>(argument.address));
 }
 
+/// No product of extents is beyond 64 bits, also if one of them is 0.
+static llvm::Error checkExtents(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
+  static constexpr int64_t kMaxElements = int64_t(1) << 44;
+  for (auto [info, argument] : llvm::zip(manifest.arguments, arguments)) {
+    int64_t room = kMaxElements;
+    for (int64_t extent : argument.shape)
+      room /= std::max<int64_t>(extent, 1);
+    if (room == 0)
+      return llvm::createStringError(info.name + ": expected at most 2^44 elements");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
   if (llvm::Error error = checkArguments(manifest, arguments))
     return blameArguments(std::move(error));
   if (llvm::Error error = checkAddresses(manifest, arguments))
+    return blameArguments(std::move(error));
+  if (llvm::Error error = checkExtents(manifest, arguments))
     return blameArguments(std::move(error));
   // Of the session: its diagnostics are this call's, and types make attributes when they are asked for their strides.
   std::lock_guard<std::mutex> lock(mutex);

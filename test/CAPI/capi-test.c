@@ -274,6 +274,8 @@ static void testCPU(FlashcContext context) {
   expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
   expect(flashcKernelGetPTX(kernel)[0] == '\0', "no PTX for the CPU");
   expectOK(flashcKernelGetCost(kernel, arguments, 5, &cost, &message), &message, "flashcKernelGetCost");
+  expect(!flashcKernelGetManifest((FlashcKernel){NULL}), "no text of a null kernel");
+  expect(flashcContextGetStatistics((FlashcContext){NULL}).compilations == 0, "no statistics of a null context");
   printf("%s%s FLOPs\n", flashcKernelGetManifest(kernel), cost.matmul_flops > 0 ? "some" : "no");
   expect(flashcKernelLoad(kernel, 0, &loaded, &message) == FLASHC_INVALID_ARGUMENT, "no GPU kernel");
   printf("%s\n", message);
@@ -299,6 +301,12 @@ static void testCPU(FlashcContext context) {
   arguments[4].address = (uintptr_t)lse;
   kExtents[3] = 16;
   expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "an extent");
+  printf("%s\n", message);
+  flashcStringDestroy(message);
+  kExtents[3] = kDim;
+  /* No memory holds these, wherever it is. */
+  qExtents[0] = kExtents[0] = (int64_t)1 << 62;
+  expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "elements");
   printf("%s\n", message);
   flashcStringDestroy(message);
   flashcLoadedKernelDestroy(loaded);
