@@ -67,11 +67,12 @@ void addLLVM(OpPassManager &pm) {
   pm.addPass(arith::createArithExpandOpsPass(expand));
   // Before there are declarations of functions of libm, which have no wrappers.
   pm.addNestedPass<func::FuncOp>(LLVM::createLLVMRequestCWrappersPass());
+  // Before constants are converted: memref.dim of a dimension that is not known takes stack, and in a loop all of it.
+  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
   pm.addPass(createConvertMathToLLVMPass());
   pm.addPass(createConvertMathToLibmPass());
   pm.addPass(createArithToLLVMConversionPass());
   pm.addPass(createConvertIndexToLLVMPass());
-  pm.addPass(createFinalizeMemRefToLLVMConversionPass());
   pm.addPass(createConvertFuncToLLVMPass());
   pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createUBToLLVMConversionPass());
