@@ -5,7 +5,7 @@
 func.func @attention(%q: tensor<?x?x?x16xf16>, %k: tensor<?x?x?x16xf16>, %v: tensor<?x?x?x16xf16>,
                      %table: tensor<?x?x?x1xi64>) -> (tensor<?x?x?x16xf16>, tensor<?x?x?xf32>) {
   %o, %lse = flash.attention ins(%q, %k, %v : tensor<?x?x?x16xf16>, tensor<?x?x?x16xf16>, tensor<?x?x?x16xf16>)
-      {scale = 0.25 : f32}
+      {group_size = 1, scale = 0.25 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
         %c0 = arith.constant 0 : index
         %element = tensor.extract %table[%i, %j, %c0, %c0] : tensor<?x?x?x1xi64>

@@ -306,6 +306,19 @@ def test_numbers_of_other_types(rng):
     check(rng, score=lambda s, b, h, i, j: s + np.where(j > 4, True, 3))
 
 
+def test_mask_that_takes_rounds_to_simplify(rng):
+    def mask(b, h, i, j):
+        first = ~((i < b) | (h < b)) & np.where(i >= j, i <= b, j >= 4)
+        second = np.where(-7 > i, (j >= h) | (j < i), ~(i >= j))
+        third = (~(j < 127) & ((i >= j) | (b < 63)), ((b <= i) & (i >= j)) | np.where(100 >= b, i > b, b >= b))
+        return ~first | np.where(second, *third)
+
+    q, k, v = inputs(rng, 2, 2, 2, 9, 17, 16, dtype=np.float16)
+    got = flashc.attention(q, k, v, mask=mask, score=lambda s, b, h, i, j: 0.5, window=(5, 0), return_lse=True)
+    assert_close(got, attention(q, k, v, lambda b, h, i, j: mask(b, h, i, j) & (j - i <= 8) & (j - i >= 3),
+                                lambda s, b, h, i, j: 0.5), "float16")
+
+
 def test_text_is_the_same_every_time():
     assert trace(MASKS["window"], SCORES["cap"]) == trace(MASKS["window"], SCORES["cap"])
     code = trace(lambda b, h, i, j: (i - j < 3) & (i - j > -3), None)
