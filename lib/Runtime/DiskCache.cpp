@@ -118,8 +118,11 @@ std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
 /// Writes `contents` under a name of its own and then calls it `path`.
 static bool writeFile(const Twine &path, StringRef contents) {
   int descriptor;
-  SmallString<128> temporary;
-  if (sys::fs::createUniqueFile(path + ".%%%%%%%%", descriptor, temporary, sys::fs::OF_None,
+  // Not all of the path: it may have percent signs of its own.
+  SmallString<128> random, temporary;
+  sys::fs::createUniquePath(".%%%%%%%%%%%%%%%%", random, /*MakeAbsolute=*/false);
+  (path + random).toVector(temporary);
+  if (sys::fs::openFileForWrite(temporary, descriptor, sys::fs::CD_CreateNew, sys::fs::OF_None,
                                 sys::fs::owner_read | sys::fs::owner_write))
     return false;
   raw_fd_ostream stream(descriptor, /*shouldClose=*/true);

@@ -148,6 +148,15 @@ TEST_F(DiskCacheTest, LeavesFilesOfOthersAlone) {
   EXPECT_TRUE(sys::fs::exists(other));
 }
 
+TEST_F(DiskCacheTest, TakesAFolderOfAnyName) {
+  DiskCache::Options options = getOptions();
+  options.directory += "/100 %s%%%%";
+  DiskCache cache(options);
+  cache.store("key", {"value"});
+  EXPECT_EQ(cache.find("key"), Value{"value"});
+  EXPECT_EQ(cache.getNumWriteFailures(), 0u);
+}
+
 TEST_F(DiskCacheTest, CountsWhatCannotBeWritten) {
   DiskCache::Options options = getOptions();
   std::error_code error;
