@@ -5,6 +5,8 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <limits>
+
 #include <algorithm>
 #include <optional>
 
@@ -127,9 +129,11 @@ Expected<int64_t> GridFormula::evaluate(ArrayRef<ArrayRef<int64_t>> shapes, int6
     int64_t right = stack.pop_back_val(), left = stack.pop_back_val(), value = 0;
     if (step.op == Op::CeilDiv && right == 0)
       return createStringError("grid formula: division by zero");
-    if ((step.op == Op::Mul && MulOverflow(left, right, value)) ||
-        (step.op == Op::Add && AddOverflow(left, right, value)))
-      return createStringError("grid formula: the value does not fit 64 bits");
+    // Kernels compute the same products, in 32 bits.
+    if (((step.op == Op::Mul && MulOverflow(left, right, value)) ||
+         (step.op == Op::Add && AddOverflow(left, right, value))) ||
+        value > std::numeric_limits<int32_t>::max())
+      return createStringError("grid formula: expected values below 2^31");
     if (step.op == Op::CeilDiv)
       value = divideCeilSigned(left, right);
     if (step.op == Op::Min)

@@ -21,17 +21,8 @@ class TraceError(Error):
 
 # --- Where an error is ------------------------------------------------------------------------------------------------
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_HERE = tuple(os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("_traced.py", "_trace.py"))
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
-# What has no file: a prompt, `python -c`, an older notebook. Other names in <> are of code that a program made.
-_TYPED_IN = ("<stdin>", "<string>", "<ipython-input")
-
-
-def _is_users(path: str) -> bool:
-    """Whether a user wrote the code of this file."""
-    if path.startswith("<"):
-        return path.startswith(_TYPED_IN)
-    return not os.path.abspath(path).startswith(_PACKAGE) and not any(part in path for part in _FOREIGN)
 
 
 def error(what: str) -> TraceError:
@@ -39,7 +30,8 @@ def error(what: str) -> TraceError:
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if _is_users(path):
+        if os.path.abspath(path) not in _HERE and not path.startswith("<") and \
+                not any(part in path for part in _FOREIGN):
             line = linecache.getline(path, frame.f_lineno).strip()
             place = f"{path}:{frame.f_lineno}: in {frame.f_code.co_name}: "
             return TraceError(place + what + (f"\n    {line}" if line else ""))

@@ -6,15 +6,17 @@
 // CHECK: %[[K:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 // CHECK: %[[V:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 
-// The producer: the queries of each consumer, the first keys; then the keys of the next step before the values of this
-// one, since the next scores come first; and the last values.
+// The producer, one tile of queries after another: the first keys, the queries of each consumer; then the keys of the
+// next step before the values of this one, since the next scores come first; and the last values.
 // CHECK: tile.warp_specialize 2 registers(24, 240) producer {
-// CHECK: tile.acquire %[[Q]][%c0] owner 0
-// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%c0] owner 0
-// CHECK: tile.acquire %[[Q]][%c0] owner 1
-// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%c0] owner 1
-// CHECK: tile.acquire %[[K]][%c0]
+// CHECK-NOT: tile.uniform
+// CHECK: scf.for %{{.*}} iter_args(%[[GK:.*]] = %c0, %[[GQ:.*]] = %c0, %{{.*}} = %c0)
+// CHECK: tile.acquire %[[K]][%[[GK]]]
 // CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
+// CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 0
+// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%[[GQ]]] owner 0
+// CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 1
+// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%[[GQ]]] owner 1
 // CHECK: scf.for
 // CHECK: tile.acquire %[[K]]
 // CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
@@ -27,8 +29,10 @@
 
 // The consumers: the first scores and their softmax.
 // CHECK: } consumer {
-// CHECK: tile.wait %[[Q]]
+// CHECK: scf.for
+// CHECK: tile.uniform
 // CHECK: tile.wait %[[K]]
+// CHECK: tile.wait %[[Q]]
 // CHECK: tile.turn_wait
 // CHECK: tile.mma_async {{.*}} transpose_b
 // CHECK: tile.turn_pass

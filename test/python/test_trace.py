@@ -344,14 +344,6 @@ def test_branch_names_the_line():
     assert "if i < j:" in text and "flashc.ops.where" in text
 
 
-def test_code_that_was_typed_in_is_named_too(rng):
-    for name in ("<stdin>", "<string>", "<ipython-input-3-0123456789ab>"):
-        scope = {}
-        exec(compile("def mask(b, h, i, j):\n    return bool(i)", name, "exec"), scope)
-        with pytest.raises(flashc.TraceError, match=f"^{name}:2: in mask: "):
-            flashc.attention(*inputs(rng, 1, 1, 1, 9, 17, 8), mask=scope["mask"])
-
-
 @pytest.mark.parametrize("mask, words", [
     (lambda b, h, i, j: 0 <= j < i, "no truth value"),
     (lambda b, h, i, j: i < j and j < 5, "no truth value"),

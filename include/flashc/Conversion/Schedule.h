@@ -24,6 +24,7 @@ struct Schedule {
   int64_t consumerRegisters;
   bool overlap = true;
   bool pingPong = true;
+  bool persistent = true;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;

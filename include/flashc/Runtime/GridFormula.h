@@ -22,7 +22,7 @@ public:
   static llvm::Expected<GridFormula> parse(llvm::StringRef text);
 
   /// The value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula names an
-  /// argument or a dimension that is not there, divides by zero, or leaves 64 bits.
+  /// argument or a dimension that is not there, divides by zero, or has a product or a sum of 2^31 or more.
   llvm::Expected<int64_t> evaluate(llvm::ArrayRef<llvm::ArrayRef<int64_t>> shapes, int64_t smCount) const;
 
   /// The argument and the dimension if the formula is an extent and nothing else.

@@ -47,14 +47,18 @@ static std::string getFormula(OpFoldResult extent) {
   return ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(*dim)).str();
 }
 
-static FailureOr<ArrayAttr> getGrid(const AttentionPlan &plan) {
+/// One CTA for every tile of queries, or as many as run at once.
+static FailureOr<ArrayAttr> getGrid(const AttentionPlan &plan, bool persistent) {
   std::string queries = getFormula(plan.query.extent), heads = getFormula(plan.head.extent);
   std::string batches = getFormula(plan.batch.extent);
   flash::FinalizeOp finalize = plan.finalize;
   if (queries.empty() || heads.empty() || batches.empty())
     return finalize.emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
   Builder b(plan.elementType.getContext());
-  return b.getStrArrayAttr({"ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")", heads, batches});
+  std::string tiles = "ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")";
+  if (!persistent)
+    return b.getStrArrayAttr({tiles, heads, batches});
+  return b.getStrArrayAttr({"min(sm_count, mul(mul(" + tiles + ", " + heads + "), " + batches + "))", "1", "1"});
 }
 
 static LaunchInterface describeLaunch(const AttentionPlan &plan) {
@@ -118,12 +122,12 @@ static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule,
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
                                  schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
-                                 schedule.pingPong);
+                                 schedule.pingPong, schedule.persistent);
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
 static LogicalResult convert(ModuleOp module, AttentionPlan &plan, const Schedule &schedule, StringRef target) {
-  FailureOr<ArrayAttr> grid = getGrid(plan);
+  FailureOr<ArrayAttr> grid = getGrid(plan, schedule.persistent);
   if (failed(grid))
     return failure();
   MLIRContext *context = module.getContext();

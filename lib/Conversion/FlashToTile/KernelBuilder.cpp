@@ -42,7 +42,11 @@ bool KernelBuilder::needsScoreMap() const {
 LogicalResult KernelBuilder::build() {
   b.setInsertionPointToStart(&kernel.getBody().front());
   emitRings();
-  auto program = tile::ProgramOp::create(b, schedule.consumers);
+  FailureOr<SmallVector<Value>> grid = emitGrid();
+  if (failed(grid))
+    return failure();
+  bool isPaired = schedule.persistent && isHeavyFirst();
+  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired);
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -70,6 +74,23 @@ void KernelBuilder::emitRings() {
 // Scalars
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// The last queries of a causal mask see the most keys: they go first.
+bool KernelBuilder::isHeavyFirst() const { return plan.mask && isa<BlockArgument>(plan.query.position); }
+
+/// The points that a persistent kernel spreads over its CTAs: tiles of queries, heads, batches.
+FailureOr<SmallVector<Value>> KernelBuilder::emitGrid() {
+  SmallVector<Value> grid;
+  if (!schedule.persistent)
+    return grid;
+  for (OpFoldResult extent : {plan.query.extent, plan.head.extent, plan.batch.extent}) {
+    grid.push_back(scalars.get(b, b.getLoc(), extent));
+    if (!grid.back())
+      return failure();
+  }
+  grid.front() = b.createOrFold<arith::CeilDivUIOp>(grid.front(), index(plan.qTile));
+  return grid;
+}
+
 /// Where this CTA and this warpgroup are: the positions of L1's parallel loop.
 LogicalResult KernelBuilder::emitPositions() {
   Value warpgroup = row;
@@ -80,9 +101,8 @@ LogicalResult KernelBuilder::emitPositions() {
   if (!numQueries)
     return failure();
   Value queryTile = blockX;
-  if (plan.mask && isa<BlockArgument>(plan.query.position)) {
-    // CTAs start in the order of their numbers. The last queries of a causal mask see the most keys: they go first, so
-    // that light tiles fill the gaps at the end.
+  if (isHeavyFirst()) {
+    // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
     Value numTiles = b.createOrFold<arith::CeilDivUIOp>(numQueries, index(plan.qTile));
     queryTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), blockX);
   }

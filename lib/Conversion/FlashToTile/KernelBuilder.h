@@ -38,6 +38,7 @@ private:
   };
 
   void emitRings();
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::LogicalResult emitPositions();
   mlir::LogicalResult emitVisits();
   mlir::LogicalResult emitLoop();
@@ -48,6 +49,7 @@ private:
   void emitOutputs(State state);
 
   bool needsScoreMap() const;
+  bool isHeavyFirst() const;
   mlir::Value load(Inputs &inputs, mlir::Value row);
   mlir::Value index(int64_t value);
   mlir::Value splat(mlir::RankedTensorType type, double value);

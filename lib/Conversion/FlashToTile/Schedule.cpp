@@ -20,9 +20,9 @@ int64_t Schedule::getQTile() const { return tile::kTileRows * consumers; }
 
 std::string Schedule::str() const {
   return llvm::formatv("consumers={0},kv-tile={1},stages={2},producer-registers={3},consumer-registers={4},"
-                       "overlap={5},ping-pong={6}",
+                       "overlap={5},ping-pong={6},persistent={7}",
                        consumers, kvTile, stages, producerRegisters, consumerRegisters, overlap ? "true" : "false",
-                       pingPong ? "true" : "false");
+                       pingPong ? "true" : "false", persistent ? "true" : "false");
 }
 
 /// `setmaxnreg` shares 65536 registers among the warpgroups; the producer needs next to none.
@@ -80,7 +80,9 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
       return value.getAsInteger(10, *field)
                  ? llvm::createStringError("expected an integer for '" + key + "', got '" + value + "'")
                  : llvm::Error::success();
-  std::pair<StringRef, bool *> flags[] = {{"overlap", &schedule.overlap}, {"ping-pong", &schedule.pingPong}};
+  std::pair<StringRef, bool *> flags[] = {{"overlap", &schedule.overlap},
+                                         {"ping-pong", &schedule.pingPong},
+                                         {"persistent", &schedule.persistent}};
   for (auto &[name, field] : flags) {
     if (key != name)
       continue;
@@ -89,8 +91,8 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
     *field = value == "true";
     return llvm::Error::success();
   }
-  return llvm::createStringError("expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap "
-                                 "or ping-pong, got '" +
+  return llvm::createStringError("expected consumers, kv-tile, stages, producer-registers, consumer-registers, "
+                                 "overlap, ping-pong or persistent, got '" +
                                  key + "'");
 }
 

@@ -132,6 +132,17 @@ struct BlockIdLowering : OpConversionPattern<gpu::BlockIdOp> {
   }
 };
 
+struct GridDimLowering : OpConversionPattern<gpu::GridDimOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(gpu::GridDimOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    if (op.getDimension() != gpu::Dimension::x)
+      return rewriter.notifyMatchFailure(op, "expected the grid's extent along x");
+    rewriter.replaceOpWithNewOp<NVVM::GridDimXOp>(op, rewriter.getI32Type());
+    return success();
+  }
+};
+
 struct ReturnLowering : OpConversionPattern<gpu::ReturnOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(gpu::ReturnOp op, OpAdaptor adaptor,
@@ -208,7 +219,7 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
     cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
     arith::populateArithToLLVMConversionPatterns(converter, patterns);
     patterns.add<MathLowering, DivFLowering>(converter, &getContext());
-    patterns.add<FmaLowering, BlockIdLowering, ReturnLowering, KernelLowering>(converter, &getContext());
+    patterns.add<FmaLowering, BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(converter, &getContext());
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       signalPassFailure();
   }

@@ -155,6 +155,18 @@ struct VoteAnyLowering : KernelPattern<VoteAnyOp> {
   }
 };
 
+struct UniformLowering : OpConversionPattern<UniformOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(UniformOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value uniform = emit.ptx(rewriter.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r",
+                             {emit.toI32(op.getSource())}, /*sideEffects=*/true);
+    rewriter.replaceOp(op, emit.toIndex(uniform));
+    return success();
+  }
+};
+
 /// The region once per element. What depends on (b, h), i or j alone is the same code in many elements, which common
 /// subexpression elimination merges.
 struct MapLowering : KernelPattern<MapOp> {
@@ -203,7 +215,7 @@ Value flashc::tiletonvvm::packPair(Emitter &emit, Type element, Value low, Value
 void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                                   KernelContext &kernel) {
   MLIRContext *context = patterns.getContext();
-  patterns.add<ElementwiseLowering, ConstantLowering>(converter, context);
+  patterns.add<ElementwiseLowering, ConstantLowering, UniformLowering>(converter, context);
   patterns.add<RowReduceLowering, CombineLowering, BroadcastLowering, ScaleRowsLowering, ToOperandALowering,
                VoteAnyLowering, MapLowering, OutsideLowering>(converter, context, kernel);
 }

@@ -1,6 +1,6 @@
 // One batch, one head, one query tile: no parallel loop is left, and the loops over keys stand by themselves, reading
 // what the score region captures.
-// RUN: flashc %s --emit=tile | FileCheck %s
+// RUN: flashc %s --emit=tile --schedule=persistent=false | FileCheck %s
 
 // CHECK-LABEL: gpu.func @bias_one_query_tile
 // CHECK-SAME: grid = ["ceildiv(64, 128)", "1", "1"]

@@ -251,6 +251,30 @@ gpu.module @kernels {
 
 // -----
 
+gpu.module @kernels {
+  gpu.func @program_grid(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected a grid of three extents, got 2}}
+    tile.program 2 grid(%n, %n) {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_paired() kernel {
+    // expected-error @+1 {{'tile.program' op expected a grid whose points are paired}}
+    tile.program 2 paired {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 func.func @map_arguments(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   // expected-error @+1 {{'tile.map' op expected region arguments ('f32', index, index), got ('f32', 'index')}}
   %r = tile.map %s at(%i, %i) {

@@ -11,6 +11,14 @@
                            overlap = false, ping_pong = true>
 
 gpu.module @kernels {
+  gpu.func @has_a_grid(%n: index) kernel attributes {tile.schedule = #schedule} {
+    // expected-error @+1 {{'tile.program' op expected the launch's own grid (tile-persist runs before)}}
+    tile.program 2 grid(%n, %n, %n) {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+
   gpu.func @position_is_carried(%map: !map, %q: !slot, %c0: index, %c1: index, %n: index) kernel
       attributes {tile.schedule = #schedule} {
     %ring = tile.alloc_ring : !ring

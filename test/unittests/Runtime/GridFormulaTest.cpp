@@ -53,7 +53,9 @@ TEST(GridFormula, RefusesWhatHasNoValue) {
   EXPECT_EQ(evaluate("arg1.dim0"), "grid formula: no dimension arg1.dim0");
   EXPECT_EQ(evaluate("arg2.dim0"), "grid formula: no dimension arg2.dim0");
   EXPECT_EQ(evaluate("ceildiv(1, 0)"), "grid formula: division by zero");
-  EXPECT_EQ(evaluate("mul(9223372036854775807, 2)"), "grid formula: the value does not fit 64 bits");
+  EXPECT_EQ(evaluate("mul(9223372036854775807, 2)"), "grid formula: expected values below 2^31");
+  EXPECT_EQ(evaluate("min(sm_count, mul(65536, 32768))"), "grid formula: expected values below 2^31");
+  EXPECT_EQ(evaluate("min(sm_count, add(2147483647, 1))"), "grid formula: expected values below 2^31");
 }
 
 } // namespace

@@ -141,6 +141,10 @@ LogicalResult StoreOp::verify() {
 LogicalResult ProgramOp::verifyRegions() {
   if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one region argument, the warpgroup (index)";
+  if (!getGrid().empty() && getGrid().size() != 3)
+    return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
+  if (getPaired() && getGrid().empty())
+    return emitOpError() << "expected a grid whose points are paired";
   return success();
 }
 

@@ -100,6 +100,8 @@ public:
         emitLoad(load);
       else if (auto loop = dyn_cast<scf::ForOp>(op); loop && hasLoads(loop))
         emitLoop(loop);
+      else if (auto uniform = dyn_cast<UniformOp>(op); uniform && plan.isProducerScalar(&op))
+        map.map(uniform.getResult(), map.lookupOrDefault(uniform.getSource())); // one thread
       else if (plan.isProducerScalar(&op))
         b.clone(op, map);
     }
@@ -207,6 +209,8 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   if (static_cast<int64_t>(program.getConsumers()) != schedule.getConsumers())
     return program.emitOpError() << "expected " << schedule.getConsumers() << " consumers as in the schedule, got "
                                  << program.getConsumers();
+  if (!program.getGrid().empty())
+    return program.emitOpError() << "expected the launch's own grid (tile-persist runs before)";
   bool pingPong = schedule.getPingPong() && schedule.getConsumers() > 1;
   RolePlan plan(program);
   if (failed(plan.compute(pingPong)))

@@ -68,9 +68,11 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
+    - `persistent`: a CTA works on one tile of queries after another (`tile-persist`).
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
-                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong);
+                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
+                        DefaultValuedParameter<"bool", "false">:$persistent);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -126,10 +128,15 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
   let description = [{
     The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA; every consumer runs the same loops
     with the same trip counts. `tile-specialize` turns it into `tile.warp_specialize`.
+
+    The body does the work of one point `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
+    launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
+    and `tile-persist` spreads the points over them. `paired` says that points take the less time the larger x is, so
+    that one with x and one with nx - 1 - x take about as long as any other two of the kind (causal masks).
   }];
-  let arguments = (ins I64Attr:$consumers);
+  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$consumers attr-dict-with-keyword $body";
+  let assemblyFormat = "$consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? attr-dict-with-keyword $body";
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     Value getWarpgroup() { return getBody().getArgument(0); }
@@ -294,6 +301,18 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let arguments = (ins AnyRankedTensor:$source);
   let results = (outs I1:$result);
   let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
+def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
+  let summary = "a scalar that is the same in every thread of a warp, as ptxas can see";
+  let description = [{
+    Whatever passes through a general register, a quotient for one, ptxas takes for different in every thread; loops
+    bounded by it would keep their counters and descriptors per thread (docs/hopper-schedule.md). In a consumer this is
+    a `redux.sync`, which writes a uniform register (PTX ISA 9.7.13.11); the producer, one thread, has no need of it.
+  }];
+  let arguments = (ins Index:$source);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$source attr-dict";
 }
 
 def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,

@@ -79,6 +79,49 @@ def Pipeline : Pass<"tile-pipeline"> {
     Statistic<"numPipelined", "num-pipelined", "key loops rotated">];
 }
 
+def Persist : Pass<"tile-persist"> {
+  let summary = "a CTA works on one tile of queries after another";
+  let description = [{
+    A `tile.program` that has a grid of its own does the work of one point of it. This pass puts a loop around the body,
+    in which CTA c of n works on the points c, c + n, c + 2n, ..., x running fastest, so that CTAs that run at the same
+    time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles once, and
+    the producer loads for the next point while the consumers still finish and store the last one.
+
+    The coordinates of a point are quotients, which ptxas takes for different in every thread: they pass through
+    `tile.uniform`. Loads into private rings (Q) move down to their first reader, behind the first load of K, whose slot
+    is empty earlier.
+
+    Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
+    loads then run on from point to point. A program without a grid is left alone.
+
+    Before:
+    ```mlir
+    tile.program 2 grid(%nx, %ny, %nz) {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    tile.program 2 {
+    ^bb0(%w: index):
+      %c = gpu.block_id x
+      %n = gpu.grid_dim x
+      %points = %nx * %ny * %nz
+      scf.for %item = %c to %points step %n {
+        %rest = tile.uniform %item / %nx
+        %x = %item - %rest * %nx
+        ...
+      }
+    }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [
+    Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
+}
+
 def Specialize : Pass<"tile-specialize"> {
   let summary = "one program becomes a producer of tiles and their consumers";
   let description = [{

@@ -39,6 +39,9 @@ FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 /// Rotates the loop: prologue, kernel, epilogue. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
+/// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
+void persistProgram(ProgramOp program);
+
 /// Splits `program` into a producer, which only loads, and consumers, which only compute. With `pingPong`, and more
 /// than one consumer, the consumers take turns. Emits an error and fails if the producer cannot know what to load.
 FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);

@@ -1,0 +1,146 @@
+//===- Persist.cpp - CTAs that work on one tile of queries after another ------------------------------------------===//
+
+#include "Utils.h"
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_PERSIST
+#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+namespace {
+/// The loop over the points of one CTA, and where each of them lies.
+class Points {
+public:
+  Points(ProgramOp program, ImplicitLocOpBuilder &b)
+      : b(b), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
+        paired(program.getPaired()) {}
+
+  /// CTA c of n works on the points c, c + n, c + 2n, ... or, paired, on the pairs of this number.
+  scf::ForOp emitLoop() {
+    Value cta = gpu::BlockIdOp::create(b, gpu::Dimension::x), ctas = gpu::GridDimOp::create(b, gpu::Dimension::x);
+    heads = mul(ny, nz);
+    Value count = mul(nx, heads);
+    if (!paired)
+      return scf::ForOp::create(b, cta, count, ctas);
+    // Point u of this CTA is half u mod 2 of its pair u / 2, which is pair cta + u / 2 * ctas of all. The last point
+    // may be without another. If there is a CTA for every point, pairs would leave half of them idle.
+    first = cta, stride = ctas;
+    isSpread = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, count, ctas);
+    Value pairs = shr(add(count, index(1))), mine = ceilDiv(sub(max(pairs, cta), cta), ctas);
+    Value isOdd = arith::AndIOp::create(b, count, index(1));
+    Value hasLast = equal(arith::RemUIOp::create(b, sub(pairs, index(1)), ctas), cta);
+    Value missing = arith::SelectOp::create(b, hasLast, isOdd, index(0));
+    Value length = arith::SelectOp::create(b, isSpread, index(1), sub(add(mine, mine), missing));
+    return scf::ForOp::create(b, index(0), UniformOp::create(b, length), index(1));
+  }
+
+  /// The point (x, y, z) of an iteration.
+  std::array<Value, 3> emitPoint(Value item) {
+    auto [x, head] = paired ? splitPaired(item) : split(item);
+    auto [z, y] = divide(head, ny);
+    return {x, y, z};
+  }
+
+private:
+  /// x runs fastest: CTAs that run at the same time read the same keys.
+  std::pair<Value, Value> split(Value item) {
+    auto [head, x] = divide(item, nx);
+    return {x, head};
+  }
+
+  /// Two heads side by side have 2 nx points, in the order (x = 0 of one, nx - 1 of the other), (1, nx - 2), ... A last
+  /// head without another has its points in order.
+  std::pair<Value, Value> splitPaired(Value item) {
+    Value pair = add(first, mul(shr(item), stride));
+    Value number = add(add(pair, pair), arith::AndIOp::create(b, item, index(1)));
+    number = arith::SelectOp::create(b, isSpread, first, number);
+    Value half = arith::AndIOp::create(b, number, index(1));
+    auto [headPair, inPair] = divide(number, add(nx, nx));
+    Value head = add(headPair, headPair);
+    Value isAlone = equal(head, sub(heads, index(1)));
+    Value x = shr(inPair), mirrored = sub(sub(nx, index(1)), x), isSecond = equal(half, index(1));
+    x = arith::SelectOp::create(b, isSecond, mirrored, x);
+    x = arith::SelectOp::create(b, isAlone, inPair, x);
+    half = arith::SelectOp::create(b, isAlone, index(0), half);
+    return {UniformOp::create(b, x), UniformOp::create(b, add(head, half))};
+  }
+
+  /// Quotient and remainder. They are the same in every thread, which ptxas does not see of a division.
+  std::pair<Value, Value> divide(Value dividend, Value divisor) {
+    Value quotient = UniformOp::create(b, arith::DivUIOp::create(b, dividend, divisor));
+    return {quotient, sub(dividend, mul(quotient, divisor))};
+  }
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
+  Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
+  Value mul(Value x, Value y) { return arith::MulIOp::create(b, x, y); }
+  Value max(Value x, Value y) { return arith::MaxUIOp::create(b, x, y); }
+  Value shr(Value x) { return arith::ShRUIOp::create(b, x, index(1)); }
+  Value ceilDiv(Value x, Value y) { return arith::CeilDivUIOp::create(b, x, y); }
+  Value equal(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y); }
+
+  ImplicitLocOpBuilder &b;
+  Value nx, ny, nz, heads, first, stride, isSpread;
+  bool paired;
+};
+} // namespace
+
+/// A tile that is loaded once per point (of Q) is loaded after those that its first product reads with it: their slots
+/// are empty earlier, while the consumers still work on the last point.
+static void delayPrivateLoads(scf::ForOp items) {
+  for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
+    if (!load.getRing().getType().getIsPrivate())
+      continue;
+    Operation *first = nullptr;
+    for (Operation *user : load->getUsers()) {
+      Operation *ancestor = items.getBody()->findAncestorOpInBlock(*user);
+      if (!first || ancestor->isBeforeInBlock(first))
+        first = ancestor;
+    }
+    if (first)
+      load->moveBefore(first);
+  }
+}
+
+void tile::persistProgram(ProgramOp program) {
+  Block &body = program.getBody().front();
+  SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(body));
+  ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
+  Points points(program, b);
+  scf::ForOp items = points.emitLoop();
+  b.setInsertionPointToStart(items.getBody());
+  std::array<Value, 3> point = points.emitPoint(items.getInductionVar());
+  for (Operation *op : ops)
+    op->moveBefore(items.getBody()->getTerminator());
+  items.walk([&](gpu::BlockIdOp id) {
+    id.replaceAllUsesWith(point[static_cast<unsigned>(id.getDimension())]);
+    id.erase();
+  });
+  delayPrivateLoads(items);
+  program.getGridMutable().clear();
+  program.setPaired(false);
+}
+
+namespace {
+struct Persist : tile::impl::PersistBase<Persist> {
+  using PersistBase::PersistBase;
+
+  void runOnOperation() override {
+    getOperation()->walk([&](ProgramOp program) {
+      if (program.getGrid().empty())
+        return;
+      persistProgram(program);
+      ++numPersistent;
+    });
+  }
+};
+} // namespace

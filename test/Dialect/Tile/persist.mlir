@@ -1,0 +1,98 @@
+// RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
+// And every point is visited once, whatever the grid and the number of CTAs:
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
+
+
+#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
+
+// CTA c of n works on the points c, c + n, ...; the coordinates are quotients, the same in every thread. The tile of
+// queries is loaded where it is first read, behind the first keys.
+// CHECK-LABEL: gpu.func @plain
+// CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[MAP:.*]]: !tile.tensor_map<64 x bf16>)
+// CHECK: tile.program 2 {
+// CHECK: ^bb0(%[[W:.*]]: index):
+// CHECK: %[[CTA:.*]] = gpu.block_id x
+// CHECK: %[[CTAS:.*]] = gpu.grid_dim x
+// CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
+// CHECK: %[[COUNT:.*]] = arith.muli %[[NX]], %[[HEADS]]
+// CHECK: scf.for %[[ITEM:.*]] = %[[CTA]] to %[[COUNT]] step %[[CTAS]] {
+// CHECK: %[[Q:.*]] = arith.divui %[[ITEM]], %[[NX]]
+// CHECK: %[[HEAD:.*]] = tile.uniform %[[Q]]
+// CHECK: %[[X0:.*]] = arith.muli %[[HEAD]], %[[NX]]
+// CHECK: %[[X:.*]] = arith.subi %[[ITEM]], %[[X0]]
+// CHECK: %[[Q2:.*]] = arith.divui %[[HEAD]], %[[NY]]
+// CHECK: %[[Z:.*]] = tile.uniform %[[Q2]]
+// CHECK: %[[Y0:.*]] = arith.muli %[[Z]], %[[NY]]
+// CHECK: %[[Y:.*]] = arith.subi %[[HEAD]], %[[Y0]]
+// CHECK-NOT: gpu.block_id
+// CHECK: tile.load %[[MAP]][%[[Z]], %[[Y]], %[[X]]] into %[[KRING:[a-z0-9_]*]] : <64 x bf16>, <2, 64, 64, bf16>
+// CHECK: tile.load %[[MAP]][%[[Z]], %[[Y]], %[[X]]] into %[[QRING:[a-z0-9_]*]] : <64 x bf16>, <1, 64, 64, bf16, private true>
+// CHECK: tile.mma_async
+gpu.module @kernels {
+  gpu.func @plain(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>) kernel attributes {tile.schedule = #schedule} {
+    %qring = tile.alloc_ring : !tile.ring<1, 64, 64, bf16, private true>
+    %kring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 2 grid(%nx, %ny, %nz) {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %q = tile.load %map[%z, %y, %x] into %qring : !tile.tensor_map<64 x bf16>, !tile.ring<1, 64, 64, bf16, private true> -> !tile.slot<64, 64, bf16>
+      %k = tile.load %map[%z, %y, %x] into %kring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+      %t = tile.mma_async %q, %k transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
+      %s = tile.mma_wait %t : !tile.token<tensor<64x64xf32, #tile.acc>> -> tensor<64x64xf32, #tile.acc>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
+
+// Points whose time falls with x: CTA c works on pairs of them. There are ceil(count / 2) pairs; if the number of points
+// is odd, the CTA of the last pair has one point less.
+// CHECK-LABEL: gpu.func @paired
+// CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[OUT:.*]]: memref<?x?x?xf32>)
+// CHECK: tile.program 1 {
+// CHECK: %[[SPREAD:.*]] = arith.cmpi ule, %[[COUNT:.*]], %[[CTAS:.*]] : index
+// CHECK: %[[LENGTH:.*]] = arith.select %[[SPREAD]], %c1, %{{.*}} : index
+// CHECK: %[[UPPER:.*]] = tile.uniform %[[LENGTH]]
+// CHECK: scf.for %[[U:.*]] = %c0 to %[[UPPER]] step %c1 {
+// CHECK: %[[PAIR:.*]] = arith.shrui %[[U]], %c1
+// CHECK: %[[HALF:.*]] = arith.andi %[[U]], %c1
+// CHECK: arith.select %[[SPREAD]], %block_id_x, %{{.*}} : index
+gpu.module @kernels {
+  gpu.func @paired(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) paired {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// A program on the launch's own grid is left alone.
+// CHECK-LABEL: gpu.func @launched
+// CHECK: tile.program 1 {
+// CHECK-NOT: scf.for
+// CHECK: memref.store %{{.*}}, %{{.*}}[%block_id_x]
+gpu.module @kernels {
+  gpu.func @launched(%out: memref<?xf32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%x] : memref<?xf32>
+    }
+    gpu.return
+  }
+}
