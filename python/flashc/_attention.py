@@ -77,14 +77,19 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                 window = (window, 0)
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
                                           enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
-        if torch.is_grad_enabled() and (q.requires_grad or getattr(k, "requires_grad", False) or
-                                        getattr(v, "requires_grad", False)):
+        if torch.is_grad_enabled():
             for name, x in (("q", q), ("k", k), ("v", v)):
-                if getattr(x, "requires_grad", False):
-                    raise Error(f"expected {name} without gradients, since flashc has the forward pass only: call "
-                                f"within torch.no_grad(), or pass {name}.detach()")
+                _refuse_gradient(name, x)
+            return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out,
+                                 schedule, static_shapes, records_gradients=True)
     return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out, schedule,
                          static_shapes)
+
+
+def _refuse_gradient(name: str, x: Any) -> None:
+    if getattr(x, "requires_grad", False):
+        raise Error(f"expected {name} without gradients, since flashc has the forward pass only: call within "
+                    "torch.no_grad(), or pass what its detach() returns")
 
 
 def _is_graph(torch: Any, q: Any) -> bool:
@@ -97,8 +102,9 @@ def _is_graph(torch: Any, q: Any) -> bool:
 def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,
         mask: Any = None, score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False,
         return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
-        static_shapes: bool = False) -> Any:
-    """flashc.attention without a look at gradients and at graphs under construction: for custom ops."""
+        static_shapes: bool = False, records_gradients: bool = False) -> Any:
+    """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
+    `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one."""
     source = source_of(q)
     q_array = source.describe(q)
     device = q_array.device
@@ -121,6 +127,8 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         extents = check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
         code = make_code(mask, score, extents, device, stream)
         for array in code.arrays:
+            if records_gradients:
+                _refuse_gradient("an array that the mask or the score reads", array.owner)
             wait_for(array, stream)
     else:
         code = _NO_CODE

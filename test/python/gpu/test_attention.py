@@ -2,6 +2,7 @@
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_attention.py
 """
+import random
 import time
 
 import pytest
@@ -71,6 +72,27 @@ def test_causal_and_grouped(nq, nk, dtype):
         check(q, k, v, lambda b, h, i, j: j <= i + nk - nq, causal=True, enable_gqa=True)
         check(q, k, v, lambda b, h, i, j: (j - i - nk + nq >= -40) & (j - i - nk + nq <= 9), window=(40, 9),
               enable_gqa=True)
+
+
+def test_random_shapes():
+    """A persistent kernel spreads heads and tiles over its CTAs: fewer than there are, odd numbers, many rounds."""
+    numbers = random.Random(torch.initial_seed())
+    for _ in range(60):
+        d, dv = numbers.choice([(64, 64), (128, 128), (256, 256), (192, 128), (40, 96)])
+        batch, heads, group = numbers.choice([1, 1, 2, 3, 17]), numbers.choice([1, 1, 2, 5, 8]), numbers.choice([1, 1, 4])
+        nq, nk = (numbers.choice([1, 2, 63, 129, 193, 500, 701, 1024, 1537]) for _ in range(2))
+        case = dict(b=batch, hq=heads * group, hk=heads, nq=nq, nk=nk, d=d, dv=dv,
+                    dtype=numbers.choice([torch.bfloat16, torch.float16]))
+        print(case)
+        q, k, v = inputs(**case)
+        kind, left, right = numbers.choice(["all", "causal", "window"]), numbers.randint(0, 300), numbers.randint(0, 99)
+        if kind == "all":
+            check(q, k, v, enable_gqa=True)
+        elif kind == "causal":
+            check(q, k, v, lambda b, h, i, j: j <= i + nk - nq, causal=True, enable_gqa=True)
+        else:
+            check(q, k, v, lambda b, h, i, j: (j - i - nk + nq >= -left) & (j - i - nk + nq <= right),
+                  window=(left, right), enable_gqa=True)
 
 
 MASKS = {
