@@ -251,7 +251,7 @@ std::string Printer::print(const std::optional<Code> &score, const std::optional
 
 Expected<std::string> flashc::printAttention(const AttentionSpec &spec) {
   if (Error error = checkSpec(spec))
-    return std::move(error);
+    return error;
   std::optional<Code> score, mask;
   std::tuple<const std::string *, const char *, const char *, std::optional<Code> *> codes[] = {
       {&spec.scoreCode, "f32", "score_code", &score}, {&spec.maskCode, "i1", "mask_code", &mask}};
