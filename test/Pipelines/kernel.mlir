@@ -2,21 +2,21 @@
 // RUN: flashc %flashc_src/examples/causal.mlir --emit=tile | FileCheck %s
 
 // CHECK: gpu.func @causal(%[[QMAP:[^:]*]]: !tile.tensor_map<64 x bf16>, %[[KMAP:[^:]*]]: !tile.tensor_map<128 x bf16>, %[[VMAP:[^:]*]]: !tile.tensor_map<128 x bf16>
-// CHECK: %[[Q:.*]] = tile.alloc_ring : <1, 64, 128, bf16, private true>
+// CHECK: %[[Q:.*]] = tile.alloc_ring : <2, 64, 128, bf16, private true>
 // CHECK: %[[K:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 // CHECK: %[[V:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 
-// The producer, one tile of queries after another: the first keys, the queries of each consumer; then the keys of the
+// The producer, one tile of queries after another: the queries of each consumer, the first keys; then the keys of the
 // next step before the values of this one, since the next scores come first; and the last values.
 // CHECK: tile.warp_specialize 2 registers(24, 240) producer {
 // CHECK-NOT: tile.uniform
-// CHECK: scf.for %{{.*}} iter_args(%[[GK:.*]] = %c0, %[[GQ:.*]] = %c0, %{{.*}} = %c0)
-// CHECK: tile.acquire %[[K]][%[[GK]]]
-// CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
+// CHECK: scf.for %{{.*}} iter_args(%[[GQ:.*]] = %c0, %[[GK:.*]] = %c0, %{{.*}} = %c0)
 // CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 0
 // CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%[[GQ]]] owner 0
 // CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 1
 // CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%[[GQ]]] owner 1
+// CHECK: tile.acquire %[[K]][%[[GK]]]
+// CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
 // CHECK: scf.for
 // CHECK: tile.acquire %[[K]]
 // CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
@@ -31,8 +31,8 @@
 // CHECK: } consumer {
 // CHECK: scf.for
 // CHECK: tile.uniform
-// CHECK: tile.wait %[[K]]
 // CHECK: tile.wait %[[Q]]
+// CHECK: tile.wait %[[K]]
 // CHECK: tile.turn_wait
 // CHECK: tile.mma_async {{.*}} transpose_b
 // CHECK: tile.turn_pass

@@ -25,6 +25,8 @@ struct Schedule {
   bool overlap = true;
   bool pingPong = true;
   bool persistent = true;
+  /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's while this one's is in use.
+  int64_t qStages = 1;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;

@@ -65,7 +65,7 @@ void KernelBuilder::emitRings() {
     auto type = tile::RingType::get(b.getContext(), stages, rows, cols, plan.elementType, isPrivate);
     return tile::AllocRingOp::create(b, type);
   };
-  q.ring = alloc(1, tile::kTileRows, plan.headDim, /*isPrivate=*/true);
+  q.ring = alloc(schedule.qStages, tile::kTileRows, plan.headDim, /*isPrivate=*/true);
   k.ring = alloc(schedule.stages, plan.kvTile, plan.headDim, /*isPrivate=*/false);
   v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
 }

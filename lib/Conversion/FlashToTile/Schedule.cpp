@@ -20,9 +20,9 @@ int64_t Schedule::getQTile() const { return tile::kTileRows * consumers; }
 
 std::string Schedule::str() const {
   return llvm::formatv("consumers={0},kv-tile={1},stages={2},producer-registers={3},consumer-registers={4},"
-                       "overlap={5},ping-pong={6},persistent={7}",
+                       "overlap={5},ping-pong={6},persistent={7},q-stages={8}",
                        consumers, kvTile, stages, producerRegisters, consumerRegisters, overlap ? "true" : "false",
-                       pingPong ? "true" : "false", persistent ? "true" : "false");
+                       pingPong ? "true" : "false", persistent ? "true" : "false", qStages);
 }
 
 /// `setmaxnreg` shares 65536 registers among the warpgroups; the producer needs next to none.
@@ -38,22 +38,23 @@ static void setRegisters(Schedule &schedule) {
 namespace {
 struct TableRow {
   int64_t maxD, maxDv; // The first row that both fit applies.
-  int64_t consumers, kvTile, stages;
+  int64_t consumers, kvTile, stages, qStages;
 };
 } // namespace
 
 static constexpr TableRow kTable[] = {
-    {64, 64, 3, 128, 4}, // Many small products: more rows to share each K and V.
-    {192, 128, 2, 128, 2},
-    {256, 256, 2, 64, 2}, // The output accumulator takes 128 registers, or K takes the shared memory.
+    {64, 64, 3, 128, 4, 1}, // Many small products: more rows to share each K and V.
+    {128, 128, 2, 128, 2, 2},
+    {192, 128, 2, 128, 2, 1},
+    {256, 256, 2, 64, 2, 1}, // The output accumulator takes 128 registers, or K takes the shared memory.
 };
 
 /// User code that reads memory for every (i, j) holds addresses and values beside the tiles: smaller tiles, or it
 /// spills.
 static constexpr TableRow kReadingTable[] = {
-    {64, 64, 2, 64, 4},
-    {192, 128, 2, 64, 2},
-    {256, 256, 2, 32, 2},
+    {64, 64, 2, 64, 4, 1},
+    {192, 128, 2, 64, 2, 1},
+    {256, 256, 2, 32, 2, 1},
 };
 
 Schedule flashc::chooseSchedule(int64_t d, int64_t dv, bool readsPerElement) {
@@ -61,6 +62,7 @@ Schedule flashc::chooseSchedule(int64_t d, int64_t dv, bool readsPerElement) {
   const TableRow *row = llvm::find_if(table, [&](const TableRow &row) { return d <= row.maxD && dv <= row.maxDv; });
   assert(row != table.end() && "expected head dimensions up to 256");
   Schedule schedule{row->consumers, row->kvTile, row->stages, /*producerRegisters=*/0, /*consumerRegisters=*/0};
+  schedule.qStages = row->qStages;
   setRegisters(schedule);
   return schedule;
 }
@@ -73,6 +75,7 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
   std::pair<StringRef, int64_t *> numbers[] = {{"consumers", &schedule.consumers},
                                                {"kv-tile", &schedule.kvTile},
                                                {"stages", &schedule.stages},
+                                               {"q-stages", &schedule.qStages},
                                                {"producer-registers", &schedule.producerRegisters},
                                                {"consumer-registers", &schedule.consumerRegisters}};
   for (auto &[name, field] : numbers)
@@ -91,8 +94,8 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
     *field = value == "true";
     return llvm::Error::success();
   }
-  return llvm::createStringError("expected consumers, kv-tile, stages, producer-registers, consumer-registers, "
-                                 "overlap, ping-pong or persistent, got '" +
+  return llvm::createStringError("expected consumers, kv-tile, stages, q-stages, producer-registers, "
+                                 "consumer-registers, overlap, ping-pong or persistent, got '" +
                                  key + "'");
 }
 
@@ -125,7 +128,7 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t
   auto slot = [](int64_t rows, int64_t cols) {
     return llvm::divideCeil(cols, hopper::kPanelCols) * rows * 128 + 2 * hopper::kMbarrierBytes;
   };
-  return schedule.consumers * slot(tile::kTileRows, d) +
+  return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
          schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) + hopper::kSwizzleAlignment;
 }
 
@@ -141,8 +144,9 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
     return llvm::createStringError("expected 1 to 3 consumers, got " + Twine(schedule.consumers));
   if (schedule.kvTile < 16 || schedule.kvTile > 256 || schedule.kvTile % 16 != 0)
     return llvm::createStringError("expected a kv-tile of 16 to 256 in steps of 16, got " + Twine(schedule.kvTile));
-  if (schedule.stages < 1 || schedule.stages > 64)
-    return llvm::createStringError("expected 1 to 64 stages, got " + Twine(schedule.stages));
+  for (auto [name, stages] : {std::pair("", schedule.stages), std::pair("q-", schedule.qStages)})
+    if (stages < 1 || stages > 64)
+      return llvm::createStringError("expected 1 to 64 " + Twine(name) + "stages, got " + Twine(stages));
   if (schedule.pingPong && schedule.consumers == 1)
     return llvm::createStringError("expected several consumers to ping-pong, got 1");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
@@ -219,6 +223,10 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
     schedule.kvTile = 96;
   }
   llvm::Error error = overrideSchedule(schedule, overrides);
+  // A second slot of Q is for the next tile, and for memory that nothing else needs.
+  bool hasRoom = getSharedMemoryBytes(schedule, d, dv) <= hopper::kMaxSharedMemory;
+  if (!overrides.contains("q-stages") && (!schedule.persistent || !hasRoom))
+    schedule.qStages = 1;
   if (!error)
     error = checkSchedule(schedule, d, dv);
   if (error)

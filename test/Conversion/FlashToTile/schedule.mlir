@@ -17,7 +17,7 @@
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -49,7 +49,28 @@
 // FLAG: error: schedule: expected true or false for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong or persistent, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, q-stages, producer-registers, consumer-registers, overlap, ping-pong or persistent, got 'stage'
+
+// REDEFINE: %{schedule} = q-stages=0
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
+// QSTAGES: error: schedule: expected 1 to 64 q-stages, got 0
+
+// A second slot of Q, where there is room for it and a next tile.
+// RUN: sed -e s/DV/128/g -e s/D/128/g %s > %t/d.mlir
+// REDEFINE: %{tiles} = q-tile=128 kv-tile=128
+// REDEFINE: %{schedule} =
+// RUN: %{convert} | FileCheck %s --check-prefix=D128
+// D128: q-stages=2
+// D128: tile.alloc_ring : <2, 64, 128, f16, private true>
+// REDEFINE: %{schedule} = stages=3
+// RUN: %{convert} | FileCheck %s --check-prefix=NOROOM
+// NOROOM: q-stages=1
+// REDEFINE: %{schedule} = persistent=false
+// RUN: %{convert} | FileCheck %s --check-prefix=NONEXT
+// NONEXT: q-stages=1
+// REDEFINE: %{schedule} = stages=3,q-stages=2
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSHARED
+// QSHARED: error: schedule: expected at most 232448 bytes of shared memory, got 263328
 
 // RUN: sed -e s/DV/128/g -e s/D/192/g %s > %t/d.mlir
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128

@@ -50,6 +50,31 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
 
+// With a second slot, the queries stay where they were: in front of the keys.
+// CHECK-LABEL: gpu.func @two_slots
+// CHECK: scf.for
+// CHECK: tile.load {{.*}} <2, 64, 64, bf16, private true>
+// CHECK: tile.load {{.*}} <2, 64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @two_slots(%n: index, %map: !tile.tensor_map<64 x bf16>) kernel attributes {tile.schedule = #schedule} {
+    %qring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16, private true>
+    %kring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 1 grid(%n, %n, %n) {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %q = tile.load %map[%x, %x, %x] into %qring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16, private true> -> !tile.slot<64, 64, bf16>
+      %k = tile.load %map[%x, %x, %x] into %kring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+      %t = tile.mma_async %q, %k transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
+      %s = tile.mma_wait %t : !tile.token<tensor<64x64xf32, #tile.acc>> -> tensor<64x64xf32, #tile.acc>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
+
 // Points whose time falls with x: CTA c works on pairs of them. There are ceil(count / 2) pairs; if the number of points
 // is odd, the CTA of the last pair has one point less.
 // CHECK-LABEL: gpu.func @paired

@@ -94,11 +94,13 @@ private:
 };
 } // namespace
 
-/// A tile that is loaded once per point (of Q) is loaded after those that its first product reads with it: their slots
-/// are empty earlier, while the consumers still work on the last point.
+/// A tile that is loaded once per point (of Q) into a ring of one slot is loaded after those that its first product reads
+/// with it: their slots are empty earlier, while the consumers still work on the last point. A second slot is empty
+/// earlier still.
 static void delayPrivateLoads(scf::ForOp items) {
   for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
-    if (!load.getRing().getType().getIsPrivate())
+    RingType ring = load.getRing().getType();
+    if (!ring.getIsPrivate() || ring.getStages() > 1)
       continue;
     Operation *first = nullptr;
     for (Operation *user : load->getUsers()) {

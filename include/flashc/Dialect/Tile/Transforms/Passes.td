@@ -88,8 +88,8 @@ def Persist : Pass<"tile-persist"> {
     the producer loads for the next point while the consumers still finish and store the last one.
 
     The coordinates of a point are quotients, which ptxas takes for different in every thread: they pass through
-    `tile.uniform`. Loads into private rings (Q) move down to their first reader, behind the first load of K, whose slot
-    is empty earlier.
+    `tile.uniform`. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
+    whose slot is empty earlier. With two slots the next Q can come while this one is in use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
     loads then run on from point to point. A program without a grid is left alone.
