@@ -212,11 +212,21 @@ static bool needsRegisters(Operation *op) {
   return llvm::any_of(dependent, isBranch) || llvm::count_if(dependent, isComparison) > 1;
 }
 
+/// Whether the queries are known to be few, and masked: then most of a tile of 192 queries lies on the diagonal, and
+/// smaller tiles waste less (docs/performance.md: at 2048 queries they are even).
+static bool isShortAndMasked(Operation *op) {
+  auto attention = dyn_cast<flash::AttentionOp>(op);
+  if (!attention || !attention.hasMask())
+    return false;
+  int64_t queries = attention.getQType().getDimSize(2);
+  return !ShapedType::isDynamic(queries) && queries <= 1024;
+}
+
 FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
   Schedule schedule = chooseSchedule(d, dv, readsPerElement(op));
-  if (schedule.consumers == 3 && needsRegisters(op)) {
+  if (schedule.consumers == 3 && (needsRegisters(op) || isShortAndMasked(op))) {
     schedule.consumers = 2;
     setRegisters(schedule);
   } else if (d > 128 && schedule.kvTile == 128 && needsRegisters(op)) {

@@ -1,0 +1,21 @@
+// What is known about the shapes decides too: few queries under a mask get tiles of 128 instead of 192.
+// DEFINE: %{queries} =
+// DEFINE: %{compile} = sed -e s/NQ/%{queries}/g %s | flashc - --emit=tile | FileCheck %s --check-prefix
+// REDEFINE: %{queries} = 1024
+// RUN: %{compile}=SHORT
+// REDEFINE: %{queries} = 1025
+// RUN: %{compile}=LONG
+// REDEFINE: %{queries} = ?
+// RUN: %{compile}=LONG
+// SHORT: consumers = 2
+// LONG: consumers = 3
+
+func.func @attention(%q: tensor<2x2xNQx64xf16>, %k: tensor<2x2x?x64xf16>) -> (tensor<2x2xNQx64xf16>, tensor<2x2xNQxf32>) {
+  %o, %lse = flash.attention ins(%q, %k, %k : tensor<2x2xNQx64xf16>, tensor<2x2x?x64xf16>, tensor<2x2x?x64xf16>)
+      {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %keep = arith.cmpi sle, %j, %i : index
+        flash.yield %keep : i1
+      } -> tensor<2x2xNQx64xf16>, tensor<2x2xNQxf32>
+  return %o, %lse : tensor<2x2xNQx64xf16>, tensor<2x2xNQxf32>
+}
