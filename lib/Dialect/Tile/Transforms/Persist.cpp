@@ -33,13 +33,14 @@ public:
     // Point u of this CTA is half u mod 2 of its pair u / 2, which is pair cta + u / 2 * ctas of all. The last point
     // may be without another. If there is a CTA for every point, pairs would leave half of them idle.
     first = cta, stride = ctas;
+    Value zero = index(0), one = index(1);
     isSpread = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, count, ctas);
-    Value pairs = shr(add(count, index(1))), mine = ceilDiv(sub(max(pairs, cta), cta), ctas);
-    Value isOdd = arith::AndIOp::create(b, count, index(1));
-    Value hasLast = equal(arith::RemUIOp::create(b, sub(pairs, index(1)), ctas), cta);
-    Value missing = arith::SelectOp::create(b, hasLast, isOdd, index(0));
-    Value length = arith::SelectOp::create(b, isSpread, index(1), sub(add(mine, mine), missing));
-    return scf::ForOp::create(b, index(0), UniformOp::create(b, length), index(1));
+    Value pairs = shr(add(count, one)), mine = ceilDiv(sub(max(pairs, cta), cta), ctas);
+    Value isOdd = arith::AndIOp::create(b, count, one);
+    Value hasLast = equal(arith::RemUIOp::create(b, sub(pairs, one), ctas), cta);
+    Value missing = arith::SelectOp::create(b, hasLast, isOdd, zero);
+    Value length = arith::SelectOp::create(b, isSpread, one, sub(add(mine, mine), missing));
+    return scf::ForOp::create(b, zero, UniformOp::create(b, length), one);
   }
 
   /// The point (x, y, z) of an iteration.
@@ -60,7 +61,7 @@ private:
   /// head without another has its points in order.
   std::pair<Value, Value> splitPaired(Value item) {
     Value pair = add(first, mul(shr(item), stride));
-    Value number = add(add(pair, pair), arith::AndIOp::create(b, item, index(1)));
+    Value parity = arith::AndIOp::create(b, item, index(1)), number = add(add(pair, pair), parity);
     number = arith::SelectOp::create(b, isSpread, first, number);
     Value half = arith::AndIOp::create(b, number, index(1));
     auto [headPair, inPair] = divide(number, add(nx, nx));
