@@ -6,9 +6,10 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import _library
 from ._array import CPU, source_of
-from ._kernel import ANY, CPU_TARGET, GPU_TARGET, Launcher, Specialization, Window, check_inputs, check_layout, \
-    make_code, no_elements, parse_mask, parse_scale, wait_for, _NO_CODE
-from ._library import ArgumentError, Error, UnsupportedTypeError
+from ._launch import Launcher, no_elements, wait_for
+from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
+    parse_mask, parse_scale, _NO_CODE
+from ._library import ANY, ArgumentError, Error, UnsupportedTypeError
 
 __all__ = ["attention"]
 

@@ -85,7 +85,7 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
         o = q.new_empty((batch, queries, heads, columns))
     else:
         batch, heads, queries = q.shape[:3]
-        # As flashc._kernel.output_order: o lies in memory as q does.
+        # As flashc._launch.output_order: o lies in memory as q does.
         if heads > 1 and queries > 1 and q.stride(1) < q.stride(2):
             o = q.new_empty((batch, queries, heads, columns)).transpose(1, 2)
         else:

@@ -1,0 +1,254 @@
+"""How arrays get to a kernel: outputs, the structures that C reads, the call; and what needs no kernel."""
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any, List, Optional, Sequence, Tuple
+
+from . import _library
+from ._array import CPU, Array, Scratch, Source, _plain_stream, contiguous_strides, source_of, synchronize
+from ._library import ArgumentError, UnsupportedTypeError
+from ._specialization import Extents, check_inputs
+from ._trace import Capture, Code, device_name
+
+_WORDS = ctypes.sizeof(_library.Argument) // 8
+_launch = _library.lib.flashcLoadedKernelLaunch
+
+
+class _Frame:
+    """The arguments of one launch, in the memory that C reads: structures, then extents and strides, then the message.
+
+    A frame serves one call at a time. Its extents and strides are those of `signature`; addresses are always fresh.
+    """
+    __slots__ = ("memory", "words", "keep", "address", "message", "count", "signature", "o_shape", "lse_shape",
+                 "transposes")
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        self.count = len(ranks)
+        size = self.count * _WORDS + 2 * sum(ranks) + 1
+        self.memory = bytearray(size * 8)
+        self.words = memoryview(self.memory).cast("q")
+        self.keep = (ctypes.c_char * (size * 8)).from_buffer(self.memory)
+        self.address = ctypes.addressof(self.keep)
+        self.message = self.address + (size - 1) * 8
+        self.signature: Any = None
+        offset = self.count * _WORDS
+        for number, rank in enumerate(ranks):
+            base = number * _WORDS
+            self.words[base + 1] = rank
+            self.words[base + 2] = self.address + offset * 8
+            self.words[base + 3] = self.address + (offset + rank) * 8
+            offset += 2 * rank
+
+    def set_numbers(self, numbers: Sequence[int]) -> None:
+        """Extents and strides of all arguments, in order."""
+        start = self.count * _WORDS
+        self.words[start:start + len(numbers)] = memoryview((ctypes.c_int64 * len(numbers))(*numbers)).cast("B") \
+            .cast("q")
+
+    def fail(self, status: int) -> None:
+        message = ctypes.c_void_p(self.words[len(self.words) - 1] & (2**64 - 1))
+        self.words[len(self.words) - 1] = 0
+        _library.fail(status, message)
+
+
+def _signed(value: int) -> int:
+    return value - 2**64 if value >= 2**63 else value
+
+
+class Launcher:
+    """A kernel on one device, for arrays of one layout."""
+    __slots__ = ("kernel", "loaded", "pointer", "is_bshd", "frames", "captures", "ranks", "device")
+
+    def __init__(self, kernel: _library.CompiledKernel, captures: Sequence[Capture], device: int,
+                 is_bshd: bool) -> None:
+        self.kernel = kernel
+        self.loaded = kernel.load(device)
+        self.pointer = self.loaded.handle.ptr
+        self.device = device
+        self.is_bshd = is_bshd
+        self.captures = len(captures)
+        self.ranks = [4, 4, 4] + [len(capture.shape) for capture in captures] + [4, 3]
+        # Frames that no call uses. A call takes one and puts it back, so threads never share one.
+        self.frames: List[_Frame] = []
+
+    def __call__(self, source: Source, like: Any, q: Array, k: Array, v: Array, enable_gqa: bool, code: Code,
+                 stream: int, out: Any, return_lse: bool) -> Any:
+        """Launches on arrays that have elements; returns o, or (o, lse)."""
+        bound = code.bound
+        if out is None and not bound:
+            signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa)
+            results = None
+        else:
+            results = None if out is None else read_out(out, return_lse, source, like, q, k, v, self.is_bshd, stream)
+            signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa,
+                         tuple([one[1:3] for one in bound]),
+                         None if results is None else (results[1].strides, results[3].strides))
+        try:
+            frame = self.frames.pop()
+        except IndexError:
+            frame = _Frame(self.ranks)
+        if frame.signature != signature:
+            frame.signature = None
+            self._prepare(frame, q, k, v, enable_gqa, bound, results, source)
+            frame.signature = signature
+        if results is None:
+            o = source.empty(like, frame.o_shape, q.dtype)
+            lse = source.empty(like, frame.lse_shape, "f32")
+            o_address, lse_address = source.address(o), source.address(lse)
+            if frame.transposes:
+                o = source.transpose(o)
+        else:
+            o, o_array, lse, lse_array = results
+            o_address, lse_address = o_array.address, lse_array.address
+        if code.needs:
+            code.check(_positions(q, k, self.is_bshd))
+        words = frame.words
+        words[0], words[_WORDS], words[2 * _WORDS] = q.address, k.address, v.address
+        slot = 3 * _WORDS
+        for one in bound:
+            words[slot], words[slot + 4] = one.address, _signed(one.scalar)
+            slot += _WORDS
+        words[slot], words[slot + _WORDS] = o_address, lse_address
+        status = _launch(self.pointer, frame.address, frame.count, stream, frame.message)
+        if status:
+            frame.fail(status)
+        self.frames.append(frame)
+        return (o, lse) if return_lse else o
+
+    def _prepare(self, frame: _Frame, q: Array, k: Array, v: Array, enable_gqa: bool, bound: Sequence[Any],
+                 results: Any, source: Source) -> None:
+        extents = check_inputs(q, k, v, self.is_bshd, enable_gqa)
+        numbers: List[int] = []
+        for x in (q, k, v):
+            numbers += canonical(x.shape, self.is_bshd)
+            numbers += canonical(unit_strides(x), self.is_bshd)
+        for one in bound:
+            numbers += one.extents
+            numbers += one.strides
+        batch, heads, length, dim = extents.batch, extents.query_heads, extents.queries, extents.value_dim
+        numbers += (batch, heads, length, dim)
+        frame.lse_shape = (batch, heads, length)
+        frame.o_shape, frame.transposes = output_order(q, extents, self.is_bshd, source)
+        if results is None:
+            strides = contiguous_strides(frame.o_shape)
+            # In memory [B, N, H, Dv]: because the layout says so, or because q is so under its strides.
+            numbers += canonical(strides, self.is_bshd or frame.transposes)
+            numbers += (batch, heads, length) + contiguous_strides(frame.lse_shape)
+        else:
+            numbers += canonical(unit_strides(results[1]), self.is_bshd)
+            numbers += (batch, heads, length) + tuple(unit_strides(results[3]))
+        frame.set_numbers(numbers)
+
+
+def canonical(x: Sequence[int], is_bshd: bool) -> Tuple[int, int, int, int]:
+    """Extents or strides in the order B, H, N, D."""
+    a, b, c, d = x
+    return (a, c, b, d) if is_bshd else (a, b, c, d)
+
+
+def unit_strides(x: Array) -> Tuple[int, ...]:
+    """The strides, with 1 for a last dimension of one element, whose stride means nothing."""
+    return tuple(x.strides[:-1]) + (1 if x.shape[-1] == 1 else x.strides[-1],)
+
+
+def _positions(q: Array, k: Array, is_bshd: bool) -> Tuple[int, int, int, int]:
+    heads, length = (2, 1) if is_bshd else (1, 2)
+    return q.shape[0], q.shape[heads], q.shape[length], k.shape[length]
+
+
+def output_order(q: Array, extents: Extents, is_bshd: bool, source: Source) -> Tuple[Tuple[int, ...], bool]:
+    """The shape to allocate o with, and whether its dimensions 1 and 2 are exchanged then: o lies in memory as q."""
+    batch, heads, length, dim = extents.batch, extents.query_heads, extents.queries, extents.value_dim
+    if is_bshd:
+        return (batch, length, heads, dim), False
+    if heads > 1 and length > 1 and q.strides[1] < q.strides[2] and source.can_transpose:
+        return (batch, length, heads, dim), True
+    return (batch, heads, length, dim), False
+
+
+def read_out(out: Any, return_lse: bool, source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd: bool,
+             stream: Optional[int]) -> Tuple[Any, Array, Any, Array]:
+    """The caller's arrays for o and lse, checked; lse is allocated if it is not given."""
+    o, lse = out if isinstance(out, (tuple, list)) else (out, None)
+    extents = Extents(*_positions(q, k, is_bshd)[:2], 0, *_positions(q, k, is_bshd)[2:], q.shape[3], v.shape[3])
+    batch, heads, length = extents.batch, extents.query_heads, extents.queries
+    shape = (batch, length, heads, extents.value_dim) if is_bshd else (batch, heads, length, extents.value_dim)
+    o_array = _read_result("out", o, shape, q.dtype, q, stream)
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if o_array.address == x.address and 0 not in shape:
+            raise ArgumentError(f"expected out to be apart from {name}, which is still read while out is written")
+    if lse is None:
+        return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q.device, return_lse, stream))
+    return o, o_array, lse, _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
+
+
+def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool,
+                  stream: Optional[int]) -> Tuple[Any, Array]:
+    """An array for lse from the framework of o, or else of q. One that nobody will see may also be plain memory."""
+    for owner, x in ((source_of(o), o), (source, like)):
+        try:
+            lse = owner.empty(x, shape, "f32")
+        except ArgumentError:
+            continue
+        return lse, owner.describe(lse, stream)
+    if return_lse:
+        raise ArgumentError(f"expected out=(o, lse): neither the framework of out nor that of q can allocate, got "
+                            f"{Source.describe_type(o)} and {Source.describe_type(like)}")
+    size = 4 * math.prod(shape)
+    memory: Any = None
+    if size:
+        memory = ctypes.create_string_buffer(size) if device == CPU else Scratch(device, size, stream or 0)
+    address = 0 if memory is None else ctypes.addressof(memory) if device == CPU else memory.address
+    return None, Array(address, shape, contiguous_strides(shape), "f32", device, memory)
+
+
+def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array, stream: Optional[int]) -> Array:
+    array = source_of(x).describe(x, stream)
+    if tuple(array.shape) != shape:
+        raise ArgumentError(f"expected {name} of shape {shape}, got {tuple(array.shape)}")
+    if array.dtype != dtype:
+        raise UnsupportedTypeError(f"expected {name} of {dtype}, got {array.dtype}")
+    if array.device != q.device:
+        raise ArgumentError(f"expected {name} on {device_name(q.device)}, where q is, got one on "
+                            f"{device_name(array.device)}")
+    if array.readonly:
+        raise ArgumentError(f"expected {name} to be an array that can be written")
+    if 0 in shape:
+        return array
+    if array.address == 0:
+        raise ArgumentError(f"expected {name} with elements in memory, got an address of 0")
+    if array.strides[-1] != 1 and shape[-1] > 1:
+        raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
+                            f"{array.strides[-1]}")
+    if any(stride == 0 and extent > 1 for stride, extent in zip(array.strides, shape)):
+        raise ArgumentError(f"expected {name} with elements of its own everywhere, got strides {tuple(array.strides)}")
+    wait_for(array, stream)
+    return array
+
+
+def wait_for(array: Array, stream: Optional[int]) -> None:
+    """Waits for what writes the array, if that is on another stream than the launch."""
+    if array.stream is not None and stream is not None and _plain_stream(array.stream) != stream:
+        synchronize(_plain_stream(array.stream))
+
+
+def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd: bool, enable_gqa: bool, out: Any,
+                return_lse: bool, stream: Optional[int]) -> Any:
+    """The attention of arrays of which one has no elements. With queries but no keys o is 0 and lse is -inf."""
+    extents = check_inputs(q, k, v, is_bshd, enable_gqa)
+    if out is None:
+        shape, transposes = output_order(q, extents, is_bshd, source)
+        o = source.empty(like, shape, q.dtype)
+        lse = source.empty(like, (extents.batch, extents.query_heads, extents.queries), "f32")
+        if transposes:
+            o = source.transpose(o)
+        owner = source
+    else:
+        o, _, lse, _ = read_out(out, return_lse, source, like, q, k, v, is_bshd, stream)
+        owner = source_of(o)
+    if extents.batch and extents.query_heads and extents.queries:
+        owner.fill(o, 0.0)
+        if lse is not None:
+            source_of(lse).fill(lse, -math.inf)
+    return (o, lse) if return_lse else o

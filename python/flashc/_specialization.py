@@ -1,0 +1,201 @@
+"""What a kernel is compiled for: the arguments of flashc.attention, checked, as the compiler takes them."""
+from __future__ import annotations
+
+import math
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _library
+from ._array import CPU, Array, source_of
+from ._library import ArgumentError, UnsupportedTypeError
+from ._trace import Capture, Code, _View, device_name, trace
+
+GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
+_NO_CODE = Code()
+
+
+class Specialization(NamedTuple):
+    """All that a kernel depends on."""
+    dtype: str
+    head_dim: int
+    value_dim: int
+    group_size: int
+    scale: float
+    mask: int
+    window: Tuple[int, int]
+    mask_code: Optional[str]
+    score_code: Optional[str]
+    captures: Tuple[Capture, ...]
+    #: B, Hk, Nq, Nk; ANY: given at launch.
+    extents: Tuple[int, int, int, int]
+    target: str
+    schedule: Optional[str]
+
+    def compile(self) -> _library.CompiledKernel:
+        """The kernel, from memory, from disk or compiled."""
+        if self.target != CPU_TARGET and self.dtype not in ("bf16", "f16"):
+            raise UnsupportedTypeError(f"expected q, k and v of bf16 or f16 on a GPU, got {self.dtype}: Tensor Cores "
+                                       "multiply 16-bit numbers; convert the arrays, or use arrays on the CPU")
+        if self.dtype not in ("bf16", "f16", "f32"):
+            raise UnsupportedTypeError(f"expected q, k and v of bf16, f16 or f32, got {self.dtype}")
+        least, step = (1, 1) if self.dtype == "f32" else (8, 8)
+        if any(dim < least or dim > 256 or dim % step for dim in (self.head_dim, self.value_dim)):
+            what = "at most 256" if self.dtype == "f32" else "multiples of 8 from 8 to 256"
+            raise ArgumentError(f"expected head dimensions D and Dv that are {what}, got {self.head_dim} and "
+                                f"{self.value_dim}; zeros may fill them up")
+        attention = _library.make_attention(
+            dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
+            scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
+            score_code=self.score_code, captures=self.captures, extents=self.extents)
+        return _library.context().compile_attention(attention, self.target, self.schedule)
+
+
+# --- Options ----------------------------------------------------------------------------------------------------------
+
+Window = Union[None, int, Sequence[Optional[int]]]
+
+
+def parse_mask(causal: bool, window: Window) -> Tuple[int, Tuple[int, int]]:
+    """FlashcMask and its window (left, right), of which a negative number is no bound."""
+    if window is None:
+        return (_library.MASK_CAUSAL, (-1, 0)) if causal else (_library.MASK_NONE, (-1, -1))
+    if isinstance(window, (tuple, list)):
+        if len(window) != 2:
+            raise ArgumentError(f"expected window to be (left, right), got {window!r}")
+        left, right = window
+    else:
+        left, right = window, 0
+    bounds = []
+    for side, value in (("left", left), ("right", right)):
+        if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
+            raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}")
+        value = -1 if value is None else value.__index__()
+        # As far as any key can be.
+        bounds.append(-1 if value < 0 or value >= 2**30 else value)
+    if causal:
+        bounds[1] = 0
+    if bounds == [-1, -1]:
+        return _library.MASK_NONE, (-1, -1)
+    if bounds == [-1, 0]:
+        return _library.MASK_CAUSAL, (-1, 0)
+    return _library.MASK_WINDOW, (bounds[0], bounds[1])
+
+
+def parse_scale(scale: Any, head_dim: int) -> float:
+    """The scale as a number of 32 bits: 1 / sqrt(head_dim) for None."""
+    if scale is None:
+        if head_dim == 0:
+            raise ArgumentError("expected a head dimension of at least 1, got 0")
+        return 1.0 / math.sqrt(head_dim)
+    try:
+        value = float(scale)
+    except (TypeError, ValueError):
+        raise UnsupportedTypeError(f"expected scale to be a number or None, got {scale!r}") from None
+    if not math.isfinite(value) or abs(value) > 3.4028234663852886e38:
+        raise ArgumentError(f"expected a finite scale of 32 bits, got {value}")
+    return value
+
+
+def check_layout(layout: str) -> bool:
+    """Whether the layout is "bshd"."""
+    if layout not in ("bhsd", "bshd"):
+        raise ArgumentError(f"expected layout 'bhsd' ([B, H, N, D]) or 'bshd' ([B, N, H, D]), got {layout!r}")
+    return layout == "bshd"
+
+
+# --- Checks -----------------------------------------------------------------------------------------------------------
+
+class Extents(NamedTuple):
+    """The extents of one attention."""
+    batch: int
+    query_heads: int
+    key_heads: int
+    queries: int
+    keys: int
+    head_dim: int
+    value_dim: int
+
+
+def check_inputs(q: Array, k: Array, v: Array, is_bshd: bool, enable_gqa: bool) -> Extents:
+    """The extents, after all that can be said about q, k and v alone."""
+    order = "[B, N, H, D]" if is_bshd else "[B, H, N, D]"
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if len(x.shape) != 4:
+            raise ArgumentError(f"expected {name} of 4 dimensions {order}, got shape {tuple(x.shape)}")
+    for name, x in (("k", k), ("v", v)):
+        if x.dtype != q.dtype:
+            raise UnsupportedTypeError(f"expected q, k and v of one element type, got q of {q.dtype} and {name} of "
+                                       f"{x.dtype}")
+        if x.device != q.device:
+            raise ArgumentError(f"expected q, k and v on one device, got q on {device_name(q.device)} and {name} on "
+                                f"{device_name(x.device)}")
+    if q.dtype not in ("bf16", "f16", "f32"):
+        raise UnsupportedTypeError(f"expected q, k and v of bf16, f16 or, on the CPU, f32; got {q.dtype}")
+    if q.device != CPU and q.dtype == "f32":
+        raise UnsupportedTypeError("expected q, k and v of bf16 or f16 on a GPU, got f32: Tensor Cores multiply 16-bit "
+                                   "numbers; convert the arrays, or use arrays on the CPU")
+    heads, length = (2, 1) if is_bshd else (1, 2)
+    shapes = f"got q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)} in order {order}"
+    for dim, what in ((0, "batch B"), (heads, "number of heads Hk"), (length, "length Nk")):
+        if k.shape[dim] != v.shape[dim]:
+            raise ArgumentError(f"expected k and v of one {what}, {shapes}")
+    if q.shape[0] != k.shape[0]:
+        raise ArgumentError(f"expected q and k of one batch B, {shapes}")
+    if q.shape[3] != k.shape[3]:
+        raise ArgumentError(f"expected q and k of one head dimension D, {shapes}")
+    if q.shape[3] == 0 or v.shape[3] == 0:
+        raise ArgumentError(f"expected head dimensions of at least 1, {shapes}")
+    query_heads, key_heads = q.shape[heads], k.shape[heads]
+    if query_heads != key_heads:
+        if not enable_gqa:
+            raise ArgumentError(f"expected as many heads in k and v as in q, unless enable_gqa=True, {shapes}")
+        if key_heads == 0 or query_heads % key_heads:
+            raise ArgumentError(f"expected the heads of q to be a multiple of those of k and v, {shapes}")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        if x.strides[3] != 1 and x.shape[3] != 1 and 0 not in x.shape:
+            raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
+                                f"{x.strides[3]}; make a contiguous copy")
+    return Extents(q.shape[0], query_heads, key_heads, q.shape[length], k.shape[length], q.shape[3], v.shape[3])
+
+
+def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:
+    """A boolean or real array as one of 4 dimensions, each 1 or that of [B, Hq, Nq, Nk]."""
+    if hasattr(mask, "is_neg") and mask.is_neg():
+        mask = mask.resolve_neg()
+    array = source_of(mask).describe(mask, stream)
+    if array.dtype not in ("i1", "bf16", "f16", "f32"):
+        raise UnsupportedTypeError(f"expected a mask of bool (true: takes part) or of bf16, f16 or f32 (added to the "
+                                   f"score), got {array.dtype}")
+    if device is not None and array.device != device:
+        raise ArgumentError(f"expected the mask on {device_name(device)}, where q is, got one on "
+                            f"{device_name(array.device)}")
+    whole = (extents.batch, extents.query_heads, extents.queries, extents.keys)
+    if device is not None and array.address == 0 and 0 not in array.shape:
+        raise ArgumentError("expected a mask with elements in memory, got an address of 0; ArraySpec is for "
+                            "flashc.compile")
+    missing = 4 - len(array.shape)
+    shape = (1,) * missing + tuple(array.shape)
+    if missing < 0 or any(have not in (1, want) for have, want in zip(shape, whole)):
+        raise ArgumentError(f"expected a mask that broadcasts to [B, Hq, Nq, Nk] = {list(whole)}, got shape "
+                            f"{tuple(array.shape)}")
+    return array._replace(shape=shape, strides=(0,) * missing + tuple(array.strides))
+
+
+# The code of a mask array alone, by the way the array is passed.
+_mask_codes: Dict[Any, Code] = {}
+
+
+def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Code:
+    """The code of the mask and the score, and what a launch passes for the arrays in it."""
+    if mask is None and score is None:
+        return _NO_CODE
+    if mask is None or callable(mask):
+        return trace(mask, score, device=device, stream=stream)
+    array = read_mask(mask, extents, device, stream)
+    if score is not None:
+        return trace(None, score, device=device, stream=stream, mask_array=array)
+    view = _View.of(array)
+    code = _mask_codes.get((view, array.dtype))
+    if code is None:
+        code = trace(None, None, mask_array=array)._replace(bound=(), arrays=(), needs=())
+        _mask_codes[view, array.dtype] = code
+    return code._replace(bound=(view.bind(array),), arrays=(array,))
