@@ -10,7 +10,7 @@
 // REDEFINE: %{tiles} = q-tile=192 kv-tile=128
 // RUN: %{convert} | FileCheck %s --check-prefix=D64
 // D64: dynamic_shared_memory = 156848
-// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, persistent = true>
+// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true>
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64

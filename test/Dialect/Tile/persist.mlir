@@ -3,7 +3,7 @@
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
 
 
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
+#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // CTA c of n works on the points c, c + n, ...; the coordinates are quotients, the same in every thread. The tile of
 // queries is loaded where it is first read, behind the first keys.
@@ -48,7 +48,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // With a second slot, the queries stay where they were: in front of the keys.
 // CHECK-LABEL: gpu.func @two_slots
@@ -73,7 +73,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, persistent = true>
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // Points whose time falls with x: CTA c works on pairs of them. There are ceil(count / 2) pairs; if the number of points
 // is odd, the CTA of the last pair has one point less.

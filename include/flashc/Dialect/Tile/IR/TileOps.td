@@ -68,11 +68,9 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
-    - `persistent`: a CTA works on one tile of queries after another (`tile-persist`).
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
-                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
-                        DefaultValuedParameter<"bool", "false">:$persistent);
+                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
