@@ -30,9 +30,9 @@ static Type getType(func::FuncOp function, unsigned argument) {
 // Arguments
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static LaunchArgumentInfo describeArgument(func::FuncOp function, unsigned number) {
+static ManifestArgument describeArgument(func::FuncOp function, unsigned number) {
   Type type = getType(function, number);
-  LaunchArgumentInfo info;
+  ManifestArgument info;
   info.name = "arg" + std::to_string(number);
   info.isOutput = number >= function.getNumArguments();
   if (auto name = info.isOutput ? StringAttr() : function.getArgAttrOfType<StringAttr>(number, kArgumentNameAttr))

@@ -30,7 +30,7 @@ FailureOr<CompiledKernel> flashc::compileForCPU(ModuleOp module, const PipelineO
     return failure();
   LaunchInterface interface = describeLaunch(*function);
   llvm::json::Array arguments, requirements;
-  for (const LaunchArgumentInfo &info : interface.arguments)
+  for (const ManifestArgument &info : interface.arguments)
     arguments.push_back(llvm::json::Object{{"name", info.name},
                                            {"role", info.isOutput ? "output" : "input"},
                                            {"shape", llvm::json::Array(info.shape)},
@@ -38,7 +38,7 @@ FailureOr<CompiledKernel> flashc::compileForCPU(ModuleOp module, const PipelineO
   for (const auto &[first, second] : interface.requirements)
     requirements.push_back(llvm::json::Array{first, second});
   llvm::json::Value manifest =
-      llvm::json::Object{{"schema", "flashc.manifest"},       {"version", 1},
+      llvm::json::Object{{"schema", Manifest::kSchema},       {"version", Manifest::kVersion},
                          {"kernel", function->getName()},     {"target", kCPUTarget},
                          {"arguments", std::move(arguments)}, {"requires", std::move(requirements)}};
   CompiledKernel kernel;

@@ -229,7 +229,7 @@ Expected<Manifest> Manifest::parse(StringRef text) {
   if (!value)
     return createStringError("manifest: " + toString(value.takeError()));
   const json::Object *object = value->getAsObject();
-  if (!object || object->getString("schema") != StringRef("flashc.manifest"))
+  if (!object || object->getString("schema") != StringRef(Manifest::kSchema))
     return createStringError("manifest: expected the schema flashc.manifest");
   std::optional<int64_t> version = object->getInteger("version");
   if (version != kVersion)

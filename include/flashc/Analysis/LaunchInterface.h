@@ -6,6 +6,7 @@
 #ifndef FLASHC_ANALYSIS_LAUNCHINTERFACE_H
 #define FLASHC_ANALYSIS_LAUNCHINTERFACE_H
 
+#include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <optional>
@@ -14,19 +15,8 @@
 
 namespace flashc {
 
-/// An argument of a launch: an argument of the function or, numbered after those, one of its results.
-struct LaunchArgumentInfo {
-  /// q, k, v, o or lse if it is that of an attention; otherwise what the argument's attribute `flash.name` says, or
-  /// arg<number>.
-  std::string name;
-  bool isOutput = false;
-  /// -1: any extent. Empty for a scalar.
-  mlir::SmallVector<int64_t, 4> shape;
-  std::string dtype;
-};
-
 struct LaunchInterface {
-  std::vector<LaunchArgumentInfo> arguments;
+  std::vector<ManifestArgument> arguments;
   /// Pairs of formulas (docs/manifest.md) that are equal in every launch, by (C4) to (C6) of flash.attention. Pairs
   /// that the static extents of the arguments prove are left out.
   std::vector<std::pair<std::string, std::string>> requirements;
@@ -46,6 +36,9 @@ LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<Atten
 
 /// The interface of a function at L0.
 LaunchInterface describeLaunch(mlir::func::FuncOp function);
+
+/// The attribute of a kernel that holds its manifest, on its way to JSON.
+constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
 
 /// The name of the attribute that names a function's argument.
 constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";

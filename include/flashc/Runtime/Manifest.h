@@ -18,7 +18,9 @@
 
 namespace flashc {
 
-/// An array or scalar of the source function. A dynamic extent is -1; a scalar has no extents.
+/// An array or scalar of the source function: an argument of it or, numbered after those, one of its results. A dynamic
+/// extent is -1; a scalar has no extents. The name is q, k, v, o or lse if it is that of an attention; otherwise what the
+/// argument's attribute `flash.name` says, or arg<number>.
 struct ManifestArgument {
   std::string name;
   bool isOutput = false;
@@ -42,6 +44,7 @@ struct ManifestParameter {
 };
 
 struct Manifest {
+  static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
 
   std::string kernel, target, schedule;

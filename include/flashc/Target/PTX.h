@@ -14,9 +14,6 @@ class ModuleOp;
 
 namespace flashc {
 
-/// The attribute of a kernel that holds its manifest; docs/manifest.md describes it.
-constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
-
 /// Registers the translations to LLVM IR that the functions below need.
 void registerTargetTranslations(mlir::DialectRegistry &registry);
 

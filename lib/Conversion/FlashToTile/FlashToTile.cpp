@@ -76,7 +76,7 @@ static LaunchInterface describeLaunch(const AttentionPlan &plan) {
 
 static ArrayAttr getArguments(Builder &b, const LaunchInterface &interface) {
   SmallVector<Attribute> arguments;
-  for (const LaunchArgumentInfo &info : interface.arguments)
+  for (const ManifestArgument &info : interface.arguments)
     arguments.push_back(b.getDictionaryAttr({
         b.getNamedAttr("name", b.getStringAttr(info.name)),
         b.getNamedAttr("role", b.getStringAttr(info.isOutput ? "output" : "input")),
@@ -99,8 +99,8 @@ static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule,
   LaunchInterface interface = describeLaunch(plan);
   int64_t threads = tile::hopper::kWarpgroupThreads * (schedule.consumers + 1);
   return b.getDictionaryAttr({
-      b.getNamedAttr("schema", b.getStringAttr("flashc.manifest")),
-      b.getNamedAttr("version", b.getI64IntegerAttr(1)),
+      b.getNamedAttr("schema", b.getStringAttr(Manifest::kSchema)),
+      b.getNamedAttr("version", b.getI64IntegerAttr(Manifest::kVersion)),
       b.getNamedAttr("kernel", b.getStringAttr(kernel.getName())),
       b.getNamedAttr("target", b.getStringAttr(target)),
       b.getNamedAttr("arguments", getArguments(b, interface)),
@@ -144,7 +144,7 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, const Schedul
     return failure();
   }
   signature.finish();
-  kernel->setAttr("flashc.manifest", getManifest(plan, schedule, signature, kernel, target, *grid));
+  kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel, target, *grid));
   plan.func.erase();
   return success();
 }

@@ -42,7 +42,7 @@ std::string describe(StringRef text) {
     return "no module";
   LaunchInterface interface = describeLaunch(program.getFunction());
   std::string result;
-  for (const LaunchArgumentInfo &info : interface.arguments)
+  for (const ManifestArgument &info : interface.arguments)
     result += info.name + (info.isOutput ? "! " : " ");
   for (const auto &[first, second] : interface.requirements)
     result += "\n" + first + " = " + second;
