@@ -6,8 +6,9 @@
 #   %capi        test/CAPI/capi-test.c      %capi_launch     test/CAPI/launch-test.c
 #   %cc          the C compiler            %cxx             the C++ compiler
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
-# Features: `ptxas` (an assembler is installed), `gpu` (the CUDA driver loads and reports a device), `unittests` (they
-# were built: GoogleTest was found), `lld` (it linked the programs), `pytest` (the interpreter has it).
+# Features: `ptxas` (an assembler is installed), `disassembler` (nvdisasm or cuobjdump is), `gpu` (the CUDA driver loads
+# and reports a device), `unittests` (they were built: GoogleTest was found), `lld` (it linked the programs), `pytest`
+# (the interpreter has it).
 
 import ctypes
 import os
@@ -17,12 +18,12 @@ import subprocess
 import lit.formats
 
 
-def find_ptxas():
-    """Returns the PTX assembler on PATH, below CUDA_HOME or in the usual place, or None."""
-    candidates = [shutil.which("ptxas")]
+def find_cuda(*names):
+    """Returns the first of CUDA's programs on PATH, below CUDA_HOME or in the usual place, or None."""
+    candidates = [shutil.which(name) for name in names]
     for root in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"):
         if root:
-            candidates.append(os.path.join(root, "bin", "ptxas"))
+            candidates += [os.path.join(root, "bin", name) for name in names]
     return next((path for path in candidates if path and os.access(path, os.X_OK)), None)
 
 
@@ -60,11 +61,14 @@ config.substitutions.append((r"%cc\b", config.c_compiler))
 config.substitutions.append((r"%cxx\b", config.cxx_compiler))
 config.substitutions.append(("%python", config.python_executable))
 
-ptxas = find_ptxas()
+ptxas, disassembler = find_cuda("ptxas"), find_cuda("nvdisasm", "cuobjdump")
 if ptxas:
     config.available_features.add("ptxas")
     config.substitutions.append(("%ptxas", ptxas))
     config.environment["PATH"] += os.pathsep + os.path.dirname(ptxas)
+if disassembler:
+    config.available_features.add("disassembler")
+    config.environment["PATH"] += os.pathsep + os.path.dirname(disassembler)
 if subprocess.call([config.python_executable, "-c", "import pytest"], stderr=subprocess.DEVNULL) == 0:
     config.available_features.add("pytest")
 if config.flashc_unittests:
