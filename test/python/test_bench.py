@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from flashc.bench import __main__ as command
-from flashc.bench import _plot, _report, _timing
-from flashc.bench._grid import Cell, GridError, parse_grid
+from flashc.bench import _bars, _plot, _report, _timing
+from flashc.bench._grid import Cell, GridError, parse_grid, preset, related
 from flashc.bench._progress import Progress
 from flashc.bench._report import CSVWriter, Entry, Row, Table, geometric_mean, read_csv
 
@@ -39,7 +39,7 @@ def test_grid_takes_lists_and_drops_repetitions():
 
 
 @pytest.mark.parametrize("items, message", [
-    (["depth=3"], "KEY=VALUES with a key of d, n, causal"),
+    (["depth=3"], "KEY=VALUES with a key of dtype, d, n, causal"),
     (["d"], "got 'd'"),
     (["d=64", "d=128"], "d is given twice"),
     (["n=many"], "n: expected a number, got 'many'"),
@@ -47,17 +47,49 @@ def test_grid_takes_lists_and_drops_repetitions():
     (["n=0"], "n: expected a positive number, got 0"),
     (["n=1024..512"], "expected a..b with a <= b, got '1024..512'"),
     (["causal=2"], "causal: expected 0 or 1, got 2"),
-    (["causal=0..1"], "causal: expected 0, 1 or 0,1, got '0..1'"),
+    (["causal=0..1"], "causal: expected values separated by commas, got '0..1'"),
+    (["dtype=f32"], "dtype: expected bf16 or f16, got 'f32'"),
+    (["d=192x"], "d: expected a number, got ''"),
+    (["heads=16", "kv-heads=3"], "expected heads to be a multiple of kv-heads, got 16 and 3"),
+    (["group=1", "kv-heads=2"], "expected group or kv-heads, got both"),
     (["batch=1", "tokens=512"], "expected batch or tokens, got both"),
     (["heads=1", "hidden=64"], "expected heads or hidden, got both"),
     (["n=1000"], "expected tokens to be a multiple of n, got 16384 and 1000"),
-    (["d=96"], "expected hidden to be a multiple of d, got 2048 and 96"),
+    (["d=96"], "expected hidden to be a multiple of dv, got 2048 and 96"),
     (["heads=8", "group=3"], "expected heads to be a multiple of group, got 8 and 3"),
 ])
 def test_wrong_grids_are_refused(items, message):
     with pytest.raises(GridError) as caught:
         parse_grid(items)
     assert message in str(caught.value)
+
+
+def test_grid_selects_types_pairs_of_dimensions_and_key_heads():
+    cells = parse_grid(["d=192x128,64", "n=4096", "causal=0", "heads=16", "kv-heads=2", "dtype=bf16,f16"])
+    assert [(cell.d, cell.dv, cell.dtype) for cell in cells] == [(192, 128, "bf16"), (192, 128, "f16"),
+                                                                 (64, 64, "bf16"), (64, 64, "f16")]
+    assert {(cell.group, cell.key_heads) for cell in cells} == {(8, 2)}
+    assert str(cells[1]) == "f16 d=192x128 causal=0 n=4096 batch=4 heads=16 group=8"
+    assert cells[0].flops == 2 * 4 * 16 * 4096 ** 2 * (192 + 128)
+    assert cells[0].input_bytes() == 2 * 4 * 4096 * (16 * 192 + 2 * 192 + 2 * 128)
+
+
+def test_related_cells_have_the_same_flops_and_are_measured_together():
+    cells = preset("related")
+    groups = related(cells)
+    assert sorted(map(str, cells)) == sorted(str(cell) for group in groups for cell in group)
+    assert len(cells) == 36 * 2 + 4 * 3
+    for cell in cells:
+        group, = (group for group in groups if cell in group)
+        for other in cell.relatives().values():
+            assert other in group and other.flops == cell.flops
+    grouped, = (cell for cell in cells if cell.group == 8 and cell.n == 4096 and cell.causal)
+    assert grouped.heads == 16 and grouped.key_heads == 2
+    pair, = (cell for cell in cells if cell.d == 192 and cell.n == 16384 and not cell.causal)
+    assert [(cell.d, cell.heads) for cell in pair.relatives().values()] == [(128, 20)]
+    assert all(len(group) == 1 for group in related(parse_grid()))
+    assert related(parse_grid(["d=192x128", "heads=1", "n=512", "causal=0"])) == [
+        parse_grid(["d=192x128", "heads=1", "n=512", "causal=0"])]  # 1.25 heads of d=128 do not exist.
 
 
 def test_flops_count_two_products_and_half_if_causal():
@@ -145,12 +177,13 @@ def test_call_times_leave_waiting_out():
 
 # --- The report -------------------------------------------------------------------------------------------------------
 
-def make_row(n=512, causal=False, flashc=300.0, **peers):
+def make_row(n=512, causal=False, flashc=300.0, cell=None, **peers):
     entries = {"flashc": Entry(ms=0.5, spread=0.01, tflops=flashc, error=1e-3, bound=2e-3, frobenius=2e-3)}
     for name, rate in peers.items():
-        entries[name] = Entry(note=rate) if isinstance(rate, str) else Entry(ms=1.0, tflops=rate)
+        entries[name.replace("__", ":")] = Entry(note=rate) if isinstance(rate, str) else Entry(ms=1.0, tflops=rate)
     entries["cublas"] = Entry(ms=1.4, tflops=780.0)
-    return Row("Some GPU", "bf16", Cell(d=64, causal=causal, n=n, batch=16384 // n, heads=32), entries, sm_mhz=1755.0)
+    cell = cell or Cell(d=64, causal=causal, n=n, batch=16384 // n, heads=32)
+    return Row("Some GPU", cell, entries, sm_mhz=1755.0)
 
 
 def test_geometric_mean():
@@ -180,7 +213,7 @@ def test_table_is_aligned_and_shows_what_is_missing():
 
 def test_table_has_a_column_for_whatever_tells_cells_apart():
     for items, extents in (([], []), (["group=1,2"], ["group"]), (["tokens=16384,32768"], ["batch"]),
-                           (["heads=4,8"], ["heads"])):
+                           (["heads=4,8"], ["heads"]), (["dtype=bf16,f16"], ["dtype"]), (["d=64,192x128"], [])):
         headings = [heading.strip() for heading in Table(["flashc"], parse_grid(items)).header().split("|")[1:-1]]
         assert headings[:headings.index("flashc")] == ["d", "causal", "n"] + extents
 
@@ -191,16 +224,83 @@ def test_summary_has_the_means_of_all_halves_and_peers():
     assert lines[0] == "geometric mean of the ratios to the best peer, all cells: 1.000 (2 cells, 0.50 to 2.00)"
     assert lines[1].endswith("not causal: 2.000 (1 cell, 2.00 to 2.00)")
     assert lines[2].endswith(" causal: 0.500 (1 cell, 0.50 to 0.50)")
-    assert lines[3:] == ["  to cudnn: 1.000 (2 of 2 cells)", "  to fa2: 3.000 (1 of 2 cells)"]
+    assert lines[3:] == ["  to cudnn: 1.000 (2 cells, 0.50 to 2.00)", "  to fa2: 3.000 (1 cell, 3.00 to 3.00)"]
     assert _report.summary([]) == ["no cells"]
     assert "no ratios" in _report.summary([make_row()])[0]
     assert _report.problems(rows) == ["d=64 causal=1 n=512 batch=32 heads=32: fa2: no kernel"]
 
 
+def test_variants_are_measured_against_flashc_and_are_no_peers():
+    row = make_row(cudnn=200.0, flashc__slow=150.0, flashc__bad="wrong: o off")
+    assert row.best_peer() == "cudnn" and row.ratio() == 1.5
+    assert row.own_ratio("flashc:slow") == 0.5 and row.own_ratio("cudnn") == 1.5
+    assert math.isnan(row.own_ratio("flashc:bad"))
+    assert _report.systems_of([row]) == ["flashc", "flashc:slow", "flashc:bad", "cudnn", "cublas"]
+    table = Table(_report.systems_of([row]), [row.cell])
+    lines = table.header().splitlines() + [table.line(row)]
+    assert len({len(line) for line in lines}) == 1
+    assert [cell.strip() for cell in lines[2].split("|")][4:8] == ["300", "150 (0.500)", "-", "200"]
+    assert "flashc:slow over flashc: 0.500 (1 cell, 0.500 to 0.500)" in _report.summary([row])
+    assert not any("flashc:bad" in line for line in _report.summary([row]))
+
+
+def test_summary_relates_cells_and_compares_long_ones_with_cublas():
+    cells = [Cell(d=128, causal=True, n=16384, batch=1, heads=16, group=group, dtype=dtype)
+             for dtype, group in (("bf16", 1), ("f16", 1), ("bf16", 8))]
+    rows = [make_row(cell=cell, flashc=rate) for cell, rate in zip(cells, (700.0, 693.0, 735.0))]
+    lines = _report.summary(rows)
+    assert lines[1] == "f16 over bf16: 0.990 (1 cell, 0.990 to 0.990)"
+    assert lines[2] == "  0.990  f16 d=128 causal=1 n=16384 batch=1 heads=16"
+    assert lines[3].startswith("grouped over as many key heads as query heads: 1.050")
+    assert lines[5] == "flashc over cuBLAS: 0.897  d=128 causal=1 n=16384 batch=1 heads=16"
+    assert len(_report.summary(rows[1:])) == 3  # Nothing to relate them to.
+    assert not any("cuBLAS" in line for line in _report.summary([make_row(n=16384)]))  # d=64
+
+
+BARS = """# measured elsewhere
+d,n,causal,cudnn_tflops,trial_over_cudnn,fa3_over_cudnn,run2_trial_over_cudnn
+64,512,0,382,1.2,0.8,1.3
+64,512,1,382,1.0,0.5,1.0
+128,512,1,382,1.0,0.5,1.0
+"""
+
+
+def test_bars_divide_the_ratios_to_cudnn(tmp_path):
+    path = tmp_path / "bars.csv"
+    path.write_text(BARS)
+    bars = _bars.read_bars(str(path))
+    assert bars[Cell(d=64, causal=False, n=512, batch=32, heads=32)] == _bars.Bar(pytest.approx(1.25), 0.8)
+    rows = [make_row(cudnn=200.0), make_row(causal=True, cudnn=400.0, fa2=1.0), make_row(n=1024, cudnn=200.0),
+            make_row(cell=parse_grid(["d=128", "n=512", "causal=1"])[0], cudnn="no kernel")]
+    lines = _bars.report(rows, bars)
+    assert [[text.strip() for text in line.split("|")[1:-1]] for line in lines[2:4]] == [
+        ["64", "no", "512", "1.500", "1.250", "1.200", "0.800", "1.875"],
+        ["64", "yes", "512", "0.750", "1.000", "0.750", "0.500", "1.500"]]
+    assert len({len(line) for line in lines[:4]}) == 1
+    assert lines[4:] == ["geometric mean over hand: 0.949 (2 of 3 cells, 0.750 to 1.200)",
+                         "geometric mean over fa3: 1.677 (2 of 3 cells, 1.500 to 1.875)"]
+    assert _bars.report(rows[2:], bars) == ["no cell has a bar, and numbers of flashc and cudnn"]
+
+
+@pytest.mark.parametrize("text, message", [
+    ("d,n,causal\n", "expected the columns d,n,causal,trial_over_cudnn"),
+    (BARS + "64,1000,0,1,1,1,1\n", "bars.csv:6: expected tokens to be a multiple of n"),
+    (BARS.replace("1.3", "many"), "bars.csv:3: could not convert string to float: 'many'"),
+    (BARS.replace("1.3", ""), "bars.csv:3: "),
+])
+def test_other_bars_are_refused(text, message, tmp_path, capsys):
+    path = tmp_path / "bars.csv"
+    path.write_text(text)
+    status, _, err = run(["--bars", str(path), "--list"], capsys)
+    assert status == 2 and message in err
+
+
 def test_csv_is_on_disk_row_by_row_and_reads_back(tmp_path):
     path = str(tmp_path / "bench.csv")
     writer = CSVWriter(path)
-    rows = [make_row(cudnn=200.0, fa2='no kernel, says "it"'), make_row(n=1024, cudnn=250.0)]
+    rows = [make_row(cudnn=200.0, fa2='no kernel, says "it"'),
+            make_row(cell=Cell(d=192, dv=128, causal=True, n=1024, batch=16, heads=16, group=8, dtype="f16"),
+                     cudnn=250.0)]
     writer.write(rows[0])
     with open(path, newline="") as file:  # The writer is still open: this is what a crash leaves.
         lines = list(csv.DictReader(file))
@@ -279,9 +379,27 @@ def test_list_prints_the_cells(capsys):
     assert out == "d=64 causal=0 n=512 batch=2 heads=32\nd=64 causal=1 n=512 batch=2 heads=32\n"
 
 
+def test_cells_prints_a_preset_and_takes_no_grid(capsys):
+    status, out, _ = run(["--list", "--cells", "related"], capsys)
+    assert status == 0 and "\nf16 d=64 causal=0 n=512 batch=32 heads=32\n" in out
+    status, _, err = run(["--cells", "related", "--grid", "d=64"], capsys)
+    assert status == 2 and "expected --cells or --grid, got both" in err
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--schedule", "ping-pong"], "expected NAME=OVERRIDES such as no-turns=ping-pong=false, got 'ping-pong'"),
+    (["--schedule", "=stages=2"], "expected NAME=OVERRIDES"),
+    (["--schedule", "a=stages=2", "--schedule", "a=stages=3"], "--schedule: a is there twice"),
+    (["--static-shapes", "--schedule", "static=stages=3"], "--schedule: static is there twice"),
+])
+def test_wrong_variants_are_refused(arguments, message, capsys):
+    status, _, err = run(["--list", *arguments], capsys)
+    assert status == 2 and message in err
+
+
 def test_wrong_grid_ends_with_status_2(capsys):
     status, _, err = run(["--grid", "d=96"], capsys)
-    assert status == 2 and "--grid: expected hidden to be a multiple of d" in err
+    assert status == 2 and "--grid: expected hidden to be a multiple of dv" in err
 
 
 def test_plot_without_matplotlib_is_refused_before_anything_runs(monkeypatch, capsys, tmp_path):
@@ -317,7 +435,7 @@ def test_what_differs_but_n_has_its_own_panel():
     rows = [make_row(n=1024), make_row(n=512), make_row(causal=True)]
     assert {title: [row.cell.n for row in members] for title, members in _plot.panels(rows).items()} == {
         "d = 64, not causal": [512, 1024], "d = 64, causal": [512]}
-    rows.append(dataclasses.replace(rows[0], dtype="f16"))
+    rows.append(dataclasses.replace(rows[0], cell=dataclasses.replace(rows[0].cell, dtype="f16")))
     assert len(_plot.panels(rows)) == 3
 
 

@@ -1,10 +1,11 @@
 """The command line of `python -m flashc.bench`."""
 
 import argparse
+import re
 import sys
 
-from . import _plot, _report
-from ._grid import HELP, GridError, parse_grid
+from . import _bars, _plot, _report
+from ._grid import HELP, PRESETS, GridError, parse_grid, preset, related
 from ._progress import Progress
 
 DESCRIPTION = """Times flashc's forward attention on this machine's GPU beside every attention that is installed:
@@ -12,12 +13,15 @@ PyTorch's with cuDNN and with FlashAttention-2, FlexAttention under torch.compil
 FlashAttention project. All of them take turns in one process and are timed with CUDA events, after a warm-up, each for
 at least 60 ms in at least 6 rounds, the median of which counts. Inputs are random and new in every cell; outputs are
 checked against float32 attention; the rate of cuBLAS on an 8192^3 bf16 product comes from the same rounds, and the
-clock of the multiprocessors is read under flashc right after them. TFLOP/s counts 4 B H N N d operations, half of that
-for causal. The ratio is flashc's rate over the best peer's."""
+clock of the multiprocessors is read under flashc right after them. TFLOP/s counts 2 B H N N (d + dv) operations, half
+of that for causal. The ratio is flashc's rate over the best peer's."""
 
 EXAMPLES = """examples:
   python -m flashc.bench --csv bench.csv --plot bench.png
   python -m flashc.bench --grid d=128 n=1024..8192 causal=1 --peers cudnn,flex
+  python -m flashc.bench --grid d=128,192x128 heads=16 kv-heads=2 dtype=bf16,f16
+  python -m flashc.bench --schedule no-turns=ping-pong=false --schedule small=kv-tile=64,stages=4 --peers ''
+  python -m flashc.bench --cells related --peers ''
   python -m flashc.bench --read a.csv b.csv --plot bench.png     measure nothing: table and plot of earlier runs
   python -m flashc.bench --latency
 
@@ -28,9 +32,17 @@ def build_parser():
     parser = argparse.ArgumentParser(prog="python -m flashc.bench", description=DESCRIPTION, epilog=EXAMPLES,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=VALUES", help=HELP)
-    parser.add_argument("--dtype", choices=("bf16", "f16"), default="bf16", help="of q, k, v (default: bf16)")
+    parser.add_argument("--cells", choices=sorted(PRESETS), help="instead of a grid; related: whatever must be as fast "
+                        "as another cell, measured together with it: f16 and bf16, 8 query heads per key head, 192x128")
+    parser.add_argument("--schedule", action="append", default=[], type=variant, metavar="NAME=OVERRIDES",
+                        help="time flashc with these overrides of its schedule too, as flashc:NAME beside flashc; "
+                        "may be given several times")
+    parser.add_argument("--static-shapes", action="store_true",
+                        help="time flashc compiled for each cell's shapes too, as flashc:static")
     parser.add_argument("--peers", metavar="NAMES", help="separated by commas, of cudnn, fa2, flex, flex-tuned, "
-                        "flash_attn2, flash_attn3 (default: all that are installed, but for flex-tuned)")
+                        "flash_attn2, flash_attn3 (default: all that are installed, but for flex-tuned; '': none)")
+    parser.add_argument("--bars", metavar="FILE", help="compare the ratios to cudnn with those of a CSV (its columns: "
+                        f"{', '.join(_bars.COLUMNS)})")
     parser.add_argument("--csv", metavar="FILE", help="write every number there, cell by cell")
     parser.add_argument("--plot", metavar="FILE", help="draw TFLOP/s over N, as PNG; needs matplotlib")
     parser.add_argument("--seed", type=int, help="of the random inputs (default: another one each time, printed)")
@@ -41,6 +53,25 @@ def build_parser():
     return parser
 
 
+def variant(text):
+    """("flashc:NAME", overrides) of a --schedule."""
+    name, equals, overrides = text.partition("=")
+    if not equals or not re.fullmatch(r"[\w.+-]+", name):
+        raise argparse.ArgumentTypeError(f"expected NAME=OVERRIDES such as no-turns=ping-pong=false, got '{text}'")
+    return _report.VARIANT + name, overrides
+
+
+def choose_variants(options, parser):
+    """{name: keywords of flashc.attention} of flashc's systems."""
+    found = {_report.FLASHC: {}}
+    static = [(_report.VARIANT + "static", {"static_shapes": True})] if options.static_shapes else []
+    for name, keywords in static + [(name, {"schedule": overrides}) for name, overrides in options.schedule]:
+        if name in found:
+            parser.error(f"--schedule: {name.removeprefix(_report.VARIANT)} is there twice")
+        found[name] = keywords
+    return found
+
+
 def print_rows(rows, table):
     print(table.header())
     for row in rows:
@@ -48,9 +79,11 @@ def print_rows(rows, table):
 
 
 def finish(rows, options):
-    """Summary and plot."""
+    """Summary, comparison with bars, plot."""
     print()
     print("\n".join(_report.summary(rows)))
+    if options.bars:
+        print("\n".join(["", *_bars.report(rows, options.bars), ""]))
     for line in _report.problems(rows):
         print(f"note: {line}")
     if options.plot and rows:
@@ -68,7 +101,7 @@ def read(options, parser):
     return 0
 
 
-def bench(cells, options, parser):
+def bench(cells, variants, options, parser):
     try:
         import torch
     except ImportError as error:
@@ -88,32 +121,34 @@ def bench(cells, options, parser):
             parser.error(f"--csv: {error}")
     import flashc
     seed = options.seed if options.seed is not None else torch.seed() % (1 << 31)
-    print(f"{_measure.describe_device()}; flashc {flashc.__version__}; {options.dtype}; seed {seed}")
+    print(f"{_measure.describe_device()}; flashc {flashc.__version__}; seed {seed}")
     for name, reason in left_out.items():
         print(f"not compared: {name}: {reason}")
-    measurer = _measure.Measurer(peers, options.dtype, _clock.SMClock(_measure.device_uuid()), seed)
-    table = _report.Table([_report.FLASHC, *(peer.name for peer in peers), _report.CUBLAS], cells)
+    systems = [*(_peers.Flashc(name, **keywords) for name, keywords in variants.items()), *peers]
+    measurer = _measure.Measurer(systems, _clock.SMClock(_measure.device_uuid()), seed)
+    table = _report.Table([*(system.name for system in systems), _report.CUBLAS], cells)
     print(table.header(), flush=True)
     rows, lost = [], None
     progress = Progress(len(cells))
-    for cell in cells:
-        progress.show(str(cell))
+    for group in related(cells):
+        progress.show("; ".join(map(str, group)))
         try:
-            row = measurer.measure(cell)
+            measured = measurer.measure(group)
         except _measure.DeviceLost as error:
-            row, lost = error.row, error
-        rows.append(row)
-        progress.advance()
+            measured, lost = error.rows, error
+        rows += measured
+        progress.advance(len(group))
         progress.clear()
-        print(table.line(row), flush=True)
-        if writer:
-            writer.write(row)
+        for row in measured:
+            print(table.line(row), flush=True)
+            if writer:
+                writer.write(row)
         if lost:
             break
     if writer:
         writer.close()
     if lost:
-        print(f"stopped after {len(rows)} of {len(cells)} cells: CUDA failed in {rows[-1].cell}: {lost}")
+        print(f"stopped after {len(rows)} of {len(cells)} cells: CUDA failed: {lost}")
     finish(rows, options)
     return int(bool(lost) or any(_measure.failed(row) for row in rows))
 
@@ -121,10 +156,18 @@ def bench(cells, options, parser):
 def main(arguments=None):
     parser = build_parser()
     options = parser.parse_args(arguments)
+    if options.cells and options.grid:
+        parser.error("expected --cells or --grid, got both")
     try:
-        cells = parse_grid(options.grid)
+        cells = preset(options.cells) if options.cells else parse_grid(options.grid)
     except GridError as error:
         parser.error(f"--grid: {error}")
+    variants = choose_variants(options, parser)
+    if options.bars:
+        try:
+            options.bars = _bars.read_bars(options.bars)
+        except (OSError, ValueError) as error:
+            parser.error(f"--bars: {error}")
     if options.list:
         print("\n".join(map(str, cells)))
         return 0
@@ -141,7 +184,7 @@ def main(arguments=None):
     if options.latency:
         from . import _latency
         return _latency.main()
-    return bench(cells, options, parser)
+    return bench(cells, variants, options, parser)
 
 
 if __name__ == "__main__":

@@ -67,9 +67,9 @@ def _add(comparison, out, ref, naive_error, rounding):
 
 
 @torch.no_grad()
-def compare(inputs, causal, outputs, lse=None):
-    """{name: Comparison} of `outputs`, {name: [batch, heads, n, d]}, all against one reference; `lse` [batch, heads, n]
-    belongs to the first of them."""
+def compare(inputs, causal, outputs, lses):
+    """{name: Comparison} of `outputs`, {name: [batch, heads, n, dv]}, all against one reference, and of those
+    log-sum-exps that there are, {name: [batch, heads, n]}."""
     q, k, v = inputs
     batch, heads, n, _ = q.shape
     group = heads // k.shape[1]
@@ -88,10 +88,10 @@ def compare(inputs, causal, outputs, lse=None):
                 naive, _ = _attention(*operands, hidden, q.dtype)
                 naive_error = float((naive.float() - ref).abs().max())
                 rounding = float(((ref + 0.3 - 0.3) - ref).abs().max())
-                for index, (name, out) in enumerate(outputs.items()):
+                for name, out in outputs.items():
                     _add(found[name], out[b, chosen], ref, naive_error, rounding)
-                    if index == 0 and lse is not None:
-                        off = torch.nan_to_num((lse[b, chosen] - ref_lse).abs(), nan=math.inf).max()
+                    if name in lses:
+                        off = torch.nan_to_num((lses[name][b, chosen] - ref_lse).abs(), nan=math.inf).max()
                         found[name].lse_error = max(found[name].lse_error, float(off))
         return found
     finally:

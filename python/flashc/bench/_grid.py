@@ -3,21 +3,34 @@
 import dataclasses
 import itertools
 
+DTYPES = ("bf16", "f16")
 _KEYS = {
-    "d": "head dimension",
+    "dtype": "of q, k, v: bf16, f16 or both",
+    "d": "head dimension; 192x128: of queries and keys, and of values",
     "n": "sequence length, of the queries and of the keys",
     "causal": "0, 1 or 0,1",
     "tokens": "batch * n",
-    "hidden": "heads * d",
+    "hidden": "heads * head dimension of values",
     "batch": "instead of tokens",
     "heads": "instead of hidden",
     "group": "query heads per key head",
+    "kv-heads": "key heads, instead of group",
 }
-DEFAULTS = {"d": [64, 128, 256], "n": [512, 1024, 2048, 4096, 8192, 16384], "causal": [0, 1], "tokens": [16384],
-            "hidden": [2048], "group": [1]}
+DEFAULTS = {"dtype": ["bf16"], "d": [(d, d) for d in (64, 128, 256)], "n": [512, 1024, 2048, 4096, 8192, 16384],
+            "causal": [0, 1], "tokens": [16384], "hidden": [2048], "group": [1]}
 
-HELP = ("cells to measure: KEY=VALUES ..., e.g. d=64,128 n=512..4096 causal=0; VALUES are separated by commas, a..b "
-        "doubles from a to b; keys: " + ", ".join(f"{key} ({what})" for key, what in _KEYS.items()))
+HELP = ("cells to measure: KEY=VALUES ..., e.g. d=64,192x128 n=512..4096 causal=0; VALUES are separated by commas, "
+        "a..b doubles from a to b; keys: " + ", ".join(f"{key} ({what})" for key, what in _KEYS.items()))
+
+# Each is several grids.
+PRESETS = {
+    # What must be as fast as something else: f16 as bf16 everywhere; one key head for 8 query heads, and wider keys
+    # than values, as d = 128 of the same FLOPs.
+    "related": [["dtype=bf16,f16"],
+                ["d=128", "n=4096,16384", "group=8"],
+                ["d=128", "n=4096,16384", "heads=20"],
+                ["d=192x128", "n=4096,16384", "heads=16"]],
+}
 
 
 class GridError(ValueError):
@@ -26,29 +39,65 @@ class GridError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One attention: q [batch, heads, n, d]; k and v [batch, heads / group, n, d]."""
+    """One attention: q [batch, heads, n, d], k [batch, heads / group, n, d], v [batch, heads / group, n, dv]."""
     d: int
     causal: bool
     n: int
     batch: int
     heads: int
     group: int = 1
+    dv: int = 0
+    dtype: str = "bf16"
+
+    def __post_init__(self):
+        if not self.dv:
+            object.__setattr__(self, "dv", self.d)
 
     @property
     def key_heads(self):
         return self.heads // self.group
 
     @property
+    def dims(self):
+        return str(self.d) if self.d == self.dv else f"{self.d}x{self.dv}"
+
+    @property
     def flops(self):
-        """4 B H Nq Nk D, half of it if causal: two products, an addition and a multiplication a term."""
-        return 4 * self.batch * self.heads * self.n * self.n * self.d / (2 if self.causal else 1)
+        """2 B H Nq Nk (D + Dv), half of it if causal: two products, an addition and a multiplication a term."""
+        return 2 * self.batch * self.heads * self.n * self.n * (self.d + self.dv) / (2 if self.causal else 1)
 
     def input_bytes(self, element_bytes=2):
-        return (self.heads + 2 * self.key_heads) * self.batch * self.n * self.d * element_bytes
+        return (self.heads * self.d + self.key_heads * (self.d + self.dv)) * self.batch * self.n * element_bytes
+
+    def relatives(self):
+        """{what is compared: the cell} of the cells of the same FLOPs that this one is measured against."""
+        found = {}
+        if self.dtype != "bf16":
+            found[f"{self.dtype} over bf16"] = dataclasses.replace(self, dtype="bf16")
+        if self.group != 1:
+            found["grouped over as many key heads as query heads"] = dataclasses.replace(self, group=1)
+        heads, rest = divmod(self.heads * (self.d + self.dv), 256)
+        if self.d != self.dv and not rest and heads % self.group == 0:
+            found[f"d = {self.dims} over d = 128"] = dataclasses.replace(self, d=128, dv=128, heads=heads)
+        return found
 
     def __str__(self):
+        dtype = "" if self.dtype == "bf16" else f"{self.dtype} "
         group = f" group={self.group}" if self.group != 1 else ""
-        return f"d={self.d} causal={int(self.causal)} n={self.n} batch={self.batch} heads={self.heads}{group}"
+        return f"{dtype}d={self.dims} causal={int(self.causal)} n={self.n} batch={self.batch} heads={self.heads}{group}"
+
+
+def related(cells):
+    """The cells in lists, each to be measured together: a cell with those it is compared with."""
+    def root(cell):
+        for relative in cell.relatives().values():
+            return root(relative)
+        return cell
+
+    found = {}
+    for cell in cells:
+        found.setdefault(root(cell), []).append(cell)
+    return list(found.values())
 
 
 def _number(key, text):
@@ -63,20 +112,32 @@ def _number(key, text):
     return value
 
 
+def _value(key, text):
+    """A value, of one number; of d, a pair."""
+    if key == "dtype":
+        if text not in DTYPES:
+            raise GridError(f"dtype: expected {' or '.join(DTYPES)}, got '{text}'")
+        return text
+    if key == "d":
+        d, x, dv = text.partition("x")
+        return _number(key, d), _number(key, dv if x else d)
+    return _number(key, text)
+
+
 def _values(key, text):
     values = []
     for part in text.split(","):
         first, dots, last = part.partition("..")
         if not dots:
-            values.append(_number(key, part))
+            values.append(_value(key, part))
             continue
-        if key == "causal":
-            raise GridError(f"causal: expected 0, 1 or 0,1, got '{part}'")
+        if key in ("causal", "dtype"):
+            raise GridError(f"{key}: expected values separated by commas, got '{part}'")
         low, high = _number(key, first), _number(key, last)
         if low > high:
             raise GridError(f"{key}: expected a..b with a <= b, got '{part}'")
         while low <= high:
-            values.append(low)
+            values.append(_value(key, str(low)))
             low *= 2
     return list(dict.fromkeys(values))
 
@@ -98,19 +159,28 @@ def parse_grid(items=()):
         if key in chosen:
             raise GridError(f"{key} is given twice")
         chosen[key] = _values(key, text)
-    for one, other in (("batch", "tokens"), ("heads", "hidden")):
+    for one, other in (("batch", "tokens"), ("heads", "hidden"), ("group", "kv-heads")):
         if one in chosen and other in chosen:
             raise GridError(f"expected {one} or {other}, got both")
     grid = {**DEFAULTS, **chosen}
-    batches = [("batch", value) for value in chosen["batch"]] if "batch" in chosen else [
-        ("tokens", value) for value in grid["tokens"]]
-    widths = [("heads", value) for value in chosen["heads"]] if "heads" in chosen else [
-        ("hidden", value) for value in grid["hidden"]]
+
+    def either(one, other):
+        """The values of the one that was given, with its name."""
+        name = one if one in chosen or other not in grid else other
+        return [(name, value) for value in grid[name]]
+
     cells = []
-    for d, causal, width, group, batch, n in itertools.product(grid["d"], grid["causal"], widths, grid["group"],
-                                                               batches, grid["n"]):
-        heads = width[1] if width[0] == "heads" else _divide(width[1], "hidden", d, "d")
-        count = batch[1] if batch[0] == "batch" else _divide(batch[1], "tokens", n, "n")
+    for (d, dv), causal, width, heads_per, length, n, dtype in itertools.product(
+            grid["d"], grid["causal"], either("heads", "hidden"), either("kv-heads", "group"),
+            either("batch", "tokens"), grid["n"], grid["dtype"]):
+        heads = width[1] if width[0] == "heads" else _divide(width[1], "hidden", dv, "dv")
+        count = length[1] if length[0] == "batch" else _divide(length[1], "tokens", n, "n")
+        group = heads_per[1] if heads_per[0] == "group" else _divide(heads, "heads", heads_per[1], "kv-heads")
         _divide(heads, "heads", group, "group")
-        cells.append(Cell(d=d, causal=bool(causal), n=n, batch=count, heads=heads, group=group))
+        cells.append(Cell(d=d, causal=bool(causal), n=n, batch=count, heads=heads, group=group, dv=dv, dtype=dtype))
     return list(dict.fromkeys(cells))
+
+
+def preset(name):
+    """The cells of one of PRESETS."""
+    return list(dict.fromkeys(cell for items in PRESETS[name] for cell in parse_grid(items)))

@@ -8,17 +8,19 @@ import torch
 
 import flashc
 
+from ._report import FLASHC
+
 
 class Refused(Exception):
     """The system has no kernel for the cell. The text is why."""
 
 
 class Contender:
-    """One system on one cell. `run(i)` starts it on the i-th set of inputs; `around()` is entered once around many
-    runs; `result(output)` is the output as [batch, heads, n, d]."""
+    """One system on one cell. `run(i)` starts it on the i-th of `count` sets of inputs; `around()` is entered once
+    around many runs; `result(output)` is the output as [batch, heads, n, dv]."""
 
-    def __init__(self, run, around=contextlib.nullcontext, result=lambda output: output):
-        self.run, self.around, self.result = run, around, result
+    def __init__(self, run, count, around=contextlib.nullcontext, result=lambda output: output):
+        self.run, self.count, self.around, self.result = run, count, around, result
 
 
 def _first_line(error):
@@ -28,21 +30,27 @@ def _first_line(error):
 
 class Flashc:
     """flashc.attention as a user calls it: its output is allocated in every call."""
-    name = "flashc"
 
-    @staticmethod
-    def missing():
-        return None
+    def __init__(self, name=FLASHC, **keywords):
+        """`keywords`: what else each call gets, such as a schedule."""
+        self.name, self.keywords = name, keywords
 
-    @staticmethod
-    def prepare(cell, sets):
-        grouped = cell.group != 1
+    def _call(self, cell, inputs, out=None):
+        return flashc.attention(*inputs, causal=cell.causal, enable_gqa=cell.group != 1, out=out, **self.keywords)
 
+    def prepare(self, cell, sets):
         def run(i):
-            q, k, v = sets[i]
-            return flashc.attention(q, k, v, causal=cell.causal, enable_gqa=grouped)
+            return self._call(cell, sets[i])
 
-        return Contender(run)
+        return Contender(run, len(sets))
+
+    def poisoned_run(self, cell, inputs):
+        """o and the log-sum-exp, written over NaN."""
+        q, _, v = inputs
+        out = torch.full((*q.shape[:3], v.shape[3]), float("nan"), device=q.device, dtype=q.dtype)
+        lse = torch.full(q.shape[:3], float("nan"), device=q.device)
+        self._call(cell, inputs, (out, lse))
+        return out, lse
 
 
 class SDPA:
@@ -79,7 +87,7 @@ class SDPA:
                 # PyTorch says why no backend takes the case in warnings.
                 reasons = [str(warning.message).splitlines()[0] for warning in caught]
                 raise Refused("; ".join(dict.fromkeys(reasons)) or _first_line(error)) from None
-        return Contender(run, around)
+        return Contender(run, len(sets), around)
 
 
 class CuDNN(SDPA):
@@ -127,7 +135,7 @@ class FlexAttention:
         except Exception as error:  # Whatever the compiler raises: this peer has no kernel here.
             torch.cuda.synchronize()
             raise Refused(_first_line(error)) from None
-        return Contender(run)
+        return Contender(run, len(sets))
 
 
 class FlexAttentionTuned(FlexAttention):
@@ -166,7 +174,7 @@ class FlashAttnPackage:
         except (RuntimeError, ValueError, TypeError, AssertionError, NotImplementedError) as error:
             torch.cuda.synchronize()
             raise Refused(_first_line(error)) from None
-        return Contender(run, result=result)
+        return Contender(run, len(sets), result=result)
 
 
 class FlashAttn2Package(FlashAttnPackage):
@@ -209,4 +217,4 @@ def cublas_contender(device, dtype, size=8192):
     """The product of two random matrices, and its operations: how fast this GPU multiplies right now."""
     a, b = (torch.randn(size, size, device=device, dtype=torch.float32).to(dtype) for _ in range(2))
     c = torch.empty_like(a)
-    return Contender(lambda i: torch.mm(a, b, out=c)), 2.0 * size ** 3
+    return Contender(lambda i: torch.mm(a, b, out=c), 1), 2.0 * size ** 3

@@ -19,14 +19,14 @@ def panels(rows):
     """{title: rows by n}: whatever differs but n and the system has a panel of its own."""
     def key(row):
         cell = row.cell
-        return (cell.d, cell.causal, row.dtype, cell.heads * cell.d, cell.batch * cell.n, cell.group)
+        return (cell.d, cell.dv, cell.causal, cell.dtype, cell.heads * cell.dv, cell.batch * cell.n, cell.group)
 
-    several = len({key(row)[2:] for row in rows}) > 1
+    several = len({key(row)[3:] for row in rows}) > 1
     found = {}
     for row in sorted(rows, key=lambda row: (key(row), row.cell.n)):
-        d, causal, dtype, hidden, tokens, group = key(row)
+        _, _, causal, dtype, hidden, tokens, group = key(row)
         more = f"\n{dtype}, hidden size {hidden}, {tokens} tokens, group {group}" if several else ""
-        found.setdefault(f"d = {d}, {'causal' if causal else 'not causal'}{more}", []).append(row)
+        found.setdefault(f"d = {row.cell.dims}, {'causal' if causal else 'not causal'}{more}", []).append(row)
     return found
 
 
@@ -64,7 +64,7 @@ def plot(rows, path):
         axis.set_visible(False)
     if chosen:
         axes.flat[0].legend(fontsize=8, loc="lower right")
-        devices = ", ".join(dict.fromkeys(f"{row.device}, {row.dtype}" for row in rows))
+        devices = ", ".join(dict.fromkeys(f"{row.device}, {row.cell.dtype}" for row in rows))
         figure.suptitle(f"attention, forward: {devices}")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

@@ -35,5 +35,5 @@ class Progress:
             self.stream.write("\r\x1b[K")
             self.stream.flush()
 
-    def advance(self):
-        self.done += 1
+    def advance(self, count=1):
+        self.done += count

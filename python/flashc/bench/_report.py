@@ -9,9 +9,10 @@ from typing import Dict
 
 from ._grid import Cell
 
-COLUMNS = ["device", "dtype", "d", "causal", "n", "batch", "heads", "group", "system", "ms", "spread", "tflops",
+COLUMNS = ["device", "dtype", "d", "dv", "causal", "n", "batch", "heads", "group", "system", "ms", "spread", "tflops",
            "ratio", "error", "bound", "frobenius", "sm_mhz", "note"]
 FLASHC, CUBLAS = "flashc", "cublas"
+VARIANT = f"{FLASHC}:"  # Before the names of flashc's own variants, which are measured against flashc.
 
 
 @dataclasses.dataclass
@@ -34,22 +35,33 @@ class Entry:
 class Row:
     """A cell with the entry of each system."""
     device: str
-    dtype: str
     cell: Cell
     entries: Dict[str, Entry]
     sm_mhz: float = math.nan
 
-    def ratio(self, peer=None):
-        """flashc's rate over the peer's, or over the best peer's; NaN if one of them has none."""
-        names = [peer] if peer else [name for name in self.entries if name not in (FLASHC, CUBLAS)]
-        rates = [self.entries[name].tflops for name in names if name in self.entries and self.entries[name].counts]
-        mine = self.entries.get(FLASHC, Entry())
-        return mine.tflops / max(rates) if rates and mine.counts else math.nan
+    def rate(self, name):
+        """TFLOP/s of a system; NaN if it has none here."""
+        entry = self.entries.get(name)
+        return entry.tflops if entry and entry.counts else math.nan
 
     def best_peer(self):
-        peers = {name: entry.tflops for name, entry in self.entries.items()
-                 if name not in (FLASHC, CUBLAS) and entry.counts}
+        peers = {name: entry.tflops for name, entry in self.entries.items() if is_peer(name) and entry.counts}
         return max(peers, key=peers.get) if peers else ""
+
+    def ratio(self, system=None):
+        """flashc's rate over that of a system, or of the best peer; NaN if one of them has none."""
+        return self.rate(FLASHC) / self.rate(system or self.best_peer())
+
+    def own_ratio(self, name):
+        """What the CSV and the summary say of a system: of a variant, its rate over flashc's; of a peer, flashc's over
+        the peer's; of flashc, over the best peer's."""
+        if name.startswith(VARIANT):
+            return self.rate(name) / self.rate(FLASHC)
+        return self.ratio(None if name == FLASHC else name) if name != CUBLAS else math.nan
+
+
+def is_peer(name):
+    return name not in (FLASHC, CUBLAS) and not name.startswith(VARIANT)
 
 
 def geometric_mean(values):
@@ -59,7 +71,7 @@ def geometric_mean(values):
 
 
 def _cell_text(value, form):
-    return "-" if value is None or math.isnan(value) else format(value, form)
+    return "-" if math.isnan(value) else format(value, form)
 
 
 class Table:
@@ -68,14 +80,15 @@ class Table:
     def __init__(self, systems, cells):
         """`cells`: those of all rows; what tells them apart has a column."""
         self.systems = list(systems)
-        self.extents = ["d", "causal", "n"]
-        for name in ("group", "batch", "heads"):
+        self.extents = ["dims", "causal", "n"]
+        for name in ("dtype", "group", "batch", "heads"):
             known = len({self._extents(cell) for cell in cells})
             self.extents.append(name)
             if len({self._extents(cell) for cell in cells}) == known:
                 self.extents.pop()
-        self.headings = self.extents + self.systems + ["SM MHz", "best peer", "ratio"]
-        widths = [5] * len(self.extents) + [max(5, len(name)) for name in self.systems] + [6, 9, 5]
+        self.headings = ["d", *self.extents[1:], *self.systems, "SM MHz", "best peer", "ratio"]
+        rates = [11 if name.startswith(VARIANT) else 5 for name in self.systems]
+        widths = [7] + [5] * (len(self.extents) - 1) + rates + [6, 9, 5]
         self.widths = [max(width, len(heading)) for width, heading in zip(widths, self.headings)]
 
     def _extents(self, cell):
@@ -85,13 +98,28 @@ class Table:
     def _line(self, texts):
         return "| " + " | ".join(text.rjust(width) for text, width in zip(texts, self.widths)) + " |"
 
+    @staticmethod
+    def _rate(row, name):
+        """A variant's is followed by its ratio to flashc."""
+        relative = f" ({row.own_ratio(name):.3f})" if name.startswith(VARIANT) and row.rate(name) > 0 else ""
+        return _cell_text(row.rate(name), ".0f") + relative
+
     def header(self):
         return self._line(self.headings) + "\n|" + "|".join("-" * (width + 1) + ":" for width in self.widths) + "|"
 
     def line(self, row):
-        rates = [_cell_text(row.entries[name].tflops if name in row.entries else None, ".0f") for name in self.systems]
+        rates = [self._rate(row, name) for name in self.systems]
         return self._line([*self._extents(row.cell), *rates, _cell_text(row.sm_mhz, ".0f"),
                            row.best_peer() or "-", _cell_text(row.ratio(), ".2f")])
+
+
+def _mean(what, ratios, digits=2):
+    """A line with the geometric mean of the ratios that are numbers, or none."""
+    known = [ratio for ratio in ratios if not math.isnan(ratio)]
+    if not known:
+        return []
+    cells = f"{len(known)} cell{'s' if len(known) > 1 else ''}"
+    return [f"{what}: {geometric_mean(known):.3f} ({cells}, {min(known):.{digits}f} to {max(known):.{digits}f})"]
 
 
 def summary(rows):
@@ -101,16 +129,34 @@ def summary(rows):
     lines = []
     for name, chosen in (("all cells", rows), ("not causal", [row for row in rows if not row.cell.causal]),
                          ("causal", [row for row in rows if row.cell.causal])):
-        ratios = [ratio for ratio in (row.ratio() for row in chosen) if not math.isnan(ratio)]
-        if ratios:
-            cells = f"{len(ratios)} cell{'s' if len(ratios) > 1 else ''}"
-            lines.append(f"geometric mean of the ratios to the best peer, {name}: {geometric_mean(ratios):.3f} "
-                         f"({cells}, {min(ratios):.2f} to {max(ratios):.2f})")
-    for peer in dict.fromkeys(name for row in rows for name in row.entries):
-        ratios = [ratio for ratio in (row.ratio(peer) for row in rows) if not math.isnan(ratio)]
-        if ratios and peer not in (FLASHC, CUBLAS):
-            lines.append(f"  to {peer}: {geometric_mean(ratios):.3f} ({len(ratios)} of {len(rows)} cells)")
-    return lines or ["no ratios: flashc or every peer is missing in every cell"]
+        lines += _mean(f"geometric mean of the ratios to the best peer, {name}", [row.ratio() for row in chosen])
+    for peer in filter(is_peer, systems_of(rows)):
+        lines += _mean(f"  to {peer}", [row.ratio(peer) for row in rows])
+    lines = lines or ["no ratios: flashc or every peer is missing in every cell"]
+    for name in systems_of(rows):
+        if name.startswith(VARIANT):
+            lines += _mean(f"{name} over flashc", [row.own_ratio(name) for row in rows], 3)
+    return lines + _related(rows) + _over_cublas(rows)
+
+
+def _related(rows):
+    """flashc's rate in each cell over that in the cells that it is compared with, and the means of each kind."""
+    by_cell = {(row.device, row.cell): row for row in rows}
+    found = {}
+    for row in rows:
+        for what, cell in row.cell.relatives().items():
+            other = by_cell.get((row.device, cell))
+            ratio = row.rate(FLASHC) / other.rate(FLASHC) if other else math.nan
+            if not math.isnan(ratio):
+                found.setdefault(what, []).append((f"  {ratio:.3f}  {row.cell}", ratio))
+    return [line for what, pairs in found.items()
+            for line in [*_mean(what, [ratio for _, ratio in pairs], 3), *(text for text, _ in pairs)]]
+
+
+def _over_cublas(rows):
+    """The cells where nothing but the products should take time."""
+    return [f"flashc over cuBLAS: {row.ratio(CUBLAS):.3f}  {row.cell}" for row in rows
+            if row.cell.dims in ("128", "256") and row.cell.n == 16384 and row.ratio(CUBLAS) > 0]
 
 
 def problems(rows):
@@ -140,12 +186,11 @@ class CSVWriter:
 
         cell = row.cell
         for name, entry in row.entries.items():
-            ratio = math.nan if name == CUBLAS else row.ratio() if name == FLASHC else row.ratio(name)
             self.writer.writerow([
-                row.device, row.dtype, cell.d, int(cell.causal), cell.n, cell.batch, cell.heads, cell.group, name,
-                number(entry.ms), number(entry.spread, ".3g"), number(entry.tflops, ".5g"), number(ratio, ".4f"),
-                number(entry.error), number(entry.bound), number(entry.frobenius), number(row.sm_mhz, ".0f"),
-                entry.note])
+                row.device, cell.dtype, cell.d, cell.dv, int(cell.causal), cell.n, cell.batch, cell.heads, cell.group,
+                name, number(entry.ms), number(entry.spread, ".3g"), number(entry.tflops, ".5g"),
+                number(row.own_ratio(name), ".4f"), number(entry.error), number(entry.bound),
+                number(entry.frobenius), number(row.sm_mhz, ".0f"), entry.note])
         self._flush()
 
     def close(self):
@@ -164,24 +209,25 @@ def read_csv(paths):
             for line in reader:
                 try:
                     cell = Cell(d=int(line["d"]), causal=bool(int(line["causal"])), n=int(line["n"]),
-                                batch=int(line["batch"]), heads=int(line["heads"]), group=int(line["group"]))
+                                batch=int(line["batch"]), heads=int(line["heads"]), group=int(line["group"]),
+                                dv=int(line["dv"]), dtype=line["dtype"])
                     values = {name: float(line[name]) if line[name] else math.nan
                               for name in ("ms", "spread", "tflops", "error", "bound", "frobenius", "sm_mhz")}
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"{path}:{reader.line_num}: {error}") from None
                 sm_mhz = values.pop("sm_mhz")
-                key = (line["device"], line["dtype"], cell)
-                row = rows.setdefault(key, Row(line["device"], line["dtype"], cell, {}, sm_mhz))
+                row = rows.setdefault((line["device"], cell), Row(line["device"], cell, {}, sm_mhz))
                 # A cell that was measured again replaces the first measurement, system by system.
                 row.entries[line["system"]] = Entry(note=line["note"], **values)
     return list(rows.values())
 
 
 def systems_of(rows):
-    """The systems of the rows: flashc first, cuBLAS last."""
-    names = list(dict.fromkeys(name for row in rows for name in row.entries))
-    return ([FLASHC] if FLASHC in names else []) + [name for name in names if name not in (FLASHC, CUBLAS)] + (
-        [CUBLAS] if CUBLAS in names else [])
+    """The systems of the rows: flashc, its variants, the peers, cuBLAS."""
+    def place(name):
+        return (CUBLAS == name, is_peer(name), name.startswith(VARIANT))
+
+    return sorted(dict.fromkeys(name for row in rows for name in row.entries), key=place)
 
 
 def latency_line(what, times, unit, target=None, note=""):

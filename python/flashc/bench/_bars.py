@@ -1,0 +1,61 @@
+"""Ratios that flashc is held to: a CSV of another kernel's, measured elsewhere, beside those of this run.
+
+Rates of different sessions cannot be compared, since a card's clock differs; ratios to one peer can."""
+
+import csv
+import dataclasses
+import math
+import statistics
+
+from ._grid import GridError, parse_grid
+from ._report import geometric_mean
+
+PEER = "cudnn"
+HAND_COLUMNS = ("trial_over_cudnn", "run2_trial_over_cudnn")
+COLUMNS = ("d", "n", "causal", *HAND_COLUMNS, "fa3_over_cudnn")
+
+
+@dataclasses.dataclass(frozen=True)
+class Bar:
+    """Ratios to cuDNN in one cell: of a hand-made kernel, and of FlashAttention-3."""
+    hand: float
+    fa3: float
+
+
+def read_bars(path):
+    """{Cell: Bar} of a file with the columns COLUMNS among others, and comments after "#". A line is about the cell of
+    d, n, causal that the default grid would have: bf16, 16384 tokens, hidden size 2048. Raises ValueError and
+    OSError."""
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = [(number, line) for number, line in enumerate(file, 1) if line.strip() and not line.startswith("#")]
+    reader = csv.DictReader(line for _, line in lines)
+    missing = [name for name in COLUMNS if name not in (reader.fieldnames or [])]
+    if missing:
+        raise ValueError(f"{path}: expected the columns {','.join(COLUMNS)}, got no {', '.join(missing)}")
+    bars = {}
+    for (number, _), line in zip(lines[1:], reader):
+        try:
+            cell, = parse_grid([f"{key}={line[key]}" for key in ("d", "n", "causal")])
+            bars[cell] = Bar(statistics.mean(float(line[name]) for name in HAND_COLUMNS), float(line["fa3_over_cudnn"]))
+        except (GridError, TypeError, ValueError) as error:
+            raise ValueError(f"{path}:{number}: {error}") from None
+    return bars
+
+
+def report(rows, bars):
+    """A table: flashc's ratio to cuDNN, and that divided by each bar's; then the geometric means. As lines."""
+    found = [(row, row.ratio(PEER), bars[row.cell]) for row in rows
+             if row.cell in bars and not math.isnan(row.ratio(PEER))]
+    if not found:
+        return [f"no cell has a bar, and numbers of flashc and {PEER}"]
+    lines = ["|   d | causal |     n | flashc/cudnn |  hand | over hand |   fa3 | over fa3 |",
+             "|----:|-------:|------:|-------------:|------:|----------:|------:|---------:|"]
+    for row, ratio, bar in found:
+        cell = row.cell
+        lines.append(f"| {cell.d:3} | {'yes' if cell.causal else 'no':>6} | {cell.n:5} | {ratio:12.3f} | "
+                     f"{bar.hand:5.3f} | {ratio / bar.hand:9.3f} | {bar.fa3:5.3f} | {ratio / bar.fa3:8.3f} |")
+    for name, ratios in (("hand", [ratio / bar.hand for _, ratio, bar in found]),
+                         ("fa3", [ratio / bar.fa3 for _, ratio, bar in found])):
+        lines.append(f"geometric mean over {name}: {geometric_mean(ratios):.3f} ({len(ratios)} of {len(bars)} cells, "
+                     f"{min(ratios):.3f} to {max(ratios):.3f})")
+    return lines
