@@ -17,6 +17,7 @@ retries of barriers that were not ready.
 
 import argparse
 import collections
+import contextlib
 import dataclasses
 import os
 import re
@@ -80,13 +81,15 @@ def parse(text):
     if not functions:
         raise SassError("expected the output of nvdisasm -c or cuobjdump -sass, got no instruction")
     for name, code in functions.items():
+        addresses = {instruction.address for instruction in code}
         places = {label: code[index].address for label, index in labels[name].items() if index < len(code)}
         for instruction in code:
             if instruction.name in ("BRA", "JMP"):
                 match = TARGET.search(instruction.operands)
-                instruction.target = match and (places.get(match[1]) if match[1] else int(match[2], 16))
-                if instruction.target is None:
-                    raise SassError(f"{name}: expected a branch to a label, got '{instruction}'")
+                target = match and (places.get(match[1]) if match[1] else int(match[2], 16))
+                if target not in addresses:
+                    raise SassError(f"{name}: expected a branch to an instruction, got '{instruction}'")
+                instruction.target = target
     return functions
 
 
@@ -178,6 +181,27 @@ def main_loops(code):
     return loops
 
 
+def reachable(code, start):
+    """The instructions that can run after `start`, an instruction of the code, with those of its basic block."""
+    blocks, successors = basic_blocks(code)
+    pending, seen = [next(number for number, block in enumerate(blocks) if start in block)], set()
+    while pending:
+        block = pending.pop()
+        if block not in seen:
+            seen.add(block)
+            pending += successors[block]
+    return [instruction for block in sorted(seen) for instruction in blocks[block]]
+
+
+def highest_register(instruction):
+    """The highest of the registers that are named, with all of a product's accumulator; -1 if there is none."""
+    registers = [int(register) for register in re.findall(r"\bR(\d+)\b", instruction.operands)]
+    shape = re.match(r"HGMMA\.64x(\d+)x", instruction.opcode)
+    if shape and registers:
+        registers.append(registers[0] + int(shape[1]) // 2 - 1)
+    return max(registers, default=-1)
+
+
 # --- Classes ----------------------------------------------------------------------------------------------------------
 
 # The first class whose pattern matches the whole opcode, modifiers included.
@@ -218,13 +242,15 @@ def count(instructions, key=class_of):
     return collections.Counter(map(key, instructions))
 
 
-# -2^100, as f32 immediates are printed: what convert-flash-to-tile puts in the place of a masked score.
+# -2^100, as f32 immediates are printed: what convert-flash-to-tile puts in the place of a masked score. (The results of
+# a score region are clamped to it: a maximum, not a select.)
 MASKED_SCORE = re.compile(r"-1\.26765060\d*e\+30")
 
 
 def is_masked(loop):
     """Whether the loop applies a mask: it puts -2^100 in the place of scores."""
-    return any(MASKED_SCORE.search(instruction.operands) for instruction in loop.instructions())
+    return any(instruction.name in ("FSEL", "SEL") and MASKED_SCORE.search(instruction.operands)
+               for instruction in loop.instructions())
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------------
@@ -284,6 +310,16 @@ def read_resources(report):
         result[name] = Resources(int(used[1]), *map(int, frame.groups()), int(used[2] or 0), int(used[3] or 0),
                                  [line.strip() for line in advice])
     return result
+
+
+@contextlib.contextmanager
+def text_file(ptx):
+    """A .ptx file with this text, for as long as the context."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "kernel.ptx")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(ptx)
+        yield path
 
 
 def read_kernels(path):

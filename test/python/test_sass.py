@@ -1,0 +1,210 @@
+"""The instructions of the tuned kernels, as ptxas leaves them: the tuned kernels stay tuned. No GPU is needed, but
+ptxas and a disassembler; skipped where they are missing.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/test_sass.py
+"""
+import os
+import re
+import sys
+
+import pytest
+
+import flashc
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "utils"))
+
+import sass_report  # noqa: E402
+
+if not sass_report.find_tool("ptxas"):
+    pytest.skip("there is no ptxas", allow_module_level=True)
+if not sass_report.find_tool("nvdisasm", "cuobjdump"):
+    pytest.skip("there is no nvdisasm and no cuobjdump", allow_module_level=True)
+
+SHARED_MEMORY = 232448  # Bytes of one CTA, kMaxSharedMemory of Hopper.h.
+REGISTERS = 65536  # Of one multiprocessor.
+# Per head dimensions: instructions of one iteration of the unmasked loop beside the products and the 4.5 a score that
+# softmax takes (multiply-add, exponential, sum, maximum, half a pack). What was measured, and two or three more; where
+# a change needs fewer, write down the new number.
+BESIDE = {(64, 64): 90, (128, 128): 92, (256, 256): 118, (192, 128): 104}
+R2UR = 4  # In that loop. A kernel that lost uniformity has two for each product.
+
+
+def compile_kernel(d, dv, dtype="bf16", group=1, n=4096, **options):
+    shapes = ((1, 8, n, d), (1, 8 // group, n, d), (1, 8 // group, n, dv))
+    q, k, v = (flashc.ArraySpec(shape, dtype) for shape in shapes)
+    return flashc.compile(q, k, v, enable_gqa=True, target="sm_90a", **options)
+
+
+def number(schedule, key):
+    return int(re.search(rf"(?:^|,){key}=(\d+)", schedule)[1])
+
+
+def products(shape):
+    """{opcode: number} of the products of one tile: S = Q K^T, then O += P V."""
+    d, dv, kv_tile, dtype = shape
+    kind = ".BF16" if dtype == "bf16" else ""
+    result = {}
+    for columns, depth in ((kv_tile, d), (dv, kv_tile)):
+        opcode = f"HGMMA.64x{columns}x16.F32{kind}"
+        result[opcode] = result.get(opcode, 0) + depth // 16
+    return result
+
+
+def check_resources(used, entry):
+    """What is wrong with an entry's registers, stack and shared memory. `entry`: of the manifest."""
+    schedule, threads = entry["schedule"], entry["block"][0]
+    consumers = number(schedule, "consumers")
+    planned = 128 * (number(schedule, "producer-registers") + consumers * number(schedule, "consumer-registers"))
+    if used.stack or used.spill_stores or used.spill_loads:
+        yield f"{used.stack} bytes of stack, {used.spill_stores} and {used.spill_loads} bytes spilled"
+    yield from used.advice
+    if threads != 128 * (consumers + 1) or used.registers * threads > REGISTERS or planned > REGISTERS:
+        yield f"{threads} threads of {used.registers} registers, {planned} registers planned"
+    if used.shared + entry["dynamic_shared_memory"] > SHARED_MEMORY:
+        yield f"{used.shared} + {entry['dynamic_shared_memory']} bytes of shared memory"
+
+
+def check_roles(code, schedule):
+    """What is wrong with setmaxnreg, and with the registers that each role uses."""
+    for opcode, key in (("DEALLOC", "producer-registers"), ("TRY_ALLOC", "consumer-registers")):
+        limit = number(schedule, key)
+        found = [i for i in code if i.opcode.startswith(f"USETMAXREG.{opcode}")]
+        if not found or any(int(i.operands.split()[-1], 16) != limit for i in found):
+            yield f"expected USETMAXREG.{opcode} {limit:#x}, got {', '.join(map(str, found)) or 'none'}"
+            continue
+        highest = max(map(sass_report.highest_register, sass_report.reachable(code, found[0])))
+        if highest >= limit:
+            yield f"R{highest} in a role of {limit} registers"
+
+
+def check_loop(loop, shape):
+    """What is wrong with a main loop; of a masked one, only what it shares with the unmasked one is asked."""
+    d, dv, kv_tile, _ = shape
+    scores, counts = kv_tile // 2, sass_report.count(loop.always)
+    everything = sass_report.count(loop.instructions())
+    found = {}
+    for instruction in loop.always:
+        if instruction.name == "HGMMA":
+            found[instruction.opcode] = found.get(instruction.opcode, 0) + 1
+    if found != products(shape) or everything["HGMMA"] != counts["HGMMA"]:
+        yield f"products {found}"
+    # Two rows a thread: a factor that rescales each, and two butterflies for the maximum of each.
+    expected = {"MUFU.EX2": scores + 2, "MUFU other": 0, "pack (F2FP)": scores // 2, "convert": 0, "SHFL": 4,
+                "local memory": 0}
+    for name, want in expected.items():
+        if everything[name] != want or counts[name] != want:
+            yield f"{want} of {name} expected, got {everything[name]}"
+    if everything["R2UR"] > R2UR:
+        yield f"{everything['R2UR']} R2UR"
+    # The rescale of the output, which hardly ever runs.
+    if len(loop.sometimes) > dv // 2 + 4:
+        yield f"{len(loop.sometimes)} instructions behind a branch"
+    beside = len(loop.always) - counts["HGMMA"] - 9 * scores // 2
+    if not sass_report.is_masked(loop) and beside > BESIDE[d, dv]:
+        yield f"{len(loop.always)} instructions, {beside} beside products and softmax"
+
+
+def check(kernel, d, dv, dtype="bf16"):
+    """What is wrong with the entries of a kernel: a list of lines."""
+    with sass_report.text_file(kernel.ptx) as path:
+        functions, resources = sass_report.read_kernels(path)
+    entries = {entry["kernel"]: entry for entry in [kernel.manifest, *kernel.manifest.get("variants", [])]}
+    assert set(functions) == set(resources) == set(entries)
+    problems = []
+    for name, entry in entries.items():
+        shape = d, dv, number(entry["schedule"], "kv-tile"), dtype
+        loops = sass_report.main_loops(functions[name])
+        found = [*check_resources(resources[name], entry), *check_roles(functions[name], entry["schedule"])]
+        if sum(not sass_report.is_masked(loop) for loop in loops) != 1:
+            found.append(f"{len(loops)} main loops, of which one should be unmasked")
+        for loop in loops:
+            found += check_loop(loop, shape)
+        problems += [f"{name} ({entry['schedule']}): {problem}" for problem in found]
+    return problems
+
+
+@pytest.fixture(autouse=True)
+def fresh(no_disk):
+    """Kernels are compiled, not remembered."""
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("d, dv", [(64, 64), (128, 128), (256, 256), (192, 128)])
+def test_tuned(d, dv, dtype, causal):
+    assert check(compile_kernel(d, dv, dtype, causal=causal), d, dv, dtype) == []
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128, 256])
+def test_grouped_heads(d, causal):
+    assert check(compile_kernel(d, d, group=8, causal=causal), d, d) == []
+
+
+@pytest.mark.parametrize("n, causal", [(512, True), (1024, True), (4096, True), (4096, False)])
+@pytest.mark.parametrize("d", [64, 128])
+def test_static_shapes(d, n, causal):
+    assert check(compile_kernel(d, d, n=n, causal=causal, static_shapes=True), d, d) == []
+
+
+# --- What the checks find ---------------------------------------------------------------------------------------------
+
+def found_in(kernel, d=64):
+    return "\n".join(check(kernel, d, d))
+
+
+def test_finds_spills():
+    kernel = compile_kernel(64, 64, window=(100, 50), mask=lambda b, h, i, j: (i // 50 == j // 50) | (j < 7 * i),
+                            schedule="consumers=3,kv-tile=128")
+    found = found_in(kernel)
+    assert "bytes spilled" in found and "0 of local memory expected" in found
+    assert "1 main loops, of which one should be unmasked" in found
+
+
+def test_finds_stray_instructions():
+    found = found_in(compile_kernel(64, 64, score=lambda s, b, h, i, j: s * 2.0 + (i - j)))
+    assert re.search(r"instructions, \d+ beside products and softmax", found)
+    assert "0 of convert expected, got 34" in found
+
+
+def test_finds_other_exponentials_and_functions():
+    found = found_in(compile_kernel(64, 64, score=lambda s, b, h, i, j: 20.0 * flashc.ops.tanh(s / 20.0)))
+    assert "0 of MUFU other expected, got 64" in found
+
+
+def test_finds_other_products_and_packs():
+    kernel = compile_kernel(128, 128, schedule="kv-tile=64")
+    assert check(kernel, 128, 128) == []
+    with sass_report.text_file(kernel.ptx) as path:
+        (code,), _ = map(dict.values, sass_report.read_kernels(path))
+    found = "\n".join(check_loop(sass_report.main_loops(code)[-1], (128, 128, 128, "f16")))
+    assert "products {'HGMMA.64x64x16.F32.BF16': 8, 'HGMMA.64x128x16.F32.BF16': 4}" in found
+    assert "66 of MUFU.EX2 expected, got 34" in found and "32 of pack (F2FP) expected, got 16" in found
+
+
+def test_finds_resources_over_the_plan():
+    used = sass_report.Resources(registers=170, stack=8, spill_stores=0, spill_loads=0, barriers=16, shared=1000,
+                                 advice=["(C7510) serialized"])
+    entry = {"schedule": "consumers=2,producer-registers=24,consumer-registers=248", "block": [384, 1, 1],
+             "dynamic_shared_memory": SHARED_MEMORY - 999}
+    assert list(check_resources(used, entry)) == [
+        "8 bytes of stack, 0 and 0 bytes spilled", "(C7510) serialized",
+        "384 threads of 170 registers, 66560 registers planned", f"1000 + {SHARED_MEMORY - 999} bytes of shared memory"]
+
+
+def test_finds_roles_over_the_plan():
+    text = """Function : roles
+        /*0000*/ @P0 BRA 0x30 ;
+        /*0010*/ USETMAXREG.DEALLOC.CTAPOOL 0x18 ;
+        /*0020*/ EXIT ;
+        /*0030*/ USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xf0 ;
+        /*0040*/ HGMMA.64x128x16.F32 R180, gdesc[UR12], R180 ;
+        /*0050*/ MOV R3, R9.reuse ;
+        /*0060*/ EXIT ;"""
+    code = sass_report.parse(text)["roles"]
+    plan = "producer-registers=24,consumer-registers={}"
+    assert list(check_roles(code, plan.format(240))) == ["R243 in a role of 240 registers"]
+    assert len(list(check_roles(code, plan.format(232)))) == 1
+    del code[3]
+    code[0].target = 0x40
+    assert list(check_roles(code, plan.format(240))) == ["expected USETMAXREG.TRY_ALLOC 0xf0, got none"]
