@@ -3,6 +3,7 @@
 standard output, both JSON. Whatever goes wrong on the GPU ends with this process."""
 
 import ctypes
+import dataclasses
 import json
 import sys
 
@@ -10,6 +11,7 @@ import torch
 
 import flashc
 from flashc import _library
+from flashc.bench import _check
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
@@ -30,52 +32,12 @@ def guarded(shape, dtype, layout, fill):
     return array, buffer[count:]
 
 
-def attention(q, k, v, causal, dtype):
-    """Plain attention with every intermediate in `dtype`. Returns o and the log-sum-exp; rows without keys: 0, -inf."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = (x.to(dtype) for x in (q, k, v))
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    scores = (q @ k.transpose(2, 3)) * q.shape[3] ** -0.5
-    if causal:
-        nq, nk = scores.shape[2:]
-        i = torch.arange(nq, device=q.device)[:, None] + (nk - nq)
-        scores.masked_fill_(torch.arange(nk, device=q.device)[None, :] > i, float("-inf"))
-    lse = torch.logsumexp(scores.float(), dim=3)
-    p = torch.softmax(scores, dim=3).nan_to_num_(0.0)
-    return p @ v, lse
-
-
-def output_error(out, lse, inputs, causal, dtype_name):
+def output_error(out, lse, inputs, causal):
     """Compares with the reference. Returns the numbers of a result, with a `problem` if the cell fails."""
-    ref, ref_lse = attention(*inputs, causal, torch.float32)
-    naive, _ = attention(*inputs, causal, inputs[0].dtype)
-    naive = naive.float()
-    out = out.float()
-    error = (out - ref).abs().max().item()
-    bound = 2 * (naive - ref).abs().max().item() + 2 * ((ref + 0.3 - 0.3) - ref).abs().max().item()
-    norm = ref.norm().item()
-    frobenius = (out - ref).norm().item() / norm if norm > 0 else (out - ref).norm().item()
-    empty = torch.isinf(ref_lse)
-    lse_error = (lse - ref_lse)[~empty].abs().max().item() if (~empty).any() else 0.0
-    result = {"error": error, "bound": bound, "frobenius": frobenius, "lse_error": lse_error}
-    problems = []
-    if torch.isnan(out).any():
-        rows = torch.isnan(out).any(dim=3).nonzero()
-        problems.append(f"NaN in {len(rows)} rows of o, first (b, h, i) = {rows[0].tolist()}")
-    elif not error <= bound:
-        where = (out - ref).abs().argmax().item()
-        b, rest = divmod(where, out[0].numel())
-        h, rest = divmod(rest, out[0, 0].numel())
-        problems.append(f"o off by {error:.3g} > {bound:.3g} at (b, h, i, d) = {(b, h, *divmod(rest, out.shape[3]))}")
-    if not frobenius < (3e-3 if dtype_name == "bf16" else 1e-3):
-        problems.append(f"relative Frobenius error {frobenius:.3g}")
-    if not torch.equal(lse == float("-inf"), empty):
-        problems.append("-inf of lse in the wrong rows")
-    elif not lse_error <= 1e-3:
-        problems.append(f"lse off by {lse_error:.3g}")
-    if problems:
-        result["problem"] = "; ".join(problems)
-    return result
+    nq, nk = inputs[0].shape[2], inputs[1].shape[2]
+    keep = _check.causal(nq, nk, out.device) if causal else None
+    result = dataclasses.asdict(_check.Reference(*inputs, keep=keep).compare(out, lse))
+    return result if result["problem"] else {key: value for key, value in result.items() if key != "problem"}
 
 
 def launch(loaded, tensors):
@@ -106,7 +68,6 @@ class Worker:
     """Holds what outlives a cell: the loaded kernels."""
 
     def __init__(self):
-        torch.set_float32_matmul_precision("highest")
         self.context = _library.Context(disk_cache=False)
         self.kernels = {}
 
@@ -137,7 +98,7 @@ class Worker:
         inputs, outputs, guards = self.arrays(job, job["layout"])
         launch(loaded, inputs + outputs)
         torch.cuda.synchronize()
-        result = output_error(*outputs, inputs, job["spec"]["causal"], job["spec"]["dtype"])
+        result = output_error(*outputs, inputs, job["spec"]["causal"])
         if not all(torch.isnan(guard).all() for guard in guards):
             result["problem"] = result.get("problem", "") + "; wrote behind the end of an array"
         return result

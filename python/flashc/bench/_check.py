@@ -1,8 +1,9 @@
-"""Outputs against float32 attention on the same inputs: the rule of docs/checking.md, in chunks of heads.
+"""Outputs against float32 attention on the same inputs: the rule of docs/checking.md.
 
     max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|,   ||out - ref|| / ||ref|| < 3e-3 (f16: 1e-3)
 
-`naive` is plain attention with every intermediate in the inputs' type. The log-sum-exp is within 1e-3."""
+`naive` is plain attention with every intermediate in the inputs' type. The log-sum-exp is within 1e-3. A query that
+sees no key has o = 0 and a log-sum-exp of -inf, and no other has that."""
 
 import dataclasses
 import math
@@ -14,85 +15,113 @@ LSE_LIMIT = 1e-3
 CHUNK_BYTES = 2 << 30  # Of float32 scores; a handful of arrays of that size live at once.
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(frozen=True)
 class Comparison:
-    error: float = 0.0
-    naive_error: float = 0.0
-    rounding: float = 0.0
-    square: float = 0.0
-    nans: int = 0
-    lse_error: float = 0.0
-    reference_square: float = 0.0
-
-    @property
-    def bound(self):
-        return 2 * self.naive_error + 2 * self.rounding
-
-    @property
-    def frobenius(self):
-        scale = math.sqrt(self.reference_square)
-        return math.sqrt(self.square) / scale if scale else math.sqrt(self.square)
-
-    def problem(self, dtype):
-        """Why the output is wrong, or an empty text."""
-        found = []
-        if self.nans:
-            found.append(f"{self.nans} NaN in o")
-        elif not self.error <= self.bound:
-            found.append(f"o off by {self.error:.3g}, expected at most {self.bound:.3g}")
-        if not self.frobenius < FROBENIUS_LIMITS[dtype]:
-            found.append(f"relative Frobenius error {self.frobenius:.3g}, expected less than {FROBENIUS_LIMITS[dtype]}")
-        if not self.lse_error <= LSE_LIMIT:
-            found.append(f"log-sum-exp off by {self.lse_error:.3g}, expected at most {LSE_LIMIT}")
-        return "; ".join(found)
+    """How far an output is from the reference. `problem`: why it is wrong, or an empty text."""
+    error: float
+    bound: float
+    frobenius: float
+    lse_error: float
+    problem: str
 
 
-def _attention(q, k, v, hidden, dtype):
-    """Plain attention with every intermediate in `dtype`, of [items, n, d]. `hidden`: True where a key is not seen."""
-    scores = torch.matmul(q.to(dtype), k.to(dtype).transpose(1, 2)).mul_(q.shape[2] ** -0.5)
-    if hidden is not None:
-        scores.masked_fill_(hidden, float("-inf"))
-    lse = torch.logsumexp(scores, dim=2) if dtype == torch.float32 else None
-    return torch.matmul(torch.softmax(scores, dim=2), v.to(dtype)), lse
+def causal(nq, nk, device):
+    """Whether a query, aligned with the last key, sees a key: [nq, nk]."""
+    return torch.ones(nq, nk, dtype=torch.bool, device=device).tril_(nk - nq)
 
 
-def _add(comparison, out, ref, naive_error, rounding):
-    difference = out.float() - ref
-    comparison.nans += int(torch.isnan(difference).sum())
-    comparison.error = max(comparison.error, float(torch.nan_to_num(difference.abs(), nan=math.inf).max()))
-    comparison.square += float(torch.linalg.vector_norm(difference, dtype=torch.float64)) ** 2
-    comparison.naive_error = max(comparison.naive_error, naive_error)
-    comparison.rounding = max(comparison.rounding, rounding)
-    comparison.reference_square += float(torch.linalg.vector_norm(ref, dtype=torch.float64)) ** 2
+def plain(q, k, v, dtype, keep=None, score=None, scale=None):
+    """Attention of [batch, heads, n, d] arrays with every intermediate in `dtype`: o, and the scores' log-sum-exp.
+    `keep`: True where a key takes part; `score`: a function of the scaled scores."""
+    group = q.shape[1] // k.shape[1]
+    q, k, v = (x.to(dtype) for x in (q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)))
+    scores = torch.matmul(q, k.transpose(2, 3)).mul_(q.shape[3] ** -0.5 if scale is None else scale)
+    if score is not None:
+        scores = score(scores).to(dtype)
+    if keep is not None:
+        scores.masked_fill_(~keep, float("-inf"))
+    lse = torch.logsumexp(scores, dim=3)
+    p = torch.softmax(scores, dim=3)
+    if keep is not None or score is not None:  # Rows without keys.
+        p.nan_to_num_(0.0)
+    return torch.matmul(p, v), lse
 
 
-@torch.no_grad()
-def compare(inputs, causal, outputs, lses):
-    """{name: Comparison} of `outputs`, {name: [batch, heads, n, dv]}, all against one reference, and of those
-    log-sum-exps that there are, {name: [batch, heads, n]}."""
-    q, k, v = inputs
-    batch, heads, n, _ = q.shape
-    group = heads // k.shape[1]
-    # No TF32: the reference is float32 throughout.
-    precision = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        hidden = torch.ones(n, n, dtype=torch.bool, device=q.device).triu_(1) if causal else None
-        found = {name: Comparison() for name in outputs}
-        together = max(1, min(heads, CHUNK_BYTES // (4 * n * n)))
+class Reference:
+    """float32 attention on q, k, v, and how far plain attention in their type is from it."""
+
+    @torch.no_grad()
+    def __init__(self, q, k, v, keep=None, score=None, scale=None):
+        """`keep`: broadcasts to [batch, heads, nq, nk]; `score`: a function of scores of that shape."""
+        batch, heads, nq, nk = *q.shape[:3], k.shape[2]
+        group = heads // k.shape[1]
+        self.dtype = q.dtype
+        self.o = torch.empty(batch, heads, nq, v.shape[3], device=q.device)
+        self.lse = torch.empty(batch, heads, nq, device=q.device)
+        naive_error = 0.0
+        keep = None if keep is None else keep.expand(batch, heads, nq, nk)
+        # No TF32: the reference is float32 throughout.
+        precision = torch.get_float32_matmul_precision()
+        torch.set_float32_matmul_precision("highest")
+        try:
+            for of_batch, of_heads, of_key_heads in self._chunks(batch, heads, group, nq * nk, score is None):
+                part = (q[of_batch, of_heads], *(x[of_batch, of_key_heads] for x in (k, v)))
+                how = None if keep is None else keep[of_batch, of_heads], score, scale
+                self.o[of_batch, of_heads], self.lse[of_batch, of_heads] = plain(*part, torch.float32, *how)
+                naive, _ = plain(*part, q.dtype, *how)
+                naive_error = max(naive_error, float((naive.float() - self.o[of_batch, of_heads]).abs().max()))
+        finally:
+            torch.set_float32_matmul_precision(precision)
+        self.norm = float(torch.linalg.vector_norm(self.o, dtype=torch.float64))
+        self.bound = 2 * naive_error + 2 * float(((self.o + 0.3 - 0.3) - self.o).abs().max())
+
+    @staticmethod
+    def _chunks(batch, heads, group, scores, may_split):
+        """Slices of the batch, of the heads and of their key heads, whole groups. A score function sees all at once."""
+        if not may_split:
+            yield (slice(None),) * 3
+            return
+        together = max(1, min(heads // group, CHUNK_BYTES // (4 * scores * group)))
         for b in range(batch):
-            for first in range(0, heads, together):
-                chosen = torch.arange(first, min(first + together, heads), device=q.device)
-                operands = q[b, chosen], k[b, chosen // group], v[b, chosen // group]
-                ref, ref_lse = _attention(*operands, hidden, torch.float32)
-                naive, _ = _attention(*operands, hidden, q.dtype)
-                naive_error = float((naive.float() - ref).abs().max())
-                rounding = float(((ref + 0.3 - 0.3) - ref).abs().max())
-                for name, out in outputs.items():
-                    _add(found[name], out[b, chosen], ref, naive_error, rounding)
-                    if name in lses:
-                        off = torch.nan_to_num((lses[name][b, chosen] - ref_lse).abs(), nan=math.inf).max()
-                        found[name].lse_error = max(found[name].lse_error, float(off))
-        return found
-    finally:
-        torch.set_float32_matmul_precision(precision)
+            for first in range(0, heads // group, together):
+                last = min(first + together, heads // group)
+                yield slice(b, b + 1), slice(first * group, last * group), slice(first, last)
+
+    @torch.no_grad()
+    def compare(self, out, lse=None):
+        """The Comparison of an output, and of the log-sum-exp if there is one."""
+        assert out.shape == self.o.shape and out.dtype == self.dtype, f"o is {out.dtype} {tuple(out.shape)}"
+        difference = (out.float() - self.o).contiguous()
+        frobenius = float(torch.linalg.vector_norm(difference, dtype=torch.float64)) / (self.norm or 1.0)
+        worst = int(difference.abs_().nan_to_num_(nan=math.inf, posinf=math.inf).argmax())
+        error = float(difference.flatten()[worst])
+        place = f"(b, h, i, d) = {tuple(int(x) for x in _unravel(worst, out.shape))}"
+        dead = self.lse == float("-inf")
+        found = []
+        if math.isinf(error):
+            found.append(f"o not finite at {place}")
+        elif not error <= self.bound:
+            found.append(f"o off by {error:.3g}, expected at most {self.bound:.3g}, at {place}")
+        if not frobenius < FROBENIUS_LIMITS[self.dtype]:
+            found.append(f"relative Frobenius error {frobenius:.3g}, expected less than "
+                         f"{FROBENIUS_LIMITS[self.dtype]}")
+        if bool(dead.any()) and bool(out[dead].any()):
+            found.append("o is not 0 where a query sees no key")
+        lse_error = 0.0
+        if lse is not None:
+            assert lse.shape == self.lse.shape and lse.dtype == torch.float32
+            if not torch.equal(lse == float("-inf"), dead):
+                found.append("log-sum-exps of -inf in the wrong rows")
+            off = torch.where(dead, torch.zeros_like(lse), lse - self.lse).abs()
+            lse_error = float(torch.nan_to_num(off, nan=math.inf, posinf=math.inf).max())
+            if not lse_error <= LSE_LIMIT:
+                found.append(f"log-sum-exp off by {lse_error:.3g}, expected at most {LSE_LIMIT}")
+        return Comparison(error, self.bound, frobenius, lse_error, "; ".join(found))
+
+
+def _unravel(index, shape):
+    places = []
+    for extent in reversed(shape):
+        index, place = divmod(index, extent)
+        places.append(place)
+    return reversed(places)

@@ -13,9 +13,9 @@ if not torch.cuda.is_available():
 
 import flashc  # noqa: E402
 import flashc.torch  # noqa: E402
+from flashc.bench import _check  # noqa: E402
 
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
-FROBENIUS = {BF16: 3e-3, F16: 1e-3}
 
 
 # --- Helpers ----------------------------------------------------------------------------------------------------------
@@ -59,36 +59,9 @@ def qkv(b, hq, hk, nq, nk, d, dv=None, dtype=BF16, swapped=False):
             random(b, hk, nk, d if dv is None else dv, dtype=dtype, swapped=swapped))
 
 
-def plain(q, k, v, dtype, keep=None, score=None, scale=None):
-    """Attention with every intermediate in `dtype`: o and the log-sum-exp. Rows without keys: 0 and -inf."""
-    group = q.shape[1] // k.shape[1]
-    q, k, v = (x.to(dtype) for x in (q, k, v))
-    k, v = (x.repeat_interleave(group, dim=1) for x in (k, v))
-    scores = (q @ k.transpose(2, 3)) * (q.shape[3] ** -0.5 if scale is None else scale)
-    if score is not None:
-        scores = score(scores).to(dtype)
-    if keep is not None:
-        scores = scores.masked_fill(~keep, float("-inf"))
-    lse = torch.logsumexp(scores.float(), dim=3)
-    return torch.softmax(scores, dim=3).nan_to_num(0.0) @ v, lse
-
-
 def assert_right(out, q, k, v, lse=None, **how):
-    ref, ref_lse = plain(q, k, v, F32, **how)
-    naive, _ = plain(q, k, v, q.dtype, **how)
-    assert out.shape == ref.shape and out.dtype == q.dtype
-    assert not torch.isnan(out).any(), "NaN in o"
-    error = (out.float() - ref).abs().max().item()
-    bound = 2 * (naive.float() - ref).abs().max().item() + 2 * ((ref + 0.3 - 0.3) - ref).abs().max().item()
-    assert error <= bound, f"o off by {error:.3g}, expected at most {bound:.3g}"
-    norm = ref.norm().item()
-    frobenius = (out.float() - ref).norm().item() / (norm or 1.0)
-    assert frobenius < FROBENIUS[q.dtype], f"relative Frobenius error {frobenius:.3g}"
-    if lse is not None:
-        assert lse.shape == ref_lse.shape and lse.dtype == F32
-        empty = torch.isinf(ref_lse)
-        assert torch.equal(lse == float("-inf"), empty), "-inf of lse in the wrong rows"
-        assert ((lse - ref_lse)[~empty].abs() <= 1e-3).all(), "lse is off"
+    problem = _check.Reference(q, k, v, **how).compare(out, lse).problem
+    assert not problem, problem
 
 
 def positions(nq, nk):
@@ -96,8 +69,7 @@ def positions(nq, nk):
 
 
 def bottom_right(nq, nk):
-    i, j = positions(nq, nk)
-    return j <= i + nk - nq
+    return _check.causal(nq, nk, "cuda")
 
 
 def top_left(nq, nk):
