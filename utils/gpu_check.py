@@ -4,6 +4,8 @@
     gpu_check.py                                         every kernel of the grid against float32 attention
     gpu_check.py --flashc build/bin/flashc               with a program that is not on PATH
     gpu_check.py --compile-only DIR                      only compile, on any machine, without PyTorch
+    gpu_check.py --sanitize                              a small grid under compute-sanitizer: memcheck, then racecheck
+    gpu_check.py --repeat                                2000 launches of causal kernels: no hang, always the same bits
 
 The package is a wheel's, or that of a source tree: PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so.
 
@@ -22,6 +24,8 @@ import json
 import os
 import queue
 import re
+import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -64,6 +68,25 @@ def odd_jobs():
         yield kernel, [{"batch": 2, "nq": nq, "nk": nk, "layout": layout}
                        for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))
                        for layout in ("bhnd", "bnhd")]
+
+
+def sanitize_jobs():
+    """(kernel, cells) small enough for compute-sanitizer, without guards: it sees what lies behind an array. One cell
+    has more tiles of queries than a GPU has multiprocessors."""
+    for d, dv in HEAD_DIMS:
+        for causal in (False, True):
+            yield kernel_spec(d, dv, "bf16", causal, 4, 1), [
+                {"batch": batch, "nq": nq, "nk": nk, "layout": layout, "guard": 0}
+                for batch, nq, nk, layout in ((1, 1, 63, "bhnd"), (2, 129, 300, "bnhd"), (40, 1, 63, "bhnd"))]
+
+
+def repeat_jobs(times):
+    """(kernel, cells) of the causal persistent kernels, each cell to be launched as often as that."""
+    for d in (64, 128, 256):
+        for hq, hk in ((4, 4), (8, 1)):
+            yield kernel_spec(d, d, "bf16", True, hq, hk), [
+                {"batch": batch, "nq": nq, "nk": nk, "layout": "bhnd", "repeat": times}
+                for batch, nq, nk in ((9, 300, 300), (16, 512, 512), (5, 1000, 1300), (2, 4096, 4096))]
 
 
 def mlir_source(spec):
@@ -125,18 +148,25 @@ class WorkerLost(Exception):
 
 
 class WorkerProcess:
-    def __init__(self):
+    """gpu_worker.py, alone or under a program: `tool`, a command that takes its command line."""
+
+    def __init__(self, tool=()):
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gpu_worker.py")
-        self.process = subprocess.Popen([sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True)
-        self.lines = queue.Queue()
-        threading.Thread(target=self.read, daemon=True).start()
+        # Every array is an allocation of its own, so that a tool knows where it ends.
+        environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1") if tool else None
+        self.process = subprocess.Popen([*tool, sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=environment, start_new_session=True)
+        self.tool, self.said, self.lines = tool, [], queue.Queue()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
         self.hello = self.answer(180)
 
     def read(self):
         for line in self.process.stdout:
             if line.startswith("{"):
                 self.lines.put(line)
+            else:
+                self.said.append(line)
         self.lines.put(None)
 
     def answer(self, timeout):
@@ -147,7 +177,7 @@ class WorkerProcess:
             raise WorkerLost(f"no answer in {timeout} s") from None
         if line is None:
             self.process.wait()
-            raise WorkerLost(f"the worker died (exit {self.process.returncode})")
+            raise WorkerLost(f"the worker died (exit {self.process.returncode}){self.tool_report()}")
         return json.loads(line)
 
     def ask(self, job, timeout):
@@ -158,13 +188,34 @@ class WorkerProcess:
             raise WorkerLost("the worker died") from None
         return self.answer(timeout)
 
+    def finish(self, timeout):
+        """Ends the worker after its last answer. Returns what its tool complains about, as tool_report does."""
+        try:
+            self.process.stdin.close()
+            self.process.wait(timeout)
+            self.reader.join(timeout)
+        except (BrokenPipeError, subprocess.TimeoutExpired):
+            pass
+        self.close()
+        return self.tool_report()
+
+    def tool_report(self):
+        """The end of what the tool said, or nothing if it counts no error and no hazard."""
+        said = "".join(self.said).rstrip()
+        if not self.tool or re.search(r"SUMMARY: 0 (errors|hazards)", said):
+            return ""
+        return f"; {' '.join(self.tool)} said: {said[-1500:] or 'nothing'}"
+
     def close(self):
-        self.process.kill()
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
         self.process.wait()
 
 
-def run_cells(jobs, options):
-    """Yields (kernel, cell, result) for every cell of every kernel."""
+def run_cells(jobs, options, tool=()):
+    """Yields (kernel, cell, result) for every cell of every kernel; what a tool says at the end, as the last cell's."""
     worker, announced, deadline = None, False, time.time() + options.budget
     for spec, cells in jobs:
         program = {"text": mlir_source(spec), "target": TARGET, "schedule": options.schedule}
@@ -175,7 +226,7 @@ def run_cells(jobs, options):
                 continue
             try:
                 if worker is None:
-                    worker = WorkerProcess()
+                    worker = WorkerProcess(tool)
                     if not announced:
                         announced = True
                         print("GPU {ready}, PyTorch {torch}, flashc {flashc}".format(**worker.hello), flush=True)
@@ -186,11 +237,12 @@ def run_cells(jobs, options):
             if result.get("final"):
                 lost = f"after: {result['problem']}"
             if result.get("fatal"):
-                worker.close()
+                result["problem"] += worker.finish(options.timeout)
                 worker = None
             yield spec, cell, result
-    if worker:
-        worker.close()
+    complaint = worker.finish(options.timeout) if worker else ""
+    if complaint:
+        yield spec, cell, {"problem": f"after the last cell{complaint}"}
 
 
 def describe(spec, cell):
@@ -198,12 +250,12 @@ def describe(spec, cell):
     return f"{spec['name']} B={cell['batch']} Nq={cell['nq']} Nk={cell['nk']}{layout}"
 
 
-def run_check(jobs, options):
+def run_check(jobs, options, tool=()):
     """Prints a line for each kernel, then the failures. Returns (passed, failed, skipped)."""
     rows, failures, totals = {}, [], [0, 0, 0]
     sizes = {spec["name"]: len(cells) for spec, cells in jobs}
     print(f"{'kernel':32} {'passed':>9} {'error/bound':>12} {'frobenius':>10} {'lse error':>10}")
-    for spec, cell, result in run_cells(jobs, options):
+    for spec, cell, result in run_cells(jobs, options, tool):
         row = rows.setdefault(spec["name"], [])
         row.append(result)
         outcome = 2 if "skipped" in result else 1 if "problem" in result else 0
@@ -222,6 +274,20 @@ def run_check(jobs, options):
         print("FAILED", line)
     if len(failures) > options.show:
         print(f"and {len(failures) - options.show} more failures")
+    return totals
+
+
+def run_sanitized(jobs, options):
+    """run_check under every tool of compute-sanitizer that the options name."""
+    program = shutil.which("compute-sanitizer")
+    if not program:
+        sys.exit("gpu_check.py: expected compute-sanitizer on PATH, got none")
+    totals = [0, 0, 0]
+    for name in options.sanitize.split(","):
+        print(f"compute-sanitizer --tool {name}", flush=True)
+        # Only the kernels of the grid, whose names end in the numbers of heads.
+        tool = [program, "--tool", name, "--kernel-name", "kns=_h4_1"]
+        totals = [a + b for a, b in zip(totals, run_check(jobs, options, tool))]
     return totals
 
 
@@ -257,6 +323,13 @@ def run_launcher(options):
     return passed, wrong
 
 
+def choose_jobs(options):
+    """(kernel, cells) of what the options ask for."""
+    if options.sanitize:
+        return sanitize_jobs()
+    return repeat_jobs(options.repeat) if options.repeat else [*check_jobs(), *odd_jobs()]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--flashc", default="flashc", help="the program, for flashc --run=gpu --check")
@@ -264,6 +337,10 @@ def main():
     parser.add_argument("--filter", default="", help="only kernels whose name matches this regular expression")
     parser.add_argument("--cells", default="", help="only cells whose description matches this regular expression")
     parser.add_argument("--compile-only", metavar="DIR", help="leave the kernels of the grid in DIR, launch nothing")
+    parser.add_argument("--sanitize", nargs="?", const="memcheck,racecheck", metavar="TOOLS",
+                        help="run a small grid under these tools of compute-sanitizer (memcheck,racecheck)")
+    parser.add_argument("--repeat", nargs="?", type=int, const=2000, metavar="N",
+                        help="launch causal persistent kernels N times (2000) and compare the bits of their results")
     parser.add_argument("--timeout", type=float, default=60, help="seconds for one cell")
     parser.add_argument("--budget", type=float, default=1e9, help="seconds for all cells; the rest is skipped")
     parser.add_argument("--show", type=int, default=40, help="how many failures to print")
@@ -271,7 +348,7 @@ def main():
     parser.add_argument("--list", action="store_true", help="print the cells, do nothing")
     options = parser.parse_args()
     jobs = [(spec, [cell for cell in cells if re.search(options.cells, describe(spec, cell))])
-            for spec, cells in [*check_jobs(), *odd_jobs()] if re.search(options.filter, spec["name"])]
+            for spec, cells in choose_jobs(options) if re.search(options.filter, spec["name"])]
     jobs = [(spec, cells) for spec, cells in jobs if cells]
     if options.list:
         for spec, cells in jobs:
@@ -285,8 +362,8 @@ def main():
                  "PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so")
     if options.compile_only:
         return compile_all(jobs, options.compile_only, options.schedule)
-    totals = run_check(jobs, options)
-    if not options.no_launcher:
+    totals = run_sanitized(jobs, options) if options.sanitize else run_check(jobs, options)
+    if not (options.no_launcher or options.sanitize or options.repeat):
         passed, wrong = run_launcher(options)
         totals = [totals[0] + passed, totals[1] + wrong, totals[2]]
     print("{} passed, {} failed, {} skipped".format(*totals))

@@ -16,12 +16,13 @@ from flashc.bench import _check
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 
 
-def guarded(shape, dtype, layout, fill):
-    """A [B, H, N, D] array of random numbers or NaN in a buffer whose end is NaN too. Returns it and the buffer."""
+def guarded(shape, dtype, layout, fill, guard=4096):
+    """A [B, H, N, D] array of random numbers or NaN in a buffer whose last `guard` elements are NaN too. Returns it and
+    that end."""
     count = 1
     for extent in shape:
         count *= extent
-    buffer = torch.full((count + 4096,), float("nan"), device="cuda", dtype=dtype)
+    buffer = torch.full((count + guard,), float("nan"), device="cuda", dtype=dtype)
     if layout == "bnhd" and len(shape) == 4:
         b, h, n, d = shape
         array = buffer[:count].view(b, n, h, d).transpose(1, 2)
@@ -56,6 +57,22 @@ def launch(loaded, tensors):
         _library.fail(status, message)
 
 
+def count_different(start, outputs, times):
+    """Calls `start` that often, each time with NaN in the outputs. Returns how often they differed from what they were
+    before all that, in any bit."""
+    def bits(array):
+        return array.view({2: torch.int16, 4: torch.int32}[array.element_size()])
+
+    first = [bits(output).clone() for output in outputs]
+    different = torch.zeros((), dtype=torch.int64, device=outputs[0].device)
+    for _ in range(times):
+        for output in outputs:
+            output.fill_(float("nan"))
+        start()
+        different += torch.stack([(bits(output) != before).any() for output, before in zip(outputs, first)]).any()
+    return different.item()
+
+
 def takes_strides(manifest):
     """Whether the kernel asks for the strides of whatever it reaches by pointer."""
     parameters = manifest["parameters"]
@@ -87,7 +104,8 @@ class Worker:
         shapes = [((batch, hq, nq, spec["d"]), dtype, "random"), ((batch, hk, nk, spec["d"]), dtype, "random"),
                   ((batch, hk, nk, spec["dv"]), dtype, "random"), ((batch, hq, nq, spec["dv"]), dtype, "nan"),
                   ((batch, hq, nq), torch.float32, "nan")]
-        pairs = [guarded(shape, kind, layout, fill) for shape, kind, fill in shapes]
+        guard = job.get("guard", 4096)
+        pairs = [guarded(shape, kind, layout, fill, guard) for shape, kind, fill in shapes]
         return [array for array, _ in pairs[:3]], [array for array, _ in pairs[3:]], [guard for _, guard in pairs]
 
     def check(self, job):
@@ -99,6 +117,10 @@ class Worker:
         launch(loaded, inputs + outputs)
         torch.cuda.synchronize()
         result = output_error(*outputs, inputs, job["spec"]["causal"])
+        times = job.get("repeat", 1) - 1
+        different = count_different(lambda: launch(loaded, inputs + outputs), outputs, times)
+        if different:
+            result["problem"] = result.get("problem", "") + f"; {different} of {times} more launches gave other results"
         if not all(torch.isnan(guard).all() for guard in guards):
             result["problem"] = result.get("problem", "") + "; wrote behind the end of an array"
         return result
