@@ -6,36 +6,15 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+import fake_cuda  # noqa: E402
 from flashc.bench import __main__ as command, _measure, _peers  # noqa: E402
 from flashc.bench._grid import Cell, parse_grid, related  # noqa: E402
 from flashc.bench._report import read_csv  # noqa: E402
 
 
-class Stopwatch:
-    """A CUDA event: `clock` advances by a millisecond at each look."""
-    clock = 0
-
-    def __init__(self, enable_timing):
-        self.time = None
-
-    def record(self):
-        Stopwatch.clock += 1
-        self.time = Stopwatch.clock
-
-    def synchronize(self):
-        pass
-
-    def elapsed_time(self, end):
-        return 10.0 * (end.time - self.time)
-
-
 @pytest.fixture(autouse=True)
 def fake_gpu(monkeypatch):
-    properties = types.SimpleNamespace(name="Some GPU", multi_processor_count=1, L2_cache_size=1)
-    for name, value in {"get_device_properties": lambda device: properties, "Event": Stopwatch,
-                        "synchronize": lambda: None, "empty_cache": lambda: None, "is_available": lambda: True,
-                        "current_device": lambda: 0}.items():
-        monkeypatch.setattr(torch.cuda, name, value)
+    fake_cuda.install(monkeypatch, torch)
     monkeypatch.setattr(_peers, "cublas_contender",
                         lambda device, dtype: (_peers.Contender(lambda i: None, 1), 2e9))
 

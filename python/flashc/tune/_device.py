@@ -1,0 +1,98 @@
+"""The GPU of this machine, as the search sees it."""
+
+import contextlib
+import hashlib
+import time
+
+import torch
+
+import flashc
+from flashc import _library
+from flashc._specialization import GPU_TARGET, Specialization, parse_mask, parse_scale
+
+from ..bench import _measure, _peers
+from ..bench._timing import time_interleaved
+from ._search import Lost
+
+FIRST_RUN_LIMIT = 20  # Seconds. A kernel of these cells takes milliseconds; one that waits for itself, forever.
+
+
+def library_version():
+    """What tells one build of the compiler from another."""
+    with open(_library.library_path(), "rb") as file:
+        return hashlib.sha256(file.read()).hexdigest()
+
+
+class GPU:
+    """A device of the search. It holds the inputs of one cell, and what is right for them."""
+
+    def __init__(self, seed, device="cuda"):
+        self.device = torch.device(device)
+        self.name = torch.cuda.get_device_properties(self.device).name
+        self.cache_bytes = _measure.cache_bytes(self.device)
+        self.generator = torch.Generator(device=self.device)
+        self.generator.manual_seed(seed)
+        self.ordinal = torch.cuda.current_device()
+        self.cell, self.sets, self.reference = None, [], None
+        # Hundreds of kernels that nobody asks for again do not belong on disk.
+        flashc.configure(disk_cache=False)
+
+    def prepare(self, cell, overrides):
+        kind, bounds = parse_mask(cell.causal, None)
+        # As flashc.attention will ask for it.
+        kernel = Specialization(cell.dtype, cell.d, cell.dv, cell.group, parse_scale(None, cell.d), kind, bounds, None,
+                                None, (), (_library.ANY,) * 4, GPU_TARGET, overrides or None).compile()
+        kernel.load(self.ordinal)
+        return kernel.schedule()
+
+    def _open(self, cell):
+        """The cell's sets of inputs, which stay until another cell's are asked for."""
+        if self.cell != cell:
+            self.cell, self.sets, self.reference = cell, [], None  # First give back the memory of the last.
+            self.sets = _measure.random_sets(cell, self.generator, self.cache_bytes)
+        return self.sets
+
+    def check(self, cell, overrides):
+        inputs = self._open(cell)[0]
+        if self.reference is None:
+            self.reference = _measure.reference(cell, inputs)
+        with torch.no_grad(), self._losing(lambda: overrides):
+            out, lse = _peers.Flashc(schedule=overrides or None).poisoned_run(cell, inputs)
+            self._wait()
+        return self.reference.compare(out, lse).problem
+
+    def time(self, cell, schedules, effort):
+        sets, running = self._open(cell), ""
+        contenders = {overrides: (overrides, _peers.Flashc(schedule=overrides or None).prepare(cell, sets))
+                      for overrides in schedules}
+
+        def measure(contender, calls):
+            nonlocal running
+            running, kernel = contender
+            return _measure.burst(kernel, calls)
+
+        with torch.no_grad(), self._losing(lambda: running):
+            timings = time_interleaved(contenders, measure, effort.total_ms, effort.rounds, effort.warm_up_ms)
+        return {overrides: timing.median for overrides, timing in timings.items()}
+
+    @staticmethod
+    @contextlib.contextmanager
+    def _losing(schedule):
+        """Turns CUDA's failures into Lost; `schedule()`: of the kernel that runs."""
+        try:
+            yield
+        except (flashc.Error, torch.cuda.OutOfMemoryError):
+            raise
+        except RuntimeError as error:
+            raise Lost(schedule(), str(error).splitlines()[0]) from error
+
+    @staticmethod
+    def _wait():
+        """torch.cuda.synchronize, but not forever."""
+        event = torch.cuda.Event()
+        event.record()
+        start = time.monotonic()
+        while not event.query():
+            if time.monotonic() - start > FIRST_RUN_LIMIT:
+                raise RuntimeError(f"no end after {FIRST_RUN_LIMIT} s")
+            time.sleep(1e-4)

@@ -1,0 +1,77 @@
+"""What a search has found so far, on disk: a line of JSON for each thing, so that it can stop at any moment."""
+
+import json
+import os
+
+
+class Journal:
+    """Checks and times of one library on one device. A file of another library is begun anew."""
+
+    def __init__(self, path, library):
+        """`library`: whatever tells one version of the compiler from another."""
+        self.checks, self.timings, self.done = {}, {}, set()
+        lines = self._read(path)
+        if lines[:1] != [{"library": library}]:
+            lines = []
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.file = open(path, "w", encoding="utf-8")
+        self._write({"library": library})
+        for line in lines[1:]:
+            self._note(line)
+            self._write(line)
+
+    @staticmethod
+    def _read(path):
+        found = []
+        try:
+            with open(path, encoding="utf-8") as file:
+                for line in file:
+                    found.append(json.loads(line))
+        except FileNotFoundError:
+            pass
+        except ValueError:  # The last line, if the process ended while it was written.
+            pass
+        return found
+
+    def _write(self, line):
+        self.file.write(json.dumps(line) + "\n")
+        self.file.flush()
+
+    def _note(self, line):
+        if "done" in line:
+            self.done.add(line["done"])
+        elif "problem" in line:
+            self.checks[line["cell"], line["schedule"]] = line["problem"]
+        else:
+            self.timings[line["cell"], line["stage"]] = line["times"]
+
+    def _add(self, line):
+        self._note(line)
+        self._write(line)
+
+    def begin_check(self, cell, schedule):
+        """Before a kernel runs for the first time. If nothing else is noted, it did not come back."""
+        self._add({"cell": str(cell), "schedule": schedule, "problem": "its first run did not end"})
+
+    def end_check(self, cell, schedule, problem):
+        """`problem`: what is wrong; empty if the numbers are right; None if that is not known after all."""
+        self._add({"cell": str(cell), "schedule": schedule, "problem": problem})
+
+    def problem(self, cell, schedule):
+        """What is wrong with a kernel, or an empty text; None: not known yet."""
+        return self.checks.get((str(cell), schedule))
+
+    def note_times(self, cell, stage, times):
+        self._add({"cell": str(cell), "stage": stage, "times": times})
+
+    def times(self, cell, stage, schedules):
+        """{schedule: milliseconds} if exactly these were timed together, else None."""
+        times = self.timings.get((str(cell), stage))
+        return times if times is not None and set(times) == set(schedules) else None
+
+    def note_done(self, what):
+        """`what` is in `done` from now on."""
+        self._add({"done": what})
+
+    def close(self):
+        self.file.close()

@@ -1,0 +1,170 @@
+"""The search for one key: which schedules compile, whose numbers are right, which are fastest for how many queries.
+
+The device is an object with
+
+    prepare(cell, overrides) -> str      compile and load; the whole schedule; raises CompileError. From any thread.
+    check(cell, overrides) -> str        run a kernel for the first time; what is wrong with its numbers, or ""
+    time(cell, schedules, effort) -> {}  milliseconds of each, timed in turns
+
+of which the last two raise Lost. `overrides` is text as `flashc.attention(schedule=...)` takes it; empty: what the
+table has now."""
+
+import concurrent.futures
+import math
+import os
+import time
+from typing import Dict, List, NamedTuple
+
+import flashc
+
+from ..bench._grid import Cell
+from ._space import key_of
+from ._table import Row, merge, short
+
+
+class Effort(NamedTuple):
+    """How long each schedule is timed, in at least so many rounds, and what is timed further: a part of the schedules,
+    but no fewer than `least`."""
+    total_ms: float
+    rounds: int
+    warm_up_ms: float
+    part: float
+    least: int
+
+
+# Rough times of all first, then fewer for longer.
+STAGES = [Effort(total_ms=6, rounds=3, warm_up_ms=1, part=0.2, least=12),
+          Effort(total_ms=30, rounds=6, warm_up_ms=3, part=0.0, least=3)]
+# The best of every number of queries, at every one. What the rows are made of.
+FINAL = Effort(total_ms=100, rounds=10, warm_up_ms=10, part=1.0, least=0)
+PARTS = 2 + len(STAGES) + 1  # Of a search, for the progress bar: compiling, checking, each stage.
+DEFAULT = ""
+
+
+class OutOfTime(Exception):
+    """The time that was given for the search is over. What was found is in the journal."""
+
+
+class Lost(Exception):
+    """A kernel did something that CUDA does not forgive, or does not end: nothing runs in this process any more."""
+
+    def __init__(self, schedule, reason):
+        super().__init__(f"schedule {schedule}: {reason}" if schedule else f"the table's schedule: {reason}")
+        self.schedule = schedule
+
+
+class Result(NamedTuple):
+    """What the search for a key found. `times`: {cell: {overrides: milliseconds}}, with the table's as DEFAULT;
+    `chosen`: {cell: overrides}, of the row that applies; `refused`, `wrong`: {overrides: why}."""
+    rows: List[Row]
+    chosen: Dict[Cell, str]
+    times: Dict[Cell, Dict[str, float]]
+    refused: Dict[str, str]
+    wrong: Dict[str, str]
+
+
+class Search:
+    """What the searches of several keys share. `show(what, part)` hears of progress, part in [0, 1]."""
+
+    def __init__(self, device, journal, overrides, show, deadline=math.inf, clock=time.monotonic, threads=None):
+        self.device, self.journal, self.overrides, self.show = device, journal, overrides, show
+        self.deadline, self.clock, self.threads = deadline, clock, threads or os.cpu_count()
+
+    def run(self, key, cells):
+        """The Result for the cells of a key. Raises OutOfTime, and whatever the device does."""
+        candidates, refused = self._compile(cells[0])
+        right, wrong = self._check(candidates, cells[0])
+        if not right:
+            schedule, reason = next(iter({**wrong, **refused}.items()), ("", "none was tried"))
+            raise flashc.Error(f"{key}: expected a schedule that gives right numbers, got none: {schedule}: {reason}")
+        finalists = {}
+        for done, cell in enumerate(cells):
+            finalists.update(dict.fromkeys(self._halve(right, cell, done / len(cells))))
+        times, now = {}, [DEFAULT] if DEFAULT not in refused else []
+        for done, cell in enumerate(cells):
+            times[cell] = self._time(cell, [*finalists, *now], "final", FINAL, (PARTS - 1 + done / len(cells)) / PARTS)
+        merged = merge({cell.n: {name: times[cell][name] for name in finalists} for cell in cells})
+        chosen = {cell: next(name for queries, name in merged if queries is None or cell.n <= queries)
+                  for cell in cells}
+        rows = [Row(key, queries, short(candidates[name])) for queries, name in merged]
+        return Result(rows, chosen, times, refused, wrong)
+
+    def _look_at_clock(self):
+        if self.clock() > self.deadline:
+            raise OutOfTime()
+
+    def _compile(self, cell):
+        """{overrides: the whole schedule} of the kernels, all different; {overrides: why there is none}."""
+        self._look_at_clock()
+        found, refused = {}, {}
+        with concurrent.futures.ThreadPoolExecutor(self.threads) as pool:
+            waiting = {pool.submit(self.device.prepare, cell, overrides): overrides
+                       for overrides in [*self.overrides, DEFAULT]}
+            try:
+                for done, future in enumerate(concurrent.futures.as_completed(waiting)):
+                    self.show(f"{key_of(cell)}: compiling", done / len(waiting) / PARTS)
+                    self._look_at_clock()
+                    try:
+                        found[waiting[future]] = future.result()
+                    except flashc.CompileError as error:
+                        refused[waiting[future]] = str(error).splitlines()[0]
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+        # Those of the space in its order; then the table's own, if the space does not have it.
+        by_schedule = {}
+        for overrides in self.overrides:
+            if overrides in found:
+                by_schedule.setdefault(found[overrides], overrides)
+        if DEFAULT in found:
+            by_schedule.setdefault(found[DEFAULT], found[DEFAULT])
+        return {overrides: schedule for schedule, overrides in by_schedule.items()}, refused
+
+    def _check(self, candidates, cell):
+        """Those whose numbers are right, and {overrides: what is wrong}. Each runs for the first time here, alone."""
+        self.checked, right, wrong = cell, [], {}
+        for done, overrides in enumerate(candidates):
+            self.show(f"{cell}: checking", (1 + done / len(candidates)) / PARTS)
+            problem = self.journal.problem(cell, overrides)
+            if problem is None:
+                self._look_at_clock()
+                problem = self._first_run(cell, overrides)
+            if problem:
+                wrong[overrides] = problem
+            else:
+                right.append(overrides)
+        return right, wrong
+
+    def _first_run(self, cell, overrides):
+        """What is wrong with a kernel's numbers. Should the process die, the journal has which kernel it was."""
+        self.journal.begin_check(cell, overrides)
+        problem = None
+        try:
+            problem = self.device.check(cell, overrides)
+        except Lost as error:
+            problem = str(error)
+            raise
+        finally:
+            self.journal.end_check(cell, overrides, problem)
+        return problem
+
+    def _halve(self, schedules, cell, done):
+        """The fastest few at a cell."""
+        for number, stage in enumerate(STAGES):
+            times = self._time(cell, schedules, number, stage, (2 + (done * len(STAGES) + number)) / PARTS)
+            count = max(stage.least, math.ceil(stage.part * len(schedules)))
+            schedules = sorted(schedules, key=times.get)[:count]
+        return schedules
+
+    def _time(self, cell, schedules, stage, effort, part):
+        self.show(f"{cell}: timing {len(schedules)} schedules", part)
+        times = self.journal.times(cell, str(stage), schedules)
+        if times is None:
+            self._look_at_clock()
+            try:
+                times = self.device.time(cell, schedules, effort)
+            except Lost as error:  # Not again, next time.
+                self.journal.end_check(self.checked, error.schedule, str(error))
+                raise
+            self.journal.note_times(cell, str(stage), times)
+        return times

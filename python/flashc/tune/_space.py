@@ -1,0 +1,61 @@
+"""What is tuned, and the schedules that are tried."""
+
+import itertools
+from typing import NamedTuple
+
+
+class Key(NamedTuple):
+    """What a row of the table is about: an element type, head dimensions, a class of masks."""
+    d: int
+    dv: int
+    mask: str
+    dtype: str
+
+    def __str__(self):
+        return f"{self.dtype} d={self.d} dv={self.dv} mask={self.mask}"
+
+
+def key_of(cell):
+    """The key of a cell. Its causal mask stands for all that become loop bounds."""
+    return Key(cell.d, cell.dv, "bounds" if cell.causal else "none", cell.dtype)
+
+
+def by_key(cells):
+    """{Key: its cells, in order of n}. Raises ValueError for two cells of a key and of one n."""
+    found = {}
+    for cell in cells:
+        found.setdefault(key_of(cell), []).append(cell)
+    for key, members in found.items():
+        members.sort(key=lambda cell: cell.n)
+        if len({cell.n for cell in members}) < len(members):
+            raise ValueError(f"expected one cell for each n of {key}, got several")
+    return found
+
+
+# The choices of a schedule that are searched. What they leave open is as the table has it, or follows from them.
+SPACE = {
+    "consumers": ["2", "3"],
+    "kv-tile": ["48", "64", "80", "96", "112", "128", "144", "160", "176", "192"],
+    "stages": ["2", "3", "4"],
+    "q-stages": ["1", "2"],
+    "ping-pong": ["true", "false"],
+}
+
+
+def parse_space(items):
+    """SPACE with the values of items such as ["stages=2,3", "overlap=true,false"]; other choices are added. Raises
+    ValueError."""
+    space = dict(SPACE)
+    for item in items:
+        key, equals, text = item.partition("=")
+        values = list(dict.fromkeys(text.split(",")))
+        if not equals or not key or not all(values):
+            raise ValueError(f"expected CHOICE=VALUES such as stages=2,3, got '{item}'")
+        space[key] = values
+    return space
+
+
+def schedules(space):
+    """All overrides, as texts."""
+    return [",".join(f"{key}={value}" for key, value in zip(space, values))
+            for values in itertools.product(*space.values())]

@@ -1,0 +1,114 @@
+"""Rows of the schedule table: from times to rows, and the text that the compiler reads (docs/schedules.md).
+
+A row is a line, `conditions: overrides`; `#` begins a comment; the first row all of whose conditions hold applies."""
+
+import math
+import os
+import re
+import tempfile
+from typing import NamedTuple, Optional
+
+from ._space import Key
+
+NOISE = 0.02  # Of a time, relative: what this much less time needs no row of its own.
+
+
+class Row(NamedTuple):
+    """The overrides for a key, up to a number of queries. None: for any number."""
+    key: Key
+    queries: Optional[int]
+    overrides: str
+
+    def __str__(self):
+        dtype = f"dtype={self.key.dtype} " if self.key.dtype != "bf16" else ""
+        queries = f" queries<={self.queries}" if self.queries is not None else ""
+        return f"{dtype}d<={self.key.d} dv<={self.key.dv} mask={self.key.mask}{queries}: {self.overrides}"
+
+    @property
+    def place(self):
+        """Rows in this order shadow none that is more special: bf16's rows have no condition on the type."""
+        return (self.key.d, self.key.dv, self.key.mask != "none", self.key.dtype == "bf16",
+                math.inf if self.queries is None else self.queries)
+
+
+def short(schedule):
+    """A schedule as the compiler prints it, without what a row need not say. What is not known here stays."""
+    fields = dict(item.split("=", 1) for item in schedule.split(","))
+    three = fields.get("consumers") == "3"
+    implied = {"producer-registers": "32" if three else "24", "consumer-registers": "160" if three else "240",
+               "overlap": "true", "ping-pong": "false" if fields.get("consumers") == "1" else "true",
+               "persistent": "true", "q-stages": "1"}
+    return ",".join(f"{key}={value}" for key, value in fields.items() if implied.get(key) != value)
+
+
+def merge(times, noise=NOISE):
+    """[(number of queries or None, schedule)] from {number of queries: {schedule: time}}, with the same schedules for
+    each number: the fewest rows such that each number has a schedule within `noise` of its best one, and of those the
+    fastest."""
+    lengths = sorted(times)
+    # For the first i numbers: how many rows, the sum of the logarithms of their times, the rows.
+    plans = [(0, 0.0, [])]
+    for end in range(1, len(lengths) + 1):
+        options = []
+        for start in range(end):
+            members = [times[n] for n in lengths[start:end]]
+            good = [name for name in times[lengths[0]]
+                    if all(member[name] <= (1 + noise) * min(member.values()) for member in members)]
+            for name in good:
+                rows, total, plan = plans[start]
+                options.append((rows + 1, total + sum(math.log(member[name]) for member in members),
+                                plan + [(lengths[end - 1], name)]))
+        plans.append(min(options, key=lambda option: option[:2]))
+    rows = plans[-1][2]
+    return rows[:-1] + [(None, rows[-1][1])]
+
+
+_ROW = re.compile(r"(?:dtype=(\w+) )?d<=(\d+) dv<=(\d+) mask=(none|bounds)(?: queries<=(\d+))?: (\S+)")
+
+
+def parse(text):
+    """The rows of a text, and its other lines but for comments: what somebody else wrote."""
+    rows, others = [], []
+    for line in text.splitlines():
+        line = line.strip()
+        match = _ROW.fullmatch(line)
+        if match:
+            dtype, d, dv, mask, queries, overrides = match.groups()
+            rows.append(Row(Key(int(d), int(dv), mask, dtype or "bf16"), int(queries) if queries else None, overrides))
+        elif line and not line.startswith("#"):
+            others.append(line)
+    return rows, others
+
+
+def form(rows, others, device, date):
+    """The text of a table. Rows that somebody else wrote come first, so that they still apply."""
+    return "\n".join([f"# python -m flashc.tune, {device}, {date}", *others,
+                      *map(str, sorted(rows, key=lambda row: row.place))]) + "\n"
+
+
+def replace_key(text, key, rows, device, date):
+    """The text of a table with these rows for a key instead of those that it has."""
+    old, others = parse(text)
+    return form([row for row in old if row.key != key] + rows, others, device, date)
+
+
+def write(path, text):
+    """Replaces a file as a whole."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=os.path.dirname(path))
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def read(path):
+    """The text of a file; empty if there is none."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except FileNotFoundError:
+        return ""

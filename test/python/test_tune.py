@@ -1,0 +1,479 @@
+"""The tuner, with a GPU of our own: which schedules compile, how long they take, when the process ends."""
+
+import json
+import os
+
+import pytest
+
+import fake_cuda
+import flashc
+from flashc.bench._grid import parse_grid
+from flashc.tune import __main__ as command
+from flashc.tune import _search, _table
+from flashc.tune._journal import Journal
+from flashc.tune._search import DEFAULT, Lost, Search
+from flashc.tune._space import SPACE, Key, by_key, parse_space, schedules
+from flashc.tune._table import Row, merge, parse, replace_key, short
+
+KEY = Key(64, 64, "bounds", "bf16")
+CELLS = by_key(parse_grid(["d=64", "causal=1", "n=512..2048"]))[KEY]
+
+
+def fields(overrides):
+    return dict(item.split("=") for item in overrides.split(","))
+
+
+class FakeGPU:
+    """Four stages are refused; three consumers are fast for many queries, two for few; kv-tile=64 is always slower than
+    128, wrong with three stages, and kills the process with two. The table has three consumers."""
+    name = "Some GPU"
+
+    def __init__(self):
+        self.prepared, self.checked, self.timed, self.stop_after = [], [], [], None
+
+    def _count(self):
+        if self.stop_after is not None:
+            self.stop_after -= 1
+            if self.stop_after < 0:
+                raise KeyboardInterrupt
+
+    def prepare(self, cell, overrides):
+        self.prepared.append(overrides)
+        choice = fields(overrides or "consumers=3,kv-tile=128,stages=2")
+        if choice["stages"] == "4":
+            raise flashc.CompileError("schedule: expected at most 232448 bytes of shared memory, got 300000\nmore")
+        return ",".join(f"{key}={choice[key]}" for key in ("consumers", "kv-tile", "stages")) + ",overlap=true"
+
+    def check(self, cell, overrides):
+        self._count()
+        self.checked.append(overrides)
+        choice = fields(overrides)
+        if choice["kv-tile"] == "64" and choice["stages"] == "2":
+            raise Lost(overrides, "an illegal memory access")
+        return "o off" if choice["kv-tile"] == "64" and choice["stages"] == "3" else ""
+
+    def time(self, cell, overrides, effort):
+        self._count()
+        self.timed.append((cell.n, tuple(overrides), effort))
+        return {one: self.milliseconds(cell, fields(one or "consumers=3,kv-tile=128,stages=2")) for one in overrides}
+
+    @staticmethod
+    def milliseconds(cell, choice):
+        fast = "2" if cell.n <= 1024 else "3"
+        return (1 + 0.1 * (choice["consumers"] != fast) + 0.5 * (choice["kv-tile"] != "128") +
+                0.001 * (choice["stages"] == "3"))
+
+
+SAFE = schedules({"consumers": ["2", "3"], "kv-tile": ["96", "128"], "stages": ["2", "3", "4"]})
+
+
+def run(gpu, path, overrides=SAFE, cells=CELLS, **how):
+    journal = Journal(str(path / "journal"), "one library")
+    try:
+        return Search(gpu, journal, overrides, lambda what, part: None, threads=1, **how).run(KEY, cells)
+    finally:
+        journal.close()
+
+
+# --- The space --------------------------------------------------------------------------------------------------------
+
+def test_space_is_all_combinations_and_can_be_changed():
+    assert schedules({"consumers": ["2", "3"], "stages": ["4"]}) == ["consumers=2,stages=4", "consumers=3,stages=4"]
+    space = parse_space(["stages=2", "overlap=true,false,true"])
+    assert space["stages"] == ["2"] and space["overlap"] == ["true", "false"] and space["kv-tile"] == SPACE["kv-tile"]
+    for item in ("stages", "=2", "stages=", "stages=2,"):
+        with pytest.raises(ValueError, match="expected CHOICE=VALUES"):
+            parse_space([item])
+
+
+def test_choices_of_the_space_are_the_compilers():
+    spec = flashc.ArraySpec((1, 1, 128, 64), "bf16")
+    for overrides in (schedules({key: values[:1] for key, values in SPACE.items()})[0],
+                      schedules({key: values[-1:] for key, values in SPACE.items() if key != "kv-tile"})[0]):
+        printed = fields(flashc.compile(spec, spec, spec, schedule=overrides).schedule)
+        assert fields(overrides).items() <= printed.items()
+
+
+def test_keys_take_cells_by_queries():
+    keys = by_key(parse_grid(["d=192x128", "dtype=f16", "n=1024,512"]))
+    assert [str(key) for key in keys] == ["f16 d=192 dv=128 mask=none", "f16 d=192 dv=128 mask=bounds"]
+    assert [cell.n for cell in keys[Key(192, 128, "none", "f16")]] == [512, 1024]
+    with pytest.raises(ValueError, match="expected one cell for each n of bf16 d=64"):
+        by_key(parse_grid(["d=64", "heads=4,8"]))
+
+
+# --- Rows -------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("times, rows", [
+    # One row does if it is nowhere more than 2% slower than the best.
+    ({512: {"a": 1.0, "b": 1.019}, 1024: {"a": 1.019, "b": 1.0}}, [(None, "a")]),
+    ({512: {"a": 1.0, "b": 1.03}, 1024: {"a": 1.03, "b": 1.0}}, [(512, "a"), (None, "b")]),
+    # The fastest of those that do.
+    ({512: {"a": 1.0, "b": 1.01}, 1024: {"a": 1.015, "b": 1.0}}, [(None, "b")]),
+    # Neighbours share a row; the last is for any number.
+    ({512: {"a": 1.0, "b": 2.0}, 1024: {"a": 1.0, "b": 2.0}, 2048: {"a": 2.0, "b": 1.0}, 4096: {"a": 2.0, "b": 1.0}},
+     [(1024, "a"), (None, "b")]),
+    ({512: {"a": 1.0, "b": 2.0}, 1024: {"a": 2.0, "b": 1.0}, 2048: {"a": 1.0, "b": 2.0}},
+     [(512, "a"), (1024, "b"), (None, "a")]),
+    # A third that is good enough everywhere saves rows.
+    ({512: {"a": 1.0, "b": 2.0, "c": 1.01}, 1024: {"a": 2.0, "b": 1.0, "c": 1.01}}, [(None, "c")]),
+    ({512: {"a": 1.0}}, [(None, "a")]),
+])
+def test_rows_are_the_fewest_within_noise(times, rows):
+    assert merge(times) == rows
+
+
+def test_short_schedules_leave_out_what_is_implied_and_nothing_else():
+    spec = flashc.ArraySpec((1, 1, 128, 64), "bf16")
+    small = "consumers=2,kv-tile=64,stages=2"
+    for text in ("consumers=1,kv-tile=128,stages=2", small, "consumers=3,kv-tile=64,stages=3",
+                 *(f"{small},{more}" for more in ("ping-pong=false", "q-stages=2", "producer-registers=32",
+                                                  "overlap=false"))):
+        full = flashc.compile(spec, spec, spec, schedule=text).schedule
+        assert fields(short(full)) == fields(text)
+        assert flashc.compile(spec, spec, spec, schedule=short(full)).schedule == full
+    assert short("consumers=2,clusters=2") == "consumers=2,clusters=2"
+
+
+def test_rows_are_ordered_so_that_none_is_shadowed():
+    keys = [Key(128, 128, "none", "bf16"), Key(64, 64, "bounds", "bf16"), Key(64, 64, "none", "bf16"),
+            Key(64, 64, "none", "f16"), Key(192, 128, "none", "bf16")]
+    rows = [Row(key, queries, "stages=2") for key in keys for queries in (None, 1024, 512)]
+    assert list(map(str, sorted(rows, key=lambda row: row.place)))[:8] == [
+        "dtype=f16 d<=64 dv<=64 mask=none queries<=512: stages=2",
+        "dtype=f16 d<=64 dv<=64 mask=none queries<=1024: stages=2",
+        "dtype=f16 d<=64 dv<=64 mask=none: stages=2",
+        "d<=64 dv<=64 mask=none queries<=512: stages=2",
+        "d<=64 dv<=64 mask=none queries<=1024: stages=2",
+        "d<=64 dv<=64 mask=none: stages=2",
+        "d<=64 dv<=64 mask=bounds queries<=512: stages=2",
+        "d<=64 dv<=64 mask=bounds queries<=1024: stages=2"]
+    assert sorted(rows, key=lambda row: row.place)[-1].key.d == 192
+
+
+def test_a_keys_rows_are_replaced_and_the_rest_stays():
+    text = ("# old\ntarget=sm_90a mask=code: stages=2  \nd<=64 dv<=64 mask=bounds queries<=512: stages=3\n"
+            "d<=64 dv<=64 mask=bounds: stages=4\ndtype=f16 d<=64 dv<=64 mask=bounds: stages=5\n")
+    new = replace_key(text, KEY, [Row(KEY, None, "stages=9")], "Some GPU", "2026-11-21")
+    assert new == ("# python -m flashc.tune, Some GPU, 2026-11-21\ntarget=sm_90a mask=code: stages=2\n"
+                   "dtype=f16 d<=64 dv<=64 mask=bounds: stages=5\nd<=64 dv<=64 mask=bounds: stages=9\n")
+    rows, others = parse(new)
+    assert rows == [Row(KEY._replace(dtype="f16"), None, "stages=5"), Row(KEY, None, "stages=9")]
+    assert others == ["target=sm_90a mask=code: stages=2"]
+    assert replace_key(new, KEY, [Row(KEY, None, "stages=9")], "Some GPU", "2026-11-21") == new
+
+
+# --- The search -------------------------------------------------------------------------------------------------------
+
+def test_refused_schedules_are_pruned_and_the_fastest_win(tmp_path):
+    gpu = FakeGPU()
+    result = run(gpu, tmp_path)
+    assert set(result.refused) == {one for one in SAFE if "stages=4" in one}
+    assert set(result.refused.values()) == {"schedule: expected at most 232448 bytes of shared memory, got 300000"}
+    assert not any("stages=4" in one for _, timed, _ in gpu.timed for one in timed)
+    assert result.rows == [Row(KEY, 1024, "consumers=2,kv-tile=128,stages=2"),
+                           Row(KEY, None, "consumers=3,kv-tile=128,stages=2")]
+    assert [result.chosen[cell][:11] for cell in CELLS] == ["consumers=2", "consumers=2", "consumers=3"]
+    assert result.times[CELLS[0]][DEFAULT] == pytest.approx(1.1)
+
+
+def test_every_finalist_is_timed_at_every_number_of_queries(tmp_path, monkeypatch):
+    gpu = FakeGPU()
+    monkeypatch.setattr(_search, "STAGES", [_search.STAGES[0]._replace(least=3), _search.STAGES[1]._replace(least=1)])
+    run(gpu, tmp_path)
+    for n in (512, 1024, 2048):
+        assert [len(timed) for cell, timed, _ in gpu.timed if cell == n] == [8, 3, 3]  # Two finalists, and the table's.
+    assert len({timed for _, timed, effort in gpu.timed if effort == _search.FINAL}) == 1
+
+
+def test_what_comes_out_the_same_is_tried_once(tmp_path):
+    gpu = FakeGPU()
+    twice = SAFE + [f"{one},overlap=true" for one in SAFE]
+    run(gpu, tmp_path, twice)
+    assert sorted(gpu.checked) == sorted(one for one in SAFE if "stages=4" not in one)
+    # What only the table has is tried too.
+    run(gpu := FakeGPU(), tmp_path / "other", [one for one in SAFE if "consumers=2" in one])
+    assert "consumers=3,kv-tile=128,stages=2,overlap=true" in gpu.checked
+
+
+def test_wrong_numbers_are_not_timed(tmp_path):
+    gpu = FakeGPU()
+    wrong = "consumers=2,kv-tile=64,stages=3"
+    result = run(gpu, tmp_path, SAFE + [wrong])
+    assert result.wrong == {wrong: "o off"}
+    assert not any(wrong in timed for _, timed, _ in gpu.timed)
+    with pytest.raises(flashc.Error, match="expected a schedule that gives right numbers, got none: .*: o off"):
+        gpu.check = lambda cell, overrides: "o off"
+        run(gpu, tmp_path / "other")
+
+
+def test_compiling_is_in_parallel_and_errors_that_are_no_refusal_surface(tmp_path):
+    gpu = FakeGPU()
+
+    def prepare(cell, overrides):
+        raise flashc.GPUError("cuModuleLoadDataEx failed")
+
+    gpu.prepare = prepare
+    with pytest.raises(flashc.GPUError):
+        run(gpu, tmp_path)
+
+
+# --- Stopping and going on --------------------------------------------------------------------------------------------
+
+def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
+    whole = FakeGPU()
+    expected = run(whole, tmp_path / "whole")
+    checked, timed = [], []
+    for stop in range(100):
+        gpu = FakeGPU()
+        gpu.stop_after = 3
+        try:
+            result = run(gpu, tmp_path / "parts")
+        except KeyboardInterrupt:
+            result = None
+        checked += gpu.checked
+        timed += gpu.timed
+        if result:
+            break
+    assert stop > 3 and result == expected
+    assert checked == whole.checked and timed == whole.timed  # Nothing was done twice.
+
+
+def test_a_kernel_that_took_the_gpu_down_is_not_run_again(tmp_path):
+    deadly = "consumers=2,kv-tile=64,stages=2"
+    with pytest.raises(Lost, match="schedule consumers=2,kv-tile=64,stages=2: an illegal memory access"):
+        run(FakeGPU(), tmp_path, [deadly, *SAFE])
+    gpu = FakeGPU()
+    assert run(gpu, tmp_path, [deadly, *SAFE]).wrong == {deadly: f"schedule {deadly}: an illegal memory access"}
+    assert deadly not in gpu.checked
+
+
+def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
+    journal = Journal(str(tmp_path / "journal"), "one library")
+    journal.begin_check(CELLS[0], SAFE[0])
+    journal.close()
+    gpu, noted = FakeGPU(), []
+
+    def check(cell, overrides):
+        noted.append(json.loads((tmp_path / "journal").read_text().splitlines()[-1]))
+        return FakeGPU.check(gpu, cell, overrides)
+
+    gpu.check = check
+    assert run(gpu, tmp_path).wrong == {SAFE[0]: "its first run did not end"}
+    assert SAFE[0] not in gpu.checked
+    # That is what the journal says of each while it runs.
+    assert [(line["schedule"], line["problem"]) for line in noted] == [
+        (one, "its first run did not end") for one in gpu.checked]
+
+
+def test_a_schedule_that_fails_while_it_is_timed_is_left_out_next_time(tmp_path):
+    gpu, bad = FakeGPU(), SAFE[0]
+
+    def time(cell, overrides, effort):
+        raise Lost(bad, "an illegal memory access")
+
+    gpu.time = time
+    with pytest.raises(Lost):
+        run(gpu, tmp_path)
+    assert bad in run(FakeGPU(), tmp_path).wrong
+
+
+def test_the_budget_ends_a_search_between_two_measurements(tmp_path):
+    now = [0.0]
+
+    def clock():
+        now[0] += 1
+        return now[0]
+
+    gpu = FakeGPU()
+    with pytest.raises(_search.OutOfTime):
+        run(gpu, tmp_path, deadline=25.5, clock=clock)
+    assert len(gpu.prepared) == len(SAFE) + 1 and len(gpu.checked) == 8 and 0 < len(gpu.timed) < 9
+
+
+def test_the_journal_forgets_another_library_and_a_torn_line(tmp_path):
+    path = str(tmp_path / "journal")
+    journal = Journal(path, "one library")
+    journal.begin_check("cell", "a")
+    journal.begin_check("cell", "b")
+    journal.end_check("cell", "b", "")
+    journal.note_times("cell", "0", {"a": 1.0, "b": 2.0})
+    journal.close()
+    with open(path, "a") as file:
+        file.write('{"cell": "ce')
+    journal = Journal(path, "one library")
+    assert journal.problem("cell", "a") == "its first run did not end" and journal.problem("cell", "b") == ""
+    assert journal.problem("cell", "c") is None
+    assert journal.times("cell", "0", ["b", "a"]) == {"a": 1.0, "b": 2.0}
+    assert journal.times("cell", "0", ["a"]) is None and journal.times("cell", "1", ["a", "b"]) is None
+    journal.close()
+    with open(path) as file:
+        assert [json.loads(line) for line in file][0] == {"library": "one library"}
+    journal = Journal(path, "another library")
+    assert journal.problem("cell", "a") is None and journal.times("cell", "0", ["a", "b"]) is None
+    journal.close()
+
+
+# --- The command line -------------------------------------------------------------------------------------------------
+
+def tune(gpu, monkeypatch, tmp_path, deadline=float("inf"), keys={KEY: CELLS}):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return command.tune(gpu, "one library", keys, SAFE, deadline)
+
+
+def test_tuning_writes_the_table_of_the_device(monkeypatch, tmp_path, capsys):
+    assert tune(FakeGPU(), monkeypatch, tmp_path) == 0
+    path = tmp_path / "flashc" / "schedules" / "Some-GPU.txt"
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("# python -m flashc.tune, Some GPU, 20")
+    assert lines[1:] == ["d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=2",
+                         "d<=64 dv<=64 mask=bounds: consumers=3,kv-tile=128,stages=2"]
+    out = capsys.readouterr().out
+    assert "bf16 d=64 dv=64 mask=bounds: 12 schedules, 4 refused by the compiler, 0 with wrong numbers" in out
+    assert "     512 queries: 1.1000 -> 1.0000 ms (+10.0%)  consumers=2,kv-tile=128,stages=2" in out
+    assert os.listdir(path.parent) == ["Some-GPU.txt"]  # The journal has served.
+
+
+def test_ctrl_c_and_the_budget_keep_the_journal(monkeypatch, tmp_path, capsys):
+    gpu = FakeGPU()
+    gpu.stop_after = 10
+    assert tune(gpu, monkeypatch, tmp_path) == 130
+    assert "stopped after 0 of 1 keys; the same command goes on" in capsys.readouterr().out
+    assert tune(FakeGPU(), monkeypatch, tmp_path, deadline=0) == 3
+    assert "the time is over; the same command goes on" in capsys.readouterr().out
+    assert os.listdir(tmp_path / "flashc" / "schedules") == ["Some-GPU.journal"]
+    gpu = FakeGPU()
+    assert tune(gpu, monkeypatch, tmp_path) == 0
+    assert gpu.checked == [] and 0 < len(gpu.timed) < 9
+
+
+def test_finished_keys_are_not_searched_again(monkeypatch, tmp_path, capsys):
+    other = KEY._replace(mask="none")
+    keys = {KEY: CELLS, other: by_key(parse_grid(["d=64", "causal=0", "n=512"]))[other]}
+    assert tune(gpu := FakeGPU(), monkeypatch, tmp_path) == 0
+    once = len(gpu.checked) + len(gpu.timed)
+    gpu = FakeGPU()
+    gpu.stop_after = once + 2
+    assert tune(gpu, monkeypatch, tmp_path, keys=keys) == 130
+    assert "stopped after 1 of 2 keys" in capsys.readouterr().out
+    gpu = FakeGPU()
+    gpu.stop_after = 0
+    assert tune(gpu, monkeypatch, tmp_path, keys={KEY: CELLS[:1], other: keys[other]}) == 130
+    assert "stopped after 0 of 2 keys" in capsys.readouterr().out  # With other cells a key is not finished.
+    gpu = FakeGPU()
+    assert tune(gpu, monkeypatch, tmp_path, keys=keys) == 0
+    assert len(gpu.prepared) == len(SAFE) + 1 and {n for n, _, _ in gpu.timed} == {512}
+    rows, _ = parse((tmp_path / "flashc" / "schedules" / "Some-GPU.txt").read_text())
+    assert {row.key for row in rows} == {KEY, other}
+
+
+def test_a_lost_gpu_is_said(monkeypatch, tmp_path, capsys):
+    gpu = FakeGPU()
+
+    def check(cell, overrides):
+        raise Lost(overrides, "no end after 20 s")
+
+    gpu.check = check
+    assert tune(gpu, monkeypatch, tmp_path) == 3
+    assert "the GPU failed: schedule consumers=2,kv-tile=96,stages=2: no end after 20 s" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["--keys", "d=64", "heads=4,8"], "--keys: expected one cell for each n of bf16 d=64 dv=64 mask=none"),
+    (["--keys", "d=96"], "--keys: expected hidden to be a multiple of dv"),
+    (["--space", "stages"], "--space: expected CHOICE=VALUES such as stages=2,3, got 'stages'"),
+])
+def test_wrong_command_lines_are_refused(arguments, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        command.main(arguments)
+    assert stop.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_list_says_what_would_be_tuned(capsys):
+    assert command.main(["--list", "--keys", "causal=1", "n=512,1024", "--space", "stages=2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"bf16 d={d} dv={dv} mask=bounds"
+                                                      for d, dv in ((64, 64), (128, 128), (192, 128), (256, 256))]
+    assert lines[0].endswith("schedules, for 512, 1024 queries")
+
+
+def test_the_cache_folder_is_the_librarys(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert command.cache_folder() == str(tmp_path / "flashc")
+    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert command.cache_folder() == str(tmp_path / "home" / ".cache" / "flashc")
+
+
+# --- With PyTorch's tensors on the CPU --------------------------------------------------------------------------------
+
+@pytest.fixture
+def gpu_of_torch(monkeypatch):
+    """flashc.tune._device, whose kernels for sm_90a compile, and whose attention runs on the CPU."""
+    torch = pytest.importorskip("torch")
+    fake_cuda.install(monkeypatch, torch)
+    from flashc import _library
+    from flashc.tune import _device
+    load = _library.CompiledKernel.load
+    monkeypatch.setattr(_library.CompiledKernel, "load",
+                        lambda self, device: None if self.ptx() else load(self, device))
+    init = _device.GPU.__init__
+    monkeypatch.setattr(_device.GPU, "__init__", lambda self, seed: init(self, seed, "cpu"))
+    yield _device
+    flashc.configure(disk_cache=False)
+
+
+SMALL = ["d=16", "causal=1", "n=24,32", "batch=1", "heads=2"]
+
+
+def test_the_whole_command_on_tensors(gpu_of_torch, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    arguments = ["--keys", *SMALL, "--space", "kv-tile=64", "stages=2,64", "q-stages=1", "ping-pong=true"]
+    assert command.main(arguments) == 0
+    out = capsys.readouterr().out
+    assert "bf16 d=16 dv=16 mask=bounds: 4 schedules, 2 refused by the compiler, 0 with wrong numbers" in out
+    assert command.main(["--print"]) == 0
+    rows, others = parse(capsys.readouterr().out)
+    assert rows and not others and {row.key for row in rows} == {Key(16, 16, "bounds", "bf16")}
+    # The compiler takes what the rows say.
+    spec = flashc.ArraySpec((1, 1, 24, 16), "bf16")
+    for row in rows:
+        assert fields(row.overrides).items() <= fields(flashc.compile(spec, spec, spec, causal=True,
+                                                                      schedule=row.overrides).schedule).items()
+
+
+def test_print_without_a_table_says_so(gpu_of_torch, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SystemExit) as stop:
+        command.main(["--print"])
+    assert stop.value.code == 1 and "there is no table of Some GPU yet" in capsys.readouterr().err
+
+
+def test_wrong_and_lost_kernels_on_tensors(gpu_of_torch, monkeypatch):
+    gpu, cell = gpu_of_torch.GPU(0), parse_grid(SMALL)[0]
+    assert gpu.check(cell, "stages=2") == ""
+    attention = flashc.attention
+
+    def wrong(*arguments, **keywords):
+        attention(*arguments, **keywords)
+        keywords["out"][0][0, 0, 0, 0] = 99.0
+
+    monkeypatch.setattr(flashc, "attention", wrong)
+    assert "o off by" in gpu.check(cell, "stages=2")
+
+    def crash(*arguments, **keywords):
+        raise RuntimeError("CUDA error: an illegal memory access\nmore")
+
+    monkeypatch.setattr(flashc, "attention", crash)
+    with pytest.raises(Lost, match="schedule stages=2: CUDA error: an illegal memory access$"):
+        gpu.check(cell, "stages=2")
+    with pytest.raises(Lost, match="schedule stages=3: CUDA error"):
+        gpu.time(cell, ["stages=3"], _search.FINAL)
+
+
+def test_a_kernel_that_does_not_end_is_lost(gpu_of_torch, monkeypatch):
+    gpu, cell = gpu_of_torch.GPU(0), parse_grid(SMALL)[0]
+    monkeypatch.setattr(gpu_of_torch, "FIRST_RUN_LIMIT", 0)
+    monkeypatch.setattr(gpu_of_torch.torch.cuda.Event, "query", lambda self: False)
+    with pytest.raises(Lost, match="no end after 0 s"):
+        gpu.check(cell, "stages=2")
