@@ -20,6 +20,7 @@ its own cells.
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import queue
@@ -155,7 +156,7 @@ class WorkerProcess:
         # Every array is an allocation of its own, so that a tool knows where it ends.
         environment = dict(os.environ, PYTORCH_NO_CUDA_MEMORY_CACHING="1") if tool else None
         self.process = subprocess.Popen([*tool, sys.executable, program], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        text=True, env=environment, start_new_session=True)
+                                        text=True, env=environment, start_new_session=bool(tool))
         self.tool, self.said, self.lines = tool, [], queue.Queue()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -190,12 +191,10 @@ class WorkerProcess:
 
     def finish(self, timeout):
         """Ends the worker after its last answer. Returns what its tool complains about, as tool_report does."""
-        try:
+        with contextlib.suppress(BrokenPipeError, subprocess.TimeoutExpired):
             self.process.stdin.close()
             self.process.wait(timeout)
             self.reader.join(timeout)
-        except (BrokenPipeError, subprocess.TimeoutExpired):
-            pass
         self.close()
         return self.tool_report()
 
@@ -207,10 +206,11 @@ class WorkerProcess:
         return f"; {' '.join(self.tool)} said: {said[-1500:] or 'nothing'}"
 
     def close(self):
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        if self.tool:
+            # It is the worker's parent: both end.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.kill()
         self.process.wait()
 
 
