@@ -23,6 +23,10 @@ def fields(overrides):
     return dict(item.split("=") for item in overrides.split(","))
 
 
+def whole(overrides):
+    return overrides + ",overlap=true"
+
+
 class FakeGPU:
     """Four stages are refused; three consumers are fast for many queries, two for few; kv-tile=64 is always slower than
     128, wrong with three stages, and kills the process with two. The table has three consumers."""
@@ -37,12 +41,15 @@ class FakeGPU:
             if self.stop_after < 0:
                 raise KeyboardInterrupt
 
+    def present(self, cell):
+        return [whole("consumers=3,kv-tile=128,stages=2"), whole("consumers=2,kv-tile=112,stages=2")]
+
     def prepare(self, cell, overrides):
         self.prepared.append(overrides)
-        choice = fields(overrides or "consumers=3,kv-tile=128,stages=2")
+        choice = fields(overrides)
         if choice["stages"] == "4":
             raise flashc.CompileError("schedule: expected at most 232448 bytes of shared memory, got 300000\nmore")
-        return ",".join(f"{key}={choice[key]}" for key in ("consumers", "kv-tile", "stages")) + ",overlap=true"
+        return whole(",".join(f"{key}={choice[key]}" for key in ("consumers", "kv-tile", "stages")))
 
     def check(self, cell, overrides):
         self._count()
@@ -182,7 +189,7 @@ def test_every_finalist_is_timed_at_every_number_of_queries(tmp_path, monkeypatc
     monkeypatch.setattr(_search, "STAGES", [_search.STAGES[0]._replace(least=3), _search.STAGES[1]._replace(least=1)])
     run(gpu, tmp_path)
     for n in (512, 1024, 2048):
-        assert [len(timed) for cell, timed, _ in gpu.timed if cell == n] == [8, 3, 3]  # Two finalists, and the table's.
+        assert [len(timed) for cell, timed, _ in gpu.timed if cell == n] == [9, 3, 3]  # Two finalists, and the table's.
     assert len({timed for _, timed, effort in gpu.timed if effort == _search.FINAL}) == 1
 
 
@@ -190,18 +197,20 @@ def test_what_comes_out_the_same_is_tried_once(tmp_path):
     gpu = FakeGPU()
     twice = SAFE + [f"{one},overlap=true" for one in SAFE]
     run(gpu, tmp_path, twice)
-    assert sorted(gpu.checked) == sorted(one for one in SAFE if "stages=4" not in one)
-    # What only the table has is tried too.
-    run(gpu := FakeGPU(), tmp_path / "other", [one for one in SAFE if "consumers=2" in one])
-    assert "consumers=3,kv-tile=128,stages=2,overlap=true" in gpu.checked
+    # And what only the table has.
+    assert sorted(gpu.checked) == sorted({whole(one) for one in SAFE if "stages=4" not in one} | {gpu.present(None)[1]})
 
 
 def test_wrong_numbers_are_not_timed(tmp_path):
     gpu = FakeGPU()
     wrong = "consumers=2,kv-tile=64,stages=3"
     result = run(gpu, tmp_path, SAFE + [wrong])
-    assert result.wrong == {wrong: "o off"}
-    assert not any(wrong in timed for _, timed, _ in gpu.timed)
+    assert result.wrong == {whole(wrong): "o off"}
+    assert not any(whole(wrong) in timed for _, timed, _ in gpu.timed)
+    assert DEFAULT in result.times[CELLS[0]]
+    gpu = FakeGPU()
+    gpu.check = lambda cell, schedule: "o off" if schedule == gpu.present(cell)[1] else ""
+    assert DEFAULT not in run(gpu, tmp_path / "table").times[CELLS[0]]
     with pytest.raises(flashc.Error, match="expected a schedule that gives right numbers, got none: .*: o off"):
         gpu.check = lambda cell, overrides: "o off"
         run(gpu, tmp_path / "other")
@@ -240,8 +249,8 @@ def test_an_interrupted_search_goes_on_where_it_was(tmp_path):
 
 
 def test_a_kernel_that_took_the_gpu_down_is_not_run_again(tmp_path):
-    deadly = "consumers=2,kv-tile=64,stages=2"
-    with pytest.raises(Lost, match="schedule consumers=2,kv-tile=64,stages=2: an illegal memory access"):
+    deadly = whole("consumers=2,kv-tile=64,stages=2")
+    with pytest.raises(Lost, match="schedule consumers=2,kv-tile=64,stages=2,overlap=true: an illegal memory access"):
         run(FakeGPU(), tmp_path, [deadly, *SAFE])
     gpu = FakeGPU()
     assert run(gpu, tmp_path, [deadly, *SAFE]).wrong == {deadly: f"schedule {deadly}: an illegal memory access"}
@@ -250,7 +259,7 @@ def test_a_kernel_that_took_the_gpu_down_is_not_run_again(tmp_path):
 
 def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
     journal = Journal(str(tmp_path / "journal"), "one library")
-    journal.begin_check(CELLS[0], SAFE[0])
+    journal.begin_check(CELLS[0], whole(SAFE[0]))
     journal.close()
     gpu, noted = FakeGPU(), []
 
@@ -259,15 +268,15 @@ def test_a_kernel_that_took_the_process_down_is_not_run_again(tmp_path):
         return FakeGPU.check(gpu, cell, overrides)
 
     gpu.check = check
-    assert run(gpu, tmp_path).wrong == {SAFE[0]: "its first run did not end"}
-    assert SAFE[0] not in gpu.checked
+    assert run(gpu, tmp_path).wrong == {whole(SAFE[0]): "its first run did not end"}
+    assert whole(SAFE[0]) not in gpu.checked
     # That is what the journal says of each while it runs.
     assert [(line["schedule"], line["problem"]) for line in noted] == [
         (one, "its first run did not end") for one in gpu.checked]
 
 
 def test_a_schedule_that_fails_while_it_is_timed_is_left_out_next_time(tmp_path):
-    gpu, bad = FakeGPU(), SAFE[0]
+    gpu, bad = FakeGPU(), whole(SAFE[0])
 
     def time(cell, overrides, effort):
         raise Lost(bad, "an illegal memory access")
@@ -287,8 +296,8 @@ def test_the_budget_ends_a_search_between_two_measurements(tmp_path):
 
     gpu = FakeGPU()
     with pytest.raises(_search.OutOfTime):
-        run(gpu, tmp_path, deadline=25.5, clock=clock)
-    assert len(gpu.prepared) == len(SAFE) + 1 and len(gpu.checked) == 8 and 0 < len(gpu.timed) < 9
+        run(gpu, tmp_path, deadline=30.5, clock=clock)
+    assert len(gpu.prepared) == len(SAFE) + 2 and len(gpu.checked) == 9 and 0 < len(gpu.timed) < 9
 
 
 def test_the_journal_forgets_another_library_and_a_torn_line(tmp_path):
@@ -362,7 +371,7 @@ def test_finished_keys_are_not_searched_again(monkeypatch, tmp_path, capsys):
     assert "stopped after 0 of 2 keys" in capsys.readouterr().out  # With other cells a key is not finished.
     gpu = FakeGPU()
     assert tune(gpu, monkeypatch, tmp_path, keys=keys) == 0
-    assert len(gpu.prepared) == len(SAFE) + 1 and {n for n, _, _ in gpu.timed} == {512}
+    assert len(gpu.prepared) == len(SAFE) + 2 and {n for n, _, _ in gpu.timed} == {512}
     rows, _ = parse((tmp_path / "flashc" / "schedules" / "Some-GPU.txt").read_text())
     assert {row.key for row in rows} == {KEY, other}
 
@@ -375,7 +384,8 @@ def test_a_lost_gpu_is_said(monkeypatch, tmp_path, capsys):
 
     gpu.check = check
     assert tune(gpu, monkeypatch, tmp_path) == 3
-    assert "the GPU failed: schedule consumers=2,kv-tile=96,stages=2: no end after 20 s" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"the GPU failed: schedule {whole('consumers=2,kv-tile=96,stages=2')}: no end after 20 s" in out
 
 
 @pytest.mark.parametrize("arguments, message", [

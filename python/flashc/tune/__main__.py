@@ -65,12 +65,12 @@ def report(result, count):
     key = result.rows[0].key
     lines = [f"{key}: {count} schedules, {len(result.refused)} refused by the compiler, {len(result.wrong)} with wrong "
              "numbers"]
-    lines += [f"  wrong: {overrides}: {problem}" for overrides, problem in result.wrong.items()]
+    lines += [f"  wrong: {schedule}: {problem}" for schedule, problem in result.wrong.items()]
     for cell, times in result.times.items():
         chosen = result.chosen[cell]
         now = times.get(DEFAULT, math.nan)
         lines.append(f"  {cell.n:6} queries: {now:.4f} -> {times[chosen]:.4f} ms ({now / times[chosen] - 1:+.1%})  "
-                     f"{chosen}")
+                     f"{_table.short(chosen)}")
     return lines
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import time
 
 import torch
@@ -37,13 +38,25 @@ class GPU:
         # Hundreds of kernels that nobody asks for again do not belong on disk.
         flashc.configure(disk_cache=False)
 
-    def prepare(self, cell, overrides):
+    @staticmethod
+    def _compile(cell, overrides):
+        """As flashc.attention will ask for it."""
         kind, bounds = parse_mask(cell.causal, None)
-        # As flashc.attention will ask for it.
-        kernel = Specialization(cell.dtype, cell.d, cell.dv, cell.group, parse_scale(None, cell.d), kind, bounds, None,
-                                None, (), (_library.ANY,) * 4, GPU_TARGET, overrides or None).compile()
-        kernel.load(self.ordinal)
-        return kernel.schedule()
+        return Specialization(
+            dtype=cell.dtype, head_dim=cell.d, value_dim=cell.dv, group_size=cell.group,
+            scale=parse_scale(None, cell.d), mask=kind, window=bounds, mask_code=None, score_code=None, captures=(),
+            extents=(_library.ANY,) * 4, target=GPU_TARGET, schedule=overrides).compile()
+
+    def present(self, cell):
+        kernel = self._compile(cell, None)
+        variants = json.loads(kernel.manifest()).get("variants", [])
+        return [kernel.schedule(), *(variant["schedule"] for variant in variants)]
+
+    def prepare(self, cell, overrides):
+        schedule = self._compile(cell, overrides).schedule()
+        # Again, and whole: overrides alone may leave a kernel with variants, where the table's rows differ.
+        self._compile(cell, schedule).load(self.ordinal)
+        return schedule
 
     def _open(self, cell):
         """The cell's sets of inputs, which stay until another cell's are asked for."""
@@ -52,19 +65,19 @@ class GPU:
             self.sets = _measure.random_sets(cell, self.generator, self.cache_bytes)
         return self.sets
 
-    def check(self, cell, overrides):
+    def check(self, cell, schedule):
         inputs = self._open(cell)[0]
         if self.reference is None:
             self.reference = _measure.reference(cell, inputs)
-        with torch.no_grad(), self._losing(lambda: overrides):
-            out, lse = _peers.Flashc(schedule=overrides or None).poisoned_run(cell, inputs)
+        with torch.no_grad(), self._losing(lambda: schedule):
+            out, lse = _peers.Flashc(schedule=schedule).poisoned_run(cell, inputs)
             self._wait()
         return self.reference.compare(out, lse).problem
 
     def time(self, cell, schedules, effort):
         sets, running = self._open(cell), ""
-        contenders = {overrides: (overrides, _peers.Flashc(schedule=overrides or None).prepare(cell, sets))
-                      for overrides in schedules}
+        contenders = {schedule: (schedule, _peers.Flashc(schedule=schedule or None).prepare(cell, sets))
+                      for schedule in schedules}
 
         def measure(contender, calls):
             nonlocal running
@@ -73,7 +86,7 @@ class GPU:
 
         with torch.no_grad(), self._losing(lambda: running):
             timings = time_interleaved(contenders, measure, effort.total_ms, effort.rounds, effort.warm_up_ms)
-        return {overrides: timing.median for overrides, timing in timings.items()}
+        return {schedule: timing.median for schedule, timing in timings.items()}
 
     @staticmethod
     @contextlib.contextmanager

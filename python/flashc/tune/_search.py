@@ -2,12 +2,13 @@
 
 The device is an object with
 
+    present(cell) -> []                  the whole schedules that the table has now, for any number of queries
     prepare(cell, overrides) -> str      compile and load; the whole schedule; raises CompileError. From any thread.
-    check(cell, overrides) -> str        run a kernel for the first time; what is wrong with its numbers, or ""
+    check(cell, schedule) -> str         run a kernel for the first time; what is wrong with its numbers, or ""
     time(cell, schedules, effort) -> {}  milliseconds of each, timed in turns
 
-of which the last two raise Lost. `overrides` is text as `flashc.attention(schedule=...)` takes it; empty: what the
-table has now."""
+of which the last two raise Lost. Schedules are text as `flashc.attention(schedule=...)` takes it; overrides leave out
+what is then as in the table, whole ones nothing."""
 
 import concurrent.futures
 import math
@@ -54,8 +55,8 @@ class Lost(Exception):
 
 
 class Result(NamedTuple):
-    """What the search for a key found. `times`: {cell: {overrides: milliseconds}}, with the table's as DEFAULT;
-    `chosen`: {cell: overrides}, of the row that applies; `refused`, `wrong`: {overrides: why}."""
+    """What the search for a key found. `times`: {cell: {schedule: milliseconds}}, with what the table gives now as
+    DEFAULT; `chosen`: {cell: schedule}, of the row that applies; `refused`, `wrong`: {overrides or schedule: why}."""
     rows: List[Row]
     chosen: Dict[Cell, str]
     times: Dict[Cell, Dict[str, float]]
@@ -72,7 +73,8 @@ class Search:
 
     def run(self, key, cells):
         """The Result for the cells of a key. Raises OutOfTime, and whatever the device does."""
-        candidates, refused = self._compile(cells[0])
+        present = self.device.present(cells[0])
+        candidates, refused = self._compile(cells[0], present)
         right, wrong = self._check(candidates, cells[0])
         if not right:
             schedule, reason = next(iter({**wrong, **refused}.items()), ("", "none was tried"))
@@ -80,26 +82,27 @@ class Search:
         finalists = {}
         for done, cell in enumerate(cells):
             finalists.update(dict.fromkeys(self._halve(right, cell, done / len(cells))))
-        times, now = {}, [DEFAULT] if DEFAULT not in refused else []
+        times, final = {}, [*finalists] if wrong.keys() & set(present) else [*finalists, DEFAULT]
         for done, cell in enumerate(cells):
-            times[cell] = self._time(cell, [*finalists, *now], "final", FINAL, (PARTS - 1 + done / len(cells)) / PARTS)
+            times[cell] = self._time(cell, final, "final", FINAL, (PARTS - 1 + done / len(cells)) / PARTS)
         merged = merge({cell.n: {name: times[cell][name] for name in finalists} for cell in cells})
         chosen = {cell: next(name for queries, name in merged if queries is None or cell.n <= queries)
                   for cell in cells}
-        rows = [Row(key, queries, short(candidates[name])) for queries, name in merged]
+        rows = [Row(key, queries, short(name)) for queries, name in merged]
         return Result(rows, chosen, times, refused, wrong)
 
     def _look_at_clock(self):
         if self.clock() > self.deadline:
             raise OutOfTime()
 
-    def _compile(self, cell):
-        """{overrides: the whole schedule} of the kernels, all different; {overrides: why there is none}."""
+    def _compile(self, cell, present):
+        """The whole schedules for which there is a kernel, each once; {overrides: why there is none}."""
         self._look_at_clock()
         found, refused = {}, {}
+        # Whatever the space has, nothing shall become slower than it is.
+        tried = [*self.overrides, *present]
         with concurrent.futures.ThreadPoolExecutor(self.threads) as pool:
-            waiting = {pool.submit(self.device.prepare, cell, overrides): overrides
-                       for overrides in [*self.overrides, DEFAULT]}
+            waiting = {pool.submit(self.device.prepare, cell, overrides): overrides for overrides in tried}
             try:
                 for done, future in enumerate(concurrent.futures.as_completed(waiting)):
                     self.show(f"{key_of(cell)}: compiling", done / len(waiting) / PARTS)
@@ -111,41 +114,34 @@ class Search:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        # Those of the space in its order; then the table's own, if the space does not have it.
-        by_schedule = {}
-        for overrides in self.overrides:
-            if overrides in found:
-                by_schedule.setdefault(found[overrides], overrides)
-        if DEFAULT in found:
-            by_schedule.setdefault(found[DEFAULT], found[DEFAULT])
-        return {overrides: schedule for schedule, overrides in by_schedule.items()}, refused
+        return list(dict.fromkeys(found[overrides] for overrides in tried if overrides in found)), refused
 
     def _check(self, candidates, cell):
-        """Those whose numbers are right, and {overrides: what is wrong}. Each runs for the first time here, alone."""
+        """Those whose numbers are right, and {schedule: what is wrong}. Each runs for the first time here, alone."""
         self.checked, right, wrong = cell, [], {}
-        for done, overrides in enumerate(candidates):
+        for done, schedule in enumerate(candidates):
             self.show(f"{cell}: checking", (1 + done / len(candidates)) / PARTS)
-            problem = self.journal.problem(cell, overrides)
+            problem = self.journal.problem(cell, schedule)
             if problem is None:
                 self._look_at_clock()
-                problem = self._first_run(cell, overrides)
+                problem = self._first_run(cell, schedule)
             if problem:
-                wrong[overrides] = problem
+                wrong[schedule] = problem
             else:
-                right.append(overrides)
+                right.append(schedule)
         return right, wrong
 
-    def _first_run(self, cell, overrides):
+    def _first_run(self, cell, schedule):
         """What is wrong with a kernel's numbers. Should the process die, the journal has which kernel it was."""
-        self.journal.begin_check(cell, overrides)
+        self.journal.begin_check(cell, schedule)
         problem = None
         try:
-            problem = self.device.check(cell, overrides)
+            problem = self.device.check(cell, schedule)
         except Lost as error:
             problem = str(error)
             raise
         finally:
-            self.journal.end_check(cell, overrides, problem)
+            self.journal.end_check(cell, schedule, problem)
         return problem
 
     def _halve(self, schedules, cell, done):
