@@ -19,7 +19,7 @@ def fake_gpu(monkeypatch):
                         lambda device, dtype: (_peers.Contender(lambda i: None, 1), 2e9))
 
 
-class Plain:
+class Plain(_peers.System):
     """A peer: plain attention, rounded by `step`."""
     name = "plain"
 
@@ -61,6 +61,17 @@ def test_systems_are_checked_and_timed_together():
     assert second.entries["plain"].note == "no causal kernel" and not second.entries["plain"].counts
     assert all(row.entries["cublas"].counts and row.sm_mhz == 1000.0 for row in rows)
     assert not any(_measure.failed(row) for row in rows)
+
+
+def test_systems_begin_once_for_cells_that_are_measured_together():
+    begun = []
+
+    class Beginning(Plain):
+        def begin(self):
+            begun.append(None)
+
+    measurer(_peers.Flashc(), Beginning()).measure([cell(), cell(n=32)])
+    assert len(begun) == 1
 
 
 def test_wrong_numbers_are_not_timed():

@@ -74,6 +74,8 @@ class Measurer:
         DeviceLost."""
         rows = [Row(self.device_name, cell, {}) for cell in cells]
         contenders = {CUBLAS: self.product}
+        for system in self.systems:
+            system.begin()
         with torch.no_grad():
             for row in rows:
                 with self._noting_errors(rows, row):

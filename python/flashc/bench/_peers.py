@@ -1,4 +1,4 @@
-"""The systems that the benchmark compares. Each is a class whose `prepare` gives a Contender for one cell's inputs."""
+"""The systems that the benchmark compares."""
 
 import contextlib
 import importlib.util
@@ -28,7 +28,16 @@ def _first_line(error):
     return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
 
 
-class Flashc:
+class System:
+    """What computes attention. It has a name, and `prepare(cell, sets)` gives a Contender or raises Refused."""
+    name = ""
+
+    @staticmethod
+    def begin():
+        """Called before cells that are measured together."""
+
+
+class Flashc(System):
     """flashc.attention as a user calls it: its output is allocated in every call."""
 
     def __init__(self, name=FLASHC, **keywords):
@@ -53,7 +62,7 @@ class Flashc:
         return out, lse
 
 
-class SDPA:
+class SDPA(System):
     """torch.nn.functional.scaled_dot_product_attention held to one backend."""
     backend = ""
 
@@ -100,7 +109,7 @@ class FlashAttention2(SDPA):
     name, backend = "fa2", "FLASH_ATTENTION"
 
 
-class FlexAttention:
+class FlexAttention(System):
     """FlexAttention under torch.compile, one compilation for each cell (static shapes: its fastest way)."""
     name, mode = "flex", None
 
@@ -112,6 +121,11 @@ class FlexAttention:
             return f"PyTorch {torch.__version__} has no FlexAttention: {error}"
         return None if importlib.util.find_spec("triton") else "Triton is not installed"
 
+    @staticmethod
+    def begin():
+        # Forget the other cells' compilations: their number is limited, and past the limit Dynamo runs eagerly.
+        torch.compiler.reset()
+
     @classmethod
     def prepare(cls, cell, sets):
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -119,8 +133,6 @@ class FlexAttention:
         def causal(b, h, i, j):
             return i >= j
 
-        # Forget the other cells' compilations: their number is limited, and past the limit Dynamo runs eagerly.
-        torch.compiler.reset()
         keywords = {"enable_gqa": True} if cell.group != 1 else {}
         if cell.causal:
             keywords["block_mask"] = create_block_mask(causal, None, None, cell.n, cell.n, device=sets[0][0].device)
@@ -143,7 +155,7 @@ class FlexAttentionTuned(FlexAttention):
     name, mode = "flex-tuned", "max-autotune-no-cudagraphs"
 
 
-class FlashAttnPackage:
+class FlashAttnPackage(System):
     """A package of the FlashAttention project. Its layout is [batch, n, heads, d]; it gets its inputs so."""
     module = ""
 
