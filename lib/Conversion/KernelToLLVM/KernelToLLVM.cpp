@@ -85,6 +85,16 @@ struct MathLowering : ConversionPattern {
   }
 };
 
+struct CountLeadingZerosLowering : OpConversionPattern<math::CountLeadingZerosOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(math::CountLeadingZerosOp op, OpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithNewOp<LLVM::CountLeadingZerosOp>(op, adaptor.getOperand().getType(), adaptor.getOperand(),
+                                                           /*is_zero_poison=*/false);
+    return success();
+  }
+};
+
 struct FmaLowering : OpConversionPattern<math::FmaOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(math::FmaOp op, OpAdaptor adaptor,
@@ -199,7 +209,7 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
         user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
         return WalkResult::interrupt();
       }
-      if (!isa<math::MathDialect>(op->getDialect()) || isa<math::FmaOp>(op) ||
+      if (!isa<math::MathDialect>(op->getDialect()) || isa<math::FmaOp, math::CountLeadingZerosOp>(op) ||
           (getApproximation(op) && op->getResult(0).getType().isF32()))
         return WalkResult::advance();
       op->emitError() << "expected a function of f32 that sm_90a has, got '" << op->getName() << "' of "
@@ -219,7 +229,7 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
     cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
     arith::populateArithToLLVMConversionPatterns(converter, patterns);
     patterns.add<MathLowering, DivFLowering>(converter, &getContext());
-    patterns.add<FmaLowering, BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(converter, &getContext());
+    patterns.add<CountLeadingZerosLowering, FmaLowering, BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(converter, &getContext());
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       signalPassFailure();
   }

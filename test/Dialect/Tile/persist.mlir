@@ -5,23 +5,41 @@
 
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// CTA c of n works on the points c, c + n, ...; the coordinates are quotients, the same in every thread. The tile of
+// CTA c of n works on the points c, c + n, ...; the coordinates are quotients, by a multiplier and a shift that are made
+// the same in every thread once. The tile of
 // queries is loaded where it is first read, behind the first keys.
 // CHECK-LABEL: gpu.func @plain
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[MAP:.*]]: !tile.tensor_map<64 x bf16>)
 // CHECK: tile.program 2 {
 // CHECK: ^bb0(%[[W:.*]]: index):
+// CHECK: %[[NY64:.*]] = arith.index_castui %[[NY]] : index to i64
+// CHECK: %[[LESS:.*]] = arith.subi %[[NY64]], %c1_i64
+// CHECK: %[[ZEROS:.*]] = math.ctlz %[[LESS]]
+// CHECK: %[[SHIFT:.*]] = arith.subi %c95_i64, %[[ZEROS]]
+// CHECK: %[[POWER:.*]] = arith.shli %c1_i64, %[[SHIFT]]
+// CHECK: arith.ceildivui %[[POWER]], %[[NY64]]
+// CHECK: %[[YM:.*]] = tile.uniform
+// CHECK: %[[YM64:.*]] = arith.index_castui %[[YM]]
+// CHECK: %[[YS:.*]] = tile.uniform
+// CHECK: %[[YS64:.*]] = arith.index_castui %[[YS]]
+// CHECK: %[[XM:.*]] = tile.uniform
+// CHECK: %[[XM64:.*]] = arith.index_castui %[[XM]]
+// CHECK: %[[XS:.*]] = tile.uniform
+// CHECK: %[[XS64:.*]] = arith.index_castui %[[XS]]
 // CHECK: %[[CTA:.*]] = gpu.block_id x
 // CHECK: %[[CTAS:.*]] = gpu.grid_dim x
 // CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
 // CHECK: %[[COUNT:.*]] = arith.muli %[[NX]], %[[HEADS]]
 // CHECK: scf.for %[[ITEM:.*]] = %[[CTA]] to %[[COUNT]] step %[[CTAS]] {
-// CHECK: %[[Q:.*]] = arith.divui %[[ITEM]], %[[NX]]
-// CHECK: %[[HEAD:.*]] = tile.uniform %[[Q]]
+// CHECK: %[[ITEM64:.*]] = arith.index_castui %[[ITEM]]
+// CHECK: %[[PRODUCT:.*]] = arith.muli %[[ITEM64]], %[[XM64]]
+// CHECK: %[[Q:.*]] = arith.shrui %[[PRODUCT]], %[[XS64]]
+// CHECK: %[[HEAD:.*]] = arith.index_castui %[[Q]]
 // CHECK: %[[X0:.*]] = arith.muli %[[HEAD]], %[[NX]]
 // CHECK: %[[X:.*]] = arith.subi %[[ITEM]], %[[X0]]
-// CHECK: %[[Q2:.*]] = arith.divui %[[HEAD]], %[[NY]]
-// CHECK: %[[Z:.*]] = tile.uniform %[[Q2]]
+// CHECK: %[[PRODUCT2:.*]] = arith.muli %[[Q]], %[[YM64]]
+// CHECK: %[[Q2:.*]] = arith.shrui %[[PRODUCT2]], %[[YS64]]
+// CHECK: %[[Z:.*]] = arith.index_castui %[[Q2]]
 // CHECK: %[[Y0:.*]] = arith.muli %[[Z]], %[[NY]]
 // CHECK: %[[Y:.*]] = arith.subi %[[HEAD]], %[[Y0]]
 // CHECK-NOT: gpu.block_id

@@ -5,7 +5,9 @@
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
 
 namespace mlir::tile {
 #define GEN_PASS_DEF_PERSIST
@@ -16,6 +18,42 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
+/// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <= 2^l,
+/// s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication, 1994).
+/// m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the same in
+/// every thread. It does not see that of a division.
+class Divisor {
+public:
+  Divisor(ImplicitLocOpBuilder &b, Value divisor) : b(b), divisor(divisor) {
+    if (matchPattern(divisor, m_Constant())) // left to the back end
+      return;
+    Value one = constant(1), wide = toI64(divisor);
+    Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, wide, one));
+    Value amount = arith::SubIOp::create(b, constant(31 + 64), zeros);
+    Value power = arith::ShLIOp::create(b, one, amount);
+    multiplier = toI64(UniformOp::create(b, toIndex(arith::CeilDivUIOp::create(b, power, wide))));
+    shift = toI64(UniformOp::create(b, toIndex(amount)));
+  }
+
+  /// Quotient and remainder.
+  std::pair<Value, Value> divide(Value dividend) {
+    Value quotient;
+    if (multiplier)
+      quotient = toIndex(arith::ShRUIOp::create(b, arith::MulIOp::create(b, toI64(dividend), multiplier), shift));
+    else
+      quotient = arith::DivUIOp::create(b, dividend, divisor);
+    return {quotient, arith::SubIOp::create(b, dividend, arith::MulIOp::create(b, quotient, divisor))};
+  }
+
+private:
+  Value constant(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
+  Value toI64(Value index) { return arith::IndexCastUIOp::create(b, b.getI64Type(), index); }
+  Value toIndex(Value value) { return arith::IndexCastUIOp::create(b, b.getIndexType(), value); }
+
+  ImplicitLocOpBuilder &b;
+  Value divisor, multiplier, shift;
+};
+
 /// The loop over the points of one CTA, and where each of them lies.
 class Points {
 public:
@@ -25,6 +63,8 @@ public:
 
   /// CTA c of n works on the points c, c + n, c + 2n, ... or, paired, on the pairs of this number.
   scf::ForOp emitLoop() {
+    byHeads.emplace(b, ny);
+    byTiles.emplace(b, paired ? b.createOrFold<arith::AddIOp>(nx, nx) : nx);
     Value cta = gpu::BlockIdOp::create(b, gpu::Dimension::x), ctas = gpu::GridDimOp::create(b, gpu::Dimension::x);
     heads = mul(ny, nz);
     Value count = mul(nx, heads);
@@ -46,14 +86,14 @@ public:
   /// The point (x, y, z) of an iteration.
   std::array<Value, 3> emitPoint(Value item) {
     auto [x, head] = paired ? splitPaired(item) : split(item);
-    auto [z, y] = divide(head, ny);
+    auto [z, y] = byHeads->divide(head);
     return {x, y, z};
   }
 
 private:
   /// x runs fastest: CTAs that run at the same time read the same keys.
   std::pair<Value, Value> split(Value item) {
-    auto [head, x] = divide(item, nx);
+    auto [head, x] = byTiles->divide(item);
     return {x, head};
   }
 
@@ -64,20 +104,14 @@ private:
     Value parity = arith::AndIOp::create(b, item, index(1)), number = add(add(pair, pair), parity);
     number = arith::SelectOp::create(b, isSpread, first, number);
     Value half = arith::AndIOp::create(b, number, index(1));
-    auto [headPair, inPair] = divide(number, add(nx, nx));
+    auto [headPair, inPair] = byTiles->divide(number);
     Value head = add(headPair, headPair);
     Value isAlone = equal(head, sub(heads, index(1)));
     Value x = shr(inPair), mirrored = sub(sub(nx, index(1)), x), isSecond = equal(half, index(1));
     x = arith::SelectOp::create(b, isSecond, mirrored, x);
     x = arith::SelectOp::create(b, isAlone, inPair, x);
     half = arith::SelectOp::create(b, isAlone, index(0), half);
-    return {UniformOp::create(b, x), UniformOp::create(b, add(head, half))};
-  }
-
-  /// Quotient and remainder. They are the same in every thread, which ptxas does not see of a division.
-  std::pair<Value, Value> divide(Value dividend, Value divisor) {
-    Value quotient = UniformOp::create(b, arith::DivUIOp::create(b, dividend, divisor));
-    return {quotient, sub(dividend, mul(quotient, divisor))};
+    return {x, add(head, half)};
   }
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
@@ -91,6 +125,7 @@ private:
 
   ImplicitLocOpBuilder &b;
   Value nx, ny, nz, heads, first, stride, isSpread;
+  std::optional<Divisor> byHeads, byTiles;
   bool paired;
 };
 } // namespace

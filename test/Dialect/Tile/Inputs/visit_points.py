@@ -8,7 +8,8 @@ import sys
 OPERATIONS = {
     "arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
     "arith.divui": lambda a, b: a // b, "arith.remui": lambda a, b: a % b, "arith.andi": lambda a, b: a & b,
-    "arith.shrui": lambda a, b: a >> b, "arith.maxui": max, "arith.ceildivui": lambda a, b: -(-a // b),
+    "arith.shrui": lambda a, b: a >> b, "arith.shli": lambda a, b: a << b, "arith.maxui": max,
+    "arith.index_castui": lambda a: a, "math.ctlz": lambda a: 64 - a.bit_length(), "arith.ceildivui": lambda a, b: -(-a // b),
     "arith.cmpi": {"eq": lambda a, b: a == b, "ule": lambda a, b: a <= b}, "arith.select": lambda c, a, b: a if c else b,
     "tile.uniform": lambda a: a}
 
