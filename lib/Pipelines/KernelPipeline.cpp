@@ -22,6 +22,7 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(tile::createPipeline());
   pm.addPass(tile::createPersist());
   pm.addPass(tile::createSpecialize());
+  pm.addPass(tile::createOverlapEpilogue());
   pm.addPass(tile::createSplitLoops());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

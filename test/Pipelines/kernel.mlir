@@ -6,36 +6,44 @@
 // CHECK: %[[K:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 // CHECK: %[[V:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 
-// The producer, one tile of queries after another: the queries of each consumer, the first keys; then the keys of the
-// next step before the values of this one, since the next scores come first; and the last values.
+// The producer: the queries of each consumer and the first keys. Then, one tile of queries after another, the keys of the
+// next step before the values of this one, since the next scores come first; the queries and the first keys of the next
+// tile; and the last values of this one.
 // CHECK: tile.warp_specialize 2 registers(24, 240) producer {
 // CHECK-NOT: tile.uniform
-// CHECK: scf.for %{{.*}} iter_args(%[[GQ:.*]] = %c0, %[[GK:.*]] = %c0, %{{.*}} = %c0)
-// CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 0
-// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%[[GQ]]] owner 0
-// CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 1
-// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%[[GQ]]] owner 1
-// CHECK: tile.acquire %[[K]][%[[GK]]]
+// CHECK: tile.acquire %[[Q]][%c0] owner 0
+// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%c0] owner 0
+// CHECK: tile.acquire %[[Q]][%c0] owner 1
+// CHECK-NEXT: tile.copy_async %[[QMAP]][{{.*}}] into %[[Q]][%c0] owner 1
+// CHECK: tile.acquire %[[K]][%c0]
 // CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
+// CHECK: scf.for
+// CHECK-NOT: tile.acquire
 // CHECK: scf.for
 // CHECK: tile.acquire %[[K]]
 // CHECK-NEXT: tile.copy_async %[[KMAP]][{{.*}}] into %[[K]]
 // CHECK: tile.acquire %[[V]]
 // CHECK-NEXT: tile.copy_async %[[VMAP]][{{.*}}] into %[[V]]
 // CHECK: scf.yield
+// CHECK: tile.acquire %[[Q]][%[[GQ:.*]]] owner 0
+// CHECK: tile.acquire %[[Q]][%[[GQ]]] owner 1
+// CHECK: tile.acquire %[[K]]
 // CHECK: tile.acquire %[[V]]
 // CHECK-NEXT: tile.copy_async %[[VMAP]][{{.*}}] into %[[V]]
 // CHECK-NOT: tile.copy_async
 
-// The consumers: the first scores and their softmax.
+// The consumers: the first scores and, in the loop over tiles of queries, their softmax.
 // CHECK: } consumer {
-// CHECK: scf.for
 // CHECK: tile.uniform
 // CHECK: tile.wait %[[Q]]
 // CHECK: tile.wait %[[K]]
 // CHECK: tile.turn_wait
 // CHECK: tile.mma_async {{.*}} transpose_b
 // CHECK: tile.turn_pass
+// CHECK: tile.mma_wait
+// CHECK: tile.release
+// CHECK: scf.for {{.*}}!tile.slot<64, 128, bf16>, tensor<64x128xf32, #tile.acc>
+// CHECK-NOT: tile.mma_async
 // CHECK: tile.map
 // CHECK: tile.row_reduce max
 
@@ -60,10 +68,21 @@
 // CHECK-NOT: tile.map
 // CHECK: scf.yield
 
-// The last product and the results.
+// The last product and the next tile's first in one turn; the results are stored under the latter.
+// CHECK: tile.release
 // CHECK: tile.wait %[[V]]
+// CHECK: tile.turn_wait
 // CHECK: tile.mma_async {{.*}} into
+// CHECK: tile.wait %[[Q]]
+// CHECK: tile.wait %[[K]]
+// CHECK: tile.mma_async {{.*}} transpose_b
+// CHECK: tile.turn_pass
+// CHECK: tile.mma_wait {{.*}}pending = 1
 // CHECK: tile.store
 // CHECK: tile.store
+// CHECK: tile.mma_wait
+// CHECK: tile.release
+// CHECK: scf.yield
+// CHECK: tile.release
 // CHECK-NOT: {{ tile\.}}
 // CHECK: gpu.return

@@ -132,8 +132,9 @@ def test_rows_are_the_fewest_within_noise(times, rows):
 
 def test_short_schedules_leave_out_what_is_implied_and_nothing_else():
     spec = flashc.ArraySpec((1, 1, 128, 64), "bf16")
-    small = "consumers=2,kv-tile=64,stages=2"
-    for text in ("consumers=1,kv-tile=128,stages=2", small, "consumers=3,kv-tile=64,stages=3",
+    small = "tensor-sums=true,consumers=2,kv-tile=64,stages=2"
+    for text in ("tensor-sums=true,consumers=1,kv-tile=128,stages=2", small,
+                 "tensor-sums=true,consumers=3,kv-tile=64,stages=3",
                  *(f"{small},{more}" for more in ("ping-pong=false", "q-stages=2", "producer-registers=32",
                                                   "overlap=false"))):
         full = flashc.compile(spec, spec, spec, schedule=text).schedule

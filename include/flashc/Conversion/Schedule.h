@@ -27,6 +27,10 @@ struct Schedule {
   bool persistent = true;
   /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's while this one's is in use.
   int64_t qStages = 1;
+  /// The next tile's first product runs while this one is stored; by default wherever there is a second slot of Q.
+  bool overlapEpilogue = false;
+  /// The tensor cores sum the rows of P: eight columns of ones beside V.
+  bool tensorSums = false;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;

@@ -21,6 +21,10 @@ constexpr int64_t kMbarrierBytes = 8;
 constexpr int64_t kSwizzleAlignment = 1024;
 /// Columns of a 16-bit panel: one swizzle row of 128 bytes.
 constexpr int64_t kPanelCols = 64;
+/// The columns of wgmma's B come in steps of eight (PTX ISA 9.7.15.2): the least that can hold a row sum.
+constexpr int64_t kSumCols = 8;
+/// A panel of ones for one step of depth: 16 rows of 128 bytes.
+constexpr int64_t kOnesBytes = 16 * 128;
 
 } // namespace mlir::tile::hopper
 

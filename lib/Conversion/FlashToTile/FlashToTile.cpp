@@ -122,7 +122,7 @@ static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule,
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
                                  schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
-                                 schedule.pingPong);
+                                 schedule.pingPong, schedule.overlapEpilogue);
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.

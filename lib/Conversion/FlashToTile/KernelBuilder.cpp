@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp - the sequential program of an attention -------------------------------------------------===//
 
 #include "KernelBuilder.h"
+#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -68,6 +69,12 @@ void KernelBuilder::emitRings() {
   q.ring = alloc(schedule.qStages, tile::kTileRows, plan.headDim, /*isPrivate=*/true);
   k.ring = alloc(schedule.stages, plan.kvTile, plan.headDim, /*isPrivate=*/false);
   v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
+  if (schedule.tensorSums)
+    ones = tile::AllocOnesOp::create(b, tile::SlotType::get(b.getContext(), 16, tile::hopper::kPanelCols, plan.elementType));
+}
+
+RankedTensorType KernelBuilder::getOutputType() {
+  return tile::getAccType(plan.valueDim + (ones ? tile::hopper::kSumCols : 0), b.getF32Type());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -177,18 +184,23 @@ LogicalResult KernelBuilder::emitVisits() {
 LogicalResult KernelBuilder::emitLoop() {
   Type f32 = b.getF32Type();
   Value tile = load(q, row);
-  SmallVector<Value> init{splat(tile::getAccType(plan.valueDim, f32), 0.0),
-                          splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity()),
-                          splat(tile::getRowPartialType(b.getContext()), 0.0)};
+  SmallVector<Value> init{splat(getOutputType(), 0.0),
+                          splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity())};
+  if (!ones)
+    init.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
   auto loop = scf::ForOp::create(b, index(0), visits.total, index(1), init);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();
-  FailureOr<State> state = emitStep(loop.getInductionVar(), tile, {carried[0], carried[1], carried[2]});
+  auto getState = [&](ValueRange values) { return State{values[0], values[1], ones ? Value() : values[2]}; };
+  FailureOr<State> state = emitStep(loop.getInductionVar(), tile, getState(carried));
   if (failed(state))
     return failure();
-  scf::YieldOp::create(b, ValueRange{state->acc, state->max, state->sum});
-  final = {loop.getResult(0), loop.getResult(1), loop.getResult(2)};
+  SmallVector<Value> next{state->acc, state->max};
+  if (state->sum)
+    next.push_back(state->sum);
+  scf::YieldOp::create(b, next);
+  final = getState(loop.getResults());
   return success();
 }
 
@@ -206,7 +218,7 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, Value qTile
                                  : arith::AddIOp::create(b, visits.firstKey, distance).getResult();
   Value kTile = load(k, key);
   Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
-                                           /*acc=*/Value(), /*transpose_b=*/true);
+                                           /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
   Value rawScores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
   FailureOr<Value> scores = emitScores(visit, key, rawScores);
   if (failed(scores))
@@ -224,9 +236,12 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, Value qTile
   Value exponents =
       math::FmaOp::create(b, *scores, splat(scoreType, factor), tile::BroadcastOp::create(b, scoreType, offset));
   Value probabilities = math::Exp2Op::create(b, exponents);
-  Value addend =
-      tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
-  Value sum = arith::AddFOp::create(b, tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, decay), addend);
+  Value sum;
+  if (!ones) {
+    Value addend =
+        tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
+    sum = arith::AddFOp::create(b, tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, decay), addend);
+  }
 
   auto operandType =
       RankedTensorType::get(scoreType.getShape(), plan.elementType, tile::OperandAAttr::get(b.getContext()));
@@ -241,7 +256,7 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, Value qTile
       [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, state.acc); });
   Value vTile = load(v, key);
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), outputType), operand, vTile,
-                                          rescale.getResult(0), /*transpose_b=*/false);
+                                          rescale.getResult(0), ones, /*transpose_b=*/false);
   return State{tile::MmaWaitOp::create(b, outputType, output, /*pending=*/0), max, sum};
 }
 
@@ -314,11 +329,17 @@ FailureOr<Value> KernelBuilder::emitMask(Value key, Value scores) {
 void KernelBuilder::emitOutputs(State state) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   double factor = getExponentFactor(plan.getOp().getScale().convertToFloat(), needsScoreMap());
-  Value sum = tile::CombineOp::create(b, rowType, state.sum);
+  Value acc = state.acc, sum;
+  if (ones) {
+    auto split = tile::SplitSumsOp::create(b, tile::getAccType(plan.valueDim, b.getF32Type()), rowType, acc);
+    acc = split.getColumns(), sum = split.getSums();
+  } else {
+    sum = tile::CombineOp::create(b, rowType, state.sum);
+  }
   Value isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, state.max, splat(rowType, kDead));
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
   inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
-  Value output = tile::ScaleRowsOp::create(b, state.acc.getType(), state.acc, inverse);
+  Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
   Value lse = arith::AddFOp::create(b, arith::MulFOp::create(b, state.max, splat(rowType, factor)),
                                     math::Log2Op::create(b, sum));
   lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));

@@ -32,7 +32,7 @@ private:
   struct Inputs {
     mlir::Value map, ring, batch, head;
   };
-  /// What the loop carries.
+  /// What the loop carries. Without `sum`, acc has it in its last eight columns.
   struct State {
     mlir::Value acc, max, sum;
   };
@@ -50,6 +50,8 @@ private:
 
   bool needsScoreMap() const;
   bool isHeavyFirst() const;
+  /// 64 x the value dimension, and eight columns if they hold the row sums.
+  mlir::RankedTensorType getOutputType();
   mlir::Value load(Inputs &inputs, mlir::Value row);
   mlir::Value index(int64_t value);
   mlir::Value splat(mlir::RankedTensorType type, double value);
@@ -65,6 +67,8 @@ private:
   Inputs q, k, v;
   mlir::Value batch, head, row, numQueries;
   Visits visits;
+  /// The panel of ones, if the tensor cores sum the rows.
+  mlir::Value ones;
   State final;
 };
 

@@ -20,9 +20,9 @@ int64_t Schedule::getQTile() const { return tile::kTileRows * consumers; }
 
 std::string Schedule::str() const {
   return llvm::formatv("consumers={0},kv-tile={1},stages={2},producer-registers={3},consumer-registers={4},"
-                       "overlap={5},ping-pong={6},persistent={7},q-stages={8}",
+                       "overlap={5},ping-pong={6},persistent={7},q-stages={8},overlap-epilogue={9},tensor-sums={10}",
                        consumers, kvTile, stages, producerRegisters, consumerRegisters, overlap ? "true" : "false",
-                       pingPong ? "true" : "false", persistent ? "true" : "false", qStages);
+                       pingPong ? "true" : "false", persistent ? "true" : "false", qStages, overlapEpilogue ? "true" : "false", tensorSums ? "true" : "false");
 }
 
 /// `setmaxnreg` shares 65536 registers among the warpgroups; the producer needs next to none.
@@ -63,6 +63,7 @@ Schedule flashc::chooseSchedule(int64_t d, int64_t dv, bool readsPerElement) {
   assert(row != table.end() && "expected head dimensions up to 256");
   Schedule schedule{row->consumers, row->kvTile, row->stages, /*producerRegisters=*/0, /*consumerRegisters=*/0};
   schedule.qStages = row->qStages;
+  schedule.tensorSums = dv == hopper::kPanelCols;
   setRegisters(schedule);
   return schedule;
 }
@@ -85,7 +86,9 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
                  : llvm::Error::success();
   std::pair<StringRef, bool *> flags[] = {{"overlap", &schedule.overlap},
                                          {"ping-pong", &schedule.pingPong},
-                                         {"persistent", &schedule.persistent}};
+                                         {"persistent", &schedule.persistent},
+                                         {"overlap-epilogue", &schedule.overlapEpilogue},
+                                         {"tensor-sums", &schedule.tensorSums}};
   for (auto &[name, field] : flags) {
     if (key != name)
       continue;
@@ -95,7 +98,7 @@ static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) 
     return llvm::Error::success();
   }
   return llvm::createStringError("expected consumers, kv-tile, stages, q-stages, producer-registers, "
-                                 "consumer-registers, overlap, ping-pong or persistent, got '" +
+                                 "consumer-registers, overlap, ping-pong, persistent, overlap-epilogue or tensor-sums, got '" +
                                  key + "'");
 }
 
@@ -129,14 +132,16 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t
     return llvm::divideCeil(cols, hopper::kPanelCols) * rows * 128 + 2 * hopper::kMbarrierBytes;
   };
   return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
-         schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) + hopper::kSwizzleAlignment;
+         schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
+         (schedule.tensorSums ? hopper::kOnesBytes : 0) + hopper::kSwizzleAlignment;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.
 static int64_t getConsumerRegisters(const Schedule &schedule, int64_t dv) {
-  constexpr int64_t kOther = 32; // Addresses, counters, row state: seen in the ptxas reports of kernels that fit.
-  int64_t scores = schedule.kvTile / 2, output = dv / 2, probabilities = schedule.kvTile / 4;
-  return scores + output + probabilities + kOther;
+  // Addresses, counters, row state, and the sums of the rows: seen in the ptxas reports of kernels that fit.
+  int64_t other = schedule.tensorSums ? 28 : 32;
+  int64_t scores = schedule.kvTile / 2, output = (dv + (schedule.tensorSums ? hopper::kSumCols : 0)) / 2, probabilities = schedule.kvTile / 4;
+  return scores + output + probabilities + other;
 }
 
 llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t dv) {
@@ -149,6 +154,11 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
       return llvm::createStringError("expected 1 to 64 " + Twine(name) + "stages, got " + Twine(stages));
   if (schedule.pingPong && schedule.consumers == 1)
     return llvm::createStringError("expected several consumers to ping-pong, got 1");
+  if (schedule.tensorSums && dv != hopper::kPanelCols)
+    return llvm::createStringError("expected a value dimension of " + Twine(hopper::kPanelCols) +
+                                   " for tensor-sums, got " + Twine(dv));
+  if (schedule.overlapEpilogue && !(schedule.persistent && schedule.overlap))
+    return llvm::createStringError("expected persistent and overlap for overlap-epilogue");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
     if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
       return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));
@@ -237,6 +247,8 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   bool hasRoom = getSharedMemoryBytes(schedule, d, dv) <= hopper::kMaxSharedMemory;
   if (!overrides.contains("q-stages") && (!schedule.persistent || !hasRoom))
     schedule.qStages = 1;
+  if (!overrides.contains("overlap-epilogue"))
+    schedule.overlapEpilogue = schedule.persistent && schedule.overlap && schedule.qStages > 1;
   if (!error)
     error = checkSchedule(schedule, d, dv);
   if (error)

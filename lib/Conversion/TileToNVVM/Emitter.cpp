@@ -9,6 +9,8 @@ using namespace flashc::tiletonvvm;
 Value Emitter::i32(int64_t value) { return arith::ConstantOp::create(builder, loc, builder.getI32IntegerAttr(value)); }
 Value Emitter::i64(int64_t value) { return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value)); }
 
+Value Emitter::index(int64_t value) { return arith::ConstantIndexOp::create(builder, loc, value); }
+
 Value Emitter::constantLike(Value like, int64_t value) {
   return arith::ConstantOp::create(builder, loc, builder.getIntegerAttr(like.getType(), value));
 }

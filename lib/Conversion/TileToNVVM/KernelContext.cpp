@@ -33,6 +33,11 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
     context.rings[alloc].data = offset;
     offset += copies(ring) * ring.getStages() * ring.getSlotBytes();
   });
+  kernel.walk([&](AllocOnesOp alloc) {
+    context.ones = offset;
+    context.onesType = alloc.getSlot().getType().getElementType();
+    offset += hopper::kOnesBytes;
+  });
   kernel.walk([&](AllocRingOp alloc) {
     RingType ring = alloc.getRing().getType();
     int64_t bytes = copies(ring) * ring.getStages() * hopper::kMbarrierBytes;

@@ -28,6 +28,9 @@ struct KernelContext {
   };
   /// In the order of their allocations: the code that follows it is the same in every run.
   llvm::MapVector<mlir::Operation *, RingOffsets> rings;
+  /// Byte offset of the panel of ones, behind all slots; if there is one, its element type.
+  int64_t ones = 0;
+  mlir::Type onesType;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA
@@ -47,6 +50,7 @@ public:
 
   mlir::Value i32(int64_t value);
   mlir::Value i64(int64_t value);
+  mlir::Value index(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value add(mlir::Value a, int64_t b) { return b == 0 ? a : add(a, constantLike(a, b)); }
   mlir::Value mul(mlir::Value a, int64_t b);

@@ -41,6 +41,15 @@ Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsCol
   return emit.add(address, getDescriptorFields(panelBytes, kSwizzleAtomBytes) + (depth * kRowBytes >> 4));
 }
 
+/// The same of an MN-major slot whose second panel is the one of ones, for every step: the leading offset leads from
+/// where the step begins to the ones, which lie behind all slots.
+Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, int64_t depth) {
+  Value distance = arith::SubIOp::create(emit.builder, emit.loc, ones, address);
+  Value leading = arith::ShLIOp::create(emit.builder, emit.loc, distance, emit.i64(16));
+  int64_t step = depth * kRowBytes >> 4;
+  return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
+}
+
 /// `prefix0, prefix1, ...`
 std::string list(StringRef prefix, int64_t first, int64_t count) {
   std::string text;
@@ -83,7 +92,7 @@ private:
   SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, OneToNOpAdaptor adaptor, ArrayRef<Value> acc,
                               int64_t depth) const {
     SlotType b = op.getB().getType();
-    int64_t cols = op.getTransposeB() ? b.getRows() : b.getCols();
+    int64_t cols = op.getTransposeB() ? b.getRows() : b.getCols() + (op.getOnes() ? hopper::kSumCols : 0);
     int64_t count = cols / 2;
     int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
     SmallVector<Value> operands(acc.begin(), acc.end());
@@ -100,7 +109,8 @@ private:
       textA = "{" + list("$", next, 4) + "}";
       next += 4;
     }
-    operands.push_back(getDescriptor(emit, adaptor.getB()[0], b, op.getTransposeB(), depth));
+    operands.push_back(op.getOnes() ? getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], depth)
+                                    : getDescriptor(emit, adaptor.getB()[0], b, op.getTransposeB(), depth));
     constraints += ",l";
     std::string type = b.getElementType().isBF16() ? "bf16" : "f16";
     std::string transposes = std::string(slotA ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");

@@ -103,6 +103,18 @@ struct CombineLowering : KernelPattern<CombineOp> {
   }
 };
 
+struct SplitSumsLowering : KernelPattern<SplitSumsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(SplitSumsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    ValueRange source = adaptor.getSource();
+    ValueRange last = source.take_back(4); // of one block of eight columns, all equal: two of each half
+    SmallVector<Value> columns = llvm::to_vector(source.drop_back(4)), sums = {last[0], last[2]};
+    rewriter.replaceOpWithMultiple(op, {columns, sums});
+    return success();
+  }
+};
+
 struct BroadcastLowering : KernelPattern<BroadcastOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
@@ -178,17 +190,40 @@ struct MapLowering : KernelPattern<MapOp> {
     Value rows[2] = {row, emit.add(row, 8)};
     Value col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
     Block &body = op.getBody().front();
+    llvm::DenseMap<std::pair<Operation *, int64_t>, Value> distances;
     SmallVector<Value> results;
     for (auto [e, value] : llvm::enumerate(adaptor.getSource())) {
       IRMapping mapping;
-      Value j = emit.add(col, 8 * (e / 4) + e % 2);
-      mapping.map(body.getArguments(), ValueRange{value, rows[getHalf(e)], j});
-      for (Operation &nested : body.without_terminator())
-        rewriter.clone(nested, mapping);
+      int64_t offset = 8 * (e / 4) + e % 2;
+      mapping.map(body.getArguments(), ValueRange{value, rows[getHalf(e)], emit.add(col, offset)});
+      for (Operation &nested : body.without_terminator()) {
+        std::optional<MapOp::Bound> bound = nested.getNumResults() == 1 ? op.getBound(nested.getResult(0)) : std::nullopt;
+        if (!bound) {
+          rewriter.clone(nested, mapping);
+          continue;
+        }
+        Value &distance = distances[{&nested, getHalf(e)}];
+        if (!distance)
+          distance = emitDistance(emit, mapping.lookupOrDefault(bound->limit), bound->offset, col, op);
+        auto predicate = bound->isUpper ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
+        Value within = arith::CmpIOp::create(rewriter, op.getLoc(), predicate, distance, emit.index(offset));
+        mapping.map(nested.getResult(0), within);
+      }
       results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(body.getTerminator()).getValue()));
     }
     rewriter.replaceOpWithMultiple(op, {results});
     return success();
+  }
+
+private:
+  /// How far `limit` + `offset` is from a thread's first column: compared with constants, it needs no position for every
+  /// element. Limits out of sight are brought near first, so that the difference cannot wrap.
+  static Value emitDistance(Emitter &emit, Value limit, int64_t offset, Value col, MapOp op) {
+    int64_t cols = cast<RankedTensorType>(op.getType()).getDimSize(1);
+    limit = emit.add(limit, offset);
+    limit = arith::MaxSIOp::create(emit.builder, emit.loc, limit, emit.add(col, -1));
+    limit = arith::MinSIOp::create(emit.builder, emit.loc, limit, emit.add(col, cols));
+    return arith::SubIOp::create(emit.builder, emit.loc, limit, col);
   }
 };
 
@@ -216,6 +251,6 @@ void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, 
                                                   KernelContext &kernel) {
   MLIRContext *context = patterns.getContext();
   patterns.add<ElementwiseLowering, ConstantLowering, UniformLowering>(converter, context);
-  patterns.add<RowReduceLowering, CombineLowering, BroadcastLowering, ScaleRowsLowering, ToOperandALowering,
+  patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering, ToOperandALowering,
                VoteAnyLowering, MapLowering, OutsideLowering>(converter, context, kernel);
 }

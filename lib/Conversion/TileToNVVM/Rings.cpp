@@ -60,6 +60,24 @@ struct AllocRingLowering : KernelPattern<AllocRingOp> {
   }
 };
 
+/// The address field of a matrix descriptor: bits 4 to 17 of the address (PTX ISA 9.7.15.5.1.2.2).
+Value getAddressField(Emitter &emit, Value address) {
+  Value field = emit.bitAnd(emit.shr(address, 4), 0x3FFF);
+  return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), field);
+}
+
+struct AllocOnesLowering : KernelPattern<AllocOnesOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AllocOnesOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value field = getAddressField(emit, emit.add(kernel.sharedBase, kernel.ones));
+    SmallVector<Value> values = {field, emit.i32(0)}; // never released
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
 struct AcquireLowering : KernelPattern<AcquireOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(AcquireOp op, OneToNOpAdaptor adaptor,
@@ -106,11 +124,8 @@ struct WaitLowering : KernelPattern<WaitOp> {
     Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
     Turn turn = getTurn(emit, ring, op.getCount(), owner);
     waitForParity(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
-    // The address field of a matrix descriptor: bits 4 to 17 of the address (PTX ISA 9.7.15.5.1.2.2).
     Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes()));
-    Value field = emit.bitAnd(emit.shr(data, 4), 0x3FFF);
-    Value address = arith::ExtUIOp::create(rewriter, op.getLoc(), rewriter.getI64Type(), field);
-    SmallVector<Value> values = {address, getBarrier(emit, adaptor.getRing()[2], turn.slot)};
+    SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
     rewriter.replaceOpWithMultiple(op, {values});
     return success();
   }
@@ -133,6 +148,6 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
 
 void flashc::tiletonvvm::populateRingPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                               KernelContext &kernel) {
-  patterns.add<AllocRingLowering, AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>(
+  patterns.add<AllocRingLowering, AllocOnesLowering, AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>(
       converter, patterns.getContext(), kernel);
 }

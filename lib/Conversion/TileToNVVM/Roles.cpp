@@ -30,6 +30,7 @@ struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
     initialiseBarriers(emit, op);
+    initialiseOnes(emit);
     emit.ptx("bar.sync 0;", "~{memory}", {});
     auto roles = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), emit.equal(kernel.warpgroup, 0),
                                    /*withElseRegion=*/true);
@@ -75,6 +76,21 @@ private:
       }
     }
     emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
+  }
+
+  /// Warpgroup 0 writes them, 16 bytes a thread, and makes them visible to the tensor cores (PTX ISA 9.7.13.4,
+  /// fence.proxy.async).
+  void initialiseOnes(Emitter &emit) const {
+    if (!kernel.onesType)
+      return;
+    OpBuilder::InsertionGuard guard(emit.builder);
+    auto ifFirst = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), emit.equal(kernel.warpgroup, 0), false);
+    emit.builder.setInsertionPointToStart(ifFirst.thenBlock());
+    static_assert(hopper::kOnesBytes == hopper::kWarpgroupThreads * 16);
+    Value address = emit.add(emit.add(kernel.sharedBase, kernel.ones), emit.mul(kernel.inGroup, 16));
+    Value pair = emit.i32(kernel.onesType.isBF16() ? 0x3F803F80 : 0x3C003C00);
+    emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};\n fence.proxy.async.shared::cta;", "r,r,~{memory}",
+             {address, pair});
   }
 
   void initialise(Emitter &emit, int64_t offset, int64_t arrivals) const {

@@ -37,7 +37,9 @@ def short(schedule):
     three = fields.get("consumers") == "3"
     implied = {"producer-registers": "32" if three else "24", "consumer-registers": "160" if three else "240",
                "overlap": "true", "ping-pong": "false" if fields.get("consumers") == "1" else "true",
-               "persistent": "true", "q-stages": "1"}
+               "persistent": "true", "q-stages": "1", "tensor-sums": "false"}
+    follows = fields.get("q-stages", "1") != "1" and "false" not in (fields.get("overlap"), fields.get("persistent"))
+    implied["overlap-epilogue"] = "true" if follows else "false"
     return ",".join(f"{key}={value}" for key, value in fields.items() if implied.get(key) != value)
 
 

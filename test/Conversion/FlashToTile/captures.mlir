@@ -44,9 +44,10 @@
 // CHECK:             tile.map %[[SCORES]] at(
 // CHECK:             ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK:               %[[OLDEST:.*]] = arith.subi %[[I]], %[[WIDTH]]
-// CHECK:               arith.cmpi slt, %[[J]], %[[LENGTH]]
-// CHECK:               arith.cmpi sge, %[[J]], %[[OLDEST]]
-// CHECK:               arith.cmpi slt, %[[J]], %[[NK]]
+// CHECK:               %[[LAST:.*]] = arith.addi %[[LENGTH]], %c-1
+// CHECK:               %[[LASTKEY:.*]] = arith.addi %[[NK]], %c-1
+// CHECK:               %[[NEAREST:.*]] = arith.minsi %[[LAST]], %[[LASTKEY]]
+// CHECK:               arith.cmpi sle, %[[J]], %[[NEAREST]]
 // CHECK:             scf.yield
 // CHECK:           } else {
 // CHECK:             scf.yield %[[SCORES]]

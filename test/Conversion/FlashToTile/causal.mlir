@@ -58,9 +58,9 @@
 // CHECK:               %[[MAP:.*]] = tile.map %[[S]] at(%[[ROW]], %[[KEY]]) {
 // CHECK:               ^bb0(%[[E:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK:                 %[[DIAGONAL:.*]] = arith.addi %[[I]], %[[SHIFT]]
-// CHECK:                 %[[BELOW:.*]] = arith.cmpi sle, %[[J]], %[[DIAGONAL]]
-// CHECK:                 %[[INSIDE:.*]] = arith.cmpi slt, %[[J]], %[[NK]]
-// CHECK:                 %[[KEEP:.*]] = arith.andi %[[BELOW]], %[[INSIDE]]
+// CHECK:                 %[[LAST:.*]] = arith.addi %[[NK]], %c-1
+// CHECK:                 %[[NEAREST:.*]] = arith.minsi %[[DIAGONAL]], %[[LAST]]
+// CHECK:                 %[[KEEP:.*]] = arith.cmpi sle, %[[J]], %[[NEAREST]]
 // CHECK:                 arith.select %[[KEEP]], %[[E]], %[[MASKED]]
 // CHECK:               scf.yield %[[MAP]]
 // CHECK:             } else {

@@ -52,7 +52,8 @@ gpu.module @kernels {
 !acc = tensor<64x8xf32, #tile.acc>
 !o = memref<?x1x?x8xf32, strided<[?, ?, ?, 1]>>
 
-// User code runs once per element, with the element's own (i, j).
+// User code runs once per element, with the element's own (i, j). A bound on j becomes a distance from the thread's first
+// column, once per row and brought near, so that elements compare it with constants.
 // CHECK-LABEL: gpu.func @map_positions
 // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: index, %[[ROW:.*]]: index, %[[COL:.*]]: index
 gpu.module @kernels {
@@ -65,12 +66,19 @@ gpu.module @kernels {
       // CHECK: %[[I0:.*]] = arith.addi %[[ROW]], %{{.*}} : index
       // CHECK: %[[I8:.*]] = arith.addi %[[I0]], %c8
       // CHECK: %[[J:.*]] = arith.addi %[[COL]], %{{.*}} : index
-      // CHECK: arith.cmpi sle, %[[J]], %[[I0]]
-      // CHECK: %[[J1:.*]] = arith.addi %[[J]], %c1
-      // CHECK: arith.cmpi sle, %[[J1]], %[[I0]]
-      // CHECK: arith.cmpi sle, %[[J]], %[[I8]]
-      // CHECK: arith.cmpi sle, %{{.*}}, %[[I8]]
-      // CHECK-NOT: arith.cmpi sle
+      // CHECK: %[[BEFORE:.*]] = arith.addi %[[J]], %c-1
+      // CHECK: %[[MAX0:.*]] = arith.maxsi %[[I0]], %[[BEFORE]]
+      // CHECK: %[[BEHIND:.*]] = arith.addi %[[J]], %c8
+      // CHECK: %[[MIN0:.*]] = arith.minsi %[[MAX0]], %[[BEHIND]]
+      // CHECK: %[[D0:.*]] = arith.subi %[[MIN0]], %[[J]]
+      // CHECK: arith.cmpi sge, %[[D0]], %c0
+      // CHECK: arith.cmpi sge, %[[D0]], %c1
+      // CHECK: %[[MAX8:.*]] = arith.maxsi %[[I8]],
+      // CHECK: %[[MIN8:.*]] = arith.minsi %[[MAX8]],
+      // CHECK: %[[D8:.*]] = arith.subi %[[MIN8]], %[[J]]
+      // CHECK: arith.cmpi sge, %[[D8]], %c0
+      // CHECK: arith.cmpi sge, %[[D8]], %c1
+      // CHECK-NOT: arith.cmpi sge
       %y = tile.map %x at (%row, %col) {
       ^bb0(%s: f32, %i: index, %j: index):
         %keep = arith.cmpi sle, %j, %i : index

@@ -57,6 +57,7 @@ int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
     int64_t copies = ring.getIsPrivate() && schedule ? schedule.getConsumers() : 1;
     bytes += copies * ring.getStages() * (ring.getSlotBytes() + 2 * hopper::kMbarrierBytes);
   });
+  kernel.walk([&](AllocOnesOp) { bytes += hopper::kOnesBytes; });
   return bytes ? bytes + hopper::kSwizzleAlignment : 0;
 }
 

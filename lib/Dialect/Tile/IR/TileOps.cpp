@@ -1,6 +1,9 @@
 //===- TileOps.cpp - constraints of the tile ops ------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
 
@@ -71,6 +74,13 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
   if (a.rows != kTileRows || a.depth != depth)
     return emitOpError() << "expected A of " << kTileRows << " x " << depth << ", got " << a.rows << " x " << a.depth;
+  if (getOnes()) {
+    if (getTransposeB() || cols != hopper::kPanelCols)
+      return emitOpError() << "expected a B of " << hopper::kPanelCols << " columns beside the ones, got " << cols;
+    if (getOnes().getType().getElementType() != b.getElementType())
+      return emitOpError() << "expected ones of B's type, got " << getOnes().getType().getElementType();
+    cols += hopper::kSumCols;
+  }
   if (result != getAccType(cols, Float32Type::get(getContext())))
     return emitOpError() << "expected a result of 64 x " << cols << " x f32 with encoding #tile.acc, got " << result;
   if (getAcc() && getAcc().getType() != result)
@@ -96,6 +106,26 @@ LogicalResult RowReduceOp::verify() {
                                       : verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType());
 }
 
+LogicalResult AllocOnesOp::verify() {
+  SlotType slot = getSlot().getType();
+  if (slot.getRows() * slot.getCols() * 2 == hopper::kOnesBytes && slot.getCols() == hopper::kPanelCols &&
+      is16Bit(slot.getElementType()))
+    return success();
+  return emitOpError() << "expected a slot of 16 x 64 elements of 16 bits, got " << slot;
+}
+
+LogicalResult SplitSumsOp::verify() {
+  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
+      failed(verifyTile<AccAttr>(*this, "the first result", getColumns().getType())) ||
+      failed(verifyTile<RowAttr>(*this, "the second result", getSums().getType())))
+    return failure();
+  int64_t from = cast<RankedTensorType>(getSource().getType()).getDimSize(1);
+  int64_t to = cast<RankedTensorType>(getColumns().getType()).getDimSize(1);
+  if (from == to + hopper::kSumCols)
+    return success();
+  return emitOpError() << "expected eight columns less than " << from << ", got " << to;
+}
+
 LogicalResult CombineOp::verify() {
   if (failed(verifyTile<RowPartialAttr>(*this, "the source", getSource().getType())))
     return failure();
@@ -106,6 +136,11 @@ LogicalResult BroadcastOp::verify() {
   if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
     return failure();
   return verifyTile<AccAttr>(*this, "the result", getResult().getType());
+}
+
+OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
+  auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getSource());
+  return splat && splat.getSplatValue<APFloat>().isPosZero() ? splat : nullptr;
 }
 
 LogicalResult ScaleRowsOp::verify() {
@@ -162,3 +197,103 @@ LogicalResult MapOp::verifyRegions() {
 
 #define GET_OP_CLASSES
 #include "flashc/Dialect/Tile/IR/TileOps.cpp.inc"
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// tile.map
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Whether code of `arg`'s block computes `value` from `arg`.
+static bool dependsOn(Value value, BlockArgument arg) {
+  if (value == arg)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || !arg.getOwner()->getParent()->isAncestor(op->getParentRegion()))
+    return false;
+  return op->getNumRegions() > 0 || llvm::any_of(op->getOperands(), [&](Value input) { return dependsOn(input, arg); });
+}
+
+std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
+  auto compare = condition.getDefiningOp<arith::CmpIOp>();
+  BlockArgument j = getBody().getArgument(2);
+  if (!compare || (compare.getLhs() == j) == (compare.getRhs() == j))
+    return std::nullopt;
+  bool isSwapped = compare.getRhs() == j;
+  Value limit = isSwapped ? compare.getLhs() : compare.getRhs();
+  if (dependsOn(limit, j))
+    return std::nullopt;
+  switch (compare.getPredicate()) {
+  case arith::CmpIPredicate::sle:
+    return Bound{!isSwapped, limit, 0};
+  case arith::CmpIPredicate::sge:
+    return Bound{isSwapped, limit, 0};
+  case arith::CmpIPredicate::slt:
+    return Bound{!isSwapped, limit, isSwapped ? 1 : -1};
+  case arith::CmpIPredicate::sgt:
+    return Bound{isSwapped, limit, isSwapped ? -1 : 1};
+  default:
+    return std::nullopt;
+  }
+}
+
+namespace {
+/// Merges the bounds on j of a conjunction.
+struct MergeBounds : OpRewritePattern<arith::AndIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::AndIOp op, PatternRewriter &rewriter) const override {
+    auto map = dyn_cast<MapOp>(op->getParentOp());
+    if (!map || !op.getType().isInteger(1) ||
+        llvm::any_of(op->getUsers(), [](Operation *user) { return isa<arith::AndIOp>(user); }))
+      return rewriter.notifyMatchFailure(op, "not the root of a conjunction in a tile.map");
+    SmallVector<Value> terms, others;
+    collectTerms(op, terms);
+    SmallVector<MapOp::Bound> bounds[2];
+    for (Value term : terms) {
+      if (std::optional<MapOp::Bound> bound = map.getBound(term))
+        bounds[bound->isUpper].push_back(*bound);
+      else
+        others.push_back(term);
+    }
+    if (bounds[0].size() < 2 && bounds[1].size() < 2)
+      return rewriter.notifyMatchFailure(op, "no two bounds from one side");
+    for (ArrayRef<MapOp::Bound> side : bounds)
+      if (!side.empty())
+        others.push_back(merge(rewriter, op.getLoc(), map.getBody().getArgument(2), side));
+    Value result = others.front();
+    for (Value term : ArrayRef(others).drop_front())
+      result = arith::AndIOp::create(rewriter, op.getLoc(), result, term);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+
+private:
+  static void collectTerms(Value value, SmallVector<Value> &terms) {
+    if (auto conjunction = value.getDefiningOp<arith::AndIOp>()) {
+      collectTerms(conjunction.getLhs(), terms);
+      collectTerms(conjunction.getRhs(), terms);
+    } else {
+      terms.push_back(value);
+    }
+  }
+
+  static Value merge(OpBuilder &b, Location loc, Value j, ArrayRef<MapOp::Bound> side) {
+    Value limit;
+    for (const MapOp::Bound &bound : side) {
+      Value offset = arith::ConstantIndexOp::create(b, loc, bound.offset);
+      Value next = b.createOrFold<arith::AddIOp>(loc, bound.limit, offset);
+      if (!limit)
+        limit = next;
+      else if (bound.isUpper)
+        limit = arith::MinSIOp::create(b, loc, limit, next);
+      else
+        limit = arith::MaxSIOp::create(b, loc, limit, next);
+    }
+    auto predicate = side.front().isUpper ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sge;
+    return arith::CmpIOp::create(b, loc, predicate, j, limit);
+  }
+};
+} // namespace
+
+void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<MergeBounds>(context);
+}

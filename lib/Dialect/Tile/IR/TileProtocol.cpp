@@ -3,12 +3,14 @@
 // Invariants:
 //   1. Only the producer acquires and fills; only consumers wait, release, multiply and take turns.
 //   2. In the producer the acquire of (ring, count) stands right before the copy into (ring, count).
-//   3. A slot is released exactly once, in the block of its wait.
-//   4. When it is released, every product that reads it has been waited for.
+//   3. A slot is released exactly once, in the block of its wait; or handed to a loop, or to a loop's next iteration,
+//      where the same holds.
+//   4. When it is released or handed on, every product that reads it has been waited for.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -44,26 +46,52 @@ static bool isComplete(MmaAsyncOp product, Operation *release) {
   return ancestor && ancestor->isBeforeInBlock(release) && wait->getBlock() == product->getBlock();
 }
 
-/// Invariants 3 and 4.
-static LogicalResult verifySlot(WaitOp wait) {
-  ReleaseOp release;
-  for (Operation *user : wait.getSlot().getUsers())
-    if (auto found = dyn_cast<ReleaseOp>(user)) {
-      if (release)
-        return found.emitOpError() << "expected the slot to be released once";
-      release = found;
-    }
-  if (!release)
-    return wait.emitOpError() << "expected its slot to be released";
-  if (release->getBlock() != wait->getBlock())
-    return release.emitOpError() << "expected in the block that waits for the slot";
-  for (Operation *user : wait.getSlot().getUsers())
-    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, release)) {
-      InFlightDiagnostic diag = release.emitOpError() << "expected no product in flight that reads the slot";
+/// Whether `use` hands a slot on: to a loop in front of its first iteration, or to the next iteration.
+static bool isHandedOn(OpOperand &use) {
+  if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
+    return llvm::is_contained(loop.getInitArgs(), use.get());
+  return isa<scf::YieldOp>(use.getOwner()) && isa<scf::ForOp>(use.getOwner()->getParentOp());
+}
+
+/// Invariants 3 and 4, of a slot that `block` has waited for or has been handed.
+static LogicalResult verifySlot(TypedValue<SlotType> slot) {
+  Block *block = slot.getParentBlock();
+  Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;
+  for (OpOperand &use : slot.getUses()) {
+    Operation *user = use.getOwner();
+    if (!isa<ReleaseOp>(user) && !isHandedOn(use))
+      continue;
+    if (end)
+      return user->emitOpError() << "expected the slot to be released once";
+    if (user->getBlock() != block)
+      return user->emitOpError() << "expected in the block that waits for the slot";
+    end = user;
+  }
+  if (!end)
+    return owner->emitOpError() << "expected its slot to be released";
+  for (Operation *user : slot.getUsers())
+    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, end)) {
+      InFlightDiagnostic diag = end->emitOpError() << "expected no product in flight that reads the slot";
       diag.attachNote(product.getLoc()) << "this product has not been waited for";
       return diag;
     }
   return success();
+}
+
+/// Every slot that waits or loops of `region` produce.
+static LogicalResult verifySlots(Region &region) {
+  auto isOk = [](ValueRange values) {
+    return llvm::all_of(values, [](Value value) {
+      auto slot = dyn_cast<TypedValue<SlotType>>(value);
+      return !slot || succeeded(verifySlot(slot));
+    });
+  };
+  WalkResult result = region.walk([&](Operation *op) {
+    auto loop = dyn_cast<scf::ForOp>(op);
+    bool isFine = (!loop && !isa<WaitOp>(op)) || (isOk(op->getResults()) && (!loop || isOk(loop.getRegionIterArgs())));
+    return isFine ? WalkResult::advance() : WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
 }
 
 LogicalResult WarpSpecializeOp::verifyRegions() {
@@ -74,11 +102,7 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
   if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, TurnWaitOp, TurnPassOp>(getProducer(), "consumer")) ||
       failed(verifyAbsent<AcquireOp, CopyAsyncOp>(getConsumer(), "producer")))
     return failure();
-  auto interruptOn = [](LogicalResult result) {
-    return failed(result) ? WalkResult::interrupt() : WalkResult::advance();
-  };
-  bool bad =
-      getProducer().walk([&](CopyAsyncOp copy) { return interruptOn(verifyCopy(copy)); }).wasInterrupted() ||
-      getConsumer().walk([&](WaitOp wait) { return interruptOn(verifySlot(wait)); }).wasInterrupted();
-  return failure(bad);
+  WalkResult copies = getProducer().walk(
+      [](CopyAsyncOp copy) { return failed(verifyCopy(copy)) ? WalkResult::interrupt() : WalkResult::advance(); });
+  return failure(copies.wasInterrupted() || failed(verifySlots(getConsumer())));
 }

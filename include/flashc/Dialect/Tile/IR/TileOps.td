@@ -68,9 +68,11 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
+    - `overlap_epilogue`: the first product of the next tile of queries runs while this one is stored.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
-                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong);
+                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
+                        DefaultValuedParameter<"bool", "false">:$overlap_epilogue);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -174,6 +176,16 @@ def Tile_AllocRingOp : Tile_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_AllocOnesOp : Tile_Op<"alloc_ones", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a panel of ones in shared memory, for the life of the kernel";
+  let description = [{
+    16 rows of 128 bytes, every element 1: whatever the swizzle, a product finds ones. See `tile.mma_async`.
+  }];
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = "attr-dict `:` type($slot)";
+  let hasVerifier = 1;
+}
+
 def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the next slot of a ring, filled with a tile of device memory";
   let description = [{
@@ -218,18 +230,22 @@ def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
 // Products
 //===--------------------------------------------------------------------------------------------------------------===//
 
-def Tile_MmaAsyncOp : Tile_Op<"mma_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "start acc + A B, or A B^T with transpose_b";
   let description = [{
     A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
     is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
+
+    With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the row
+    sums of A, which `tile.split_sums` takes off. B is then one panel of 64 columns, and the ones are the second: the
+    descriptor's leading offset leads from each step's rows of B to the same ones.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, AnyRankedTensor]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
-                       UnitAttr:$transpose_b);
+                       Optional<Tile_Slot>:$ones, UnitAttr:$transpose_b);
   let results = (outs Tile_Token:$token);
   let assemblyFormat = [{
-    $a `,` $b (`into` $acc^ `:` type($acc))? (`transpose_b` $transpose_b^)? attr-dict `:` type($a) `,` type($b)
-    `->` type($token)
+    $a `,` $b (`ones` $ones^ `:` type($ones))? (`into` $acc^ `:` type($acc))? (`transpose_b` $transpose_b^)?
+    attr-dict `:` type($a) `,` type($b) `->` type($token)
   }];
   let hasVerifier = 1;
 }
@@ -270,6 +286,14 @@ def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
+  let summary = "an accumulator without its last eight columns, and the row sums that those hold";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$columns, AnyRankedTensor:$sums);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($columns) `,` type($sums)";
+  let hasVerifier = 1;
+}
+
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let summary = "a row value in every column of an accumulator";
   let arguments = (ins AnyRankedTensor:$source);
@@ -280,9 +304,13 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
 
 def Tile_ScaleRowsOp : Tile_Op<"scale_rows", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "multiply every row of an accumulator, or of a row_partial, by its factor";
+  let description = [{
+    Factors are finite: zeros stay zeros, whatever the factor (the fold of what the first key tile scales).
+  }];
   let arguments = (ins AnyRankedTensor:$source, AnyRankedTensor:$factor);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source `,` $factor attr-dict `:` type($source) `,` type($factor)";
+  let hasFolder = 1;
   let hasVerifier = 1;
 }
 
@@ -319,12 +347,27 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
   let description = [{
     The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`.
     Score and mask regions become this op.
+
+    Canonical form: of several bounds that a conjunction puts on j from one side, one is left, the least or the greatest
+    (`j <= i + n and j < nk`: a comparison and a select less for every score). The bounds themselves, plus or minus one,
+    are indices.
   }];
   let arguments = (ins AnyRankedTensor:$source, Index:$row, Index:$col);
   let results = (outs AnyRankedTensor:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "$source `at` `(` $row `,` $col `)` attr-dict-with-keyword $body `:` type($source)";
+  let hasCanonicalizer = 1;
   let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// A comparison of the region as a bound on j that does not depend on j: j <= limit + offset, or j >= limit + offset.
+    struct Bound {
+      bool isUpper;
+      ::mlir::Value limit;
+      int64_t offset;
+    };
+    /// The bound that `condition` is, if it is one.
+    std::optional<Bound> getBound(::mlir::Value condition);
+  }];
 }
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, HasParent<"MapOp">]> {

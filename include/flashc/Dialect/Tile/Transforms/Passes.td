@@ -87,7 +87,8 @@ def Persist : Pass<"tile-persist"> {
     time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles once, and
     the producer loads for the next point while the consumers still finish and store the last one.
 
-    The coordinates of a point are quotients, which ptxas takes for different in every thread: they pass through
+    The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
+    thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
     `tile.uniform`. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
     whose slot is empty earlier. With two slots the next Q can come while this one is in use, and stays in front.
 
@@ -109,15 +110,17 @@ def Persist : Pass<"tile-persist"> {
       %c = gpu.block_id x
       %n = gpu.grid_dim x
       %points = %nx * %ny * %nz
+      %mult = tile.uniform ...                               // of 1 / %nx, and its %shift
       scf.for %item = %c to %points step %n {
-        %rest = tile.uniform %item / %nx
+        %rest = %item * %mult >> %shift
         %x = %item - %rest * %nx
         ...
       }
     }
     ```
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::scf::SCFDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
 }
@@ -197,6 +200,82 @@ def Specialize : Pass<"tile-specialize"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numSpecialized", "num-specialized", "programs split into producer and consumers">];
+}
+
+def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
+  let summary = "the next point's first product runs while this point is stored";
+  let description = [{
+    In a persistent CTA the tensor cores idle while a consumer normalises and stores its output, and then until the
+    first scores of the next point are there. This pass rotates the consumers' loop over points: behind the last product
+    of a point (PV) the head of the next one is issued, its scalars, its waits for Q and K and its first product (S).
+    The wait for PV leaves that product in flight; the point is stored under it. With ping-pong both are one turn.
+
+    ```
+    without   PV wait | normalise, store | scalars, wait for Q, K | S wait | softmax ...
+    with      PV | scalars, wait for Q, K | S | PV wait | normalise, store | S wait | softmax ...
+    ```
+
+    Behind the last point there is no next one: a CTA loads and multiplies the first tiles of its last point once more,
+    for nothing. A branch around a product in flight would cost more, in every iteration.
+
+    Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of the
+    loads allow; before `tile-split-loops`, which copies the loop over keys. Only a kernel whose `tile.schedule` says
+    `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q then arrives late.
+
+    Before (consumer):
+    ```mlir
+    scf.for %p = %lo to %hi step %st iter_args(%gq = %c0, %gk = %c0, %gv = %c0) {
+      %k = tile.wait %kring[%gk]                             // head
+      %q = tile.wait %qring[%gq]
+      %tS = tile.mma_async %q, %k transpose_b
+      %S = tile.mma_wait %tS
+      tile.release %k
+      %r:4 = scf.for ...                                     // the loop over keys
+      tile.release %q
+      %v = tile.wait %vring[%r#3]
+      %tO = tile.mma_async %r#0, %v into %r#1
+      %O = tile.mma_wait %tO
+      tile.release %v
+      tile.store %O ...
+      scf.yield %gq + 1, %r#2, %r#3 + 1
+    }
+    ```
+    After:
+    ```mlir
+    %k0 = tile.wait %kring[%c0]                              // the first point's head
+    ...
+    %n = scf.for %p = %lo to %hi step %st iter_args(%q = %q0, %S = %S0, ...) {
+      %r:4 = scf.for ...
+      tile.release %q
+      %v = tile.wait %vring[%r#3]
+      %tO = tile.mma_async %r#0, %v into %r#1
+      %next = %p + %st < %hi ? %p + %st : %p                 // the next point's head
+      %k = tile.wait %kring[%r#2]
+      %q1 = tile.wait %qring[%gq + 1]
+      %tS = tile.mma_async %q1, %k transpose_b
+      %O = tile.mma_wait %tO {pending = 1}
+      tile.release %v
+      tile.store %O ...
+      %S1 = tile.mma_wait %tS
+      tile.release %k
+      scf.yield %q1, %S1, ...
+    }
+    tile.release %n#0
+    ```
+    The producer's loop is rotated alike: the next point's K and Q are loaded before this point's last V, whose slot is
+    empty later.
+
+    Refuses, with "cannot overlap the epilogue: ..." and the IR unchanged:
+    - "expected a loop over points with a loop over keys inside, on both sides";
+    - "expected one product before the loop over keys, and one behind it" (`tile-pipeline` makes them);
+    - "expected no effects before the first product";
+    - "expected what the next point reads before the last product is waited for";
+    - "expected the loop's results not to be used";
+    - "expected it to load before its loop over keys what the consumers wait for before their first product".
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [
+    Statistic<"numOverlapped", "num-overlapped", "loops over points rotated">];
 }
 
 def SplitLoops : Pass<"tile-split-loops"> {

@@ -46,6 +46,37 @@ void persistProgram(ProgramOp program);
 /// than one consumer, the consumers take turns. Emits an error and fails if the producer cannot know what to load.
 FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);
 
+/// How the loop over points is rotated, so that the first product of the next point runs while this one is finished and
+/// stored. One iteration of the consumers' new loop, in order:
+///
+///   rest      (p)       from the first product's result on: softmax, the loop over keys, the last product
+///   head      (p + 1)   scalars, waits for Q and K, the first product
+///   lastWait  (p)       one product, the next point's, stays in flight
+///   tail      (p)       normalise, store
+///   firstWait (p + 1)   and the releases behind it
+///
+/// The producer loads in that order: the next point's first tiles before this point's last V.
+struct EpilogueOverlap {
+  /// A loop over points, and what of its body runs one point ahead.
+  struct Side {
+    scf::ForOp loop;
+    SmallVector<Operation *> head;
+    /// What the rest reads of the head: scalar ops that it computes again, and values that the new loop carries.
+    SmallVector<Operation *> again;
+    SmallVector<Value> crossing;
+  };
+  Side producer, consumer;
+  MmaAsyncOp first;
+  MmaWaitOp firstWait, lastWait;
+  SmallVector<ReleaseOp> releases;
+};
+
+/// Decides how to rotate the loop over points of `op`. Emits an error and fails if it cannot be done.
+FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op);
+
+/// Rotates the consumers' loop over points, and lets the producer load what they wait for once more.
+void applyEpilogueOverlap(const EpilogueOverlap &plan);
+
 /// Splits `loop` into up to three loops, in each of which it is known whether the induction variable is `outside`.
 /// Returns the loops made.
 FailureOr<SmallVector<scf::ForOp>> splitLoop(scf::ForOp loop, OutsideOp outside);
