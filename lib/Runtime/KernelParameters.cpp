@@ -21,10 +21,15 @@ Error flashc::blameArguments(Error error) {
 
 bool flashc::isArgumentMismatch(std::error_code code) { return code == std::errc::invalid_argument; }
 
+/// The arguments' extents, without memory for a usual number of them.
+static SmallVector<ArrayRef<int64_t>, 8> getShapes(ArrayRef<LaunchArgument> arguments) {
+  return SmallVector<ArrayRef<int64_t>, 8>(
+      map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+}
+
 /// The extents that must agree do. The error blames the argument whose extent stands alone.
 static Error checkRequirements(const Manifest &manifest, ArrayRef<LaunchArgument> arguments) {
-  SmallVector<ArrayRef<int64_t>, 8> shapes(
-      map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+  SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
   for (const auto &[first, second] : manifest.requirements) {
     Expected<int64_t> x = first.evaluate(shapes, /*smCount=*/0), y = second.evaluate(shapes, /*smCount=*/0);
     if (!x || !y)
@@ -87,15 +92,32 @@ unsigned flashc::getParameterBytes(const Manifest &manifest, const ManifestParam
   return sizeof(uint64_t);
 }
 
-Expected<std::array<uint32_t, 3>> flashc::computeGrid(const Manifest &manifest, ArrayRef<LaunchArgument> arguments,
+Expected<size_t> flashc::chooseEntry(const Manifest &manifest, ArrayRef<LaunchArgument> arguments, int64_t smCount) {
+  if (manifest.variants.empty())
+    return 0;
+  SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
+  for (auto [number, variant] : enumerate(manifest.variants)) {
+    bool holds = true;
+    for (const auto &[formula, bound] : variant.conditions) {
+      Expected<int64_t> value = formula.evaluate(shapes, smCount);
+      if (!value)
+        return value.takeError();
+      holds = holds && *value <= bound;
+    }
+    if (holds)
+      return number;
+  }
+  return manifest.variants.size();
+}
+
+Expected<std::array<uint32_t, 3>> flashc::computeGrid(const ManifestEntry &entry, ArrayRef<LaunchArgument> arguments,
                                                       int64_t smCount) {
   // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
   static constexpr int64_t limits[] = {std::numeric_limits<int32_t>::max(), 65535, 65535};
-  SmallVector<ArrayRef<int64_t>> shapes(
-      map_range(arguments, [](const LaunchArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+  SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
   std::array<uint32_t, 3> grid;
   for (unsigned axis = 0; axis < 3; ++axis) {
-    Expected<int64_t> value = manifest.grid[axis].evaluate(shapes, smCount);
+    Expected<int64_t> value = entry.grid[axis].evaluate(shapes, smCount);
     if (!value)
       return value.takeError();
     if (*value < 0 || *value > limits[axis])
@@ -135,8 +157,8 @@ static Error checkAlignment(const Manifest &manifest, unsigned index, const Laun
       continue;
     if (dim + 1 == argument.strides.size()) {
       if (stride != 1)
-        return createStringError(describe(manifest, index) +
-                                 ": expected stride 1 in the innermost dimension, got " + Twine(stride));
+        return createStringError(describe(manifest, index) + ": expected stride 1 in the innermost dimension, got " +
+                                 Twine(stride));
     } else if (stride < 0 || stride * bytes % alignment != 0) {
       return createStringError(describe(manifest, index) + ": expected a stride of a multiple of " + Twine(alignment) +
                                " bytes in dimension " + Twine(dim) + ", got " + Twine(stride * bytes));
@@ -194,8 +216,8 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
     return encodeTensorMap(driver, manifest, parameter, argument, value);
   case Kind::Pointer: {
     unsigned bytes = getManifestDTypeBytes(manifest.arguments[parameter.argument].dtype);
-    if (Error error = checkAlignment(manifest, parameter.argument, argument, bytes,
-                                     std::max(bytes, parameter.alignment)))
+    if (Error error =
+            checkAlignment(manifest, parameter.argument, argument, bytes, std::max(bytes, parameter.alignment)))
       return error;
     bits = argument.address;
     break;
@@ -220,10 +242,11 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
 }
 
 Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, const Manifest &manifest,
-                                                   ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace) {
+                                                   const ManifestEntry &entry, ArrayRef<LaunchArgument> arguments,
+                                                   cuda::DevicePtr workspace) {
   KernelParameters result;
-  result.values.resize(manifest.parameters.size());
-  for (auto [parameter, value] : zip(manifest.parameters, result.values))
+  result.values.resize(entry.parameters.size());
+  for (auto [parameter, value] : zip(entry.parameters, result.values))
     if (Error error = writeParameter(driver, manifest, parameter, arguments, workspace, value))
       return error;
   return result;

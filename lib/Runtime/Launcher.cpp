@@ -22,9 +22,9 @@ Expected<std::unique_ptr<GPUDevice>> GPUDevice::open(const cuda::Driver &driver,
     return error;
   if (Error error = fail(driver.deviceGetName(name, sizeof(name), device->device)))
     return error;
-  for (auto [attribute, value] : {std::pair(cuda::kMultiprocessorCount, &device->smCount),
-                                  std::pair(cuda::kComputeCapabilityMajor, &major),
-                                  std::pair(cuda::kComputeCapabilityMinor, &minor)})
+  for (auto [attribute, value] :
+       {std::pair(cuda::kMultiprocessorCount, &device->smCount), std::pair(cuda::kComputeCapabilityMajor, &major),
+        std::pair(cuda::kComputeCapabilityMinor, &minor)})
     if (Error error = fail(driver.deviceGetAttribute(value, attribute, device->device)))
       return error;
   if (Error error = fail(driver.primaryContextRetain(&device->context, device->device)))
@@ -150,8 +150,7 @@ static Error checkTarget(StringRef target, const GPUDevice &device) {
   int have = device.getComputeCapability();
   if (exact ? have == wanted : have >= wanted)
     return Error::success();
-  return createStringError("the kernel is for " + target + ", the GPU (" + device.getName() + ") is sm_" +
-                           Twine(have));
+  return createStringError("the kernel is for " + target + ", the GPU (" + device.getName() + ") is sm_" + Twine(have));
 }
 
 /// The number of parameters of an entry, by its declaration in PTX (PTX ISA, ".entry"); none if it is not there.
@@ -169,26 +168,27 @@ static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
   return std::nullopt;
 }
 
-Error flashc::checkEntry(StringRef ptx, const Manifest &manifest) {
-  std::optional<size_t> count = countParameters(ptx, manifest.kernel);
-  if (!count || *count == manifest.parameters.size())
+Error flashc::checkEntry(StringRef ptx, const ManifestEntry &entry) {
+  std::optional<size_t> count = countParameters(ptx, entry.kernel);
+  if (!count || *count == entry.parameters.size())
     return Error::success();
-  return createStringError("kernel " + manifest.kernel + ": expected " + Twine(manifest.parameters.size()) +
+  return createStringError("kernel " + entry.kernel + ": expected " + Twine(entry.parameters.size()) +
                            " parameters, got " + Twine(*count));
 }
 
 /// The parameters that the manifest lists are the kernel's, of the same sizes: what disagrees would be read as garbage.
 /// Whether the kernel takes more is for checkEntry to say: asking the driver for one that is not there is an error to
 /// tools that watch its calls (compute-sanitizer).
-static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest) {
-  size_t count = manifest.parameters.size(), offset, bytes;
+static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
+                             const ManifestEntry &entry) {
+  size_t count = entry.parameters.size(), offset, bytes;
   for (size_t index = 0; index < count; ++index) {
     if (driver.functionGetParamInfo(function, index, &offset, &bytes) != 0)
-      return createStringError("kernel " + manifest.kernel + ": expected " + Twine(count) + " parameters, got " +
+      return createStringError("kernel " + entry.kernel + ": expected " + Twine(count) + " parameters, got " +
                                Twine(index));
-    unsigned expected = getParameterBytes(manifest, manifest.parameters[index]);
+    unsigned expected = getParameterBytes(manifest, entry.parameters[index]);
     if (bytes != expected)
-      return createStringError("kernel " + manifest.kernel + ": expected parameter " + Twine(index) + " to be " +
+      return createStringError("kernel " + entry.kernel + ": expected parameter " + Twine(index) + " to be " +
                                Twine(expected) + " bytes, got " + Twine(bytes));
   }
   return Error::success();
@@ -200,8 +200,9 @@ static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
   if (Error error = checkTarget(manifest.target, device))
     return error;
-  if (Error error = checkEntry(code, manifest)) // machine code has no entries in text
-    return error;
+  for (size_t number = 0; number < manifest.getNumEntries(); ++number)
+    if (Error error = checkEntry(code, manifest.getEntry(number))) // machine code has no entries in text
+      return error;
   const cuda::Driver &driver = device.getDriver();
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
   const Manifest &info = kernel->manifest;
@@ -216,17 +217,28 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
     StringRef details = StringRef(log).trim();
     return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
   }
-  result = driver.moduleGetFunction(&kernel->function, kernel->module, info.kernel.c_str());
-  if (Error error = driver.check(result, "finding kernel " + info.kernel))
+  for (size_t number = 0; number < info.getNumEntries(); ++number)
+    if (Error error = kernel->loadEntry(info.getEntry(number)))
+      return error;
+  return kernel;
+}
+
+Error Kernel::loadEntry(const ManifestEntry &entry) {
+  const cuda::Driver &driver = device.getDriver();
+  cuda::Function function = nullptr;
+  cuda::Result result = driver.moduleGetFunction(&function, module, entry.kernel.c_str());
+  if (Error error = driver.check(result, "finding kernel " + entry.kernel))
     return error;
-  if (Error error = checkParameters(driver, kernel->function, info))
+  if (Error error = checkParameters(driver, function, manifest, entry))
     return error;
-  if (info.dynamicSharedMemory > kDefaultSharedMemory) {
-    result = driver.functionSetAttribute(kernel->function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
-    if (Error error = driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
+  if (entry.dynamicSharedMemory > kDefaultSharedMemory) {
+    result = driver.functionSetAttribute(function, cuda::kMaxDynamicSharedSizeBytes, entry.dynamicSharedMemory);
+    if (Error error =
+            driver.check(result, "asking for " + Twine(entry.dynamicSharedMemory) + " bytes of shared memory"))
       return error;
   }
-  return kernel;
+  functions.push_back(function);
+  return Error::success();
 }
 
 Kernel::~Kernel() {
@@ -237,18 +249,22 @@ Kernel::~Kernel() {
 Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) const {
   if (Error error = checkArguments(manifest, arguments))
     return blameArguments(std::move(error));
-  Expected<std::array<uint32_t, 3>> grid = computeGrid(manifest, arguments, device.getSMCount());
+  Expected<size_t> number = chooseEntry(manifest, arguments, device.getSMCount());
+  if (!number)
+    return blameArguments(number.takeError());
+  const ManifestEntry &entry = manifest.getEntry(*number);
+  Expected<std::array<uint32_t, 3>> grid = computeGrid(entry, arguments, device.getSMCount());
   if (!grid)
     return blameArguments(grid.takeError());
 
-  PreparedLaunch launch(device, manifest.kernel, function);
+  PreparedLaunch launch(device, entry.kernel, functions[*number]);
   launch.cluster.id = cuda::kClusterDimension;
-  launch.config.sharedMemoryBytes = manifest.dynamicSharedMemory;
+  launch.config.sharedMemoryBytes = entry.dynamicSharedMemory;
   for (unsigned axis = 0; axis < 3; ++axis) {
     launch.config.grid[axis] = (*grid)[axis];
-    launch.config.block[axis] = manifest.block[axis];
-    launch.cluster.value.cluster[axis] = manifest.cluster[axis];
-    if (manifest.cluster[axis] != 1)
+    launch.config.block[axis] = entry.block[axis];
+    launch.cluster.value.cluster[axis] = entry.cluster[axis];
+    if (entry.cluster[axis] != 1)
       launch.config.numAttributes = 1;
   }
   if (launch.isEmpty()) // Empty arrays have no tensor maps.
@@ -256,8 +272,8 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
   if (Error error = checkAddresses(manifest, arguments))
     return blameArguments(std::move(error));
 
-  if (manifest.workspace > 0) {
-    Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(device, manifest.workspace);
+  if (entry.workspace > 0) {
+    Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(device, entry.workspace);
     if (!buffer)
       return buffer.takeError();
     launch.workspace = std::move(*buffer);
@@ -265,7 +281,7 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
       return error;
   }
   Expected<KernelParameters> parameters =
-      KernelParameters::build(device.getDriver(), manifest, arguments, launch.workspace.getAddress());
+      KernelParameters::build(device.getDriver(), manifest, entry, arguments, launch.workspace.getAddress());
   if (!parameters)
     return blameArguments(parameters.takeError());
   launch.parameters = std::move(*parameters);

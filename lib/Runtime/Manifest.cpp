@@ -2,6 +2,7 @@
 
 #include "flashc/Runtime/Manifest.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/JSON.h"
 
@@ -166,34 +167,82 @@ static bool readRequirements(const json::Value *value, Manifest &manifest, json:
   return true;
 }
 
-static bool readManifest(const json::Value &value, Manifest &manifest, json::Path path, std::string &why) {
+/// An entry with everything that launches it.
+static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
   json::ObjectMapper map(value, path);
-  if (!map || !map.map("kernel", manifest.kernel) || !map.map("target", manifest.target) ||
-      !map.map("arguments", manifest.arguments) ||
-      !readRequirements(value.getAsObject()->get("requires"), manifest, path.field("requires"), why))
+  if (!map || !map.map("kernel", entry.kernel) || !map.map("parameters", entry.parameters) ||
+      !map.map("dynamic_shared_memory", entry.dynamicSharedMemory) || !map.mapOptional("schedule", entry.schedule) ||
+      !map.mapOptional("workspace", entry.workspace))
     return false;
-  if (manifest.target == "cpu")
-    return true;
-  if (!map.map("parameters", manifest.parameters) || !map.map("dynamic_shared_memory", manifest.dynamicSharedMemory) ||
-      !map.mapOptional("schedule", manifest.schedule) || !map.mapOptional("workspace", manifest.workspace))
-    return false;
+  const json::Object &object = *value.getAsObject();
   for (StringRef key : {"grid", "block", "cluster"}) {
-    if (!value.getAsObject()->get(key)) {
+    if (!object.get(key)) {
       path.field(key).report("missing value");
       return false;
     }
   }
-  const json::Object &object = *value.getAsObject();
-  return readGrid(*object.get("grid"), manifest.grid, path.field("grid"), why) &&
-         readIntegers(*object.get("block"), MutableArrayRef(manifest.block), path.field("block")) &&
-         readIntegers(*object.get("cluster"), MutableArrayRef(manifest.cluster), path.field("cluster"));
+  return readGrid(*object.get("grid"), entry.grid, path.field("grid"), why) &&
+         readIntegers(*object.get("block"), MutableArrayRef(entry.block), path.field("block")) &&
+         readIntegers(*object.get("cluster"), MutableArrayRef(entry.cluster), path.field("cluster"));
 }
 
-/// What JSON's types cannot say: parameters name arguments and dimensions that exist.
-static Error checkParameters(const Manifest &manifest) {
+/// At least one pair of a formula and a bound.
+static bool readConditions(const json::Value *value, ManifestVariant &variant, json::Path path, std::string &why) {
+  const json::Array *array = value ? value->getAsArray() : nullptr;
+  if (!array || array->empty()) {
+    path.report("expected pairs of a formula and an integer");
+    return false;
+  }
+  for (auto [index, element] : enumerate(*array)) {
+    const json::Array *pair = element.getAsArray();
+    std::optional<int64_t> bound = pair && pair->size() == 2 ? (*pair)[1].getAsInteger() : std::nullopt;
+    if (!bound) {
+      path.index(index).report("expected a formula and an integer");
+      return false;
+    }
+    auto &[formula, limit] = variant.conditions.emplace_back();
+    if (!readFormula((*pair)[0], formula, path.index(index).index(0), why))
+      return false;
+    limit = *bound;
+  }
+  return true;
+}
+
+/// None, if the kernel has one entry only.
+static bool readVariants(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
+  if (!value)
+    return true;
+  const json::Array *array = value->getAsArray();
+  if (!array) {
+    path.report("expected array");
+    return false;
+  }
+  for (auto [index, element] : enumerate(*array)) {
+    ManifestVariant &variant = manifest.variants.emplace_back();
+    json::Path place = path.index(index);
+    if (!readEntry(element, variant, place, why) ||
+        !readConditions(element.getAsObject()->get("when"), variant, place.field("when"), why))
+      return false;
+  }
+  return true;
+}
+
+static bool readManifest(const json::Value &value, Manifest &manifest, json::Path path, std::string &why) {
+  json::ObjectMapper map(value, path);
+  const json::Object *object = value.getAsObject();
+  if (!map || !map.map("kernel", manifest.kernel) || !map.map("target", manifest.target) ||
+      !map.map("arguments", manifest.arguments) ||
+      !readRequirements(object->get("requires"), manifest, path.field("requires"), why))
+    return false;
+  return manifest.target == "cpu" || (readEntry(value, manifest, path, why) &&
+                                      readVariants(object->get("variants"), manifest, path.field("variants"), why));
+}
+
+/// What JSON's types cannot say: parameters name arguments and dimensions that exist. `prefix` begins the messages.
+static Error checkParameters(const Manifest &manifest, const ManifestEntry &entry, const Twine &prefix) {
   using Kind = ManifestParameter::Kind;
-  for (auto [index, parameter] : enumerate(manifest.parameters)) {
-    std::string where = ("manifest: parameters[" + Twine(index) + "]: ").str();
+  for (auto [index, parameter] : enumerate(entry.parameters)) {
+    std::string where = (prefix + "parameters[" + Twine(index) + "]: ").str();
     if (parameter.kind == Kind::Workspace)
       continue;
     if (parameter.argument >= manifest.arguments.size())
@@ -210,16 +259,38 @@ static Error checkParameters(const Manifest &manifest) {
   return Error::success();
 }
 
+static SmallVector<ArrayRef<int64_t>> getShapes(const Manifest &manifest) {
+  return SmallVector<ArrayRef<int64_t>>(map_range(
+      manifest.arguments, [](const ManifestArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+}
+
 /// Requirements are about dimensions that exist, and blame one of them.
 static Error checkRequirements(const Manifest &manifest) {
-  SmallVector<ArrayRef<int64_t>> shapes(map_range(
-      manifest.arguments, [](const ManifestArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+  SmallVector<ArrayRef<int64_t>> shapes = getShapes(manifest);
   for (auto [index, pair] : enumerate(manifest.requirements)) {
     if (!pair.first.getExtent() && !pair.second.getExtent())
       return createStringError("manifest: requires[" + Twine(index) + "]: expected one formula to be an extent");
     for (const GridFormula *formula : {&pair.first, &pair.second})
       if (Expected<int64_t> value = formula->evaluate(shapes, /*smCount=*/1); !value)
         return createStringError("manifest: requires[" + Twine(index) + "]: " + toString(value.takeError()));
+  }
+  return Error::success();
+}
+
+/// Variants are entries of their own, for launches that can be.
+static Error checkVariants(const Manifest &manifest) {
+  SmallVector<ArrayRef<int64_t>> shapes = getShapes(manifest);
+  StringSet<> kernels;
+  kernels.insert(manifest.kernel);
+  for (auto [index, variant] : enumerate(manifest.variants)) {
+    std::string where = ("manifest: variants[" + Twine(index) + "]: ").str();
+    if (!kernels.insert(variant.kernel).second)
+      return createStringError(where + "expected a kernel of its own, got " + variant.kernel + " again");
+    for (const auto &[formula, bound] : variant.conditions)
+      if (Expected<int64_t> value = formula.evaluate(shapes, /*smCount=*/1); !value)
+        return createStringError(where + toString(value.takeError()));
+    if (Error error = checkParameters(manifest, variant, where))
+      return error;
   }
   return Error::success();
 }
@@ -242,9 +313,11 @@ Expected<Manifest> Manifest::parse(StringRef text) {
     std::string message = toString(root.getError());
     return createStringError(why.empty() ? message : message + ": " + why);
   }
-  if (Error error = checkParameters(manifest))
+  if (Error error = checkParameters(manifest, manifest, "manifest: "))
     return error;
   if (Error error = checkRequirements(manifest))
+    return error;
+  if (Error error = checkVariants(manifest))
     return error;
   return manifest;
 }

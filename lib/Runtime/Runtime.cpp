@@ -39,8 +39,8 @@ Error LoadedKernel::launchInContext(ArrayRef<LaunchArgument> arguments, cuda::St
   Expected<PreparedLaunch> launch = kernel->prepare(arguments);
   if (!launch)
     return launch.takeError();
-  // The workspace was cleared on the default stream, which `stream` need not wait for.
-  if (kernel->getManifest().workspace > 0)
+  // The default stream cleared the workspace, and `stream` need not wait for it.
+  if (launch->hasWorkspace())
     if (Error error = device->synchronize())
       return error;
   return launch->launch(stream);

@@ -33,17 +33,21 @@ llvm::Error checkAddresses(const Manifest &manifest, llvm::ArrayRef<LaunchArgume
 /// Bytes of a parameter's value.
 unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &parameter);
 
-/// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they exceed what a launch can have.
-llvm::Expected<std::array<uint32_t, 3>> computeGrid(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments,
-                                                    int64_t smCount);
+/// The number of the manifest's entry that is for these arguments: the first variant whose conditions hold.
+llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// The values of a kernel's parameters, in order.
+/// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they exceed what a launch can have.
+llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestEntry &entry,
+                                                    llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
+
+/// The values of an entry's parameters, in order.
 class KernelParameters {
 public:
   /// For arguments that checkArguments passes. Encodes tensor maps through `driver`. Refuses arrays that a tensor map
   /// cannot describe: the innermost stride is 1, and the address and the other strides are multiples of 16 bytes.
   static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
-                                                llvm::ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace);
+                                                const ManifestEntry &entry, llvm::ArrayRef<LaunchArgument> arguments,
+                                                cuda::DevicePtr workspace);
 
   /// What cuLaunchKernelEx takes; valid while this object lives.
   llvm::SmallVector<void *, 16> getAddresses();

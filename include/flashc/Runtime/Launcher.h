@@ -62,7 +62,7 @@ private:
   size_t bytes = 0;
 };
 
-/// A kernel with everything that one launch of it needs. The device outlives it.
+/// A kernel with everything that one launch of it needs. The kernel and its device outlive it.
 class PreparedLaunch {
 public:
   PreparedLaunch(PreparedLaunch &&) = default;
@@ -70,16 +70,18 @@ public:
   llvm::Error launch(cuda::Stream stream = nullptr);
   /// Milliseconds of one launch, the mean of `count` launches back to back.
   llvm::Expected<float> time(unsigned count);
+  /// Whether it has memory of its own, which was cleared on the default stream.
+  bool hasWorkspace() const { return workspace.getAddress() != 0; }
 
 private:
   friend class Kernel;
-  PreparedLaunch(const GPUDevice &device, std::string name, cuda::Function function)
-      : device(&device), name(std::move(name)), function(function) {}
+  PreparedLaunch(const GPUDevice &device, llvm::StringRef name, cuda::Function function)
+      : device(&device), name(name), function(function) {}
   /// Whether some extent is zero, so that there is nothing to do.
   bool isEmpty() const { return config.grid[0] == 0; }
 
   const GPUDevice *device;
-  std::string name;
+  llvm::StringRef name;
   cuda::Function function;
   KernelParameters parameters;
   cuda::LaunchConfig config = {};
@@ -87,31 +89,33 @@ private:
   DeviceBuffer workspace;
 };
 
-/// Fails if the manifest's kernel is in `ptx` and takes another number of parameters than the manifest lists.
-llvm::Error checkEntry(llvm::StringRef ptx, const Manifest &manifest);
+/// Fails if the entry is in `ptx` and takes another number of parameters than the manifest lists.
+llvm::Error checkEntry(llvm::StringRef ptx, const ManifestEntry &entry);
 
-/// A kernel in the device's memory. The device outlives it, and it outlives its prepared launches.
+/// A kernel in the device's memory, with its variants. The device outlives it, and it outlives its prepared launches.
 class Kernel {
 public:
   /// Loads PTX text or a cubin. Refuses a kernel for another architecture.
-  static llvm::Expected<std::unique_ptr<Kernel>> load(const GPUDevice &device, llvm::StringRef code,
-                                                      Manifest manifest);
+  static llvm::Expected<std::unique_ptr<Kernel>> load(const GPUDevice &device, llvm::StringRef code, Manifest manifest);
   ~Kernel();
   Kernel(const Kernel &) = delete;
   Kernel &operator=(const Kernel &) = delete;
 
   const Manifest &getManifest() const { return manifest; }
-  /// Checks the arguments (the manifest's, in order), encodes tensor maps, computes the grid. What is wrong with the
-  /// arguments is an isArgumentMismatch.
+  /// Checks the arguments (the manifest's, in order), chooses the entry that is for them, encodes tensor maps, computes
+  /// the grid. What is wrong with the arguments is an isArgumentMismatch.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:
   Kernel(const GPUDevice &device, Manifest manifest) : device(device), manifest(std::move(manifest)) {}
 
+  llvm::Error loadEntry(const ManifestEntry &entry);
+
   const GPUDevice &device;
   Manifest manifest;
   cuda::Module module = nullptr;
-  cuda::Function function = nullptr;
+  /// One for each of the manifest's entries.
+  llvm::SmallVector<cuda::Function, 2> functions;
 };
 
 } // namespace flashc

@@ -19,8 +19,8 @@
 namespace flashc {
 
 /// An array or scalar of the source function: an argument of it or, numbered after those, one of its results. A dynamic
-/// extent is -1; a scalar has no extents. The name is q, k, v, o or lse if it is that of an attention; otherwise what the
-/// argument's attribute `flash.name` says, or arg<number>.
+/// extent is -1; a scalar has no extents. The name is q, k, v, o or lse if it is that of an attention; otherwise what
+/// the argument's attribute `flash.name` says, or arg<number>.
 struct ManifestArgument {
   std::string name;
   bool isOutput = false;
@@ -43,21 +43,39 @@ struct ManifestParameter {
   unsigned alignment = 0;
 };
 
-struct Manifest {
-  static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
-  static constexpr int64_t kVersion = 1;
-
-  std::string kernel, target, schedule;
-  std::vector<ManifestArgument> arguments;
-  /// Formulas that are equal in every launch.
-  std::vector<std::pair<GridFormula, GridFormula>> requirements;
-  /// This and what follows is of a GPU; a manifest for the target "cpu" has none of it.
+/// An entry of the PTX, and how to launch it. A manifest for the target "cpu" says the name alone.
+struct ManifestEntry {
+  std::string kernel, schedule;
   std::vector<ManifestParameter> parameters;
   std::array<GridFormula, 3> grid;
   std::array<uint32_t, 3> block = {1, 1, 1}, cluster = {1, 1, 1};
   /// In bytes.
   uint32_t dynamicSharedMemory = 0;
   uint64_t workspace = 0;
+};
+
+/// An entry for some launches only: those where every formula is at most its bound.
+struct ManifestVariant : ManifestEntry {
+  std::vector<std::pair<GridFormula, int64_t>> conditions;
+};
+
+/// The entry for every launch that no variant is for, and what all entries share.
+struct Manifest : ManifestEntry {
+  static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
+  static constexpr int64_t kVersion = 1;
+
+  std::string target;
+  std::vector<ManifestArgument> arguments;
+  /// Formulas that are equal in every launch.
+  std::vector<std::pair<GridFormula, GridFormula>> requirements;
+  /// The first whose conditions hold is launched.
+  std::vector<ManifestVariant> variants;
+
+  /// All entries by number: the variants, then the one for every other launch.
+  size_t getNumEntries() const { return variants.size() + 1; }
+  const ManifestEntry &getEntry(size_t number) const {
+    return number < variants.size() ? static_cast<const ManifestEntry &>(variants[number]) : *this;
+  }
 
   /// Reads the JSON text. An error names the key that is wrong. Unknown keys are ignored, unknown versions refused.
   static llvm::Expected<Manifest> parse(llvm::StringRef json);

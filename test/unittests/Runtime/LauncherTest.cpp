@@ -47,7 +47,8 @@ template <typename T> T readParameter(void **parameters, unsigned index) {
   return value;
 }
 
-cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function, void **parameters, void **) {
+cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function function, void **parameters, void **) {
+  note<StringRef>("kernel", *reinterpret_cast<const StringLiteral *>(function));
   note("grid", ArrayRef(config->grid, 3));
   note("block", ArrayRef(config->block, 3));
   note<uint32_t>("shared", config->sharedMemoryBytes);
@@ -85,8 +86,11 @@ cuda::Driver makeFakeDriver() {
   driver.primaryContextRetain = [](cuda::Context *, cuda::Device) { return 0; };
   driver.contextSetCurrent = [](cuda::Context) { return 0; };
   driver.moduleLoadDataEx = loadModule;
-  driver.moduleGetFunction = [](cuda::Function *, cuda::Module, const char *name) {
-    return StringRef(name) == "causal" ? 0 : 500;
+  driver.moduleGetFunction = [](cuda::Function *function, cuda::Module, const char *name) {
+    static constexpr StringLiteral kernels[] = {"causal", "causal_one", "causal_few"};
+    const StringLiteral *kernel = find(kernels, StringRef(name));
+    *function = reinterpret_cast<cuda::Function>(const_cast<StringLiteral *>(kernel));
+    return kernel != std::end(kernels) ? 0 : 500;
   };
   driver.functionGetParamInfo = [](cuda::Function, size_t index, size_t *, size_t *bytes) {
     mostParametersAsked = std::max(mostParametersAsked, index + 1);
@@ -127,11 +131,11 @@ protected:
   }
 
   /// Loads and launches; returns the error's text, if any.
-  std::string run(StringRef code, ArrayRef<LaunchArgument> arguments) {
+  std::string run(StringRef code, ArrayRef<LaunchArgument> arguments, StringRef manifest = kTestManifest) {
     Expected<std::unique_ptr<GPUDevice>> device = GPUDevice::open(driver);
     if (!device)
       return toString(device.takeError());
-    Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, code, cantFail(Manifest::parse(kTestManifest)));
+    Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, code, cantFail(Manifest::parse(manifest)));
     if (!kernel)
       return toString(kernel.takeError());
     Expected<PreparedLaunch> launch = (*kernel)->prepare(arguments);
@@ -154,6 +158,7 @@ TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
                    "box 64 128 1 1\n"
                    "element strides 1 1 1 1\n"
                    "modes 0 3 2 0\n"
+                   "kernel causal\n"
                    "grid 8 8 2\n"
                    "block 384 1 1\n"
                    "shared 197632\n"
@@ -185,8 +190,9 @@ TEST_F(Launcher, RefusesArraysThatDoNotFit) {
 TEST_F(Launcher, RefusesToMapEmptyArrays) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[0].shape[0] = arguments[2].shape[0] = 0;
+  Manifest manifest = cantFail(Manifest::parse(kTestManifest));
   Expected<KernelParameters> parameters =
-      KernelParameters::build(driver, cantFail(Manifest::parse(kTestManifest)), arguments, /*workspace=*/0);
+      KernelParameters::build(driver, manifest, manifest, arguments, /*workspace=*/0);
   EXPECT_EQ(toString(parameters.takeError()), "argument 0 (q): expected an extent of at least 1 in dimension 0, got 0: "
                                               "without keys, o is 0 and lse is -inf");
 }
@@ -279,7 +285,9 @@ TEST_F(Launcher, CountsTheParametersOfPTX) {
   EXPECT_EQ(check(makePTX(" (" + six + ", .param .u8 causal_param_6)")), "kernel causal: expected 6 parameters, got 7");
   EXPECT_EQ(check(makePTX("()")), "kernel causal: expected 6 parameters, got 0");
   EXPECT_EQ(check(makePTX("")), "kernel causal: expected 6 parameters, got 0");
-  EXPECT_EQ(check("\x7f" "ELF"), "");
+  EXPECT_EQ(check("\x7f"
+                  "ELF"),
+            "");
   // Loading looks, before the driver does.
   EXPECT_EQ(run(makePTX("()"), makeArguments()), "kernel causal: expected 6 parameters, got 0");
 }
@@ -288,6 +296,40 @@ TEST_F(Launcher, AsksTheDriverForWhatThereIs) {
   mostParametersAsked = 0;
   EXPECT_EQ(run("good", makeArguments()), "");
   EXPECT_EQ(mostParametersAsked, 6u);
+}
+
+TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
+  std::string manifest = getTestManifestWithVariants();
+  auto launch = [&](int64_t batch, int64_t queries) {
+    SmallVector<LaunchArgument> arguments = makeArguments();
+    for (unsigned index : {0, 2}) {
+      arguments[index].shape[0] = batch;
+      arguments[index].shape[2] = queries;
+    }
+    notes.clear();
+    EXPECT_EQ(run("good", arguments, manifest), "");
+    return notes.substr(std::min(notes.find("kernel"), notes.size()));
+  };
+  // Every entry that needs more shared memory than the default asks for it.
+  EXPECT_TRUE(StringRef(launch(1, 128))
+                  .starts_with("kernel causal_one\ngrid 1 8 1\nblock 128 1 1\nshared 1024\n"
+                               "pointer 2048\n"));
+  EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\nmap")) << notes;
+  EXPECT_TRUE(StringRef(notes).ends_with("workspace 0\n")) << notes;
+  EXPECT_TRUE(StringRef(launch(2, 128)).starts_with("kernel causal_few\ngrid 2 8 2\nblock 256 1 1\nshared 65536\n"));
+  EXPECT_TRUE(StringRef(launch(1, 256)).starts_with("kernel causal_few\ngrid 4 8 1\n"));
+  EXPECT_TRUE(StringRef(launch(1, 257)).starts_with("kernel causal\ngrid 3 8 1\nblock 384 1 1\nshared 197632\n"));
+  EXPECT_TRUE(StringRef(notes).ends_with("workspace 4096\n")) << notes;
+  EXPECT_EQ(launch(0, 200), "");
+}
+
+TEST_F(Launcher, LooksAtEveryVariant) {
+  std::string manifest = getTestManifestWithVariants();
+  EXPECT_EQ(run(".entry causal_few() { ret; }", makeArguments(), manifest),
+            "kernel causal_few: expected 6 parameters, got 0");
+  std::string other = manifest;
+  other.replace(other.find("causal_few"), 10, "causal_any");
+  EXPECT_EQ(run("good", makeArguments(), other), "finding kernel causal_any failed: a reason (CUDA error 500)");
 }
 
 TEST_F(Launcher, RefusesAnotherArchitecture) {

@@ -33,9 +33,8 @@ TEST(Manifest, ReadsEveryKey) {
   EXPECT_EQ(manifest->workspace, 64u);
 }
 
-/// The error for the test manifest with `from` replaced by `to`.
-std::string parseWith(StringRef from, StringRef to) {
-  std::string text = kTestManifest.str();
+/// The error for a manifest, that of the test if none is given, with `from` replaced by `to`.
+std::string parseWith(StringRef from, StringRef to, std::string text = kTestManifest.str()) {
   size_t position = text.find(from.str());
   if (position == std::string::npos)
     return "no such text";
@@ -100,6 +99,51 @@ TEST(Manifest, RefusesParametersOfNothing) {
             "manifest: parameters[2]: expected a dimension below 4, got 4");
   EXPECT_EQ(parseWith("[64, 128, 1, 1]", "[64, 128]"),
             "manifest: parameters[0]: expected a box of the argument's rank 4 (1 to 5), got rank 2");
+}
+
+TEST(Manifest, ReadsVariants) {
+  EXPECT_EQ(cantFail(Manifest::parse(kTestManifest)).getNumEntries(), 1u);
+  Expected<Manifest> manifest = Manifest::parse(getTestManifestWithVariants());
+  ASSERT_TRUE(bool(manifest)) << toString(manifest.takeError());
+  ASSERT_EQ(manifest->getNumEntries(), 3u);
+  EXPECT_EQ(manifest->getEntry(0).kernel, "causal_one");
+  EXPECT_EQ(manifest->getEntry(1).kernel, "causal_few");
+  EXPECT_EQ(manifest->getEntry(1).schedule, "few");
+  EXPECT_EQ(manifest->getEntry(1).parameters.size(), 6u);
+  EXPECT_EQ(manifest->getEntry(1).dynamicSharedMemory, 65536u);
+  EXPECT_EQ(manifest->getEntry(2).kernel, "causal");
+  ASSERT_EQ(manifest->variants[0].conditions.size(), 2u);
+  EXPECT_EQ(manifest->variants[0].conditions[0].first.getExtent(), std::pair(0u, 2u));
+  EXPECT_EQ(manifest->variants[0].conditions[0].second, 128);
+}
+
+TEST(Manifest, RefusesVariantsThatAreNone) {
+  auto parse = [](StringRef from, StringRef to) { return parseWith(from, to, getTestManifestWithVariants()); };
+  EXPECT_EQ(parse("\"variants\": [", "\"variants\": 1, \"others\": ["), "expected array at manifest.variants");
+  EXPECT_EQ(parse("\"variants\": [", "\"variants\": [1,"), "expected object at manifest.variants[0]");
+  EXPECT_EQ(parse("\"kernel\": \"causal_few\",", ""), "missing value at manifest.variants[1].kernel");
+  EXPECT_EQ(parse("\"kernel\": \"causal_few\"", "\"kernel\": \"causal\""),
+            "manifest: variants[1]: expected a kernel of its own, got causal again");
+  EXPECT_EQ(parse("\"block\": [256, 1, 1],", ""), "missing value at manifest.variants[1].block");
+  EXPECT_EQ(parse("\"when\": [[\"arg0.dim2\", 256]],", ""),
+            "expected pairs of a formula and an integer at manifest.variants[1].when");
+  EXPECT_EQ(parse("[[\"arg0.dim2\", 256]]", "[]"),
+            "expected pairs of a formula and an integer at manifest.variants[1].when");
+  EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"arg0.dim2\"]"),
+            "expected a formula and an integer at manifest.variants[1].when[0]");
+  EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"arg0.dim2\", \"256\"]"),
+            "expected a formula and an integer at manifest.variants[1].when[0]");
+  EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"queries\", 256]"),
+            "expected a formula at manifest.variants[1].when[0][0]: grid formula 'queries': expected an integer, "
+            "argK.dimN, sm_count, ceildiv, mul, min or add, got 'queries'");
+  EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"arg1.dim0\", 256]"),
+            "manifest: variants[1]: grid formula: no dimension arg1.dim0");
+  std::string text = getTestManifestWithVariants();
+  size_t second = text.find("causal_few");
+  std::string tail = text.substr(second);
+  tail.replace(tail.find("\"dim\": 2"), 8, "\"dim\": 4");
+  EXPECT_EQ(parseWith("causal_few", "causal_few", text.substr(0, second) + tail),
+            "manifest: variants[1]: parameters[2]: expected a dimension below 4, got 4");
 }
 
 TEST(Manifest, RefusesBrokenText) {

@@ -4,24 +4,39 @@
 
 #include "llvm/ADT/StringRef.h"
 
-/// A kernel with one parameter of each kind.
+#include <string>
+
+// The parameters of the kernel, one of each kind.
+#define FLASHC_TEST_PARAMETERS                                                                                         \
+  R"json("parameters": [
+    {"kind": "tensor_map", "argument": 0, "box": [64, 128, 1, 1], "swizzle": 128},
+    {"kind": "pointer", "argument": 2, "alignment": 16},
+    {"kind": "stride", "argument": 2, "dim": 2},
+    {"kind": "extent", "argument": 0, "dim": 2},
+    {"kind": "scalar", "argument": 1},
+    {"kind": "workspace"}],)json"
+
 inline constexpr llvm::StringLiteral kTestManifest = R"json(
 { "schema": "flashc.manifest", "version": 1, "kernel": "causal", "target": "sm_90a",
   "arguments": [
     {"name": "q", "role": "input", "shape": [-1, 8, -1, 128], "dtype": "bf16"},
     {"name": "slope", "role": "input", "shape": [], "dtype": "f32"},
     {"name": "o", "role": "output", "shape": [-1, 8, -1, 128], "dtype": "bf16"}],
-  "requires": [["arg0.dim0", "arg2.dim0"], ["mul(arg0.dim2, 1)", "arg2.dim2"]],
-  "parameters": [
-    {"kind": "tensor_map", "argument": 0, "box": [64, 128, 1, 1], "swizzle": 128},
-    {"kind": "pointer", "argument": 2, "alignment": 16},
-    {"kind": "stride", "argument": 2, "dim": 2},
-    {"kind": "extent", "argument": 0, "dim": 2},
-    {"kind": "scalar", "argument": 1},
-    {"kind": "workspace"}],
+  "requires": [["arg0.dim0", "arg2.dim0"], ["mul(arg0.dim2, 1)", "arg2.dim2"]],)json" FLASHC_TEST_PARAMETERS R"json(
   "grid": ["ceildiv(arg0.dim2, 128)", 8, "arg0.dim0"],
   "block": [384, 1, 1], "cluster": [2, 1, 1],
   "dynamic_shared_memory": 197632, "workspace": 64,
   "schedule": "text", "a key of tomorrow": {} })json";
+
+/// The same with a variant for up to 128 queries of one batch, and one for up to 256 queries.
+inline std::string getTestManifestWithVariants() {
+  llvm::StringRef text = kTestManifest;
+  return text.drop_back(text.size() - text.rfind('}')).str() + R"json(, "variants": [
+  { "when": [["arg0.dim2", 128], ["arg0.dim0", 1]], "kernel": "causal_one",)json" FLASHC_TEST_PARAMETERS R"json(
+    "grid": [1, 8, 1], "block": [128, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_memory": 1024, "workspace": 0 },
+  { "when": [["arg0.dim2", 256]], "kernel": "causal_few",)json" FLASHC_TEST_PARAMETERS R"json(
+    "grid": ["ceildiv(arg0.dim2, 64)", 8, "arg0.dim0"], "block": [256, 1, 1], "cluster": [1, 1, 1],
+    "dynamic_shared_memory": 65536, "schedule": "few" }] })json";
+}
 
 #endif // FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
