@@ -1,6 +1,7 @@
 //===- Compiler.cpp - from a module to a kernel -------------------------------------------------------------------===//
 
 #include "flashc/Compiler/Compiler.h"
+#include "Variants.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -59,27 +60,47 @@ static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeli
   return success();
 }
 
-FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
-  if (failed(checkOptions(module, options.pipeline)))
-    return failure();
-  FailureOr<Schedule> schedule = resolveSchedule(module, options.pipeline.schedule);
-  if (failed(schedule))
-    return failure();
+/// A clone of `module` with a kernel by one schedule, at `level`.
+static FailureOr<OwningOpRef<ModuleOp>> lowerWith(ModuleOp module, const Schedule &schedule, StringRef entry,
+                                                  const CompileOptions &options, KernelLevel level) {
   CompileOptions tiled = options;
   PipelineOptions &pipeline = tiled.pipeline;
-  pipeline.schedule = schedule->str(); // decided once: L1 shows less of the shapes and more of the mask
-  pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule->getQTile();
-  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule->kvTile;
-  LoweredKernel kernel{module.clone(), *schedule};
+  pipeline.schedule = schedule.str(); // decided once: L1 shows less of the shapes and more of the mask
+  pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule.getQTile();
+  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule.kvTile;
+  OwningOpRef<ModuleOp> kernel = module.clone();
+  if (!entry.empty())
+    renameEntry(*kernel, entry);
   auto build = [&](OpPassManager &pm) {
     if (failed(addAlgorithm(pm, tiled)))
       return failure();
     buildKernelPipeline(pm, pipeline, level);
     return success();
   };
-  if (failed(runPasses(*kernel.module, build, "lower", tiled)))
+  if (failed(runPasses(*kernel, build, "lower", tiled)))
     return failure();
   return kernel;
+}
+
+FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
+  const PipelineOptions &pipeline = options.pipeline;
+  if (failed(checkOptions(module, pipeline)))
+    return failure();
+  bool hasTiles = pipeline.qTile || pipeline.kvTile || options.addAlgorithm;
+  FailureOr<ScheduleDecision> decision =
+      decideSchedules(module, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});
+  if (failed(decision))
+    return failure();
+  auto kernel = lowerWith(module, decision->choices.back().schedule, /*entry=*/"", options, level);
+  if (failed(kernel))
+    return failure();
+  for (const ScheduleChoice &choice : ArrayRef(decision->choices).drop_back()) {
+    auto variant = lowerWith(module, choice.schedule, getVariantName(module, *choice.maxQueries), options, level);
+    if (failed(variant))
+      return failure();
+    addVariant(**kernel, std::move(*variant), decision->queriesArgument, *choice.maxQueries);
+  }
+  return LoweredKernel{std::move(*kernel), std::move(*decision)};
 }
 
 FailureOr<std::string> flashc::translateKernel(ModuleOp kernel, const CompileOptions &options) {
@@ -134,7 +155,9 @@ FailureOr<Cost> flashc::countAlgorithmCost(func::FuncOp function, ArrayRef<Small
   auto decompose = [](OpPassManager &pm) { return pm.addPass(flash::createDecompose()), success(); };
   if (failed(runPasses(*decomposed, decompose, "decompose", options)))
     return failure();
-  auto count = [&](ModuleOp module) { return countCost(module.lookupSymbol<func::FuncOp>(function.getName()), shapes); };
+  auto count = [&](ModuleOp module) {
+    return countCost(module.lookupSymbol<func::FuncOp>(function.getName()), shapes);
+  };
   FailureOr<Cost> traffic = count(*loops), arithmetic = count(*decomposed);
   if (failed(traffic) || failed(arithmetic))
     return failure();
@@ -151,5 +174,5 @@ FailureOr<CompiledKernel> flashc::compile(ModuleOp module, const CompileOptions 
   FailureOr<std::string> manifest = exportManifest(*kernel->module);
   if (failed(manifest))
     return failure();
-  return CompiledKernel{std::move(*ptx), std::move(*manifest), kernel->schedule.str()};
+  return CompiledKernel{std::move(*ptx), std::move(*manifest), kernel->getSchedule().str()};
 }

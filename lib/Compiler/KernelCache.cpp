@@ -7,7 +7,7 @@
 using namespace mlir;
 using namespace flashc;
 
-/// Everything that decides what comes out, one a line.
+/// Everything that decides what comes out, one a line; a table, which has several, after its length.
 static std::string getKey(const PipelineOptions &pipeline, StringRef function, StringRef text) {
   std::string key;
   llvm::raw_string_ostream(key) << pipeline.target << "\n"
@@ -15,6 +15,8 @@ static std::string getKey(const PipelineOptions &pipeline, StringRef function, S
                                 << pipeline.schedule << "\n"
                                 << pipeline.qTile << "\n"
                                 << pipeline.kvTile << "\n"
+                                << pipeline.scheduleTable.size() << "\n"
+                                << pipeline.scheduleTable << "\n"
                                 << function << "\n"
                                 << text;
   return key;
@@ -66,8 +68,8 @@ llvm::Expected<std::shared_ptr<const CachedKernel>> KernelCache::getParsed(const
 
 llvm::Expected<std::shared_ptr<const CachedKernel>> KernelCache::get(const KernelRequest &request) {
   bool wasThere;
-  llvm::Expected<KernelPtr> kernel = requests.get(getKey(request.pipeline, request.function, request.text),
-                                                  [&] { return getParsed(request); }, &wasThere);
+  llvm::Expected<KernelPtr> kernel = requests.get(
+      getKey(request.pipeline, request.function, request.text), [&] { return getParsed(request); }, &wasThere);
   numMemoryHits += kernel && wasThere;
   return kernel;
 }

@@ -6,8 +6,8 @@
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
-#include "llvm/Config/llvm-config.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -94,7 +94,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
     return false;
   options.inputFile = line.input;
   options.outputFile = line.output;
-  options.pipeline = {line.target, line.algorithm, line.schedule, line.qTile, line.kvTile};
+  options.pipeline = {line.target, line.algorithm, line.schedule, /*scheduleTable=*/"", line.qTile, line.kvTile};
   options.passes = line.passes;
   options.function = line.function;
   options.check = line.check;
@@ -127,9 +127,7 @@ static constexpr const char *kOverview =
     "  flashc attention.mlir --check                  run those loops, compare with Algorithm 0\n"
     "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n";
 
-static void printVersion(llvm::raw_ostream &os) {
-  os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n";
-}
+static void printVersion(llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; }
 
 /// Does what --help, --version and their kin ask for. LLVM's own handling would end the process, and in a program that
 /// calls flashcMain that is not ours to end.

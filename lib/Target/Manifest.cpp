@@ -32,23 +32,41 @@ static llvm::json::Value toJSON(Attribute attribute) {
   return cast<StringAttr>(attribute).getValue().str();
 }
 
-FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
-  SmallVector<LLVM::LLVMFuncOp> kernels;
-  module.walk([&](LLVM::LLVMFuncOp function) {
-    if (function->hasAttr(kManifestAttrName))
-      kernels.push_back(function);
-  });
-  if (kernels.size() != 1) {
-    module.emitError() << "expected one kernel with a manifest, got " << kernels.size();
-    return failure();
-  }
-  llvm::json::Value manifest = toJSON(kernels.front()->getAttrOfType<DictionaryAttr>(kManifestAttrName));
+/// The manifest of one kernel, with what only the lowered kernel knows.
+static llvm::json::Object makeObject(LLVM::LLVMFuncOp kernel) {
+  llvm::json::Value manifest = toJSON(kernel->getAttrOfType<DictionaryAttr>(flashc::kManifestAttrName));
   llvm::json::Object &object = *manifest.getAsObject();
-  if (auto bytes = kernels.front()->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
+  if (auto bytes = kernel->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
     object["dynamic_shared_memory"] = bytes.getInt();
-  if (auto threads = kernels.front()->getAttrOfType<IntegerAttr>("flashc.threads"))
+  if (auto threads = kernel->getAttrOfType<IntegerAttr>("flashc.threads"))
     object["block"] = llvm::json::Array{threads.getInt(), 1, 1};
+  return std::move(object);
+}
+
+FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
+  std::optional<llvm::json::Object> manifest;
+  llvm::json::Array variants;
+  WalkResult result = module.walk([&](LLVM::LLVMFuncOp function) {
+    if (!function->hasAttr(kManifestAttrName))
+      return WalkResult::advance();
+    llvm::json::Object object = makeObject(function);
+    if (object.get(kVariantConditionKey)) {
+      for (StringRef shared : {"schema", "version", "target", "arguments", "requires"})
+        object.erase(shared);
+      variants.push_back(std::move(object));
+      return WalkResult::advance();
+    }
+    if (manifest)
+      return WalkResult::interrupt();
+    manifest = std::move(object);
+    return WalkResult::advance();
+  });
+  if (!manifest || result.wasInterrupted())
+    return module.emitError() << "expected one kernel with a manifest and no condition, got "
+                              << (manifest ? "several" : "none");
+  if (!variants.empty())
+    (*manifest)["variants"] = std::move(variants);
   std::string text;
-  llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", manifest) << "\n";
+  llvm::raw_string_ostream(text) << llvm::formatv("{0:2}", llvm::json::Value(std::move(*manifest))) << "\n";
   return text;
 }

@@ -40,6 +40,9 @@ LaunchInterface describeLaunch(mlir::func::FuncOp function);
 /// The attribute of a kernel that holds its manifest, on its way to JSON.
 constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
 
+/// The key of that manifest by which a kernel is a variant, for some launches only.
+constexpr llvm::StringLiteral kVariantConditionKey = "when";
+
 /// The name of the attribute that names a function's argument.
 constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
 

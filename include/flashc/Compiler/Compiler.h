@@ -8,7 +8,7 @@
 #define FLASHC_COMPILER_COMPILER_H
 
 #include "flashc/Analysis/Cost.h"
-#include "flashc/Conversion/Schedule.h"
+#include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -42,7 +42,8 @@ struct CompiledKernel {
   std::string ptx;
   /// JSON; docs/manifest.md describes it.
   std::string manifest;
-  /// What Schedule::str prints: the choices that were made, in the form that `PipelineOptions::schedule` takes.
+  /// What Schedule::str prints: the choices that were made, in the form that `PipelineOptions::schedule` takes. Of
+  /// several variants, that for any number of queries.
   std::string schedule;
 };
 
@@ -52,10 +53,14 @@ enum class Level { Flash, Loops, Tile, NVVM, LLVM };
 /// The names of the levels, in order.
 llvm::ArrayRef<llvm::StringRef> getLevelNames();
 
-/// A kernel on its way down, with the choices that led to it.
+/// A kernel on its way down, with the choices that led to it. The module has one gpu.module with an entry for every
+/// choice of schedule: first that for any number of queries, then the variants for few.
 struct LoweredKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
-  Schedule schedule;
+  ScheduleDecision decision;
+
+  /// That for any number of queries.
+  const Schedule &getSchedule() const { return decision.choices.back().schedule; }
 };
 
 /// The module in the first buffer of `sources`, text or bytecode, verified. Fails after a diagnostic, also for text
@@ -74,7 +79,8 @@ mlir::LogicalResult runPasses(mlir::ModuleOp module,
                               llvm::StringRef step, const CompileOptions &options);
 
 /// The one attention of `module` (L0 or L1; left as it is) as a kernel at `level`. L1's tiles are those of the schedule
-/// unless the options give others. Fails after a diagnostic.
+/// unless the options give others; then, or with passes of the options' own, there are no variants. Fails after a
+/// diagnostic.
 mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
 
 /// PTX of a kernel that was lowered to KernelLevel::LLVM.

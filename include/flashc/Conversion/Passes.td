@@ -55,8 +55,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     of the batch and the head alone is computed once, ahead of the loop.
 
     The attribute `flashc.manifest` of the kernel says how to launch it (docs/manifest.md); `tile.schedule` is for the
-    passes that follow. The schedule comes from a table by the head dimensions (`chooseSchedule`), overridden by the
-    option.
+    passes that follow. The schedule comes from a table (docs/schedules.md), overridden by the option.
 
     Refuses, and leaves the IR as it is (each with a test in `test/Conversion/FlashToTile/invalid*.mlir`,
     `other-algorithms.mlir` and `schedule.mlir`):

@@ -1,13 +1,12 @@
 //===- Schedule.h - the choices that turn an attention into a kernel ----------------------------------------------===//
 //
-// A value type, chosen from one table by the head dimensions and then overridden from text. L1's tiles follow from it,
-// so it is resolved before the algorithm pipeline is built, and again by `convert-flash-to-tile`.
+// A value type: chosen by a row of a table (ScheduleTable.h), then overridden from text. A new field is a member here
+// and a line of the list in Schedule.cpp, which parsing, printing and comparing share.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_CONVERSION_SCHEDULE_H
 #define FLASHC_CONVERSION_SCHEDULE_H
 
-#include "mlir/IR/BuiltinOps.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/Error.h"
 
@@ -15,13 +14,13 @@
 
 namespace flashc {
 
-/// See `#tile.schedule` for what each choice means.
+/// See `#tile.schedule` for what each choice means. The initial values are those of a table's row that says nothing.
 struct Schedule {
-  int64_t consumers;
-  int64_t kvTile;
-  int64_t stages;
-  int64_t producerRegisters;
-  int64_t consumerRegisters;
+  int64_t consumers = 2;
+  int64_t kvTile = 128;
+  int64_t stages = 2;
+  int64_t producerRegisters = 24;
+  int64_t consumerRegisters = 240;
   bool overlap = true;
   bool pingPong = true;
   bool persistent = true;
@@ -34,27 +33,35 @@ struct Schedule {
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;
+  /// Every field's key and value, as text.
+  llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 16> getFields() const;
   /// Prints what `overrideSchedule` reads: `consumers=2,kv-tile=128,...`.
   std::string str() const;
+  bool operator==(const Schedule &other) const { return str() == other.str(); }
 };
 
-/// The table: for 16-bit elements, head dimension `d` of queries and keys, `dv` of values. `readsPerElement`: a score or
-/// mask region reads memory for every query and key (a bias tensor).
-Schedule chooseSchedule(int64_t d, int64_t dv, bool readsPerElement);
-
 /// Applies overrides such as `consumers=2,kv-tile=128,ping-pong=false`. The keys are those that Schedule::str prints.
-/// Registers follow the number of consumers unless they are given too.
+/// Registers and ping-pong follow the number of consumers unless they are given too.
 llvm::Error overrideSchedule(Schedule &schedule, llvm::StringRef overrides);
+
+/// Whether `overrides` give the field `key`.
+bool hasOverride(llvm::StringRef overrides, llvm::StringRef key);
+
+/// What a kernel of a schedule takes of the hardware's budgets.
+struct ScheduleNeeds {
+  /// Of a CTA, with barriers and alignment.
+  int64_t sharedMemoryBytes = 0;
+  /// Of a CTA: what the producer and the consumers ask for.
+  int64_t ctaRegisters = 0;
+  /// Of a consumer thread: tiles, and what everything else takes.
+  int64_t tileRegisters = 0;
+};
+
+/// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements.
+ScheduleNeeds getScheduleNeeds(const Schedule &schedule, int64_t d, int64_t dv);
 
 /// Why a kernel of this schedule would not fit the hardware (shared memory, registers), or success.
 llvm::Error checkSchedule(const Schedule &schedule, int64_t d, int64_t dv);
-
-/// The schedule for the one attention of a module in any form of L0 or L1: the table, overridden, checked. Emits an
-/// error on the attention if there is none that fits.
-mlir::FailureOr<Schedule> resolveSchedule(mlir::ModuleOp module, llvm::StringRef overrides);
-/// The same for given dimensions; errors go to `op`.
-mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, int64_t d, int64_t dv, mlir::Type element,
-                                          llvm::StringRef overrides);
 
 } // namespace flashc
 

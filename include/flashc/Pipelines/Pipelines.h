@@ -26,6 +26,8 @@ struct PipelineOptions {
   std::string algorithm = "fa2";
   /// Overrides of the schedule table, for convert-flash-to-tile; empty: what the table says.
   std::string schedule;
+  /// Text of a schedule table (docs/schedules.md) that is looked at before the built-in one; empty: none.
+  std::string scheduleTable;
   /// Rows of queries and of keys in a tile; 0: 64, or what the schedule wants on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;

@@ -2,6 +2,7 @@
 
 #include "KernelBuilder.h"
 #include "flashc/Conversion/Passes.h"
+#include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,4 +1,5 @@
-// What is known about the shapes decides too: few queries under a mask get tiles of 128 instead of 192.
+// What is known about the shapes decides too: few queries under a mask get tiles of 128 instead of 192. Where their number
+// is not known, there is an entry for either.
 // DEFINE: %{queries} =
 // DEFINE: %{compile} = sed -e s/NQ/%{queries}/g %s | flashc - --emit=tile | FileCheck %s --check-prefix
 // REDEFINE: %{queries} = 1024
@@ -6,9 +7,18 @@
 // REDEFINE: %{queries} = 1025
 // RUN: %{compile}=LONG
 // REDEFINE: %{queries} = ?
-// RUN: %{compile}=LONG
+// RUN: %{compile}=BOTH
+// SHORT: gpu.func @attention(
 // SHORT: consumers = 2
+// SHORT-NOT: gpu.func
+// LONG: gpu.func @attention(
 // LONG: consumers = 3
+// LONG-NOT: gpu.func
+// BOTH: gpu.func @attention(
+// BOTH: consumers = 3
+// BOTH: gpu.func @attention_q1024(
+// BOTH: consumers = 2
+// BOTH-NOT: gpu.func
 
 func.func @attention(%q: tensor<2x2xNQx64xf16>, %k: tensor<2x2x?x64xf16>) -> (tensor<2x2xNQx64xf16>, tensor<2x2xNQxf32>) {
   %o, %lse = flash.attention ins(%q, %k, %k : tensor<2x2xNQx64xf16>, tensor<2x2x?x64xf16>, tensor<2x2x?x64xf16>)

@@ -50,7 +50,7 @@
 // FLAG: error: schedule: expected true or false for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, q-stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, overlap-epilogue or tensor-sums, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue or tensor-sums, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES

@@ -1,0 +1,55 @@
+//===- ScheduleChoice.h - the schedules of an attention in IR -----------------------------------------------------===//
+//
+// L1's tiles follow from the schedule, so it is chosen before the algorithm's passes run; `convert-flash-to-tile` is
+// then told all of it. Where the number of queries is not known there may be several: variants of one kernel, of which
+// the launch takes one.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
+#define FLASHC_CONVERSION_SCHEDULECHOICE_H
+
+#include "flashc/Conversion/ScheduleTable.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace flashc {
+
+/// What a user asks for.
+struct ScheduleRequest {
+  llvm::StringRef target = "sm_90a";
+  /// Fields, whatever a table says.
+  llvm::StringRef overrides;
+  /// Text of a table that is looked at before the built-in one.
+  llvm::StringRef table;
+  /// Whether there may be variants. Not where somebody else decided on L1's tiles.
+  bool mayVary = true;
+};
+
+/// A schedule, and the row that it came from.
+struct ScheduleChoice {
+  Schedule schedule;
+  /// It is for up to so many queries; none: for any number.
+  std::optional<int64_t> maxQueries;
+  ScheduleRow row;
+};
+
+struct ScheduleDecision {
+  ScheduleKey key;
+  /// Why the mask is of its class.
+  std::string maskReason;
+  /// By growing number of queries; the last is for any number.
+  llvm::SmallVector<ScheduleChoice, 2> choices;
+  /// The argument whose dimension 2 is the number of queries; only of use with several choices.
+  unsigned queriesArgument = 0;
+};
+
+/// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error
+/// on the attention if one does not fit the hardware, and on the module for a table that cannot be read.
+mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
+
+/// The one schedule for an attention of given dimensions, by the built-in table; errors go to `op`.
+mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, int64_t d, int64_t dv, mlir::Type element,
+                                          llvm::StringRef overrides);
+
+} // namespace flashc
+
+#endif // FLASHC_CONVERSION_SCHEDULECHOICE_H

@@ -1,0 +1,92 @@
+//===- ScheduleTable.h - which schedule for which attention, as data ----------------------------------------------===//
+//
+// One text form for the table that is built in (lib/Conversion/FlashToTile/schedules.txt), for what the tuner writes
+// and for a user's own:
+//
+//   # a comment
+//   d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=4
+//
+// The first row whose conditions all hold applies.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_CONVERSION_SCHEDULETABLE_H
+#define FLASHC_CONVERSION_SCHEDULETABLE_H
+
+#include "flashc/Conversion/Schedule.h"
+
+#include <optional>
+#include <vector>
+
+namespace flashc {
+
+/// What the regions of an attention ask of a kernel's registers, in growing order.
+enum class MaskClass {
+  /// No mask.
+  None,
+  /// At most one comparison of the query per element: loop bounds, and one mask on the diagonal.
+  Bounds,
+  /// More comparisons, control flow, or a mask that LLVM knows at compile time.
+  Code,
+  /// The mask or the score reads memory for every query or key.
+  Memory
+};
+llvm::StringRef getMaskClassName(MaskClass mask);
+
+/// What a row's conditions are about.
+struct ScheduleKey {
+  std::string target = "sm_90a";
+  /// bf16 or f16.
+  std::string dtype;
+  int64_t d = 0, dv = 0;
+  MaskClass mask = MaskClass::None;
+  /// None: known at launch only.
+  std::optional<int64_t> queries;
+
+  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`.
+  std::string str() const;
+};
+
+struct ScheduleRow {
+  std::optional<std::string> target, dtype;
+  std::optional<int64_t> maxD, maxDv, maxQueries;
+  std::optional<MaskClass> mask;
+  /// What stands behind the colon.
+  std::string overrides;
+  /// The row as it is written, and where: in which table (for messages), in which line (from 1).
+  std::string text, table;
+  unsigned line = 0;
+
+  /// Whether all conditions but the one on queries hold.
+  bool matches(const ScheduleKey &key) const;
+  /// The row's schedule: the overrides on top of Schedule's initial values.
+  Schedule getSchedule() const;
+};
+
+class ScheduleTable {
+public:
+  /// `name` is for messages: an error is "<name>, line 3: expected ...".
+  static llvm::Expected<ScheduleTable> parse(llvm::StringRef text, llvm::StringRef name);
+  /// The table of this compiler.
+  static const ScheduleTable &getBuiltIn();
+
+  llvm::ArrayRef<ScheduleRow> getRows() const { return rows; }
+
+private:
+  std::vector<ScheduleRow> rows;
+};
+
+/// A row, for up to `maxQueries` queries (none: for any number).
+struct RowChoice {
+  const ScheduleRow *row;
+  std::optional<int64_t> maxQueries;
+};
+
+/// The rows that apply, by growing number of queries; the last is for any number, and the only one where the number is
+/// known. Earlier tables come first. `mayVary`: whether there may be more than one where it is not; otherwise rows with
+/// a bound do not apply then. The error names the attention for which there is no row.
+llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
+                                                         const ScheduleKey &key, bool mayVary);
+
+} // namespace flashc
+
+#endif // FLASHC_CONVERSION_SCHEDULETABLE_H

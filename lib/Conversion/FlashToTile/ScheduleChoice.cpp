@@ -1,0 +1,192 @@
+//===- ScheduleChoice.cpp - the schedules of an attention in IR ---------------------------------------------------===//
+
+#include "flashc/Conversion/ScheduleChoice.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The mask's class
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+struct MaskFinding {
+  MaskClass mask;
+  std::string reason;
+};
+} // namespace
+
+/// An operation of a score or mask region that reads memory at a place that depends on the query or the key (its last
+/// arguments), or null.
+static Operation *findRead(Region &region) {
+  if (region.empty())
+    return nullptr;
+  llvm::SetVector<Operation *> dependent;
+  for (BlockArgument position : region.getArguments().take_back(2))
+    getForwardSlice(position, &dependent);
+  auto *read = llvm::find_if(dependent, [](Operation *op) { return isa<tensor::ExtractOp, memref::LoadOp>(op); });
+  return read == dependent.end() ? nullptr : *read;
+}
+
+/// The same of any attention beside `op`: after flash-bound-loops only some of them have the mask.
+static Operation *findRead(Operation *op) {
+  Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
+  (function ? function : op)->walk([&](Operation *nested) {
+    if (isa<flash::AttentionOp, flash::OnlineAttentionOp>(nested))
+      for (Region &region : nested->getRegions())
+        read = read ? read : findRead(region);
+    return read ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return read;
+}
+
+static MaskFinding classifyMask(Operation *op) {
+  if (Operation *read = findRead(op))
+    return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every query or key").str()};
+  if (auto attention = dyn_cast<flash::AttentionOp>(op))
+    if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
+      return {MaskClass::Code, ("of " + Twine(keys) +
+                                " keys LLVM knows most of the second tile to be masked, and keeps "
+                                "constants in registers")
+                                   .str()};
+  Region &mask = op->getRegion(1);
+  if (mask.empty())
+    return {MaskClass::None, "there is no mask"};
+  llvm::SetVector<Operation *> dependent;
+  getForwardSlice(mask.getArgument(2), &dependent);
+  for (Operation *user : dependent)
+    if (user->getNumRegions() > 0)
+      return {MaskClass::Code, (user->getName().getStringRef() + " is control flow on the query").str()};
+  int64_t comparisons = llvm::count_if(dependent, [](Operation *user) { return isa<arith::CmpIOp>(user); });
+  if (comparisons > 1)
+    return {MaskClass::Code, (Twine(comparisons) + " comparisons of the query (arith.cmpi)").str()};
+  return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Choosing
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A row's schedule, overridden and checked.
+static llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, StringRef overrides) {
+  Schedule schedule = row.getSchedule();
+  if (llvm::Error error = overrideSchedule(schedule, overrides))
+    return error;
+  bool canOverlapTiles = schedule.persistent && schedule.overlap;
+  if (!hasOverride(overrides, "tensor-sums") && !hasOverride(row.overrides, "tensor-sums"))
+    schedule.tensorSums = key.dv == tile::hopper::kPanelCols;
+  // A row's second slot of Q is for the next tile, and for memory that nothing else needs: other overrides may take it.
+  bool hasRoom = getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= tile::hopper::kMaxSharedMemory;
+  if (!overrides.empty() && !hasOverride(overrides, "q-stages") && (!schedule.persistent || !hasRoom))
+    schedule.qStages = 1;
+  if (!hasOverride(overrides, "overlap-epilogue")) {
+    if (!hasOverride(row.overrides, "overlap-epilogue"))
+      schedule.overlapEpilogue = canOverlapTiles && schedule.qStages > 1;
+    else if (!overrides.empty() && !canOverlapTiles)
+      schedule.overlapEpilogue = false;
+  }
+  if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
+    return error;
+  return schedule;
+}
+
+/// All choices for a key; those that come out the same become one. Errors go to `op`.
+static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const ScheduleKey &key,
+                                                        ArrayRef<const ScheduleTable *> tables, StringRef overrides,
+                                                        bool mayVary) {
+  llvm::Expected<SmallVector<RowChoice, 2>> rows = findRows(tables, key, mayVary);
+  if (!rows)
+    return op->emitError() << "schedule: " << llvm::toString(rows.takeError());
+  SmallVector<ScheduleChoice, 2> choices;
+  for (const RowChoice &choice : *rows) {
+    llvm::Expected<Schedule> schedule = applyRow(*choice.row, key, overrides);
+    if (!schedule) {
+      InFlightDiagnostic error = op->emitError() << "schedule: " << llvm::toString(schedule.takeError());
+      if (overrides.empty() || rows->size() > 1)
+        error.attachNote() << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
+      return error;
+    }
+    if (!choices.empty() && choices.back().schedule == *schedule)
+      choices.pop_back(); // the bounds grow
+    choices.push_back({*schedule, choice.maxQueries, *choice.row});
+  }
+  return choices;
+}
+
+static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type element, StringRef target) {
+  if (!element.isBF16() && !element.isF16())
+    return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
+  ScheduleKey key;
+  key.target = target.str();
+  key.dtype = element.isBF16() ? "bf16" : "f16";
+  key.d = d;
+  key.dv = dv;
+  return key;
+}
+
+FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
+  FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, ScheduleRequest().target);
+  if (failed(key))
+    return failure();
+  key->mask = classifyMask(op).mask;
+  auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
+  if (failed(choices))
+    return failure();
+  return choices->front().schedule;
+}
+
+/// The first attention of a module and its types, in either form.
+static Operation *findAttention(ModuleOp module, ShapedType &q, ShapedType &v) {
+  Operation *found = nullptr;
+  module.walk([&](Operation *op) {
+    if (auto attention = dyn_cast<flash::AttentionOp>(op))
+      std::tie(found, q, v) = std::make_tuple(op, attention.getQType(), attention.getVType());
+    else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
+      std::tie(found, q, v) = std::make_tuple(op, ShapedType(online.getQType()), ShapedType(online.getVType()));
+    return found ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found;
+}
+
+FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const ScheduleRequest &request) {
+  llvm::Expected<ScheduleTable> table = ScheduleTable::parse(request.table, "schedule table");
+  if (!table)
+    return module.emitError() << llvm::toString(table.takeError());
+  ShapedType q, v;
+  Operation *op = findAttention(module, q, v);
+  if (!op)
+    return module.emitError() << "expected an attention in the module, got none";
+  FailureOr<ScheduleKey> key = makeKey(op, q.getDimSize(3), v.getDimSize(3), q.getElementType(), request.target);
+  if (failed(key))
+    return failure();
+  ScheduleDecision decision;
+  decision.key = *key;
+  MaskFinding finding = classifyMask(op);
+  decision.key.mask = finding.mask;
+  decision.maskReason = std::move(finding.reason);
+
+  // The tile of an online_attention says nothing about the number of queries.
+  bool mayVary = false;
+  if (auto attention = dyn_cast<flash::AttentionOp>(op)) {
+    if (!q.isDynamicDim(2))
+      decision.key.queries = q.getDimSize(2);
+    if (BlockArgument argument = getRootArgument(attention.getQ())) {
+      mayVary = request.mayVary;
+      decision.queriesArgument = argument.getArgNumber();
+    }
+  }
+  const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
+  auto choices = choose(op, decision.key, tables, request.overrides, mayVary);
+  if (failed(choices))
+    return failure();
+  decision.choices = std::move(*choices);
+  return decision;
+}

@@ -1,0 +1,162 @@
+//===- ScheduleTable.cpp - which schedule for which attention, as data --------------------------------------------===//
+
+#include "flashc/Conversion/ScheduleTable.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
+
+using namespace mlir;
+using namespace flashc;
+
+static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "code", "memory"};
+
+StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
+
+std::string ScheduleKey::str() const {
+  return ("target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
+          " mask=" + getMaskClassName(mask))
+      .str();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Reading
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A bound `key<=N`.
+static llvm::Error setBound(std::optional<int64_t> &bound, StringRef condition) {
+  auto [key, value] = condition.split("<=");
+  int64_t number;
+  if (value.getAsInteger(10, number) || number < 1)
+    return llvm::createStringError("expected " + key + "<= and a positive integer, got '" + condition + "'");
+  if (bound)
+    return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
+  bound = number;
+  return llvm::Error::success();
+}
+
+/// A name `key=value`, of which `isValue` knows the right ones and `expected` says them.
+static llvm::Error setName(std::optional<std::string> &name, StringRef condition,
+                           llvm::function_ref<bool(StringRef)> isValue, StringRef expected) {
+  auto [key, value] = condition.split('=');
+  if (!isValue(value))
+    return llvm::createStringError("expected " + key + "= and " + expected + ", got '" + condition + "'");
+  if (name)
+    return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
+  name = value.str();
+  return llvm::Error::success();
+}
+
+static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
+  StringRef key = condition.take_while([](char c) { return llvm::isAlpha(c); });
+  StringRef rest = condition.drop_front(key.size());
+  if (rest.starts_with("<=")) {
+    if (std::optional<int64_t> *bound = llvm::StringSwitch<std::optional<int64_t> *>(key)
+                                            .Case("d", &row.maxD)
+                                            .Case("dv", &row.maxDv)
+                                            .Case("queries", &row.maxQueries)
+                                            .Default(nullptr))
+      return setBound(*bound, condition);
+  } else if (rest.starts_with("=")) {
+    if (key == "target")
+      return setName(
+          row.target, condition, [](StringRef value) { return value.starts_with("sm_"); },
+          "an architecture such as sm_90a");
+    if (key == "dtype")
+      return setName(
+          row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
+    if (key == "mask") {
+      std::optional<std::string> name;
+      if (row.mask)
+        name = getMaskClassName(*row.mask);
+      if (llvm::Error error = setName(
+              name, condition, [](StringRef value) { return llvm::is_contained(kMaskClassNames, value); },
+              "none, bounds, code or memory"))
+        return error;
+      row.mask = static_cast<MaskClass>(llvm::find(kMaskClassNames, *name) - std::begin(kMaskClassNames));
+      return llvm::Error::success();
+    }
+  }
+  return llvm::createStringError("expected a condition on target=, dtype=, d<=, dv<=, mask= or queries<=, got '" +
+                                 condition + "'");
+}
+
+static llvm::Expected<ScheduleRow> parseRow(StringRef text) {
+  ScheduleRow row;
+  row.text = text.str();
+  size_t colon = text.find(':');
+  if (colon == StringRef::npos)
+    return llvm::createStringError("expected ':' between the conditions and the schedule, got '" + text + "'");
+  SmallVector<StringRef> conditions;
+  llvm::SplitString(text.take_front(colon), conditions);
+  for (StringRef condition : conditions)
+    if (llvm::Error error = setCondition(row, condition))
+      return error;
+  row.overrides = text.drop_front(colon + 1).trim().str();
+  if (row.overrides.empty())
+    return llvm::createStringError("expected a schedule behind ':', got none");
+  Schedule schedule;
+  if (llvm::Error error = overrideSchedule(schedule, row.overrides))
+    return error;
+  return row;
+}
+
+llvm::Expected<ScheduleTable> ScheduleTable::parse(StringRef text, StringRef name) {
+  ScheduleTable table;
+  unsigned number = 0;
+  for (StringRef line : llvm::split(text, '\n')) {
+    ++number;
+    line = line.split('#').first.trim();
+    if (line.empty())
+      continue;
+    llvm::Expected<ScheduleRow> row = parseRow(line);
+    if (!row)
+      return llvm::createStringError(name + ", line " + Twine(number) + ": " + llvm::toString(row.takeError()));
+    row->table = name.str();
+    row->line = number;
+    table.rows.push_back(std::move(*row));
+  }
+  return table;
+}
+
+const ScheduleTable &ScheduleTable::getBuiltIn() {
+  static constexpr StringLiteral text =
+#include "schedules.inc"
+      ;
+  static const ScheduleTable table = llvm::cantFail(parse(text, "built-in schedule table"));
+  return table;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Looking up
+//===--------------------------------------------------------------------------------------------------------------===//
+
+bool ScheduleRow::matches(const ScheduleKey &key) const {
+  return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!maxD || key.d <= *maxD) &&
+         (!maxDv || key.dv <= *maxDv) && (!mask || *mask == key.mask);
+}
+
+Schedule ScheduleRow::getSchedule() const {
+  Schedule schedule;
+  llvm::cantFail(overrideSchedule(schedule, overrides)); // as parse found
+  return schedule;
+}
+
+llvm::Expected<SmallVector<RowChoice, 2>> flashc::findRows(ArrayRef<const ScheduleTable *> tables,
+                                                           const ScheduleKey &key, bool mayVary) {
+  SmallVector<RowChoice, 2> choices;
+  int64_t covered = 0; // so many queries have a row already
+  for (const ScheduleTable *table : tables) {
+    for (const ScheduleRow &row : table->getRows()) {
+      if (!row.matches(key))
+        continue;
+      if (!row.maxQueries || (key.queries && *key.queries <= *row.maxQueries)) {
+        choices.push_back({&row, std::nullopt});
+        return choices;
+      }
+      if (key.queries || !mayVary || *row.maxQueries <= covered)
+        continue;
+      covered = *row.maxQueries;
+      choices.push_back({&row, covered});
+    }
+  }
+  return llvm::createStringError("expected a row of the schedule table for " + key.str() + ", got none");
+}
