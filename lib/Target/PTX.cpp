@@ -2,6 +2,7 @@
 
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/GPU/GPUToLLVMIRTranslation.h"
@@ -14,6 +15,8 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
+
+#include <thread>
 
 using namespace mlir;
 
@@ -54,9 +57,9 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, S
     op->emitError() << "expected an NVPTX back end: " << error;
     return nullptr;
   }
-  return std::unique_ptr<llvm::TargetMachine>(backend->createTargetMachine(
-      triple, target, kPtxFeatures, llvm::TargetOptions(), llvm::Reloc::Static, std::nullopt,
-      llvm::CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<llvm::TargetMachine>(
+      backend->createTargetMachine(triple, target, kPtxFeatures, llvm::TargetOptions(), llvm::Reloc::Static,
+                                   std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// The only gpu.module, or null with an error.
@@ -70,20 +73,22 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
 
 namespace {
 
-/// A module's kernel as LLVM IR, with the machine that it is for. `llvmModule` is null after an error.
-struct TranslatedKernel {
+/// A gpu.module as LLVM IR, with the machine that it is for. `llvmModule` is null after an error.
+struct TranslatedModule {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::TargetMachine> machine;
   std::unique_ptr<llvm::Module> llvmModule;
 
-  TranslatedKernel(ModuleOp module, StringRef target);
+  TranslatedModule(gpu::GPUModuleOp kernels, StringRef target);
+  /// The PTX, or nothing if the back end has none. Needs nothing but this object, on any thread.
+  std::string emit();
 };
 
 } // namespace
 
-TranslatedKernel::TranslatedKernel(ModuleOp module, StringRef target) : machine(createTargetMachine(module, target)) {
-  gpu::GPUModuleOp kernels = machine ? getKernelModule(module) : nullptr;
-  if (!kernels)
+TranslatedModule::TranslatedModule(gpu::GPUModuleOp kernels, StringRef target)
+    : machine(createTargetMachine(kernels, target)) {
+  if (!machine)
     return;
   llvmModule = translateModuleToLLVMIR(kernels, context, kernels.getName());
   if (!llvmModule) {
@@ -94,27 +99,77 @@ TranslatedKernel::TranslatedKernel(ModuleOp module, StringRef target) : machine(
   llvmModule->setDataLayout(machine->createDataLayout());
 }
 
-FailureOr<std::string> flashc::translateToLLVMIR(ModuleOp module, StringRef target) {
-  TranslatedKernel kernel(module, target);
-  if (!kernel.llvmModule)
-    return failure();
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  kernel.llvmModule->print(stream, nullptr);
-  return text;
-}
-
-FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target) {
-  TranslatedKernel kernel(module, target);
-  if (!kernel.llvmModule)
-    return failure();
+std::string TranslatedModule::emit() {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
   llvm::legacy::PassManager passes;
-  if (kernel.machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile)) {
-    module.emitError() << "expected an NVPTX back end that emits PTX";
-    return failure();
-  }
-  passes.run(*kernel.llvmModule);
+  if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
+    return "";
+  passes.run(*llvmModule);
   return text.str().str();
+}
+
+FailureOr<std::string> flashc::translateToLLVMIR(ModuleOp module, StringRef target) {
+  gpu::GPUModuleOp kernels = getKernelModule(module);
+  if (!kernels)
+    return failure();
+  TranslatedModule translated(kernels, target);
+  if (!translated.llvmModule)
+    return failure();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  translated.llvmModule->print(stream, nullptr);
+  return text;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// PTX
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// For each kernel of `kernels` a module with it and with the symbols that it uses, in order.
+static SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> splitKernels(gpu::GPUModuleOp kernels) {
+  SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> parts;
+  for (auto kernel : kernels.getOps<LLVM::LLVMFuncOp>()) {
+    if (kernel.isExternal())
+      continue;
+    gpu::GPUModuleOp part = cast<gpu::GPUModuleOp>(kernels->cloneWithoutRegions());
+    OpBuilder b = OpBuilder::atBlockBegin(&part->getRegion(0).emplaceBlock());
+    for (Operation &op : *kernels.getBody())
+      if (&op == kernel.getOperation() || !SymbolTable::symbolKnownUseEmpty(&op, kernel))
+        b.clone(op);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+/// What stands behind the directives that begin a module (PTX ISA 11.1: .version, .target, .address_size).
+static StringRef dropDirectives(StringRef ptx) {
+  static constexpr StringLiteral last = ".address_size 64\n";
+  size_t at = ptx.find(last);
+  return at == StringRef::npos ? ptx : ptx.drop_front(at + last.size());
+}
+
+FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target) {
+  gpu::GPUModuleOp kernels = getKernelModule(module);
+  if (!kernels)
+    return failure();
+  // Most of the time goes into the back end: each kernel gets a thread, in a context of its own.
+  std::vector<std::unique_ptr<TranslatedModule>> parts;
+  for (OwningOpRef<gpu::GPUModuleOp> &part : splitKernels(kernels))
+    if (!parts.emplace_back(std::make_unique<TranslatedModule>(*part, target))->llvmModule)
+      return failure();
+  std::vector<std::string> texts(parts.size());
+  std::vector<std::thread> threads;
+  for (size_t index = 1; index < parts.size(); ++index)
+    threads.emplace_back([&texts, &parts, index] { texts[index] = parts[index]->emit(); });
+  if (!parts.empty())
+    texts.front() = parts.front()->emit();
+  for (std::thread &thread : threads)
+    thread.join();
+  if (texts.empty() || llvm::is_contained(texts, ""))
+    return module.emitError() << "expected kernels, and an NVPTX back end that emits PTX";
+  std::string ptx = std::move(texts.front());
+  for (StringRef text : ArrayRef(texts).drop_front())
+    ptx += dropDirectives(text);
+  return ptx;
 }
