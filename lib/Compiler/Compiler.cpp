@@ -174,5 +174,5 @@ FailureOr<CompiledKernel> flashc::compile(ModuleOp module, const CompileOptions 
   FailureOr<std::string> manifest = exportManifest(*kernel->module);
   if (failed(manifest))
     return failure();
-  return CompiledKernel{std::move(*ptx), std::move(*manifest), kernel->getSchedule().str()};
+  return CompiledKernel{std::move(*ptx), std::move(*manifest), kernel->getSchedule().str(), describeDecisions(*kernel)};
 }

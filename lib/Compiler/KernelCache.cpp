@@ -31,16 +31,17 @@ FailureOr<CompiledKernel> KernelCache::findOrCompile(ModuleOp module, const Pipe
   bool usesDisk = disk && !getBuildID().empty();
   std::string diskKey = "kernel\n" + getBuildID() + "\n" + key.str();
   if (usesDisk)
-    if (std::optional<std::vector<std::string>> value = disk->find(diskKey); value && value->size() == 3) {
+    if (std::optional<std::vector<std::string>> value = disk->find(diskKey); value && value->size() == 4) {
       ++numDiskHits;
-      return CompiledKernel{std::move((*value)[0]), std::move((*value)[1]), std::move((*value)[2])};
+      return CompiledKernel{std::move((*value)[0]), std::move((*value)[1]), std::move((*value)[2]),
+                            std::move((*value)[3])};
     }
   ++numCompilations;
   CompileOptions options;
   options.pipeline = pipeline;
   FailureOr<CompiledKernel> kernel = compile(module, options);
   if (succeeded(kernel) && usesDisk)
-    disk->store(diskKey, {kernel->ptx, kernel->manifest, kernel->schedule});
+    disk->store(diskKey, {kernel->ptx, kernel->manifest, kernel->schedule, kernel->decisions});
   return kernel;
 }
 

@@ -54,6 +54,7 @@ public:
 private:
   LogicalResult emit();
   LogicalResult emitKernel(ModuleOp kernel);
+  LogicalResult printDecisions();
 
   StringRef getOutputFile() const { return options.outputFile.empty() ? StringRef("-") : options.outputFile; }
 
@@ -95,6 +96,14 @@ LogicalResult Compilation::emitKernel(ModuleOp kernel) {
   return writeOutputs(files);
 }
 
+LogicalResult Compilation::printDecisions() {
+  FailureOr<LoweredKernel> kernel = lowerToKernel(*module, compileOptions, KernelLevel::Tile);
+  if (failed(kernel))
+    return failure();
+  llvm::outs() << describeDecisions(*kernel);
+  return success();
+}
+
 LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   {
     TimingScope scope = timing.nest("parse");
@@ -109,6 +118,8 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, compileOptions); };
   if (options.printCost && failed(printCost(*module, compileOptions, options)))
+    return failure();
+  if (options.printDecisions && failed(printDecisions()))
     return failure();
   if (options.runOnGPU) {
     TimingScope scope = timing.nest("run on the GPU");

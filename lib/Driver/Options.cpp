@@ -9,6 +9,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
+#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace flashc;
@@ -30,6 +31,8 @@ struct CommandLine {
                                  cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> schedule{"schedule", cl::desc("Overrides of the schedule table"),
                                 cl::value_desc("key=value,..."), cl::cat(category)};
+  cl::opt<std::string> scheduleTable{"schedule-table", cl::desc("Look for a schedule in this table first"),
+                                     cl::value_desc("file"), cl::cat(category)};
   cl::opt<int64_t> qTile{"q-tile", cl::desc("Queries per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, named as in flashc-opt"),
@@ -48,6 +51,8 @@ struct CommandLine {
                              cl::value_desc("q=1x8x63x128,..."), cl::cat(category)};
   cl::opt<bool> printCost{"print-cost", cl::desc("Print FLOPs and device memory traffic of the chosen algorithm"),
                           cl::cat(category)};
+  cl::opt<bool> printDecisions{"print-decisions", cl::desc("Print what was chosen for the kernel, and why"),
+                               cl::cat(category)};
   cl::opt<bool> time{"time", cl::desc("Print how long each step took"), cl::cat(category)};
 };
 
@@ -89,12 +94,23 @@ static bool checkNames(const CommandLine &line) {
   return true;
 }
 
+static bool readFile(llvm::StringRef path, llvm::StringRef what, std::string &text) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  if (!file)
+    return complain("cannot read " + what + " " + path + ": " + file.getError().message());
+  text = (*file)->getBuffer().str();
+  return true;
+}
+
 static bool fill(const CommandLine &line, DriverOptions &options) {
   if (!checkNames(line) || (!line.emit.empty() && !parseEmit(line.emit, options.emit)))
     return false;
   options.inputFile = line.input;
   options.outputFile = line.output;
   options.pipeline = {line.target, line.algorithm, line.schedule, /*scheduleTable=*/"", line.qTile, line.kvTile};
+  if (!line.scheduleTable.empty() &&
+      !readFile(line.scheduleTable, "the schedule table", options.pipeline.scheduleTable))
+    return false;
   options.passes = line.passes;
   options.function = line.function;
   options.check = line.check;
@@ -103,12 +119,13 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.runOnGPU = line.run == "gpu";
   options.runOnCPU = !options.runOnGPU && (line.run == "cpu" || line.check || line.checkEachPass || line.printResults);
   options.printCost = line.printCost;
+  options.printDecisions = line.printDecisions;
   options.time = line.time;
   options.wantsOutput = line.emit.getNumOccurrences() || !options.outputFile.empty() ||
-                        !(options.runOnCPU || options.runOnGPU || options.printCost);
+                        !(options.runOnCPU || options.runOnGPU || options.printCost || options.printDecisions);
   if (options.emit >= EmitKind::PTX && llvm::StringRef(options.outputFile).ends_with(".json"))
     return complain("expected -o to name the kernel, not its manifest, got '" + options.outputFile + "'");
-  bool isKernel = options.runOnGPU || (options.wantsOutput && options.emit >= EmitKind::Tile);
+  bool isKernel = options.runOnGPU || options.printDecisions || (options.wantsOutput && options.emit >= EmitKind::Tile);
   if (isKernel && line.algorithm != "fa2")
     return complain("expected --algorithm=fa2 for a kernel, got '" + line.algorithm + "'");
   options.inputs.seed = line.seed;

@@ -17,7 +17,7 @@ struct DriverOptions {
   std::string inputFile = "-";
   std::string outputFile;
   EmitKind emit = EmitKind::PTX;
-  /// Whether something is to be written at all; --run, --check and --print-cost alone write no code.
+  /// Whether something is to be written at all; --run, --check and --print-* alone write no code.
   bool wantsOutput = true;
   PipelineOptions pipeline;
   /// A textual pipeline instead of the algorithm's, or empty.
@@ -25,7 +25,7 @@ struct DriverOptions {
   std::string function;
   bool runOnCPU = false, runOnGPU = false;
   bool check = false, checkEachPass = false, printResults = false;
-  bool printCost = false;
+  bool printCost = false, printDecisions = false;
   bool time = false;
   InputOptions inputs;
 };

@@ -45,6 +45,8 @@ struct CompiledKernel {
   /// What Schedule::str prints: the choices that were made, in the form that `PipelineOptions::schedule` takes. Of
   /// several variants, that for any number of queries.
   std::string schedule;
+  /// What was chosen for every entry and why, for people (docs/schedules.md).
+  std::string decisions;
 };
 
 /// The levels of a program: flash (L0), loops (L1), tile (L2), nvvm and llvm (L3).
@@ -82,6 +84,9 @@ mlir::LogicalResult runPasses(mlir::ModuleOp module,
 /// unless the options give others; then, or with passes of the options' own, there are no variants. Fails after a
 /// diagnostic.
 mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
+
+/// What was chosen for every entry of the kernel and why, for people.
+std::string describeDecisions(const LoweredKernel &kernel);
 
 /// PTX of a kernel that was lowered to KernelLevel::LLVM.
 mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const CompileOptions &options);

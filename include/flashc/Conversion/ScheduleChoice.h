@@ -34,6 +34,8 @@ struct ScheduleChoice {
 
 struct ScheduleDecision {
   ScheduleKey key;
+  /// Those of the request.
+  std::string overrides;
   /// Why the mask is of its class.
   std::string maskReason;
   /// By growing number of queries; the last is for any number.
@@ -45,6 +47,9 @@ struct ScheduleDecision {
 /// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error
 /// on the attention if one does not fit the hardware, and on the module for a table that cannot be read.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
+
+/// Says why an entry has its schedule: the row, where each field comes from, the budgets; some indented lines.
+void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
 /// The one schedule for an attention of given dimensions, by the built-in table; errors go to `op`.
 mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, int64_t d, int64_t dv, mlir::Type element,

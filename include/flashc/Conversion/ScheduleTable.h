@@ -66,6 +66,7 @@ class ScheduleTable {
 public:
   /// `name` is for messages: an error is "<name>, line 3: expected ...".
   static llvm::Expected<ScheduleTable> parse(llvm::StringRef text, llvm::StringRef name);
+  static llvm::StringRef getBuiltInText();
   /// The table of this compiler.
   static const ScheduleTable &getBuiltIn();
 

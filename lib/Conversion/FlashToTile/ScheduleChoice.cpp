@@ -169,6 +169,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
     return failure();
   ScheduleDecision decision;
   decision.key = *key;
+  decision.overrides = request.overrides.str();
   MaskFinding finding = classifyMask(op);
   decision.key.mask = finding.mask;
   decision.maskReason = std::move(finding.reason);
@@ -189,4 +190,33 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
     return failure();
   decision.choices = std::move(*choices);
   return decision;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Printing
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.
+static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, StringRef initial,
+                           const ScheduleChoice &choice, StringRef overrides) {
+  if (hasOverride(overrides, key))
+    return "override";
+  if (hasOverride(choice.row.overrides, key))
+    return value == inRow ? "row" : "row, adapted to the overrides";
+  return value == initial ? "default" : "follows from the others";
+}
+
+void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision) {
+  namespace hopper = mlir::tile::hopper;
+  os << "  row: " << choice.row.table << ", line " << choice.row.line << ": " << choice.row.text << "\n";
+  for (auto [field, inRow, initial] :
+       llvm::zip(choice.schedule.getFields(), choice.row.getSchedule().getFields(), Schedule().getFields())) {
+    auto &[key, value] = field;
+    StringRef origin = getOrigin(key, value, inRow.second, initial.second, choice, decision.overrides);
+    os << "  " << key << " = " << value << " (" << origin << ")\n";
+  }
+  ScheduleNeeds needs = getScheduleNeeds(choice.schedule, decision.key.d, decision.key.dv);
+  os << "  shared memory: " << needs.sharedMemoryBytes << " of " << hopper::kMaxSharedMemory << " bytes\n"
+     << "  registers: " << needs.ctaRegisters << " of " << hopper::kRegistersPerSM << " for a CTA, "
+     << needs.tileRegisters << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";
 }

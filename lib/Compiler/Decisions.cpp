@@ -1,0 +1,48 @@
+//===- Decisions.cpp - what was chosen, and why -------------------------------------------------------------------===//
+
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Compiler/Compiler.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// The manifests of a lowered module, in the order of its entries.
+static SmallVector<DictionaryAttr, 2> getManifests(ModuleOp module) {
+  SmallVector<DictionaryAttr, 2> manifests;
+  module.walk([&](Operation *op) {
+    if (auto manifest = op->getAttrOfType<DictionaryAttr>(kManifestAttrName))
+      manifests.push_back(manifest);
+  });
+  return manifests;
+}
+
+static void printEntry(llvm::raw_ostream &os, DictionaryAttr manifest, const ScheduleChoice &choice,
+                       const ScheduleDecision &decision) {
+  os << "entry " << manifest.getAs<StringAttr>("kernel").getValue() << ": ";
+  if (choice.maxQueries)
+    os << "up to " << *choice.maxQueries << " queries (arg" << decision.queriesArgument << ".dim2)\n";
+  else if (decision.key.queries)
+    os << *decision.key.queries << " queries\n";
+  else
+    os << (decision.choices.size() > 1 ? "any other number of queries\n" : "any number of queries\n");
+  printChoice(os, choice, decision);
+  os << "  CTAs: ";
+  llvm::interleave(
+      manifest.getAs<ArrayAttr>("grid").getAsValueRange<StringAttr>(), [&](StringRef extent) { os << extent; },
+      [&] { os << " x "; });
+  os << "\n";
+}
+
+std::string flashc::describeDecisions(const LoweredKernel &kernel) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  const ScheduleDecision &decision = kernel.decision;
+  SmallVector<DictionaryAttr, 2> manifests = getManifests(*kernel.module);
+  os << "decisions for " << decision.key.str() << ": " << decision.maskReason << "\n";
+  // A launch asks the variants in order; the entry for every other launch is the module's first.
+  for (auto [manifest, choice] : llvm::zip(llvm::drop_begin(manifests), decision.choices))
+    printEntry(os, manifest, choice, decision);
+  printEntry(os, manifests.front(), decision.choices.back(), decision);
+  return text;
+}

@@ -1,0 +1,156 @@
+//===- ScheduleTableTest.cpp --------------------------------------------------------------------------------------===//
+
+#include "flashc/Conversion/ScheduleTable.h"
+#include "llvm/ADT/StringExtras.h"
+#include "gtest/gtest.h"
+
+using namespace flashc;
+using namespace llvm;
+
+namespace {
+
+constexpr MaskClass kMasks[] = {MaskClass::None, MaskClass::Bounds, MaskClass::Code, MaskClass::Memory};
+
+ScheduleKey makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> queries = std::nullopt) {
+  ScheduleKey key;
+  key.dtype = "bf16";
+  key.d = d;
+  key.dv = dv;
+  key.mask = mask;
+  key.queries = queries;
+  return key;
+}
+
+/// The lines of the rows that apply, each with its bound, or the error.
+std::string find(ArrayRef<const ScheduleTable *> tables, const ScheduleKey &key, bool mayVary = true) {
+  auto rows = findRows(tables, key, mayVary);
+  if (!rows)
+    return toString(rows.takeError());
+  return join(map_range(*rows,
+                        [](const RowChoice &choice) {
+                          std::string line = choice.row->table + " " + std::to_string(choice.row->line);
+                          return choice.maxQueries ? line + " up to " + std::to_string(*choice.maxQueries) : line;
+                        }),
+              ", ");
+}
+
+ScheduleTable parse(StringRef text, StringRef name = "t") { return cantFail(ScheduleTable::parse(text, name)); }
+
+std::string getError(StringRef text) {
+  Expected<ScheduleTable> table = ScheduleTable::parse(text, "table");
+  return table ? "accepted" : toString(table.takeError());
+}
+
+TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
+  Expected<ScheduleTable> table = ScheduleTable::parse(ScheduleTable::getBuiltInText(), "built in");
+  ASSERT_TRUE(bool(table)) << toString(table.takeError());
+  for (int64_t d = 8; d <= 256; d += 8)
+    for (int64_t dv = 8; dv <= 256; dv += 8)
+      for (MaskClass mask : kMasks) {
+        ScheduleKey key = makeKey(d, dv, mask);
+        auto rows = findRows(&*table, key, /*mayVary=*/true);
+        ASSERT_TRUE(bool(rows)) << toString(rows.takeError());
+        for (const RowChoice &choice : *rows) {
+          Error error = checkSchedule(choice.row->getSchedule(), d, dv);
+          ASSERT_FALSE(bool(error)) << key.str() << ": " << choice.row->text << ": " << toString(std::move(error));
+        }
+      }
+}
+
+TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
+  const ScheduleTable &table = ScheduleTable::getBuiltIn();
+  for (const ScheduleRow &row : table.getRows()) {
+    bool applies = false;
+    for (StringRef dtype : {"bf16", "f16"})
+      for (MaskClass mask : kMasks) {
+        ScheduleKey key =
+            makeKey(row.maxD.value_or(256), row.maxDv.value_or(256), mask, row.maxQueries.value_or(1 << 20));
+        key.dtype = dtype.str();
+        applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
+      }
+    EXPECT_TRUE(applies) << row.line << ": " << row.text;
+  }
+}
+
+TEST(ScheduleTable, ReadsRowsAndComments) {
+  ScheduleTable table =
+      parse("# all of it\n\n"
+            "  target=sm_90a dtype=f16 queries<=512 mask=code dv<=64 d<=96 : kv-tile=64, stages=3 # few\n"
+            ": consumers=1\n");
+  ASSERT_EQ(table.getRows().size(), 2u);
+  const ScheduleRow &row = table.getRows()[0];
+  EXPECT_EQ(row.line, 3u);
+  EXPECT_EQ(row.target, "sm_90a");
+  EXPECT_EQ(row.dtype, "f16");
+  EXPECT_EQ(row.maxD, 96);
+  EXPECT_EQ(row.maxDv, 64);
+  EXPECT_EQ(row.maxQueries, 512);
+  EXPECT_EQ(row.mask, MaskClass::Code);
+  EXPECT_EQ(row.getSchedule().kvTile, 64);
+  EXPECT_EQ(row.getSchedule().stages, 3);
+  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code dv<=64 d<=96 : kv-tile=64, stages=3");
+  EXPECT_EQ(table.getRows()[1].getSchedule().consumers, 1);
+  EXPECT_EQ(getError(""), "accepted");
+}
+
+TEST(ScheduleTable, SaysWhichLineIsWrong) {
+  EXPECT_EQ(getError("#\nd<=64 consumers=2"),
+            "table, line 2: expected ':' between the conditions and the schedule, got 'd<=64 consumers=2'");
+  EXPECT_EQ(getError("d<=64:"), "table, line 1: expected a schedule behind ':', got none");
+  EXPECT_EQ(getError("d<=64: stage=2").substr(0, 32), "table, line 1: expected consumer");
+  EXPECT_EQ(getError("d<=64: stages=x"), "table, line 1: expected an integer for 'stages', got 'x'");
+  EXPECT_EQ(getError("d<=0: stages=2"), "table, line 1: expected d<= and a positive integer, got 'd<=0'");
+  EXPECT_EQ(getError("d<=64 d<=32: stages=2"), "table, line 1: expected one condition on d, got 'd<=32' too");
+  EXPECT_EQ(getError("mask=none mask=code: stages=2"),
+            "table, line 1: expected one condition on mask, got 'mask=code' too");
+  EXPECT_EQ(getError("mask=causal: stages=2"),
+            "table, line 1: expected mask= and none, bounds, code or memory, got 'mask=causal'");
+  EXPECT_EQ(getError("dtype=f32: stages=2"), "table, line 1: expected dtype= and bf16 or f16, got 'dtype=f32'");
+  EXPECT_EQ(getError("target=h100: stages=2"),
+            "table, line 1: expected target= and an architecture such as sm_90a, got 'target=h100'");
+  for (StringRef condition : {"d=64", "keys<=64", "d<64", "mask<=none", "64"})
+    EXPECT_EQ(getError((condition + ": stages=2").str()),
+              ("table, line 1: expected a condition on target=, dtype=, d<=, dv<=, mask= or queries<=, got '" +
+               condition + "'")
+                  .str());
+}
+
+TEST(ScheduleTable, TakesTheFirstRowThatHolds) {
+  ScheduleTable table = parse("dtype=f16: stages=2\n"
+                              "target=sm_100a: stages=2\n"
+                              "d<=64 dv<=64 mask=bounds: stages=2\n"
+                              "d<=64: stages=3\n"
+                              ": stages=4\n");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Bounds)), "t 3");
+  EXPECT_EQ(find(&table, makeKey(64, 65, MaskClass::Bounds)), "t 4");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Code)), "t 4");
+  EXPECT_EQ(find(&table, makeKey(65, 64, MaskClass::Bounds)), "t 5");
+}
+
+TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
+  ScheduleTable table = parse("queries<=512: stages=2\n"
+                              "queries<=256: stages=2\n" // of no use behind the one above
+                              "mask=code queries<=600: stages=2\n"
+                              "queries<=1024: stages=3\n"
+                              ": stages=4\n"
+                              "queries<=2048: stages=5\n");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None)), "t 1 up to 512, t 4 up to 1024, t 5");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None), /*mayVary=*/false), "t 5");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None, 512)), "t 1");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None, 513)), "t 4");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None, 1025)), "t 5");
+  EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Code, 513)), "t 3");
+}
+
+TEST(ScheduleTable, GoesOnInTheNextTable) {
+  ScheduleTable first = parse("d<=64 queries<=128: stages=2\n", "first");
+  ScheduleTable second = parse("queries<=64: stages=3\nqueries<=256: stages=3\n: stages=4\n", "second");
+  EXPECT_EQ(find({&first, &second}, makeKey(64, 64, MaskClass::None)),
+            "first 1 up to 128, second 2 up to 256, second 3");
+  EXPECT_EQ(find({&first, &second}, makeKey(128, 64, MaskClass::None)),
+            "second 1 up to 64, second 2 up to 256, second 3");
+  EXPECT_EQ(find(&first, makeKey(64, 64, MaskClass::None)),
+            "expected a row of the schedule table for target=sm_90a dtype=bf16 d=64 dv=64 mask=none, got none");
+}
+
+} // namespace

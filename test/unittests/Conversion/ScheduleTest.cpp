@@ -1,0 +1,55 @@
+//===- ScheduleTest.cpp -------------------------------------------------------------------------------------------===//
+
+#include "flashc/Conversion/Schedule.h"
+#include "gtest/gtest.h"
+
+using namespace flashc;
+using llvm::StringRef;
+
+namespace {
+
+Schedule parse(StringRef overrides) {
+  Schedule schedule;
+  llvm::cantFail(overrideSchedule(schedule, overrides));
+  return schedule;
+}
+
+TEST(Schedule, ReadsWhatItPrints) {
+  Schedule schedule =
+      parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
+            "ping-pong=false,persistent=false,q-stages=2");
+  EXPECT_EQ(parse(schedule.str()), schedule);
+  // Every field is printed: whatever differs from the initial schedule differs as text.
+  for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
+    std::string overrides = (field.first + "=" + field.second).str();
+    EXPECT_EQ(field.first, initial.first);
+    EXPECT_FALSE(parse(overrides) == Schedule()) << overrides;
+  }
+}
+
+TEST(Schedule, LetsFieldsFollowTheConsumers) {
+  EXPECT_EQ(parse("consumers=3").consumerRegisters, 160);
+  EXPECT_EQ(parse("consumers=3").producerRegisters, 32);
+  EXPECT_FALSE(parse("consumers=1").pingPong);
+  EXPECT_EQ(parse("consumer-registers=152,consumers=3").consumerRegisters, 152);
+  EXPECT_TRUE(parse("ping-pong=true,consumers=1").pingPong);
+}
+
+TEST(Schedule, KnowsWhatIsOverridden) {
+  EXPECT_TRUE(hasOverride("kv-tile=64, q-stages=1", "q-stages"));
+  EXPECT_FALSE(hasOverride("kv-tile=64,q-stages=1", "stages"));
+  EXPECT_FALSE(hasOverride("", "stages"));
+}
+
+TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
+  ScheduleNeeds needs = getScheduleNeeds(parse("stages=3"), 192, 128);
+  EXPECT_EQ(needs.sharedMemoryBytes, 296064);
+  EXPECT_EQ(needs.ctaRegisters, 128 * (24 + 2 * 240));
+  EXPECT_EQ(needs.tileRegisters, 64 + 64 + 32 + 32);
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("stages=3"), 192, 128)),
+            "expected at most 232448 bytes of shared memory, got 296064");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=3,consumer-registers=240"), 64, 64)),
+            "expected at most 65536 registers per CTA, got 96256");
+}
+
+} // namespace
