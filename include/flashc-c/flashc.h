@@ -90,6 +90,10 @@ typedef struct FlashcContextOptions {
 FLASHC_EXPORTED FlashcContext flashcContextCreate(const FlashcContextOptions *options);
 FLASHC_EXPORTED void flashcContextDestroy(FlashcContext context);
 
+/** The folder where the context keeps kernels, or would if it kept them on disk; empty if there is none. It belongs to
+ *  the context. Of a null context it is null. */
+FLASHC_EXPORTED const char *flashcContextGetCacheDirectory(FlashcContext context);
+
 /** What a context has done so far. */
 typedef struct FlashcStatistics {
   /** Programs that went through the compiler. */
@@ -111,6 +115,10 @@ FLASHC_EXPORTED FlashcStatistics flashcContextGetStatistics(FlashcContext contex
 /** The number of GPUs. FLASHC_NO_DRIVER if there is no CUDA driver. */
 FLASHC_EXPORTED FlashcStatus flashcGetDeviceCount(int *out, char **message);
 
+/** The name of a GPU (0 is the first), such as "NVIDIA H200". The caller owns `*out` and frees it with
+ *  flashcStringDestroy. FLASHC_NO_DRIVER if there is no CUDA driver. */
+FLASHC_EXPORTED FlashcStatus flashcGetDeviceName(int device, char **out, char **message);
+
 /*===--------------------------------------------------------------------------------------------------------------===*\
 |* Compiling
 \*===--------------------------------------------------------------------------------------------------------------===*/
@@ -123,6 +131,8 @@ typedef struct FlashcCompileOptions {
   const char *schedule;
   /** The function to compile; null: the module's only one. */
   const char *function;
+  /** Text of a table of schedules (docs/schedules.md) that is looked at before the built-in one; null: none. */
+  const char *schedule_table;
 } FlashcCompileOptions;
 
 /** The kernel of one attention of a module in MLIR's text form, `length` bytes at `text`: from memory, from disk, or
@@ -207,12 +217,14 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
 
-/** The kernel's PTX, its manifest (JSON; docs/manifest.md) and its schedule (in the form of
- *  FlashcCompileOptions::schedule). They belong to the kernel. For the CPU, PTX and schedule are empty. Of a null kernel
- *  they are null. */
+/** The kernel's PTX, its manifest (JSON; docs/manifest.md), its schedule (in the form of FlashcCompileOptions::schedule;
+ *  of several variants that for any number of queries), and what was chosen for every entry and why, for people
+ *  (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty. Of a null kernel they are
+ *  null. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);
+FLASHC_EXPORTED const char *flashcKernelGetDecisions(FlashcKernel kernel);
 
 /** The program at a level: "flash", "loops", and for a GPU "tile", "nvvm", "llvm". The caller owns `*out` and frees it
  *  with flashcStringDestroy. */

@@ -92,6 +92,8 @@ static FlashcStatus compileInto(FlashcContext handle, std::string text, const Fl
     request.pipeline.target = options->target;
   if (options && options->schedule)
     request.pipeline.schedule = options->schedule;
+  if (options && options->schedule_table)
+    request.pipeline.scheduleTable = options->schedule_table;
   const std::shared_ptr<Context> &context = unwrap(handle);
   llvm::Expected<std::shared_ptr<const CachedKernel>> kernel = context->kernels.get(request);
   if (!kernel)

@@ -12,8 +12,9 @@ static mlir::DialectRegistry makeRegistry() {
   return registry;
 }
 
-Context::Context(std::optional<DiskCache::Options> diskOptions)
-    : registry(makeRegistry()), kernels(registry, diskOptions ? &disk.emplace(std::move(*diskOptions)) : nullptr) {}
+Context::Context(std::string cacheDirectory, std::optional<DiskCache::Options> diskOptions)
+    : registry(makeRegistry()), cacheDirectory(std::move(cacheDirectory)),
+      kernels(registry, diskOptions ? &disk.emplace(std::move(*diskOptions)) : nullptr) {}
 
 llvm::Expected<Runtime *> Context::getRuntime() {
   llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
@@ -31,16 +32,12 @@ uint64_t Context::getNumLoads() {
 }
 
 /// None if there shall be no files, or there is no place for them.
-static std::optional<DiskCache::Options> getDiskOptions(const FlashcContextOptions &options) {
-  if (options.disable_disk_cache)
-    return std::nullopt;
-  std::optional<std::string> directory = DiskCache::getDefaultDirectory();
-  if (options.cache_directory)
-    directory = options.cache_directory;
-  if (!directory)
+static std::optional<DiskCache::Options> getDiskOptions(const FlashcContextOptions &options,
+                                                        const std::string &directory) {
+  if (options.disable_disk_cache || directory.empty())
     return std::nullopt;
   DiskCache::Options result;
-  result.directory = *directory;
+  result.directory = directory;
   if (options.cache_bytes > 0)
     result.maxBytes = options.cache_bytes;
   return result;
@@ -48,8 +45,16 @@ static std::optional<DiskCache::Options> getDiskOptions(const FlashcContextOptio
 
 FlashcContext flashcContextCreate(const FlashcContextOptions *options) {
   FlashcContextOptions defaults = {};
-  auto context = std::make_shared<Context>(getDiskOptions(options ? *options : defaults));
+  if (!options)
+    options = &defaults;
+  std::string directory =
+      options->cache_directory ? options->cache_directory : DiskCache::getDefaultDirectory().value_or("");
+  auto context = std::make_shared<Context>(directory, getDiskOptions(*options, directory));
   return {new std::shared_ptr<Context>(std::move(context))};
+}
+
+const char *flashcContextGetCacheDirectory(FlashcContext context) {
+  return context.ptr ? unwrap(context)->cacheDirectory.c_str() : nullptr;
 }
 
 void flashcContextDestroy(FlashcContext context) { delete static_cast<std::shared_ptr<Context> *>(context.ptr); }
@@ -79,5 +84,23 @@ FlashcStatus flashcGetDeviceCount(int *out, char **message) {
     return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
   if (llvm::Error error = (*driver)->check((*driver)->deviceGetCount(out), "counting the GPUs"))
     return fail(FLASHC_GPU_ERROR, std::move(error), message);
+  return succeed(message);
+}
+
+FlashcStatus flashcGetDeviceName(int device, char **out, char **message) {
+  if (!out)
+    return fail(FLASHC_INVALID_ARGUMENT, "expected a place for the name, got a null pointer", message);
+  *out = nullptr;
+  llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
+  if (!driver)
+    return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
+  cuda::Device handle = 0;
+  char name[256] = "";
+  cuda::Result result = (*driver)->deviceGet(&handle, device);
+  if (result == 0)
+    result = (*driver)->deviceGetName(name, sizeof(name), handle);
+  if (llvm::Error error = (*driver)->check(result, "asking for the name of GPU " + llvm::Twine(device)))
+    return fail(FLASHC_GPU_ERROR, std::move(error), message);
+  *out = copyText(name);
   return succeed(message);
 }

@@ -15,6 +15,7 @@ static const char *getText(FlashcKernel kernel, std::string CompiledKernel::*tex
 const char *flashcKernelGetPTX(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::ptx); }
 const char *flashcKernelGetManifest(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::manifest); }
 const char *flashcKernelGetSchedule(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::schedule); }
+const char *flashcKernelGetDecisions(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::decisions); }
 
 void flashcKernelDestroy(FlashcKernel kernel) { delete static_cast<KernelHandle *>(kernel.ptr); }
 

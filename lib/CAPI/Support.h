@@ -12,9 +12,11 @@ namespace flashc::capi {
 /// What a FlashcContext is: everything that calls share. Handles share it too, so that they may outlive each other.
 class Context {
 public:
-  explicit Context(std::optional<DiskCache::Options> diskOptions);
+  /// `cacheDirectory` may be empty: there is none.
+  Context(std::string cacheDirectory, std::optional<DiskCache::Options> diskOptions);
 
   const mlir::DialectRegistry registry;
+  const std::string cacheDirectory;
   std::optional<DiskCache> disk;
   KernelCache kernels;
   OnceMap<std::shared_ptr<const HostKernel>> hostKernels;
@@ -61,8 +63,8 @@ FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 /// Success, with `*message` null.
 FlashcStatus succeed(char **message);
 
-/// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise. None
-/// after a null pointer where there should be one.
+/// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise.
+/// None after a null pointer where there should be one.
 std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,
                                                             bool needsStrides);
 

@@ -75,6 +75,11 @@ class Kernel:
         return self._compiled.schedule()
 
     @property
+    def decisions(self) -> str:
+        """What was chosen for every entry of the kernel and why, for people (docs/schedules.md); empty for the CPU."""
+        return self._compiled.decisions()
+
+    @property
     def cost(self) -> Cost:
         """The cost of a call with the shapes that were given to `flashc.compile`."""
         q, k, v = self._arrays

@@ -66,7 +66,7 @@ class StatisticsStruct(ctypes.Structure):
 
 
 class CompileOptions(ctypes.Structure):
-    _fields_ = [("target", c_char_p), ("schedule", c_char_p), ("function", c_char_p)]
+    _fields_ = [("target", c_char_p), ("schedule", c_char_p), ("function", c_char_p), ("schedule_table", c_char_p)]
 
 
 class Capture(ctypes.Structure):
@@ -100,8 +100,10 @@ _FUNCTIONS = {
     "flashcStringDestroy": (None, [_Text]),
     "flashcContextCreate": (Handle, [POINTER(ContextOptions)]),
     "flashcContextDestroy": (None, [Handle]),
+    "flashcContextGetCacheDirectory": (c_char_p, [Handle]),
     "flashcContextGetStatistics": (StatisticsStruct, [Handle]),
     "flashcGetDeviceCount": (c_int, [POINTER(c_int), POINTER(_Text)]),
+    "flashcGetDeviceName": (c_int, [c_int, POINTER(_Text), POINTER(_Text)]),
     "flashcCompileText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Handle),
                                   POINTER(_Text)]),
     "flashcAttentionGetText": (c_int, [Handle, POINTER(Attention), POINTER(_Text), POINTER(_Text)]),
@@ -110,6 +112,7 @@ _FUNCTIONS = {
     "flashcKernelGetPTX": (c_char_p, [Handle]),
     "flashcKernelGetManifest": (c_char_p, [Handle]),
     "flashcKernelGetSchedule": (c_char_p, [Handle]),
+    "flashcKernelGetDecisions": (c_char_p, [Handle]),
     "flashcKernelGetIR": (c_int, [Handle, c_char_p, POINTER(_Text), POINTER(_Text)]),
     "flashcKernelGetCost": (c_int, [Handle, POINTER(Argument), c_size_t, POINTER(CostStruct), POINTER(_Text)]),
     "flashcKernelDestroy": (None, [Handle]),
@@ -227,6 +230,9 @@ class CompiledKernel(_Owned):
     def schedule(self) -> str:
         return lib.flashcKernelGetSchedule(self.handle).decode()
 
+    def decisions(self) -> str:
+        return lib.flashcKernelGetDecisions(self.handle).decode()
+
     def ir(self, level: str) -> str:
         text = c_void_p()
         _checked(lib.flashcKernelGetIR, self.handle, level.encode(), ctypes.byref(text))
@@ -244,30 +250,35 @@ class CompiledKernel(_Owned):
 
 
 class Context(_Owned):
-    """FlashcContext."""
-    __slots__ = ()
+    """FlashcContext, with the user's table of schedules."""
+    __slots__ = ("_table",)
     destroy = "flashcContextDestroy"
 
     def __init__(self, cache_directory: Optional[str] = None, disk_cache: bool = True, cache_bytes: int = 0) -> None:
         options = ContextOptions(not disk_cache, None if cache_directory is None else os.fsencode(cache_directory),
                                  cache_bytes)
         super().__init__(lib.flashcContextCreate(ctypes.byref(options)))
+        self._table: Optional[bytes] = None
+
+    def _options(self, target: str, schedule: Optional[str], function: Optional[str] = None) -> CompileOptions:
+        if self._table is None and target != "cpu":
+            self._table = read_schedule_table(os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle)))
+        return CompileOptions(target.encode(), schedule.encode() if schedule else None,
+                              function.encode() if function else None, self._table if target != "cpu" else None)
 
     def statistics(self) -> StatisticsStruct:
         return lib.flashcContextGetStatistics(self.handle)
 
     def compile_text(self, text: str, target: str, schedule: Optional[str],
                      function: Optional[str] = None) -> CompiledKernel:
-        options = CompileOptions(target.encode(), schedule.encode() if schedule else None,
-                                 function.encode() if function else None)
+        options = self._options(target, schedule, function)
         encoded, handle = text.encode(), Handle()
         _checked(lib.flashcCompileText, self.handle, encoded, len(encoded), ctypes.byref(options),
                  ctypes.byref(handle))
         return CompiledKernel(handle, self)
 
     def compile_attention(self, attention: Attention, target: str, schedule: Optional[str]) -> CompiledKernel:
-        options = CompileOptions(target.encode(), schedule.encode() if schedule else None, None)
-        handle = Handle()
+        options, handle = self._options(target, schedule), Handle()
         _checked(lib.flashcCompileAttention, self.handle, ctypes.byref(attention), ctypes.byref(options),
                  ctypes.byref(handle))
         return CompiledKernel(handle, self)
@@ -293,6 +304,37 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
     return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
                      mask_code.encode() if mask_code is not None else None,
                      score_code.encode() if score_code is not None else None, array, len(captures), *extents)
+
+
+# --- The user's table of schedules ------------------------------------------------------------------------------------
+
+def device_table_path(cache_directory: str, device: int = 0) -> Optional[str]:
+    """The file of a GPU's own table in the cache; None where there is no such GPU."""
+    name, message = c_void_p(), c_void_p()
+    if lib.flashcGetDeviceName(device, ctypes.byref(name), ctypes.byref(message)) != OK:
+        take_text(message)
+        return None
+    return os.path.join(cache_directory, "schedules", take_text(name).replace(" ", "-") + ".txt")
+
+
+def read_schedule_table(cache_directory: str) -> bytes:
+    """The text of the table that goes before the built-in one (docs/schedules.md): of the file that
+    $FLASHC_SCHEDULE_TABLE names (empty: none), else of the first GPU's own table in the cache."""
+    path = os.environ.get("FLASHC_SCHEDULE_TABLE")
+    if path is None:
+        # The CUDA driver is not asked before somebody has tuned: it would have to be initialised, which a fork resents.
+        if not cache_directory or not os.path.isdir(os.path.join(cache_directory, "schedules")):
+            return b""
+        path = device_table_path(cache_directory)
+        if path is None or not os.path.exists(path):
+            return b""
+    if not path:
+        return b""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise Error(f"cannot read the schedule table {path}: {error.strerror}") from None
 
 
 # --- The context of this process --------------------------------------------------------------------------------------

@@ -63,10 +63,25 @@ static void testBuilt(FlashcContext context) {
   expect(strcmp(flashcKernelGetManifest(kernel), flashcKernelGetManifest(again)) == 0, "the same manifest from text");
   small = compileCausal(context, &options);
   printf("overridden %s\n", flashcKernelGetSchedule(small));
+  fputs(flashcKernelGetDecisions(small), stdout);
   flashcStringDestroy(text);
   flashcKernelDestroy(kernel);
   flashcKernelDestroy(again);
   flashcKernelDestroy(small);
+}
+
+/* A table of the user's own goes before the built-in one; a kernel by another table is another kernel. */
+static void testTable(FlashcContext context) {
+  FlashcCompileOptions options = {.schedule_table = "# mine\nd<=128 mask=bounds: kv-tile=96\n"};
+  FlashcKernel kernel = compileCausal(context, NULL), mine = compileCausal(context, &options);
+  expect(strcmp(flashcKernelGetSchedule(kernel), flashcKernelGetSchedule(mine)) != 0, "another schedule");
+  expect(flashcContextGetStatistics(context).compilations == 2, "two compilations");
+  fputs(flashcKernelGetDecisions(mine), stdout);
+  flashcKernelDestroy(kernel);
+  flashcKernelDestroy(mine);
+  expect(strlen(flashcContextGetCacheDirectory(context)) > 0, "a folder, even if nothing is kept there");
+  expect(flashcContextGetCacheDirectory((FlashcContext){NULL}) == NULL, "no folder without a context");
+  expect(flashcKernelGetDecisions((FlashcKernel){NULL}) == NULL, "no decisions without a kernel");
 }
 
 static void printFailure(const char *what, FlashcStatus status, FlashcKernel kernel, char *message) {
@@ -100,6 +115,7 @@ static void failOptions(FlashcContext context, const char *what, FlashcCompileOp
 static void testErrors(FlashcContext context) {
   FlashcAttention attention = causal;
   FlashcCompileOptions target = {.target = "sm_1"}, schedule = {.schedule = "kv-tile=banana"};
+  FlashcCompileOptions table = {.schedule_table = "d<=128: kv-tile=96\nd<=x: stages=2"};
   FlashcCompileOptions function = {.function = "g"};
   FlashcCapture capture = {.name = "bias", .dtype = (FlashcDType)99};
   FlashcKernel kernel;
@@ -133,6 +149,7 @@ static void testErrors(FlashcContext context) {
   failText(context, "nesting", nested);
   failOptions(context, "target", target);
   failOptions(context, "schedule", schedule);
+  failOptions(context, "table", table);
   failOptions(context, "function", function);
   FlashcStatus status = flashcCompileAttention(none, &causal, NULL, &kernel, &message);
   printFailure("context", status, kernel, message);
@@ -325,6 +342,12 @@ static void testLoad(FlashcContext context) {
     printf("status %d: %s\n", (int)status, message);
   expect((status == FLASHC_OK) == (loaded.ptr != NULL), "a loaded kernel on success only");
   flashcStringDestroy(message);
+  char *name = NULL;
+  expect(flashcGetDeviceName(0, &name, &message) == status && (status == FLASHC_OK) == (name != NULL),
+         "the name of a GPU where a kernel loads");
+  flashcStringDestroy(name);
+  flashcStringDestroy(message);
+  expect(flashcGetDeviceName(0, NULL, NULL) == FLASHC_INVALID_ARGUMENT, "no name without a place for it");
   flashcLoadedKernelDestroy(loaded);
   flashcKernelDestroy(kernel);
 }
@@ -359,7 +382,7 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(FlashcContext);
-  } tests[] = {{"text", testText},     {"built", testBuilt},       {"errors", testErrors},
+  } tests[] = {{"text", testText},     {"built", testBuilt},       {"table", testTable},       {"errors", testErrors},
                {"cache", testCache},   {"threads", testThreads},   {"load", testLoad},
                {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},
                {"time", measure}};

@@ -1,0 +1,103 @@
+"""Where a table of schedules comes from, the variants of a kernel, and what was decided."""
+import pytest
+
+import flashc
+from flashc import _library
+
+SPEC = flashc.ArraySpec((1, 2, 100, 64), "bf16")
+
+
+@pytest.fixture
+def context(tmp_path, monkeypatch):
+    """Starts over with an empty folder; returns a function that does."""
+    monkeypatch.delenv("FLASHC_SCHEDULE_TABLE", raising=False)
+
+    def start():
+        flashc.configure(cache_directory=tmp_path)
+    start()
+    yield start
+    flashc.configure(disk_cache=False)
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """A GPU whose name is known, and nothing else; returns the list of those that were asked for."""
+    asked = []
+
+    def path(folder, device=0):
+        asked.append(device)
+        return f"{folder}/schedules/NVIDIA-H200.txt"
+    monkeypatch.setattr(_library, "device_table_path", path)
+    return asked
+
+
+def test_variants_are_one_kernel(context):
+    kernel = flashc.compile(SPEC, SPEC, SPEC, causal=True)
+    variant, = kernel.manifest["variants"]
+    assert variant["when"] == [["arg0.dim2", 1024]] and variant["kernel"] == "attention_q1024"
+    assert kernel.manifest["schedule"] == kernel.schedule != variant["schedule"]
+    assert kernel.ptx.count(".entry") == 2 and flashc.statistics().compilations == 1
+    few, any = kernel.decisions.split("entry ")[1:]
+    assert few.startswith("attention_q1024: up to 1024 queries") and any.startswith("attention: any other number")
+    static = flashc.compile(SPEC, SPEC, SPEC, causal=True, static_shapes=True)
+    assert "variants" not in static.manifest and static.schedule == variant["schedule"]
+    context()
+    again = flashc.compile(SPEC, SPEC, SPEC, causal=True)
+    assert flashc.statistics().disk_hits == 1
+    assert again.decisions == kernel.decisions and again.manifest == kernel.manifest
+
+
+def test_cpu_kernels_decide_nothing(context, monkeypatch):
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", "/nowhere")
+    assert flashc.compile(SPEC, SPEC, SPEC, target="cpu").decisions == ""
+
+
+def test_the_table_of_the_gpu(context, gpu, tmp_path):
+    assert "built-in schedule table" in flashc.compile(SPEC, SPEC, SPEC).decisions
+    assert gpu == []  # the driver is left alone where nobody has tuned
+    folder = tmp_path / "schedules"
+    folder.mkdir()
+    context()
+    assert "built-in schedule table" in flashc.compile(SPEC, SPEC, SPEC).decisions
+    assert gpu == [0]
+    (folder / "NVIDIA-H200.txt").write_text("# mine\nmask=none: kv-tile=48\n")
+    context()
+    kernel = flashc.compile(SPEC, SPEC, SPEC)
+    assert "row: schedule table, line 2: mask=none: kv-tile=48" in kernel.decisions and "kv-tile=48" in kernel.schedule
+    assert flashc.statistics().disk_hits == 0  # by another table it is another kernel
+    assert "kv-tile=64" in flashc.compile(SPEC, SPEC, SPEC, schedule="kv-tile=64").schedule
+    assert "built-in" in flashc.compile(SPEC, SPEC, SPEC, causal=True).decisions
+    (folder / "NVIDIA-H200.txt").write_text("mask=all: kv-tile=48")
+    context()
+    with pytest.raises(flashc.CompileError, match="schedule table, line 1: expected mask= and none, bounds, code or"):
+        flashc.compile(SPEC, SPEC, SPEC)
+
+
+def test_the_table_of_the_environment(context, gpu, tmp_path, monkeypatch):
+    (tmp_path / "schedules").mkdir()
+    (tmp_path / "schedules" / "NVIDIA-H200.txt").write_text(": kv-tile=48")
+    (tmp_path / "mine.txt").write_text(": kv-tile=80")
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "mine.txt"))
+    assert "kv-tile=80" in flashc.compile(SPEC, SPEC, SPEC).schedule
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", "")
+    context()
+    assert "kv-tile=128" in flashc.compile(SPEC, SPEC, SPEC).schedule and gpu == []
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "none.txt"))
+    context()
+    with pytest.raises(flashc.Error, match="cannot read the schedule table .*none.txt: No such file"):
+        flashc.compile(SPEC, SPEC, SPEC)
+
+
+def test_the_file_of_a_gpu(monkeypatch):
+    class Library:
+        """The one function that is asked; the name is memory that the caller frees."""
+        @staticmethod
+        def flashcGetDeviceName(device, out, message):
+            if device:
+                return _library.GPU_ERROR
+            out._obj.value = 1
+            return _library.OK
+    monkeypatch.setattr(_library, "lib", Library)
+    monkeypatch.setattr(_library, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
+    assert _library.device_table_path("/cache") == "/cache/schedules/NVIDIA-H200-NVL.txt"
+    assert _library.device_table_path("/cache", 1) is None
