@@ -88,6 +88,9 @@ struct RowChoice {
 llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
                                                          const ScheduleKey &key, bool mayVary);
 
+/// A row's schedule for an attention: with the overrides, with what follows from both, and checked.
+llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, llvm::StringRef overrides);
+
 } // namespace flashc
 
 #endif // FLASHC_CONVERSION_SCHEDULETABLE_H

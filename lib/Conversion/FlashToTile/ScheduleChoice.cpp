@@ -75,29 +75,6 @@ static MaskFinding classifyMask(Operation *op) {
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A row's schedule, overridden and checked.
-static llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, StringRef overrides) {
-  Schedule schedule = row.getSchedule();
-  if (llvm::Error error = overrideSchedule(schedule, overrides))
-    return error;
-  bool canOverlapTiles = schedule.persistent && schedule.overlap;
-  if (!hasOverride(overrides, "tensor-sums") && !hasOverride(row.overrides, "tensor-sums"))
-    schedule.tensorSums = key.dv == tile::hopper::kPanelCols;
-  // A row's second slot of Q is for the next tile, and for memory that nothing else needs: other overrides may take it.
-  bool hasRoom = getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= tile::hopper::kMaxSharedMemory;
-  if (!overrides.empty() && !hasOverride(overrides, "q-stages") && (!schedule.persistent || !hasRoom))
-    schedule.qStages = 1;
-  if (!hasOverride(overrides, "overlap-epilogue")) {
-    if (!hasOverride(row.overrides, "overlap-epilogue"))
-      schedule.overlapEpilogue = canOverlapTiles && schedule.qStages > 1;
-    else if (!overrides.empty() && !canOverlapTiles)
-      schedule.overlapEpilogue = false;
-  }
-  if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
-    return error;
-  return schedule;
-}
-
 /// All choices for a key; those that come out the same become one. Errors go to `op`.
 static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const ScheduleKey &key,
                                                         ArrayRef<const ScheduleTable *> tables, StringRef overrides,
@@ -203,7 +180,7 @@ static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, Stri
     return "override";
   if (hasOverride(choice.row.overrides, key))
     return value == inRow ? "row" : "row, adapted to the overrides";
-  return value == initial ? "default" : "follows from the others";
+  return value == initial ? "default" : "follows from the rest";
 }
 
 void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision) {

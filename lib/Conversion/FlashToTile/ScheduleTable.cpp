@@ -1,11 +1,13 @@
 //===- ScheduleTable.cpp - which schedule for which attention, as data --------------------------------------------===//
 
 #include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Target/Hopper.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace flashc;
+namespace hopper = mlir::tile::hopper;
 
 static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "code", "memory"};
 
@@ -164,4 +166,31 @@ llvm::Expected<SmallVector<RowChoice, 2>> flashc::findRows(ArrayRef<const Schedu
     }
   }
   return llvm::createStringError("expected a row of the schedule table for " + key.str() + ", got none");
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Applying
+//===--------------------------------------------------------------------------------------------------------------===//
+
+llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const ScheduleKey &key, StringRef overrides) {
+  Schedule schedule = row.getSchedule();
+  if (llvm::Error error = overrideSchedule(schedule, overrides))
+    return error;
+  // What neither gives follows from the rest.
+  bool canOverlapTiles = schedule.persistent && schedule.overlap;
+  if (!hasOverride(overrides, "tensor-sums") && !hasOverride(row.overrides, "tensor-sums"))
+    schedule.tensorSums = key.dv == hopper::kPanelCols;
+  // A row's second slot of Q is for the next tile, and for memory that nothing else needs: other overrides may take it.
+  bool hasRoom = getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
+  if (!overrides.empty() && !hasOverride(overrides, "q-stages") && (!schedule.persistent || !hasRoom))
+    schedule.qStages = 1;
+  if (!hasOverride(overrides, "overlap-epilogue")) {
+    if (!hasOverride(row.overrides, "overlap-epilogue"))
+      schedule.overlapEpilogue = canOverlapTiles && schedule.qStages > 1;
+    else if (!overrides.empty() && !canOverlapTiles)
+      schedule.overlapEpilogue = false;
+  }
+  if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
+    return error;
+  return schedule;
 }

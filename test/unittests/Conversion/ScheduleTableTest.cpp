@@ -51,8 +51,8 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
         auto rows = findRows(&*table, key, /*mayVary=*/true);
         ASSERT_TRUE(bool(rows)) << toString(rows.takeError());
         for (const RowChoice &choice : *rows) {
-          Error error = checkSchedule(choice.row->getSchedule(), d, dv);
-          ASSERT_FALSE(bool(error)) << key.str() << ": " << choice.row->text << ": " << toString(std::move(error));
+          Expected<Schedule> schedule = applyRow(*choice.row, key, /*overrides=*/"");
+          ASSERT_TRUE(bool(schedule)) << choice.row->text << ": " << toString(schedule.takeError());
         }
       }
 }
@@ -140,6 +140,32 @@ TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
   EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None, 513)), "t 4");
   EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::None, 1025)), "t 5");
   EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Code, 513)), "t 3");
+}
+
+/// Fields of the only row's schedule, or the error.
+std::string apply(StringRef row, StringRef overrides, int64_t dv = 128) {
+  ScheduleTable table = parse(row);
+  Expected<Schedule> schedule = applyRow(table.getRows().front(), makeKey(128, dv, MaskClass::None), overrides);
+  if (!schedule)
+    return toString(schedule.takeError());
+  return ("q-stages=" + Twine(schedule->qStages) + (schedule->overlapEpilogue ? " overlap-epilogue" : "") +
+          (schedule->tensorSums ? " tensor-sums" : ""))
+      .str();
+}
+
+TEST(ScheduleTable, LetsFieldsFollow) {
+  EXPECT_EQ(apply(": q-stages=2", ""), "q-stages=2 overlap-epilogue");
+  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=false", ""), "q-stages=2");
+  EXPECT_EQ(apply(": q-stages=2", "overlap-epilogue=false"), "q-stages=2");
+  EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for it
+  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true", "persistent=false"), "q-stages=1");
+  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true,persistent=false", ""),
+            "expected persistent and overlap for overlap-epilogue");
+  EXPECT_EQ(apply(": q-stages=2", "stages=3,q-stages=2"), "expected at most 232448 bytes of shared memory, got 263328");
+  EXPECT_EQ(apply(": q-stages=1", "", 64), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": q-stages=1,tensor-sums=false", "", 64), "q-stages=1");
+  EXPECT_EQ(apply(": q-stages=1", "tensor-sums=false", 64), "q-stages=1");
+  EXPECT_EQ(apply(": tensor-sums=true", ""), "expected a value dimension of 64 for tensor-sums, got 128");
 }
 
 TEST(ScheduleTable, GoesOnInTheNextTable) {
