@@ -254,11 +254,13 @@ class Context(_Owned):
     __slots__ = ("_table",)
     destroy = "flashcContextDestroy"
 
-    def __init__(self, cache_directory: Optional[str] = None, disk_cache: bool = True, cache_bytes: int = 0) -> None:
+    def __init__(self, cache_directory: Optional[str] = None, disk_cache: bool = True, cache_bytes: int = 0,
+                 schedule_table: Optional[str] = None) -> None:
+        """`schedule_table`: the text of one, instead of the user's."""
         options = ContextOptions(not disk_cache, None if cache_directory is None else os.fsencode(cache_directory),
                                  cache_bytes)
         super().__init__(lib.flashcContextCreate(ctypes.byref(options)))
-        self._table: Optional[bytes] = None
+        self._table = None if schedule_table is None else schedule_table.encode()
 
     def _options(self, target: str, schedule: Optional[str], function: Optional[str] = None) -> CompileOptions:
         if self._table is None and target != "cpu":

@@ -30,8 +30,8 @@ class Specialization(NamedTuple):
     target: str
     schedule: Optional[str]
 
-    def compile(self) -> _library.CompiledKernel:
-        """The kernel, from memory, from disk or compiled."""
+    def compile(self, context: Optional[_library.Context] = None) -> _library.CompiledKernel:
+        """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
         if self.target != CPU_TARGET and self.dtype not in ("bf16", "f16"):
             raise UnsupportedTypeError(f"expected q, k and v of bf16 or f16 on a GPU, got {self.dtype}: Tensor Cores "
                                        "multiply 16-bit numbers; convert the arrays, or use arrays on the CPU")
@@ -46,7 +46,7 @@ class Specialization(NamedTuple):
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents)
-        return _library.context().compile_attention(attention, self.target, self.schedule)
+        return (context or _library.context()).compile_attention(attention, self.target, self.schedule)
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from flashc.tune import _search, _table
 from flashc.tune._journal import Journal
 from flashc.tune._search import DEFAULT, Lost, Search
 from flashc.tune._space import SPACE, Key, by_key, parse_space, schedules
-from flashc.tune._table import Row, merge, parse, replace_key, short
+from flashc.tune._table import Row, merge, parse, replace_key
 
 KEY = Key(64, 64, "bounds", "bf16")
 CELLS = by_key(parse_grid(["d=64", "causal=1", "n=512..2048"]))[KEY]
@@ -63,6 +63,9 @@ class FakeGPU:
         self._count()
         self.timed.append((cell.n, tuple(overrides), effort))
         return {one: self.milliseconds(cell, fields(one or "consumers=3,kv-tile=128,stages=2")) for one in overrides}
+
+    def shorten(self, cell, schedule):
+        return schedule.removesuffix(",overlap=true")
 
     @staticmethod
     def milliseconds(cell, choice):
@@ -128,19 +131,6 @@ def test_keys_take_cells_by_queries():
 ])
 def test_rows_are_the_fewest_within_noise(times, rows):
     assert merge(times) == rows
-
-
-def test_short_schedules_leave_out_what_is_implied_and_nothing_else():
-    spec = flashc.ArraySpec((1, 1, 128, 64), "bf16")
-    small = "tensor-sums=true,consumers=2,kv-tile=64,stages=2"
-    for text in ("tensor-sums=true,consumers=1,kv-tile=128,stages=2", small,
-                 "tensor-sums=true,consumers=3,kv-tile=64,stages=3",
-                 *(f"{small},{more}" for more in ("ping-pong=false", "q-stages=2", "producer-registers=32",
-                                                  "overlap=false"))):
-        full = flashc.compile(spec, spec, spec, schedule=text).schedule
-        assert fields(short(full)) == fields(text)
-        assert flashc.compile(spec, spec, spec, schedule=short(full)).schedule == full
-    assert short("consumers=2,clusters=2") == "consumers=2,clusters=2"
 
 
 def test_rows_are_ordered_so_that_none_is_shadowed():
@@ -326,14 +316,14 @@ def test_the_journal_forgets_another_library_and_a_torn_line(tmp_path):
 
 # --- The command line -------------------------------------------------------------------------------------------------
 
-def tune(gpu, monkeypatch, tmp_path, deadline=float("inf"), keys={KEY: CELLS}):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def tune(gpu, tmp_path, deadline=float("inf"), keys={KEY: CELLS}):
+    gpu.table = str(tmp_path / "schedules" / "Some-GPU.txt")
     return command.tune(gpu, "one library", keys, SAFE, deadline)
 
 
-def test_tuning_writes_the_table_of_the_device(monkeypatch, tmp_path, capsys):
-    assert tune(FakeGPU(), monkeypatch, tmp_path) == 0
-    path = tmp_path / "flashc" / "schedules" / "Some-GPU.txt"
+def test_tuning_writes_the_table_of_the_device(tmp_path, capsys):
+    assert tune(FakeGPU(), tmp_path) == 0
+    path = tmp_path / "schedules" / "Some-GPU.txt"
     lines = path.read_text().splitlines()
     assert lines[0].startswith("# python -m flashc.tune, Some GPU, 20")
     assert lines[1:] == ["d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=2",
@@ -344,47 +334,47 @@ def test_tuning_writes_the_table_of_the_device(monkeypatch, tmp_path, capsys):
     assert os.listdir(path.parent) == ["Some-GPU.txt"]  # The journal has served.
 
 
-def test_ctrl_c_and_the_budget_keep_the_journal(monkeypatch, tmp_path, capsys):
+def test_ctrl_c_and_the_budget_keep_the_journal(tmp_path, capsys):
     gpu = FakeGPU()
     gpu.stop_after = 10
-    assert tune(gpu, monkeypatch, tmp_path) == 130
+    assert tune(gpu, tmp_path) == 130
     assert "stopped after 0 of 1 keys; the same command goes on" in capsys.readouterr().out
-    assert tune(FakeGPU(), monkeypatch, tmp_path, deadline=0) == 3
+    assert tune(FakeGPU(), tmp_path, deadline=0) == 3
     assert "the time is over; the same command goes on" in capsys.readouterr().out
-    assert os.listdir(tmp_path / "flashc" / "schedules") == ["Some-GPU.journal"]
+    assert os.listdir(tmp_path / "schedules") == ["Some-GPU.journal"]
     gpu = FakeGPU()
-    assert tune(gpu, monkeypatch, tmp_path) == 0
+    assert tune(gpu, tmp_path) == 0
     assert gpu.checked == [] and 0 < len(gpu.timed) < 9
 
 
-def test_finished_keys_are_not_searched_again(monkeypatch, tmp_path, capsys):
+def test_finished_keys_are_not_searched_again(tmp_path, capsys):
     other = KEY._replace(mask="none")
     keys = {KEY: CELLS, other: by_key(parse_grid(["d=64", "causal=0", "n=512"]))[other]}
-    assert tune(gpu := FakeGPU(), monkeypatch, tmp_path) == 0
+    assert tune(gpu := FakeGPU(), tmp_path) == 0
     once = len(gpu.checked) + len(gpu.timed)
     gpu = FakeGPU()
     gpu.stop_after = once + 2
-    assert tune(gpu, monkeypatch, tmp_path, keys=keys) == 130
+    assert tune(gpu, tmp_path, keys=keys) == 130
     assert "stopped after 1 of 2 keys" in capsys.readouterr().out
     gpu = FakeGPU()
     gpu.stop_after = 0
-    assert tune(gpu, monkeypatch, tmp_path, keys={KEY: CELLS[:1], other: keys[other]}) == 130
+    assert tune(gpu, tmp_path, keys={KEY: CELLS[:1], other: keys[other]}) == 130
     assert "stopped after 0 of 2 keys" in capsys.readouterr().out  # With other cells a key is not finished.
     gpu = FakeGPU()
-    assert tune(gpu, monkeypatch, tmp_path, keys=keys) == 0
+    assert tune(gpu, tmp_path, keys=keys) == 0
     assert len(gpu.prepared) == len(SAFE) + 2 and {n for n, _, _ in gpu.timed} == {512}
-    rows, _ = parse((tmp_path / "flashc" / "schedules" / "Some-GPU.txt").read_text())
+    rows, _ = parse((tmp_path / "schedules" / "Some-GPU.txt").read_text())
     assert {row.key for row in rows} == {KEY, other}
 
 
-def test_a_lost_gpu_is_said(monkeypatch, tmp_path, capsys):
+def test_a_lost_gpu_is_said(tmp_path, capsys):
     gpu = FakeGPU()
 
     def check(cell, overrides):
         raise Lost(overrides, "no end after 20 s")
 
     gpu.check = check
-    assert tune(gpu, monkeypatch, tmp_path) == 3
+    assert tune(gpu, tmp_path) == 3
     out = capsys.readouterr().out
     assert f"the GPU failed: schedule {whole('consumers=2,kv-tile=96,stages=2')}: no end after 20 s" in out
 
@@ -408,18 +398,10 @@ def test_list_says_what_would_be_tuned(capsys):
     assert lines[0].endswith("schedules, for 512, 1024 queries")
 
 
-def test_the_cache_folder_is_the_librarys(monkeypatch, tmp_path):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert command.cache_folder() == str(tmp_path / "flashc")
-    monkeypatch.setenv("XDG_CACHE_HOME", "not/absolute")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    assert command.cache_folder() == str(tmp_path / "home" / ".cache" / "flashc")
-
-
 # --- With PyTorch's tensors on the CPU --------------------------------------------------------------------------------
 
 @pytest.fixture
-def gpu_of_torch(monkeypatch):
+def gpu_of_torch(monkeypatch, tmp_path):
     """flashc.tune._device, whose kernels for sm_90a compile, and whose attention runs on the CPU."""
     torch = pytest.importorskip("torch")
     fake_cuda.install(monkeypatch, torch)
@@ -428,6 +410,8 @@ def gpu_of_torch(monkeypatch):
     load = _library.CompiledKernel.load
     monkeypatch.setattr(_library.CompiledKernel, "load",
                         lambda self, device: None if self.ptx() else load(self, device))
+    monkeypatch.setattr(_library, "device_table_path", lambda folder, device=0: f"{folder}/schedules/Some-GPU.txt")
+    flashc.configure(cache_directory=str(tmp_path))
     init = _device.GPU.__init__
     monkeypatch.setattr(_device.GPU, "__init__", lambda self, seed: init(self, seed, "cpu"))
     yield _device
@@ -437,27 +421,68 @@ def gpu_of_torch(monkeypatch):
 SMALL = ["d=16", "causal=1", "n=24,32", "batch=1", "heads=2"]
 
 
-def test_the_whole_command_on_tensors(gpu_of_torch, monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    arguments = ["--keys", *SMALL, "--space", "kv-tile=64", "stages=2,64", "q-stages=1", "ping-pong=true"]
+def test_the_whole_command_on_tensors(gpu_of_torch, tmp_path, capsys):
+    arguments = ["--keys", *SMALL, "--space", "kv-tile=64", "stages=2,64", "q-stages=1", "ping-pong=true",
+                 "tensor-sums=false"]
     assert command.main(arguments) == 0
     out = capsys.readouterr().out
     assert "bf16 d=16 dv=16 mask=bounds: 4 schedules, 2 refused by the compiler, 0 with wrong numbers" in out
     assert command.main(["--print"]) == 0
     rows, others = parse(capsys.readouterr().out)
     assert rows and not others and {row.key for row in rows} == {Key(16, 16, "bounds", "bf16")}
-    # The compiler takes what the rows say.
-    spec = flashc.ArraySpec((1, 1, 24, 16), "bf16")
-    for row in rows:
-        assert fields(row.overrides).items() <= fields(flashc.compile(spec, spec, spec, causal=True,
-                                                                      schedule=row.overrides).schedule).items()
 
 
-def test_print_without_a_table_says_so(gpu_of_torch, monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+def test_print_without_a_table_says_so(gpu_of_torch, tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         command.main(["--print"])
     assert stop.value.code == 1 and "there is no table of Some GPU yet" in capsys.readouterr().err
+
+
+def test_rows_say_what_the_compiler_does_not_choose_by_itself(gpu_of_torch):
+    gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
+    small = "kv-tile=64,stages=2"
+    for text in (f"consumers=2,{small},q-stages=2", f"consumers=2,{small},overlap=false,persistent=false",
+                 f"consumers=3,{small},producer-registers=40,consumer-registers=152"):
+        said = gpu.shorten(cell, gpu._of_row(cell, [text]))
+        assert fields(said) == fields(text)
+
+
+def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path):
+    """Schedules that differ from row to row, in what rows say and in what they leave out."""
+    gpu, found, rows = gpu_of_torch.GPU(0), {}, []
+    for grid in (["d=64", "dtype=bf16,f16"], ["d=192x128"]):
+        for key, (cell,) in by_key(parse_grid([*grid, "causal=1", "n=512"])).items():
+            for queries in (512, None):
+                count = len(found)
+                overrides = (f"consumers=2,kv-tile={16 * (1 + count % 3)},stages=2,q-stages={1 + count % 2},"
+                             f"overlap={str(count % 5 != 0).lower()},ping-pong={str(count % 4 != 0).lower()}")
+                found[key, queries] = gpu.prepare(cell, overrides)
+                rows.append(Row(key, queries, gpu.shorten(cell, found[key, queries])))
+    (tmp_path / "table").write_text(_table.form(rows, [], "Some GPU", "2026-11-21"))
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "table"))
+    flashc.configure(disk_cache=False)
+
+    def chosen(key, queries):
+        q, v = (flashc.ArraySpec((1, 1, queries, d), key.dtype) for d in (key.d, key.dv))
+        return flashc.compile(q, q, v, causal=key.mask == "bounds", static_shapes=True).schedule
+
+    for (key, queries), schedule in found.items():
+        assert chosen(key, queries or 4096) == schedule
+    # A type that has no rows of its own has bf16's.
+    assert chosen(Key(192, 128, "bounds", "f16"), 512) == found[Key(192, 128, "bounds", "bf16"), 512]
+
+
+def test_what_is_tried_has_no_variants(gpu_of_torch, monkeypatch, tmp_path):
+    (tmp_path / "table").write_text("queries<=512: consumers=2,kv-tile=64,overlap=false\n: consumers=2,kv-tile=64\n")
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "table"))
+    loaded = []
+    monkeypatch.setattr(flashc._library.CompiledKernel, "load", lambda kernel, device: loaded.append(kernel))
+    gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
+    present = gpu.present(cell)
+    assert [fields(schedule)["overlap"] for schedule in present] == ["true", "false"]  # For any number first.
+    assert [gpu.prepare(cell, schedule) for schedule in present] == present
+    assert fields(gpu.prepare(cell, "stages=3")).items() >= {"stages": "3", "overlap": "true"}.items()
+    assert len(loaded) == 3 and not any("variants" in json.loads(kernel.manifest()) for kernel in loaded)
 
 
 def test_wrong_and_lost_kernels_on_tensors(gpu_of_torch, monkeypatch):

@@ -50,16 +50,6 @@ def build_parser():
     return parser
 
 
-def cache_folder():
-    """flashc's, for this user (XDG Base Directory Specification)."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    return os.path.join(cache if os.path.isabs(cache) else os.path.expanduser("~/.cache"), "flashc")
-
-
-def table_path(device):
-    return os.path.join(cache_folder(), "schedules", device.replace(" ", "-") + ".txt")
-
-
 def report(result, count):
     """What a search found, as lines: for each number of queries the time now, and with the new row."""
     key = result.rows[0].key
@@ -70,13 +60,13 @@ def report(result, count):
         chosen = result.chosen[cell]
         now = times.get(DEFAULT, math.nan)
         lines.append(f"  {cell.n:6} queries: {now:.4f} -> {times[chosen]:.4f} ms ({now / times[chosen] - 1:+.1%})  "
-                     f"{_table.short(chosen)}")
+                     f"{result.overrides[chosen]}")
     return lines
 
 
 def tune(device, library, keys, overrides, deadline):
     """Searches for all keys. Returns the exit status."""
-    path = table_path(device.name)
+    path = device.table
     journal_path = path[:-len("txt")] + "journal"
     journal = Journal(journal_path, library)
     progress = Progress(100)  # Percent.
@@ -149,9 +139,9 @@ def main(arguments=None):
     from . import _device
     device = _device.GPU(options.seed)
     if options.print:
-        text = _table.read(table_path(device.name))
+        text = _table.read(device.table)
         if not text:
-            parser.exit(1, f"flashc.tune: there is no table of {device.name} yet: {table_path(device.name)}\n")
+            parser.exit(1, f"flashc.tune: there is no table of {device.name} yet: {device.table}\n")
         print(text, end="")
         return 0
     return tune(device, _device.library_version(), keys, overrides, start + options.budget)

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import time
 
 import torch
@@ -16,6 +17,8 @@ from ..bench._timing import time_interleaved
 from ._search import Lost
 
 FIRST_RUN_LIMIT = 20  # Seconds. A kernel of these cells takes milliseconds; one that waits for itself, forever.
+
+ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # In a row, for its reader.
 
 
 def library_version():
@@ -35,28 +38,48 @@ class GPU:
         self.generator.manual_seed(seed)
         self.ordinal = torch.cuda.current_device()
         self.cell, self.sets, self.reference = None, [], None
+        folder = os.fsdecode(_library.lib.flashcContextGetCacheDirectory(_library.context().handle))
+        # Where flashc looks for it.
+        self.table = _library.device_table_path(folder, self.ordinal)
         # Hundreds of kernels that nobody asks for again do not belong on disk.
-        flashc.configure(disk_cache=False)
+        flashc.configure(cache_directory=folder, disk_cache=False)
 
     @staticmethod
-    def _compile(cell, overrides):
+    def _specialize(cell, overrides):
         """As flashc.attention will ask for it."""
         kind, bounds = parse_mask(cell.causal, None)
         return Specialization(
             dtype=cell.dtype, head_dim=cell.d, value_dim=cell.dv, group_size=cell.group,
             scale=parse_scale(None, cell.d), mask=kind, window=bounds, mask_code=None, score_code=None, captures=(),
-            extents=(_library.ANY,) * 4, target=GPU_TARGET, schedule=overrides).compile()
+            extents=(_library.ANY,) * 4, target=GPU_TARGET, schedule=overrides)
 
     def present(self, cell):
-        kernel = self._compile(cell, None)
+        kernel = self._specialize(cell, None).compile()
         variants = json.loads(kernel.manifest()).get("variants", [])
         return [kernel.schedule(), *(variant["schedule"] for variant in variants)]
 
     def prepare(self, cell, overrides):
-        schedule = self._compile(cell, overrides).schedule()
+        schedule = self._specialize(cell, overrides).compile().schedule()
         # Again, and whole: overrides alone may leave a kernel with variants, where the table's rows differ.
-        self._compile(cell, schedule).load(self.ordinal)
+        self._specialize(cell, schedule).compile().load(self.ordinal)
         return schedule
+
+    def shorten(self, cell, schedule):
+        """The tiles and the stages, and what the compiler does not choose by itself for a row that says them."""
+        fields = schedule.split(",")
+        for field in [field for field in fields if field.split("=")[0] not in ALWAYS_SAID]:
+            fewer = [other for other in fields if other != field]
+            try:
+                if self._of_row(cell, fewer) == schedule:
+                    fields = fewer
+            except flashc.CompileError:  # Without it, what it goes with does not fit.
+                pass
+        return ",".join(fields)
+
+    def _of_row(self, cell, fields):
+        """The whole schedule that a row with these fields gives."""
+        context = _library.Context(disk_cache=False, schedule_table=": " + ",".join(fields))
+        return self._specialize(cell, None).compile(context).schedule()
 
     def _open(self, cell):
         """The cell's sets of inputs, which stay until another cell's are asked for."""

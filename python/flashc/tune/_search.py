@@ -1,13 +1,14 @@
 """The search for one key: which schedules compile, whose numbers are right, which are fastest for how many queries.
 
-The device is an object with
+The device is an object with a `name`, the path of its `table`, and
 
     present(cell) -> []                  the whole schedules that the table has now, for any number of queries
     prepare(cell, overrides) -> str      compile and load; the whole schedule; raises CompileError. From any thread.
     check(cell, schedule) -> str         run a kernel for the first time; what is wrong with its numbers, or ""
     time(cell, schedules, effort) -> {}  milliseconds of each, timed in turns
+    shorten(cell, schedule) -> str       what a row must say of a whole schedule
 
-of which the last two raise Lost. Schedules are text as `flashc.attention(schedule=...)` takes it; overrides leave out
+of which check and time raise Lost. Schedules are text as `flashc.attention(schedule=...)` takes it; overrides leave out
 what is then as in the table, whole ones nothing."""
 
 import concurrent.futures
@@ -20,7 +21,7 @@ import flashc
 
 from ..bench._grid import Cell
 from ._space import key_of
-from ._table import Row, merge, short
+from ._table import Row, merge
 
 
 class Effort(NamedTuple):
@@ -55,9 +56,11 @@ class Lost(Exception):
 
 
 class Result(NamedTuple):
-    """What the search for a key found. `times`: {cell: {schedule: milliseconds}}, with what the table gives now as
-    DEFAULT; `chosen`: {cell: schedule}, of the row that applies; `refused`, `wrong`: {overrides or schedule: why}."""
+    """What the search for a key found. `overrides`: {schedule: what its row says}; `chosen`: {cell: schedule} of the
+    row that applies; `times`: {cell: {schedule: milliseconds}}, with what the table gives now as DEFAULT; `refused` and
+    `wrong`: {overrides or schedule: why}."""
     rows: List[Row]
+    overrides: Dict[str, str]
     chosen: Dict[Cell, str]
     times: Dict[Cell, Dict[str, float]]
     refused: Dict[str, str]
@@ -88,8 +91,9 @@ class Search:
         merged = merge({cell.n: {name: times[cell][name] for name in finalists} for cell in cells})
         chosen = {cell: next(name for queries, name in merged if queries is None or cell.n <= queries)
                   for cell in cells}
-        rows = [Row(key, queries, short(name)) for queries, name in merged]
-        return Result(rows, chosen, times, refused, wrong)
+        overrides = {name: self.device.shorten(cells[0], name) for _, name in merged}
+        rows = [Row(key, queries, overrides[name]) for queries, name in merged]
+        return Result(rows, overrides, chosen, times, refused, wrong)
 
     def _look_at_clock(self):
         if self.clock() > self.deadline:

@@ -31,18 +31,6 @@ class Row(NamedTuple):
                 math.inf if self.queries is None else self.queries)
 
 
-def short(schedule):
-    """A schedule as the compiler prints it, without what a row need not say. What is not known here stays."""
-    fields = dict(item.split("=", 1) for item in schedule.split(","))
-    three = fields.get("consumers") == "3"
-    implied = {"producer-registers": "32" if three else "24", "consumer-registers": "160" if three else "240",
-               "overlap": "true", "ping-pong": "false" if fields.get("consumers") == "1" else "true",
-               "persistent": "true", "q-stages": "1", "tensor-sums": "false"}
-    follows = fields.get("q-stages", "1") != "1" and "false" not in (fields.get("overlap"), fields.get("persistent"))
-    implied["overlap-epilogue"] = "true" if follows else "false"
-    return ",".join(f"{key}={value}" for key, value in fields.items() if implied.get(key) != value)
-
-
 def merge(times, noise=NOISE):
     """[(number of queries or None, schedule)] from {number of queries: {schedule: time}}, with the same schedules for
     each number: the fewest rows such that each number has a schedule within `noise` of its best one, and of those the
