@@ -73,6 +73,7 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.keyHeads = convertExtent(attention.key_heads);
   spec.queries = convertExtent(attention.queries);
   spec.keys = convertExtent(attention.keys);
+  spec.logSumExp = !attention.omit_lse;
   return spec;
 }
 

@@ -233,7 +233,10 @@ std::string Printer::print(const std::optional<Code> &score, const std::optional
   os << "func.func @attention(%q: " << q << ", %k: " << k << ", %v: " << v;
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
-  os << ")\n    -> (" << o << ", " << lse << ") {\n";
+  // The op has both results; what is not returned is no output of the kernel, and nothing computes it.
+  StringRef results = spec.logSumExp ? "%flashc.o, %flashc.lse" : "%flashc.o";
+  std::string types = spec.logSumExp ? o + ", " + lse : o;
+  os << ")\n    -> (" << types << ") {\n";
   printConstants();
   os << "  %flashc.o, %flashc.lse = flash.attention\n      ins(%q, %k, %v : " << q << ", " << k << ", " << v
      << ")\n      {";
@@ -245,7 +248,7 @@ std::string Printer::print(const std::optional<Code> &score, const std::optional
        << score->body << "\n        flash.yield " << score->result << " : f32\n      }\n";
   if (left || right || mask)
     printMask(mask);
-  os << "      -> " << o << ", " << lse << "\n  return %flashc.o, %flashc.lse : " << o << ", " << lse << "\n}\n";
+  os << "      -> " << o << ", " << lse << "\n  return " << results << " : " << types << "\n}\n";
   return std::move(text);
 }
 

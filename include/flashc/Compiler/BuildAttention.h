@@ -52,11 +52,13 @@ struct AttentionSpec {
   std::string maskCode, scoreCode;
   std::vector<Capture> captures;
   int64_t batch = -1, keyHeads = -1, queries = -1, keys = -1;
+  /// Whether the function returns the log-sum-exp too.
+  bool logSumExp = true;
 };
 
-/// The text of a module with one function, `@attention(%q, %k, %v, captures...) -> (o, lse)`, on tensors; or an error
-/// that says which field is wrong, by its name in FlashcAttention. What the text form can express and the op does not
-/// allow is left to the op's verifier.
+/// The text of a module with one function, `@attention(%q, %k, %v, captures...) -> (o, lse)` or `-> o`, on tensors; or
+/// an error that says which field is wrong, by its name in FlashcAttention. What the text form can express and the op
+/// does not allow is left to the op's verifier.
 llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 
 } // namespace flashc
