@@ -174,14 +174,14 @@ typedef struct FlashcCapture {
   const int64_t *extents;
 } FlashcCapture;
 
-/** An attention O = softmax(score(scale * Q K^T) where mask) V with its log-sum-exp, if that is wanted. The kernel's arguments are, in
- *  order,
+/** An attention O = softmax(score(scale * Q K^T) where mask) V with its log-sum-exp, unless that is left out. The
+ *  kernel's arguments are, in order,
  *    0      q    [B, Hq, Nq, head_dim]   dtype   read
  *    1      k    [B, Hk, Nk, head_dim]   dtype   read
  *    2      v    [B, Hk, Nk, value_dim]  dtype   read
  *    3...   the captures                         read
  *    then   o    [B, Hq, Nq, value_dim]  dtype   written
- *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with `omit_lse`
+ *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with omit_lse
  *  A row that sees no key has o = 0 and lse = -inf. */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
@@ -205,7 +205,7 @@ typedef struct FlashcAttention {
   size_t num_captures;
   /** B, Hk, Nq, Nk: positive, and then the kernel serves no other; or FLASHC_ANY. */
   int64_t batch, key_heads, queries, keys;
-  /** The kernel has no output lse, computes none and takes no argument for it. */
+  /** Leaves lse out: nothing computes it, and the kernel has no argument for it. */
   bool omit_lse;
 } FlashcAttention;
 

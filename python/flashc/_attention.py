@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import _library
 from ._array import CPU, source_of
-from ._launch import Launcher, no_elements, wait_for
+from ._launch import Launcher, gives_lse, no_elements, wait_for
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale, _NO_CODE
 from ._library import ANY, ArgumentError, Error, UnsupportedTypeError
@@ -28,8 +28,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
     `causal` aligns the last query with the last key, as FlashAttention does. PyTorch aligns the first ones, which
     differs only if Nq != Nk (`mask=lambda b, h, i, j: j <= i` is PyTorch's).
 
-    The first call for an element type, head dimensions, ratio of heads, scale, mask and score compiles a kernel; batch,
-    heads, lengths and strides are given at launch. On a GPU the call returns before the kernel ends.
+    The first call for an element type, head dimensions, ratio of heads, scale, mask, score and return_lse compiles a
+    kernel; batch, heads, lengths and strides are given at launch. On a GPU the call returns before the kernel ends.
 
     Args:
         q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 too. Any strides
@@ -49,7 +49,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         score: a function (s, b, h, i, j) -> new score of the scaled score, compiled into the kernel.
         enable_gqa: allows Hq to be a multiple of Hk: query head h reads key head h // (Hq / Hk).
         return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 in either
-            layout.
+            layout. Without it (and without a place for it in `out`) nothing computes it: that is another kernel.
         layout: the order of dimensions of q, k, v and o, "bhsd" or "bshd".
         out: where the result goes, instead of a new array: o, or (o, lse). It may be of another framework than q.
         schedule: overrides of the GPU schedule table, such as "kv-tile=64,stages=2".
@@ -147,19 +147,20 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         causal = bool(causal)
     if scale is not None and type(scale) is not float:
         scale = parse_scale(scale, shape[3])
+    has_lse = bool(return_lse) if out is None else gives_lse(out) or bool(return_lse)
     heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
     key = (dtype, device, shape[3], v_shape[3], heads // key_heads, causal,
            None if window is None else parse_mask(causal, window), scale, code[:3], schedule, is_bshd,
-           (shape, k_shape) if static_shapes else None)
+           (shape, k_shape) if static_shapes else None, has_lse)
     launcher = _launchers.get(key)
     if launcher is None:
         launcher = _load(key, q_array, k_array, v_array, is_bshd, enable_gqa, causal, window, scale, code, schedule,
-                         static_shapes)
+                         static_shapes, has_lse)
     return launcher(source, q, q_array, k_array, v_array, enable_gqa, code, stream or 0, out, return_lse)
 
 
 def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gqa: bool, causal: bool, window: Window,
-          scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool) -> Launcher:
+          scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool) -> Launcher:
     """The kernel of a first call, compiled if no context or cache has it, and loaded."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
     if schedule is not None and not isinstance(schedule, str):
@@ -169,7 +170,7 @@ def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gq
         q.dtype, extents.head_dim, extents.value_dim, extents.query_heads // extents.key_heads,
         parse_scale(scale, extents.head_dim), kind, bounds, code.mask, code.score, code.captures,
         (extents.batch, extents.key_heads, extents.queries, extents.keys) if static_shapes else (ANY,) * 4,
-        CPU_TARGET if q.device == CPU else GPU_TARGET, schedule)
-    launcher = Launcher(specialization.compile(), code.captures, q.device, is_bshd)
+        CPU_TARGET if q.device == CPU else GPU_TARGET, schedule, has_lse)
+    launcher = Launcher(specialization.compile(), specialization, q.device, is_bshd)
     # Threads that were first together compiled once, in the library; one of their launchers stays.
     return _launchers.setdefault(key, launcher)

@@ -7,7 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence
 
 from . import _library
 from ._array import CPU, Array, ArraySpec, contiguous_strides, source_of
-from ._launch import Launcher, _Frame, _positions, canonical, no_elements, wait_for
+from ._launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
 from ._library import ANY, ArgumentError
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale
@@ -84,7 +84,7 @@ class Kernel:
         """The cost of a call with the shapes that were given to `flashc.compile`."""
         q, k, v = self._arrays
         is_bshd = self._layout == "bshd"
-        frame = _Frame([4, 4, 4] + [len(capture.shape) for capture in self._specialization.captures] + [4, 3])
+        frame = _Frame(self._specialization.ranks)
         numbers: List[int] = []
         for x in (q, k, v):
             numbers += canonical(x.shape, is_bshd)
@@ -93,7 +93,8 @@ class Kernel:
             numbers += one.extents
             numbers += one.strides
         batch, heads, length, _ = _positions(q, k, is_bshd)
-        for shape in ((batch, heads, length, v.shape[3]), (batch, heads, length)):
+        outputs = (batch, heads, length, v.shape[3]), (batch, heads, length)
+        for shape in outputs if self._specialization.has_lse else outputs[:1]:
             numbers += shape
             numbers += contiguous_strides(shape)
         frame.set_numbers(numbers)
@@ -114,8 +115,12 @@ class Kernel:
         that they referred to at compilation.
 
         Args:
-            q, k, v, return_lse, out: as for `flashc.attention`.
+            q, k, v, return_lse, out: as for `flashc.attention`, but the kernel stays the same: one that has the
+                log-sum-exp writes it in every call, one without cannot return it.
         """
+        if (gives_lse(out) or return_lse) and not self._specialization.has_lse:
+            raise ArgumentError("expected a kernel with the log-sum-exp, got one that was compiled with "
+                                "return_lse=False")
         if not self._can_launch:
             raise ArgumentError("expected a kernel whose mask and score refer to arrays with elements, got one that "
                                 "was compiled with ArraySpec for them")
@@ -148,14 +153,15 @@ class Kernel:
         launcher = self._launchers.get(q_array.device)
         if launcher is None:
             launcher = self._launchers.setdefault(q_array.device,
-                                                  Launcher(self._compiled, it.captures, q_array.device, is_bshd))
+                                                  Launcher(self._compiled, it, q_array.device, is_bshd))
         return launcher(source, q, q_array, k_array, v_array, self._enable_gqa, self._code, stream or 0, out,
                         return_lse)
 
 
 def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-            mask: Any = None, score: Any = None, enable_gqa: bool = False, layout: str = "bhsd",
-            target: Optional[str] = None, schedule: Optional[str] = None, static_shapes: bool = False) -> Kernel:
+            mask: Any = None, score: Any = None, enable_gqa: bool = False, return_lse: bool = True,
+            layout: str = "bhsd", target: Optional[str] = None, schedule: Optional[str] = None,
+            static_shapes: bool = False) -> Kernel:
     """Compiles an attention without running it; no GPU is needed.
 
     Args:
@@ -163,6 +169,8 @@ def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
             matter. The kernel takes any batch, heads (in the same ratio), lengths and strides afterwards.
         causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for `flashc.attention`. A
             mask array may be an ArraySpec; then the kernel can be looked at, not called.
+        return_lse: the kernel has the log-sum-exp, and a call says whether it wants it. False: it has none, as those
+            of `flashc.attention` without `return_lse`.
         target: "sm_90a", or "cpu" for this machine's processor. None: what suits the arrays; "sm_90a" for ArraySpec.
 
     Returns:
@@ -200,6 +208,6 @@ def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         arrays[0].dtype, extents.head_dim, extents.value_dim, extents.query_heads // extents.key_heads or 1,
         parse_scale(scale, extents.head_dim), kind, bounds, code.mask, code.score, code.captures,
         (extents.batch, extents.key_heads, extents.queries, extents.keys) if static_shapes else (ANY,) * 4, target,
-        schedule)
+        schedule, bool(return_lse))
     can_launch = all(array.address or not isinstance(array.owner, ArraySpec) for array in code.arrays)
     return Kernel(specialization, layout, code, arrays, enable_gqa, can_launch)

@@ -8,8 +8,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 from . import _library
 from ._array import CPU, Array, Scratch, Source, _plain_stream, contiguous_strides, source_of, synchronize
 from ._library import ArgumentError, UnsupportedTypeError
-from ._specialization import Extents, check_inputs
-from ._trace import Capture, Code, device_name
+from ._specialization import Extents, Specialization, check_inputs
+from ._trace import Code, device_name
 
 _WORDS = ctypes.sizeof(_library.Argument) // 8
 _launch = _library.lib.flashcLoadedKernelLaunch
@@ -58,32 +58,33 @@ def _signed(value: int) -> int:
 
 class Launcher:
     """A kernel on one device, for arrays of one layout."""
-    __slots__ = ("kernel", "loaded", "pointer", "is_bshd", "frames", "captures", "ranks", "device")
+    __slots__ = ("kernel", "loaded", "pointer", "is_bshd", "frames", "ranks", "has_lse", "device")
 
-    def __init__(self, kernel: _library.CompiledKernel, captures: Sequence[Capture], device: int,
+    def __init__(self, kernel: _library.CompiledKernel, specialization: Specialization, device: int,
                  is_bshd: bool) -> None:
         self.kernel = kernel
         self.loaded = kernel.load(device)
         self.pointer = self.loaded.handle.ptr
         self.device = device
         self.is_bshd = is_bshd
-        self.captures = len(captures)
-        self.ranks = [4, 4, 4] + [len(capture.shape) for capture in captures] + [4, 3]
+        self.ranks = specialization.ranks
+        self.has_lse = specialization.has_lse
         # Frames that no call uses. A call takes one and puts it back, so threads never share one.
         self.frames: List[_Frame] = []
 
     def __call__(self, source: Source, like: Any, q: Array, k: Array, v: Array, enable_gqa: bool, code: Code,
                  stream: int, out: Any, return_lse: bool) -> Any:
-        """Launches on arrays that have elements; returns o, or (o, lse)."""
+        """Launches on arrays that have elements; returns o, or (o, lse), which takes a kernel that has lse."""
         bound = code.bound
         if out is None and not bound:
             signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa)
             results = None
         else:
-            results = None if out is None else read_out(out, return_lse, source, like, q, k, v, self.is_bshd, stream)
+            results = None if out is None else read_out(out, self.has_lse, return_lse, source, like, q, k, v,
+                                                        self.is_bshd, stream)
             signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa,
                          tuple([one[1:3] for one in bound]),
-                         None if results is None else (results[1].strides, results[3].strides))
+                         None if results is None else [x.strides for x in results[1::2] if x is not None])
         try:
             frame = self.frames.pop()
         except IndexError:
@@ -93,14 +94,16 @@ class Launcher:
             self._prepare(frame, q, k, v, enable_gqa, bound, results, source)
             frame.signature = signature
         if results is None:
-            o = source.empty(like, frame.o_shape, q.dtype)
-            lse = source.empty(like, frame.lse_shape, "f32")
-            o_address, lse_address = source.address(o), source.address(lse)
+            o, lse, lse_address = source.empty(like, frame.o_shape, q.dtype), None, 0
+            o_address = source.address(o)
+            if self.has_lse:
+                lse = source.empty(like, frame.lse_shape, "f32")
+                lse_address = source.address(lse)
             if frame.transposes:
                 o = source.transpose(o)
         else:
             o, o_array, lse, lse_array = results
-            o_address, lse_address = o_array.address, lse_array.address
+            o_address, lse_address = o_array.address, 0 if lse_array is None else lse_array.address
         if code.needs:
             code.check(_positions(q, k, self.is_bshd))
         words = frame.words
@@ -109,7 +112,9 @@ class Launcher:
         for one in bound:
             words[slot], words[slot + 4] = one.address, _signed(one.scalar)
             slot += _WORDS
-        words[slot], words[slot + _WORDS] = o_address, lse_address
+        words[slot] = o_address
+        if self.has_lse:
+            words[slot + _WORDS] = lse_address
         status = _launch(self.pointer, frame.address, frame.count, stream, frame.message)
         if status:
             frame.fail(status)
@@ -134,10 +139,11 @@ class Launcher:
             strides = contiguous_strides(frame.o_shape)
             # In memory [B, N, H, Dv]: because the layout says so, or because q is so under its strides.
             numbers += canonical(strides, self.is_bshd or frame.transposes)
-            numbers += (batch, heads, length) + contiguous_strides(frame.lse_shape)
         else:
             numbers += canonical(unit_strides(results[1]), self.is_bshd)
-            numbers += (batch, heads, length) + tuple(unit_strides(results[3]))
+        if self.has_lse:
+            numbers += frame.lse_shape
+            numbers += contiguous_strides(frame.lse_shape) if results is None else unit_strides(results[3])
         frame.set_numbers(numbers)
 
 
@@ -167,9 +173,19 @@ def output_order(q: Array, extents: Extents, is_bshd: bool, source: Source) -> T
     return (batch, heads, length, dim), False
 
 
-def read_out(out: Any, return_lse: bool, source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd: bool,
-             stream: Optional[int]) -> Tuple[Any, Array, Any, Array]:
-    """The caller's arrays for o and lse, checked; lse is allocated if it is not given."""
+def gives_lse(out: Any) -> bool:
+    """Whether `out` has a place for the log-sum-exp, which asks for it as return_lse=True does."""
+    if not isinstance(out, (tuple, list)):
+        return False
+    if len(out) != 2:
+        raise ArgumentError(f"expected out to be o or (o, lse), got {len(out)} arrays")
+    return out[1] is not None
+
+
+def read_out(out: Any, has_lse: bool, return_lse: bool, source: Source, like: Any, q: Array, k: Array, v: Array,
+             is_bshd: bool, stream: Optional[int]) -> Tuple[Any, Array, Any, Optional[Array]]:
+    """The caller's arrays for o and lse, checked. With `has_lse`, lse is allocated if it is not given; without, there
+    is none."""
     o, lse = out if isinstance(out, (tuple, list)) else (out, None)
     extents = Extents(*_positions(q, k, is_bshd)[:2], 0, *_positions(q, k, is_bshd)[2:], q.shape[3], v.shape[3])
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
@@ -178,6 +194,8 @@ def read_out(out: Any, return_lse: bool, source: Source, like: Any, q: Array, k:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if o_array.address == x.address and 0 not in shape:
             raise ArgumentError(f"expected out to be apart from {name}, which is still read while out is written")
+    if not has_lse:
+        return o, o_array, None, None
     if lse is None:
         return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q.device, return_lse, stream))
     return o, o_array, lse, _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
@@ -240,12 +258,12 @@ def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd
     if out is None:
         shape, transposes = output_order(q, extents, is_bshd, source)
         o = source.empty(like, shape, q.dtype)
-        lse = source.empty(like, (extents.batch, extents.query_heads, extents.queries), "f32")
+        lse = source.empty(like, (extents.batch, extents.query_heads, extents.queries), "f32") if return_lse else None
         if transposes:
             o = source.transpose(o)
         owner = source
     else:
-        o, _, lse, _ = read_out(out, return_lse, source, like, q, k, v, is_bshd, stream)
+        o, _, lse, _ = read_out(out, gives_lse(out) or return_lse, return_lse, source, like, q, k, v, is_bshd, stream)
         owner = source_of(o)
     if extents.batch and extents.query_heads and extents.queries:
         owner.fill(o, 0.0)

@@ -78,7 +78,7 @@ class Attention(ctypes.Structure):
                 ("scale", c_float), ("mask", c_int), ("window_left", c_int64), ("window_right", c_int64),
                 ("mask_code", c_char_p), ("score_code", c_char_p), ("captures", POINTER(Capture)),
                 ("num_captures", c_size_t), ("batch", c_int64), ("key_heads", c_int64), ("queries", c_int64),
-                ("keys", c_int64)]
+                ("keys", c_int64), ("omit_lse", c_bool)]
 
 
 class CostStruct(ctypes.Structure):
@@ -294,9 +294,9 @@ class Context(_Owned):
 def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int, scale: float, mask: int,
                    window: Tuple[int, int], mask_code: Optional[str], score_code: Optional[str],
                    captures: Sequence[Tuple[str, str, Tuple[int, ...]]],
-                   extents: Tuple[int, int, int, int]) -> Attention:
-    """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY. The structure
-    keeps what it points to alive (ctypes holds on to it)."""
+                   extents: Tuple[int, int, int, int], has_lse: bool) -> Attention:
+    """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY; `has_lse`:
+    whether the log-sum-exp is an output. The structure keeps what it points to alive (ctypes holds on to it)."""
     array = (Capture * max(len(captures), 1))()
     for slot, (name, element, shape) in zip(array, captures):
         slot.name = name.encode()
@@ -305,7 +305,8 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
         slot.extents = (c_int64 * max(len(shape), 1))(*shape)
     return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
                      mask_code.encode() if mask_code is not None else None,
-                     score_code.encode() if score_code is not None else None, array, len(captures), *extents)
+                     score_code.encode() if score_code is not None else None, array, len(captures), *extents,
+                     not has_lse)
 
 
 # --- The user's table of schedules ------------------------------------------------------------------------------------

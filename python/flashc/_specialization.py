@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._array import CPU, Array, source_of
@@ -29,6 +29,13 @@ class Specialization(NamedTuple):
     extents: Tuple[int, int, int, int]
     target: str
     schedule: Optional[str]
+    #: Whether the log-sum-exp is an output.
+    has_lse: bool
+
+    @property
+    def ranks(self) -> List[int]:
+        """Those of the kernel's arguments: q, k, v, the captures, o, and lse if it is an output."""
+        return [4, 4, 4, *(len(capture.shape) for capture in self.captures), 4, *([3] if self.has_lse else [])]
 
     def compile(self, context: Optional[_library.Context] = None) -> _library.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
@@ -45,7 +52,7 @@ class Specialization(NamedTuple):
         attention = _library.make_attention(
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
-            score_code=self.score_code, captures=self.captures, extents=self.extents)
+            score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse)
         return (context or _library.context()).compile_attention(attention, self.target, self.schedule)
 
 

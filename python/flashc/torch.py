@@ -66,18 +66,25 @@ def _run(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
 @torch.library.custom_op("flashc::attention", mutates_args=())
 def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Optional[str],
                   score: Optional[str], causal: bool, window_left: Optional[int], window_right: Optional[int],
-                  scale: Optional[float], enable_gqa: bool, layout: str) -> Tuple[Tensor, Tensor]:
+                  scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool) -> Tuple[Tensor, Tensor]:
+    """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place."""
     keep: Any = mask_array
     if mask is not None:
         keep = _functions[mask]
     window = None if window_left is None and window_right is None else (window_left, window_right)
     with torch.no_grad():
-        return _run(q, k, v, causal=causal, window=window, scale=scale, mask=keep, enable_gqa=enable_gqa,
-                    score=None if score is None else _functions[score], return_lse=True, layout=layout)
+        results = _run(q, k, v, causal=causal, window=window, scale=scale, mask=keep, enable_gqa=enable_gqa,
+                       score=None if score is None else _functions[score], return_lse=return_lse, layout=layout)
+    return results if return_lse else (results, _no_lse(q))
+
+
+def _no_lse(q: Tensor) -> Tensor:
+    return q.new_empty((0,), dtype=torch.float32)
 
 
 @_attention_op.register_fake
-def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout):
+def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout,
+                    return_lse):
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
     columns = v.shape[3]
     if layout == "bshd":
@@ -90,7 +97,7 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
             o = q.new_empty((batch, queries, heads, columns)).transpose(1, 2)
         else:
             o = q.new_empty((batch, heads, queries, columns))
-    return o, q.new_empty((batch, heads, queries), dtype=torch.float32)
+    return o, q.new_empty((batch, heads, queries), dtype=torch.float32) if return_lse else _no_lse(q)
 
 
 def _no_backward(context, *gradients):
@@ -113,10 +120,11 @@ def _is_plain(x: Tensor) -> bool:
 
 
 def _call_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str],
-             causal: bool, window: Any, scale: Optional[float], enable_gqa: bool, layout: str) -> Tuple[Tensor, Tensor]:
+             causal: bool, window: Any, scale: Optional[float], enable_gqa: bool, layout: str,
+             return_lse: bool) -> Tuple[Tensor, Tensor]:
     left, right = (None, None) if window is None else (window, window) if isinstance(window, int) else window
     return torch.ops.flashc.attention.default(q, k, v, mask_array, mask, score, causal, left, right, scale, enable_gqa,
-                                              layout)
+                                              layout, return_lse)
 
 
 def _call_op_once(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Any, score: Any, causal: bool,
@@ -144,7 +152,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
     mask_array = None
     if isinstance(mask, Tensor):
         mask_array, mask = mask, None
-    rest = (causal, window, scale, enable_gqa, layout)
+    rest = (causal, window, scale, enable_gqa, layout, return_lse)
     if not is_compiling():
         o, lse = _call_op_once(q, k, v, mask_array, mask, score, *rest)
     elif score is None and (mask is None or mask is _sees_up_to_itself):

@@ -50,6 +50,16 @@ static void testText(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
+/* Prints the same without lse. */
+static void testOmit(FlashcContext context) {
+  FlashcAttention attention = causal;
+  char *text, *message;
+  attention.omit_lse = true;
+  expectOK(flashcAttentionGetText(context, &attention, &text, &message), &message, "flashcAttentionGetText");
+  fputs(text, stdout);
+  flashcStringDestroy(text);
+}
+
 /* Prints what the kernel consists of; the text form of the same attention gives the same kernel. */
 static void testBuilt(FlashcContext context) {
   FlashcKernel kernel = compileCausal(context, NULL), again, small;
@@ -268,6 +278,14 @@ static void testFunction(FlashcContext context) {
 
 enum { kBatch = 2, kQueryHeads = 8, kKeyHeads = 2, kQueries = 5, kKeys = 7, kDim = 8 };
 
+/* Of the test below; NaN fails too. */
+static void expectMeans(const float *o) {
+  for (int i = 0; i < kBatch * kQueryHeads * kQueries * kDim; ++i) {
+    int row = i / (kDim * kQueryHeads) % kQueries, last = row + kKeys - kQueries;
+    expect(o[i] > 0.5f * (float)last - 1e-4f && o[i] < 0.5f * (float)last + 1e-4f, "the mean of the visible rows");
+  }
+}
+
 /* q = 0 sees equal scores: o is the mean of the visible rows of v, lse the logarithm of their number. v[j] = j. */
 static void testCPU(FlashcContext context) {
   static float q[kBatch * kQueryHeads * kQueries * kDim], k[kBatch * kKeyHeads * kKeys * kDim], v[sizeof(k) / 4];
@@ -286,7 +304,7 @@ static void testCPU(FlashcContext context) {
   FlashcCompileOptions options = {.target = "cpu"};
   FlashcKernel kernel;
   FlashcLoadedKernel loaded;
-  FlashcCost cost;
+  FlashcCost cost, less;
   char *message;
   for (int i = 0; i < (int)(sizeof(v) / sizeof(float)); ++i)
     v[i] = (float)(i / kDim % kKeys);
@@ -304,10 +322,7 @@ static void testCPU(FlashcContext context) {
   expectOK(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message), &message, "load");
   flashcKernelDestroy(kernel);
   expectOK(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message), &message, "launch");
-  for (int i = 0; i < (int)(sizeof(o) / sizeof(float)); ++i) {
-    int row = i / (kDim * kQueryHeads) % kQueries, last = row + kKeys - kQueries;
-    expect(o[i] > 0.5f * (float)last - 1e-4f && o[i] < 0.5f * (float)last + 1e-4f, "the mean of the visible rows");
-  }
+  expectMeans(o);
   /* A call with an argument too few, a wrong rank, an array without memory, a wrong extent. */
   expect(flashcLoadedKernelLaunch(loaded, arguments, 4, NULL, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few");
   arguments[0].rank = 3;
@@ -330,6 +345,19 @@ static void testCPU(FlashcContext context) {
   expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message) == FLASHC_ARGUMENT_MISMATCH, "elements");
   printf("%s\n", message);
   flashcStringDestroy(message);
+  flashcLoadedKernelDestroy(loaded);
+  qExtents[0] = kExtents[0] = kBatch;
+  /* Without lse: one argument less, and less to write. */
+  attention.omit_lse = true;
+  memset(o, 0xff, sizeof(o));
+  expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
+  expectOK(flashcKernelGetCost(kernel, arguments, 4, &less, &message), &message, "flashcKernelGetCost");
+  expect(cost.bytes_written - less.bytes_written == (int64_t)sizeof(lse), "what lse takes");
+  expectOK(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message), &message, "load");
+  expect(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, NULL) == FLASHC_ARGUMENT_MISMATCH, "too many");
+  expectOK(flashcLoadedKernelLaunch(loaded, arguments, 4, NULL, &message), &message, "launch");
+  expectMeans(o);
+  flashcKernelDestroy(kernel);
   flashcLoadedKernelDestroy(loaded);
   printf("o is right\n");
 }
@@ -386,10 +414,9 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(FlashcContext);
-  } tests[] = {{"text", testText},     {"built", testBuilt},       {"table", testTable},       {"errors", testErrors},
-               {"cache", testCache},   {"threads", testThreads},   {"load", testLoad},
-               {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},
-               {"time", measure}};
+  } tests[] = {{"text", testText},     {"omit", testOmit},         {"built", testBuilt},     {"table", testTable},
+               {"errors", testErrors}, {"cache", testCache},       {"threads", testThreads}, {"load", testLoad},
+               {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},         {"time", measure}};
   FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
   FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;

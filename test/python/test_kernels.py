@@ -43,6 +43,39 @@ def test_cost():
     assert 0.5 < half.cost.matmul_flops / whole.cost.matmul_flops < 0.6
 
 
+def test_kernels_without_log_sum_exp(rng):
+    kernel = flashc.compile(SPEC, KEYS, KEYS, causal=True, enable_gqa=True, return_lse=False)
+    both = flashc.compile(SPEC, KEYS, KEYS, causal=True, enable_gqa=True)
+    assert [argument["name"] for argument in kernel.manifest["arguments"]] == ["q", "k", "v", "o"]
+    assert "lg2" not in kernel.ptx and "lg2" in both.ptx
+    assert kernel.schedule == both.schedule and kernel.cost.matmul_flops == both.cost.matmul_flops
+    assert kernel.cost.bytes_written == both.cost.bytes_written - 2 * 4 * 100 * 4
+    q, k, v = inputs(rng, 2, 4, 2, 9, 17, 8)
+    kernel = flashc.compile(q, k, v, causal=True, enable_gqa=True, return_lse=False)
+    want = attention(q, k, v, aligned(9, 17, right=0))
+    assert_close((kernel(q, k, v), want[1]), want)
+    out = np.empty_like(q)
+    assert kernel(q, k, v, out=out) is out and np.array_equal(out, kernel(q, k, v))
+    for keywords in ({"return_lse": True}, {"out": (out, np.empty((2, 4, 9), np.float32))}):
+        for arrays in ((q, k, v), (q, k[:, :, :0], v[:, :, :0])):
+            with pytest.raises(flashc.ArgumentError, match="a kernel with the log-sum-exp, got .* return_lse=False"):
+                kernel(*arrays, **keywords)
+
+
+def test_a_log_sum_exp_is_another_kernel(rng, no_disk):
+    q, k, v = inputs(rng, 1, 2, 2, 9, 17, 8)
+    for _ in range(2):
+        flashc.attention(q, k, v)
+        flashc.compile(q, k, v, return_lse=False)
+        assert flashc.statistics().compilations == 1
+    for _ in range(2):
+        flashc.attention(q, k, v, return_lse=True)
+        flashc.attention(q, k, v, out=(np.empty_like(q), np.empty((1, 2, 9), np.float32)))
+        flashc.compile(q, k, v)
+        assert flashc.statistics().compilations == 2
+    assert flashc.statistics().memory_hits == 4
+
+
 def test_cost_with_captures():
     bias = flashc.ArraySpec((4, 100, 130), "f32")
     kernel = flashc.compile(SPEC, KEYS, KEYS, enable_gqa=True, mask=bias)

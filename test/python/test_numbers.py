@@ -3,6 +3,7 @@ import numpy as np
 import pytest
 
 import flashc
+from flashc import _array
 from reference import aligned, assert_close, attention, inputs
 
 LENGTHS = [(1, 1), (1, 65), (63, 1), (63, 65), (65, 63), (7, 131), (127, 127), (97, 13)]
@@ -104,6 +105,51 @@ def test_out(rng):
     got = flashc.attention(q, k, v, out=(o, lse), return_lse=True)
     assert got[0] is o and got[1] is lse
     assert_close(got, attention(q, k, v))
+
+
+def test_without_log_sum_exp(rng):
+    """The kernel that o alone asks for, where the others above have both."""
+    q, k, v = inputs(rng, 2, 6, 3, 33, 70, 24, 40)
+    bias = rng.standard_normal((6, 33, 70)).astype(np.float32)
+    for keywords, keep, score in (
+            ({}, None, None),
+            ({"causal": True, "static_shapes": True}, aligned(33, 70, right=0), None),
+            ({"window": (9, 3), "score": lambda s, b, h, i, j: s * (h + 1)}, aligned(33, 70, 9, 3),
+             lambda s, b, h, i, j: s * (h + 1)),
+            ({"mask": bias}, None, lambda s, b, h, i, j: s + bias)):
+        want = attention(q, k, v, keep, score)
+        o = flashc.attention(q, k, v, enable_gqa=True, **keywords)
+        assert_close((o, want[1]), want)
+        both = flashc.attention(q, k, v, enable_gqa=True, return_lse=True, **keywords)
+        assert np.array_equal(both[0], o)
+    flipped = [np.ascontiguousarray(x.transpose(0, 2, 1, 3)) for x in (q, k, v)]
+    want = attention(q, k, v)
+    o = flashc.attention(*flipped, layout="bshd", enable_gqa=True)
+    assert_close((o.transpose(0, 2, 1, 3), want[1]), want)
+    o = flashc.attention(*(x.astype(np.float16) for x in (q, k, v)), enable_gqa=True)
+    assert_close((o, want[1]), want, "float16")
+
+
+def test_nothing_is_allocated_for_a_log_sum_exp_that_is_not_wanted(rng, monkeypatch):
+    q, k, v = inputs(rng, 1, 2, 2, 13, 17, 8)
+    shapes, empty = [], _array.NumpySource.empty
+    monkeypatch.setattr(_array.NumpySource, "empty", lambda self, like, shape, dtype: (
+        shapes.append(tuple(shape)), empty(self, like, shape, dtype))[1])
+    flashc.attention(q, k, v)
+    flashc.attention(q, k[:, :, :0], v[:, :, :0])
+    assert shapes == [q.shape] * 2
+    flashc.attention(q, k, v, out=np.empty_like(q))
+    flashc.attention(q, k[:, :, :0], v[:, :, :0], out=(np.empty_like(q), None))
+    assert len(shapes) == 2
+    flashc.attention(q, k, v, out=np.empty_like(q), return_lse=True)
+    assert shapes[2:] == [(1, 2, 13)]
+
+
+def test_a_place_for_the_log_sum_exp_asks_for_it(rng):
+    q, k, v = inputs(rng, 1, 2, 2, 13, 17, 8)
+    o, lse = np.full(q.shape, np.nan, np.float32), np.full((1, 2, 13), np.nan, np.float32)
+    assert flashc.attention(q, k, v, out=(o, lse)) is o
+    assert_close((o, lse), attention(q, k, v))
 
 
 def test_boolean_mask(rng):

@@ -84,6 +84,8 @@ def test_strides_within_elements():
     ({"out": np.broadcast_to(ones(16), (2, 4, 5, 16))}, ARGUMENT, "out to be an array that can be written"),
     ({"out": (ones(2, 4, 5, 16), ones(2, 5, 4))}, ARGUMENT, r"out\[1\] \(lse\) of shape \(2, 4, 5\), got \(2, 5, 4\)"),
     ({"out": (ones(2, 4, 5, 16), ones(2, 4, 5, dtype="f8"))}, TYPE, "of f32, got f64"),
+    ({"out": (ones(2, 4, 5, 16),)}, ARGUMENT, r"expected out to be o or \(o, lse\), got 1 arrays"),
+    ({"out": [ones(2, 4, 5, 16)] * 3, "return_lse": True}, ARGUMENT, "got 3 arrays"),
 ])
 def test_options(keywords, error, words):
     if error is None:

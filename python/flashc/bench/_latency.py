@@ -25,7 +25,7 @@ def programs():
     def attention(dtype, d, mask=_library.MASK_NONE, group=1, window=(-1, -1), score=None):
         return _library.make_attention(dtype=dtype, head_dim=d, value_dim=d, group_size=group, scale=d ** -0.5,
                                        mask=mask, window=window, mask_code=None, score_code=score, captures=(),
-                                       extents=(_library.ANY,) * 4)
+                                       extents=(_library.ANY,) * 4, has_lse=False)
 
     soft_cap = ("%cap = arith.constant 2.000000e+01 : f32\n%x = arith.divf %s, %cap : f32\n"
                 "%y = math.tanh %x : f32\n%t = arith.mulf %y, %cap : f32\nflash.yield %t : f32\n")
@@ -133,20 +133,18 @@ def launch_times(driver, calls=LAUNCHES):
     loaded = _library.Context(disk_cache=False).compile_attention(programs()["bf16 d=64"], TARGET, None).load(0)
     extents = (ctypes.c_int64 * 4)(1, 1, 64, 64)
     strides = (ctypes.c_int64 * 4)(64 * 64, 64 * 64, 64, 1)
-    lse_strides = (ctypes.c_int64 * 3)(64, 64, 1)
-    arguments = (_library.Argument * 5)()
-    for index in range(5):
-        rank = 4 if index < 4 else 3
-        arguments[index].address = driver.allocate(64 * 64 * 4)
-        arguments[index].rank = rank
-        arguments[index].extents = ctypes.addressof(extents)
-        arguments[index].strides = ctypes.addressof(strides if index < 4 else lse_strides)
+    arguments = (_library.Argument * 4)()
+    for argument in arguments:
+        argument.address = driver.allocate(64 * 64 * 4)
+        argument.rank = 4
+        argument.extents = ctypes.addressof(extents)
+        argument.strides = ctypes.addressof(strides)
     message = ctypes.c_void_p()
     launch, handle = _library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr
     address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
 
     def call():
-        status = launch(handle, address, 5, None, reason)
+        status = launch(handle, address, len(arguments), None, reason)
         if status:
             _library.fail(status, message)
 

@@ -108,7 +108,7 @@ class Measurer:
         """{(cell, system): Contender} of the systems that run the cell, and run it right."""
         cell, found = row.cell, {}
         sets = random_sets(cell, self.generator, self.cache_bytes)
-        outputs, lses = {}, {}
+        outputs = {}
         for system in self.systems:
             entry = row.entries[system.name] = Entry()
             try:
@@ -116,7 +116,7 @@ class Measurer:
                 with contender.around():
                     outputs[system.name] = contender.result(contender.run(0))
                 if isinstance(system, _peers.Flashc):
-                    outputs[system.name], lses[system.name] = system.poisoned_run(cell, sets[0])
+                    outputs[system.name] = system.poisoned_run(cell, sets[0])
                 found[cell, system.name] = contender
             except (_peers.Refused, flashc.Error, torch.cuda.OutOfMemoryError) as error:
                 outputs.pop(system.name, None)
@@ -125,7 +125,7 @@ class Measurer:
             self._synchronize(rows, row, system.name)
         ref = reference(cell, sets[0]) if outputs else None
         for name, out in outputs.items():
-            entry, comparison = row.entries[name], ref.compare(out, lses.get(name))
+            entry, comparison = row.entries[name], ref.compare(out)
             entry.error, entry.bound, entry.frobenius = comparison.error, comparison.bound, comparison.frobenius
             if comparison.problem:
                 entry.note = f"wrong: {comparison.problem}"

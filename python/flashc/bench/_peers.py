@@ -54,12 +54,11 @@ class Flashc(System):
         return Contender(run, len(sets))
 
     def poisoned_run(self, cell, inputs):
-        """o and the log-sum-exp, written over NaN."""
+        """o, written over NaN."""
         q, _, v = inputs
         out = torch.full((*q.shape[:3], v.shape[3]), float("nan"), device=q.device, dtype=q.dtype)
-        lse = torch.full(q.shape[:3], float("nan"), device=q.device)
-        self._call(cell, inputs, (out, lse))
-        return out, lse
+        self._call(cell, inputs, out)
+        return out
 
 
 class SDPA(System):

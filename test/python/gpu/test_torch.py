@@ -93,6 +93,41 @@ def test_attention_matches_float32(dtype, d, dv, causal):
     assert_right(o, q, k, v, lse, keep=bottom_right(333, 333) if causal else None)
 
 
+@pytest.mark.parametrize("dtype", [BF16, F16])
+@pytest.mark.parametrize("d, dv", [(64, 64), (128, 128), (256, 256), (192, 128), (72, 40)])
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_without_log_sum_exp(dtype, d, dv, causal):
+    q, k, v = qkv(2, 4, 4, 333, 333, d, dv, dtype)
+    o, behind = guarded((2, 4, 333, dv), dtype)
+    assert flashc.attention(q, k, v, causal=causal, out=o) is o
+    assert_right(o, q, k, v, keep=bottom_right(333, 333) if causal else None)
+    assert torch.isnan(behind).all()
+
+
+def test_a_log_sum_exp_is_another_kernel(fresh_context):
+    q, k, v = qkv(2, 2, 2, 100, 100, 64)
+    for _ in range(2):
+        flashc.attention(q, k, v)
+        sdpa(q, k, v)
+    assert flashc.statistics().compilations == flashc.statistics().loads == 1
+    for _ in range(2):
+        flashc.attention(q, k, v, return_lse=True)
+    assert flashc.statistics().compilations == flashc.statistics().loads == 2
+
+
+def test_nothing_is_allocated_for_a_log_sum_exp_that_is_not_wanted():
+    q, k, v = qkv(1, 1, 1, 1 << 20, 64, 8)
+    o = torch.empty_like(q)
+    flashc.attention(q, k, v, out=o)
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    flashc.attention(q, k, v, out=o)
+    assert torch.cuda.max_memory_allocated() == before
+    flashc.attention(q, k, v, out=o, return_lse=True)
+    assert torch.cuda.max_memory_allocated() >= before + 4 * (1 << 20)
+
+
 @pytest.mark.parametrize("nq, nk", [(1, 1), (1, 63), (63, 65), (65, 63), (64, 64), (127, 131), (257, 1), (1009, 997),
                                     (1, 4099)])
 @pytest.mark.parametrize("causal", [False, True])
@@ -508,11 +543,28 @@ def test_compile_into_cuda_graphs():
         assert torch.equal(o, flashc.attention(q, k, v) * 2)
 
 
+def test_the_op_runs_the_kernel_that_its_result_needs(fresh_context):
+    q, k, v = qkv(1, 2, 2, 100, 130, 64)
+    arguments = (q, k, v, None, None, None, True, None, None, 0.125, False, "bhsd")
+    o, none = torch.ops.flashc.attention.default(*arguments, False)
+    assert none.shape == (0,) and none.dtype == F32
+    assert_right(o, q, k, v, keep=bottom_right(100, 130))
+    with torch.enable_grad():
+        assert sdpa(*(x.detach().requires_grad_() for x in (q, q, q)), scale=0.125).requires_grad
+    flashc.attention(q, k, v, scale=0.125, causal=True)
+    flashc.attention(q, k, v, scale=0.125)
+    assert flashc.statistics().compilations == 2
+    o, lse = torch.ops.flashc.attention.default(*arguments, True)
+    assert_right(o, q, k, v, lse, keep=bottom_right(100, 130))
+    assert flashc.statistics().compilations == 3
+
+
 def test_the_op_is_registered_as_pytorch_asks():
     q, k, v = qkv(1, 4, 2, 64, 64, 64)
-    arguments = (q, k, v, None, None, None, True, None, None, 0.125, True, "bhsd")
-    torch.library.opcheck(torch.ops.flashc.attention.default, arguments,
-                          test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
+    for return_lse in (False, True):
+        arguments = (q, k, v, None, None, None, True, None, None, 0.125, True, "bhsd", return_lse)
+        torch.library.opcheck(torch.ops.flashc.attention.default, arguments,
+                              test_utils=("test_schema", "test_autograd_registration", "test_faketensor"))
 
 
 def test_fake_tensors_have_the_shapes_and_strides_of_results():

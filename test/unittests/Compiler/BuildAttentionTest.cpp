@@ -100,6 +100,19 @@ TEST(BuildAttention, PrintsStaticShapes) {
   });
 }
 
+TEST(BuildAttention, ReturnsTheLogSumExpOnlyIfAsked) {
+  AttentionSpec spec = makeSpec();
+  spec.logSumExp = false;
+  spec.mask = Mask::Causal;
+  expectGood(spec, [](Parsed &parsed) {
+    std::string type;
+    llvm::raw_string_ostream(type) << parsed.getFunction().getResultTypes();
+    EXPECT_EQ(type, "tensor<?x8x?x64xbf16>");
+    EXPECT_EQ(parsed.getAttention()->getNumResults(), 2u);
+    EXPECT_TRUE(parsed.getAttention()->getResult(1).use_empty());
+  });
+}
+
 TEST(BuildAttention, LeavesTheNumberOfHeadsOpen) {
   AttentionSpec spec = makeSpec();
   spec.keyHeads = -1;
