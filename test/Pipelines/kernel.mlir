@@ -69,7 +69,6 @@
 // CHECK: scf.yield
 
 // The last product and the next tile's first in one turn; the results are stored under the latter.
-// CHECK: tile.release
 // CHECK: tile.wait %[[V]]
 // CHECK: tile.turn_wait
 // CHECK: tile.mma_async {{.*}} into
@@ -78,8 +77,10 @@
 // CHECK: tile.mma_async {{.*}} transpose_b
 // CHECK: tile.turn_pass
 // CHECK: tile.mma_wait {{.*}}pending = 1
+// CHECK: tile.store_async {{.*}} through %[[QSLOT:[a-z0-9]*]] :
 // CHECK: tile.store
-// CHECK: tile.store
+// CHECK: tile.store_wait
+// CHECK: tile.release %[[QSLOT]]
 // CHECK: tile.mma_wait
 // CHECK: tile.release
 // CHECK: scf.yield

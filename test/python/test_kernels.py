@@ -48,7 +48,8 @@ def test_kernels_without_log_sum_exp(rng):
     both = flashc.compile(SPEC, KEYS, KEYS, causal=True, enable_gqa=True)
     assert [argument["name"] for argument in kernel.manifest["arguments"]] == ["q", "k", "v", "o"]
     assert "lg2" not in kernel.ptx and "lg2" in both.ptx
-    assert kernel.schedule == both.schedule and kernel.cost.matmul_flops == both.cost.matmul_flops
+    assert kernel.schedule == both.schedule.replace("tensor-sums=false", "tensor-sums=true")
+    assert kernel.cost.matmul_flops == both.cost.matmul_flops
     assert kernel.cost.bytes_written == both.cost.bytes_written - 2 * 4 * 100 * 4
     q, k, v = inputs(rng, 2, 4, 2, 9, 17, 8)
     kernel = flashc.compile(q, k, v, causal=True, enable_gqa=True, return_lse=False)

@@ -30,6 +30,10 @@ struct Schedule {
   bool overlapEpilogue = false;
   /// The tensor cores sum the rows of P: eight columns of ones beside V.
   bool tensorSums = false;
+  /// The output goes through Q's slot and the TMA, and not straight from registers.
+  bool tmaStore = false;
+  /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
+  int64_t waitAfter = 0;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;

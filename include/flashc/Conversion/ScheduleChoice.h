@@ -53,7 +53,7 @@ void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const Sche
 
 /// The one schedule for an attention of given dimensions, by the built-in table; errors go to `op`.
 mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, int64_t d, int64_t dv, mlir::Type element,
-                                          llvm::StringRef overrides);
+                                          const KernelOutputs &outputs, llvm::StringRef overrides);
 
 } // namespace flashc
 

@@ -32,6 +32,14 @@ enum class MaskClass {
 };
 llvm::StringRef getMaskClassName(MaskClass mask);
 
+/// What a kernel writes, as far as schedules depend on it.
+struct KernelOutputs {
+  /// The log-sum-exp is an output.
+  bool hasLse = true;
+  /// O has the inputs' element type.
+  bool hasInputType = true;
+};
+
 /// What a row's conditions are about.
 struct ScheduleKey {
   std::string target = "sm_90a";
@@ -41,6 +49,7 @@ struct ScheduleKey {
   MaskClass mask = MaskClass::None;
   /// None: known at launch only.
   std::optional<int64_t> queries;
+  KernelOutputs outputs;
 
   /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`.
   std::string str() const;

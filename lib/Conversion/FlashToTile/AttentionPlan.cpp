@@ -346,14 +346,14 @@ LogicalResult Matcher::traceOutput(Value value, bool isLse) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     if (isa<func::ReturnOp>(user)) {
-      plan.outputs.push_back({plan.func.getNumArguments() + use.getOperandNumber(), isLse});
+      plan.outputs.push_back({plan.func.getNumArguments() + use.getOperandNumber(), isLse, getElementTypeOrSelf(value)});
       continue;
     }
     if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(user)) {
       auto dest = dyn_cast<BlockArgument>(write.getDest());
       if (!dest || !isa<func::FuncOp>(dest.getOwner()->getParentOp()))
         return write.emitError() << "expected the output to be written to a function argument";
-      plan.outputs.push_back({dest.getArgNumber(), isLse});
+      plan.outputs.push_back({dest.getArgNumber(), isLse, getElementTypeOrSelf(dest)});
       continue;
     }
     Value next;

@@ -19,6 +19,7 @@ struct InputTile {
 struct Output {
   unsigned argument;
   bool isLse;
+  mlir::Type elementType;
 };
 
 /// Consecutive key tiles from `begin` (inclusive) to `end`, in steps of the kv tile, all with the same regions.

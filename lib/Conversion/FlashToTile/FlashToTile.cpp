@@ -21,7 +21,11 @@ using namespace flashc;
 /// The schedule, if it is the one that L1 was tiled for.
 static FailureOr<Schedule> chooseFor(const AttentionPlan &plan, StringRef overrides) {
   flash::OnlineAttentionOp op = plan.getOp();
-  FailureOr<Schedule> schedule = resolveSchedule(op, plan.headDim, plan.valueDim, plan.elementType, overrides);
+  auto hasInputType = [&](const Output &output) { return output.isLse || output.elementType == plan.elementType; };
+  KernelOutputs outputs{llvm::any_of(plan.outputs, [](const Output &output) { return output.isLse; }),
+                        llvm::all_of(plan.outputs, hasInputType)};
+  FailureOr<Schedule> schedule =
+      resolveSchedule(op, plan.headDim, plan.valueDim, plan.elementType, outputs, overrides);
   if (failed(schedule))
     return failure();
   if (plan.qTile != schedule->getQTile() || plan.kvTile != schedule->kvTile)
@@ -123,7 +127,7 @@ static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule,
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
                                  schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
-                                 schedule.pingPong, schedule.overlapEpilogue);
+                                 schedule.pingPong, schedule.overlapEpilogue, schedule.waitAfter);
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.

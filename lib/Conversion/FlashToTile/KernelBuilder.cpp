@@ -183,7 +183,7 @@ LogicalResult KernelBuilder::emitVisits() {
 
 LogicalResult KernelBuilder::emitLoop() {
   Type f32 = b.getF32Type();
-  Value tile = load(q, row);
+  qTile = load(q, row);
   SmallVector<Value> init{splat(getOutputType(), 0.0),
                           splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity())};
   if (!ones)
@@ -193,7 +193,7 @@ LogicalResult KernelBuilder::emitLoop() {
   b.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();
   auto getState = [&](ValueRange values) { return State{values[0], values[1], ones ? Value() : values[2]}; };
-  FailureOr<State> state = emitStep(loop.getInductionVar(), tile, getState(carried));
+  FailureOr<State> state = emitStep(loop.getInductionVar(), getState(carried));
   if (failed(state))
     return failure();
   SmallVector<Value> next{state->acc, state->max};
@@ -207,7 +207,7 @@ LogicalResult KernelBuilder::emitLoop() {
 /// The exponent of a score s is s * factor: log2(e), and the scale where scores are unscaled.
 static double getExponentFactor(double scale, bool isScaled) { return llvm::numbers::log2e * (isScaled ? 1.0 : scale); }
 
-FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, Value qTile, State state) {
+FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state) {
   Type f32 = b.getF32Type();
   RankedTensorType rowType = tile::getRowType(f32), scoreType = tile::getAccType(plan.kvTile, f32);
   auto outputType = cast<RankedTensorType>(state.acc.getType());
@@ -344,7 +344,13 @@ void KernelBuilder::emitOutputs(State state) {
                                     math::Log2Op::create(b, sum));
   lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
   lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
+  bool isStored = false;
   for (const Output &out : plan.outputs) {
+    if (!out.isLse && schedule.tmaStore && !std::exchange(isStored, true)) { // a second copy has no slot to go through
+      Value map = signature.getTensorMap(out.argument, tile::kTileRows);
+      tile::StoreAsyncOp::create(b, output, map, batch, head, row, qTile);
+      continue;
+    }
     // tile.store writes the output 16 bytes at a time.
     Value dest = signature.getMemRef(out.argument, /*alignment=*/out.isLse ? 0 : 16);
     tile::StoreOp::create(b, out.isLse ? lse : output, dest, batch, head, row, numQueries);

@@ -42,7 +42,7 @@ private:
   mlir::LogicalResult emitPositions();
   mlir::LogicalResult emitVisits();
   mlir::LogicalResult emitLoop();
-  mlir::FailureOr<State> emitStep(mlir::Value visit, mlir::Value q, State state);
+  mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::FailureOr<mlir::Value> emitScores(mlir::Value visit, mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitScoreRegion(mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value scores);
@@ -67,6 +67,8 @@ private:
   Inputs q, k, v;
   mlir::Value batch, head, row, numQueries;
   Visits visits;
+  /// This consumer's tile of Q.
+  mlir::Value qTile;
   /// The panel of ones, if the tensor cores sum the rows.
   mlir::Value ones;
   State final;

@@ -41,6 +41,8 @@ static constexpr Field kFields[] = {
     {"q-stages", &Schedule::qStages},
     {"overlap-epilogue", &Schedule::overlapEpilogue},
     {"tensor-sums", &Schedule::tensorSums},
+    {"tma-store", &Schedule::tmaStore},
+    {"wait-after", &Schedule::waitAfter},
 };
 
 llvm::Error Field::set(Schedule &schedule, StringRef value) const {
@@ -161,6 +163,13 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.tensorSums && dv != hopper::kPanelCols)
     return llvm::createStringError("expected a value dimension of " + Twine(hopper::kPanelCols) +
                                    " for tensor-sums, got " + Twine(dv));
+  if (schedule.waitAfter < 0 || schedule.waitAfter > schedule.kvTile / 2)
+    return llvm::createStringError("expected wait-after to be at most the " + Twine(schedule.kvTile / 2) +
+                                   " exponentials of a thread, got " + Twine(schedule.waitAfter));
+  auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
+  if (schedule.tmaStore && countPanels(dv) > countPanels(d))
+    return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
+                                   " and " + Twine(dv));
   if (schedule.overlapEpilogue && !(schedule.persistent && schedule.overlap))
     return llvm::createStringError("expected persistent and overlap for overlap-epilogue");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})

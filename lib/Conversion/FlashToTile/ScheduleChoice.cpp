@@ -109,11 +109,13 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   return key;
 }
 
-FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element, StringRef overrides) {
+FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element,
+                                            const KernelOutputs &outputs, StringRef overrides) {
   FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, ScheduleRequest().target);
   if (failed(key))
     return failure();
   key->mask = classifyMask(op).mask;
+  key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
     return failure();
@@ -131,6 +133,11 @@ static Operation *findAttention(ModuleOp module, ShapedType &q, ShapedType &v) {
     return found ? WalkResult::interrupt() : WalkResult::advance();
   });
   return found;
+}
+
+/// The type of O: a result on tensors, of `outs` on memrefs.
+static ShapedType getOutputType(flash::AttentionOp op) {
+  return cast<ShapedType>((op->getNumResults() ? op->getResult(0) : op.getOuts()[0]).getType());
 }
 
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const ScheduleRequest &request) {
@@ -156,6 +163,8 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   if (auto attention = dyn_cast<flash::AttentionOp>(op)) {
     if (!q.isDynamicDim(2))
       decision.key.queries = q.getDimSize(2);
+    decision.key.outputs.hasLse = attention->getNumResults() == 0 || !attention->getResult(1).use_empty();
+    decision.key.outputs.hasInputType = getOutputType(attention).getElementType() == q.getElementType();
     if (BlockArgument argument = getRootArgument(attention.getQ())) {
       mayVary = request.mayVary;
       decision.queriesArgument = argument.getArgNumber();

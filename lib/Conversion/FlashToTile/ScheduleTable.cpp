@@ -179,7 +179,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   // What neither gives follows from the rest.
   bool canOverlapTiles = schedule.persistent && schedule.overlap;
   if (!hasOverride(overrides, "tensor-sums") && !hasOverride(row.overrides, "tensor-sums"))
-    schedule.tensorSums = key.dv == hopper::kPanelCols;
+    schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse;
   // A row's second slot of Q is for the next tile, and for memory that nothing else needs: other overrides may take it.
   bool hasRoom = getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
   if (!overrides.empty() && !hasOverride(overrides, "q-stages") && (!schedule.persistent || !hasRoom))
@@ -190,7 +190,18 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     else if (!overrides.empty() && !canOverlapTiles)
       schedule.overlapEpilogue = false;
   }
+  if (!hasOverride(overrides, "wait-after"))
+    schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
+  // Through Q's slot if the next tile's Q has another one.
+  bool hasRoomForO = llvm::divideCeil(key.dv, hopper::kPanelCols) <= llvm::divideCeil(key.d, hopper::kPanelCols);
+  if (!hasOverride(overrides, "tma-store") && !hasOverride(row.overrides, "tma-store"))
+    schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && schedule.persistent && schedule.qStages > 1;
   if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
     return error;
+  if (schedule.tensorSums && key.outputs.hasLse)
+    return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
+                                   "summed, which the log-sum-exp would show");
+  if (schedule.tmaStore && !key.outputs.hasInputType)
+    return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
   return schedule;
 }

@@ -137,8 +137,16 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
     // One thread of the warpgroup arrives: every product of the warpgroup that reads the slot has been waited for.
-    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }",
-             "r,r,~{memory}", {adaptor.getSlot()[1], kernel.inGroup});
+    std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
+    SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
+    // What the comparisons ask is true, also of NaN; ptxas does not know.
+    ValueRange after = adaptor.getAfter();
+    for (int64_t i = 0, count = op.getElements(); i < count; ++i) {
+      text += " setp.geu.and.f32 p, $" + std::to_string(operands.size()) + ", 0f00000000, p;\n";
+      constraints += ",f";
+      operands.push_back(after[after.size() - 1 - i * after.size() / count]);
+    }
+    emit.ptx(text + " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }", constraints + ",~{memory}", operands);
     rewriter.eraseOp(op);
     return success();
   }

@@ -6,6 +6,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
@@ -131,6 +132,74 @@ private:
   }
 };
 
+/// Named barriers 1 to C are turns; consumer w's warps meet at 5 + w before its tile leaves shared memory.
+constexpr int64_t kFirstStoreBarrier = 4;
+
+struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult matchAndRewrite(StoreAsyncOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    SlotType slot = op.getSlot().getType();
+    Value field = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), adaptor.getSlot()[0]);
+    Value data = emit.mul(field, 16);
+    int64_t panelBytes = slot.getRows() * 2 * hopper::kPanelCols;
+    writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
+    Value barrier = emit.add(kernel.warpgroup, kFirstStoreBarrier);
+    emit.ptx("fence.proxy.async.shared::cta;\n bar.sync $0, " + std::to_string(hopper::kWarpgroupThreads) + ";",
+             "r,~{memory}", {barrier});
+    int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
+    for (int64_t col = 0, offset = 0; col < cols; col += hopper::kPanelCols, offset += panelBytes)
+      emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $6, 0;\n @p cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
+               "[$0, {$2, $3, $4, $5}], [$1];\n }",
+               "l,r,r,r,r,r,r,~{memory}",
+               {adaptor.getMap()[0], emit.add(data, offset), emit.i32(col), emit.toI32(op.getRow()),
+                emit.toI32(op.getH()), emit.toI32(op.getB()), kernel.inGroup});
+    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
+             {kernel.inGroup});
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8; in
+  /// the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
+  void writeToSlot(Emitter &emit, Type element, ValueRange source, Value data, int64_t panelBytes) const {
+    Value lane = emit.bitAnd(kernel.inGroup, 31), rowInMatrix = emit.bitAnd(lane, 7);
+    Value half = emit.bitAnd(emit.shr(lane, 3), 1), nextBlock = emit.shr(lane, 4);
+    Value warpRow = emit.mul(emit.shr(kernel.inGroup, 5), 16);
+    Value row = emit.add(emit.add(warpRow, rowInMatrix), emit.mul(half, 8));
+    Value chunk = arith::XOrIOp::create(emit.builder, emit.loc, nextBlock, rowInMatrix);
+    Value offset = emit.add(emit.mul(row, 2 * hopper::kPanelCols), emit.mul(chunk, 16));
+    int64_t blocks = source.size() / 4, blocksPerPanel = hopper::kPanelCols / 8;
+    for (int64_t block = 0; block < blocks; block += 2) {
+      SmallVector<Value> words;
+      for (int64_t e = 4 * block, end = std::min<int64_t>(4 * (block + 2), source.size()); e < end; e += 2)
+        words.push_back(packPair(emit, element, source[e], source[e + 1]));
+      Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, offset, emit.i32(block % blocksPerPanel * 16));
+      Value address = emit.add(emit.add(data, block / blocksPerPanel * panelBytes), swizzled);
+      std::string list = words.size() == 4 ? "{$1, $2, $3, $4}" : "{$1, $2}";
+      words.insert(words.begin(), address);
+      emit.ptx("stmatrix.sync.aligned.m8n8.x" + std::to_string(words.size() - 1) + ".shared.b16 [$0], " + list + ";",
+               words.size() == 5 ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", words);
+    }
+  }
+};
+
+struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(StoreWaitOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    // The thread that started the copies, and that will release the slot.
+    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
+             {kernel.inGroup});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 /// A captured tensor, read by user code.
 struct MemRefLoadLowering : OpConversionPattern<memref::LoadOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -153,6 +222,6 @@ struct MemRefLoadLowering : OpConversionPattern<memref::LoadOp> {
 
 void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                                KernelContext &kernel) {
-  patterns.add<StoreLowering>(converter, patterns.getContext(), kernel);
+  patterns.add<StoreLowering, StoreAsyncLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
   patterns.add<MemRefLoadLowering>(converter, patterns.getContext());
 }

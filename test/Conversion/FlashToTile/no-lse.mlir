@@ -7,8 +7,8 @@
 // RUN: flashc %s --print-cost --dims=B=3,Nq=128,Nk=128 | FileCheck %s --check-prefix=COST
 
 // CHECK-LABEL: gpu.func @attention
-// CHECK-COUNT-1: tile.store
-// CHECK-NOT: tile.store
+// CHECK: tile.store_async
+// CHECK-NOT: {{tile.store(_async)? }}
 // CHECK-NOT: math.log
 // PTX: .entry attention(
 // PTX-NOT: lg2

@@ -10,16 +10,16 @@
 // REDEFINE: %{tiles} = q-tile=192 kv-tile=128
 // RUN: %{convert} | FileCheck %s --check-prefix=D64
 // D64: dynamic_shared_memory = 158896
-// D64-SAME: tensor-sums=true
-// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true>
+// D64-SAME: tensor-sums=true,tma-store=false,wait-after=12
+// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, wait_after = 12>
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true"
-// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=12"
+// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, wait_after = 12>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
 // RUN: %{convert} | FileCheck %s --check-prefix=ONE
@@ -50,7 +50,7 @@
 // FLAG: error: schedule: expected true or false for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue or tensor-sums, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, tensor-sums, tma-store or wait-after, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
@@ -61,7 +61,7 @@
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // REDEFINE: %{schedule} =
 // RUN: %{convert} | FileCheck %s --check-prefix=D128
-// D128: q-stages=2,overlap-epilogue=true,tensor-sums=false
+// D128: q-stages=2,overlap-epilogue=true,tensor-sums=false,tma-store=true,wait-after=0
 // D128: tile.alloc_ring : <2, 64, 128, f16, private true>
 // REDEFINE: %{schedule} = stages=3
 // RUN: %{convert} | FileCheck %s --check-prefix=NOROOM
@@ -75,6 +75,9 @@
 // REDEFINE: %{schedule} = tensor-sums=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: schedule: expected a value dimension of 64 for tensor-sums, got 128
+// REDEFINE: %{schedule} = wait-after=65
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=WAIT
+// WAIT: error: schedule: expected wait-after to be at most the 64 exponentials of a thread, got 65
 // REDEFINE: %{schedule} = stages=3,q-stages=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSHARED
 // QSHARED: error: schedule: expected at most 232448 bytes of shared memory, got 263328

@@ -143,29 +143,41 @@ TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
 }
 
 /// Fields of the only row's schedule, or the error.
-std::string apply(StringRef row, StringRef overrides, int64_t dv = 128) {
+std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool hasLse = false) {
   ScheduleTable table = parse(row);
-  Expected<Schedule> schedule = applyRow(table.getRows().front(), makeKey(128, dv, MaskClass::None), overrides);
+  ScheduleKey key = makeKey(128, dv, MaskClass::None);
+  key.outputs.hasLse = hasLse;
+  Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
   if (!schedule)
     return toString(schedule.takeError());
   return ("q-stages=" + Twine(schedule->qStages) + (schedule->overlapEpilogue ? " overlap-epilogue" : "") +
-          (schedule->tensorSums ? " tensor-sums" : ""))
+          (schedule->tensorSums ? " tensor-sums" : "") + (schedule->tmaStore ? " tma-store" : "") +
+          (schedule->waitAfter ? " wait-after=" + std::to_string(schedule->waitAfter) : ""))
       .str();
 }
 
 TEST(ScheduleTable, LetsFieldsFollow) {
-  EXPECT_EQ(apply(": q-stages=2", ""), "q-stages=2 overlap-epilogue");
-  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=false", ""), "q-stages=2");
-  EXPECT_EQ(apply(": q-stages=2", "overlap-epilogue=false"), "q-stages=2");
+  EXPECT_EQ(apply(": q-stages=2", ""), "q-stages=2 overlap-epilogue tma-store");
+  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=false", ""), "q-stages=2 tma-store");
+  EXPECT_EQ(apply(": q-stages=2", "overlap-epilogue=false"), "q-stages=2 tma-store");
+  EXPECT_EQ(apply(": q-stages=2,tma-store=false", ""), "q-stages=2 overlap-epilogue");
   EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for it
   EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true", "persistent=false"), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true,persistent=false", ""),
             "expected persistent and overlap for overlap-epilogue");
   EXPECT_EQ(apply(": q-stages=2", "stages=3,q-stages=2"), "expected at most 232448 bytes of shared memory, got 263328");
   EXPECT_EQ(apply(": q-stages=1", "", 64), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": q-stages=1", "", 64, /*hasLse=*/true), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=1,tensor-sums=false", "", 64), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=1", "tensor-sums=false", 64), "q-stages=1");
   EXPECT_EQ(apply(": tensor-sums=true", ""), "expected a value dimension of 64 for tensor-sums, got 128");
+  EXPECT_EQ(apply(": stages=2", "tensor-sums=true", 64, /*hasLse=*/true),
+            "expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is summed, which the "
+            "log-sum-exp would show");
+  EXPECT_EQ(apply(": stages=2", "tma-store=true", 192),
+            "expected a slot of Q with room for O for tma-store, got dimensions of 128 and 192");
+  EXPECT_EQ(apply(": wait-after=12", "kv-tile=16"), "q-stages=1 wait-after=8");
+  EXPECT_EQ(apply(": stages=2", "wait-after=65"), "expected wait-after to be at most the 64 exponentials of a thread, got 65");
 }
 
 TEST(ScheduleTable, GoesOnInTheNextTable) {

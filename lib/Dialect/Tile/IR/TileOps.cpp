@@ -173,6 +173,34 @@ LogicalResult StoreOp::verify() {
   return success();
 }
 
+LogicalResult ReleaseOp::verify() {
+  if ((getElements() > 0) != static_cast<bool>(getAfter()) || static_cast<int64_t>(getElements()) < 0)
+    return emitOpError() << "expected a number of elements with a tile that they are of";
+  if (!getAfter())
+    return success();
+  if (failed(verifyTile<AccAttr>(*this, "the tile", getAfter().getType())))
+    return failure();
+  int64_t held = cast<RankedTensorType>(getAfter().getType()).getDimSize(1) / 2;
+  if (static_cast<int64_t>(getElements()) <= held)
+    return success();
+  return emitOpError() << "expected at most the " << held << " elements that a thread holds, got " << getElements();
+}
+
+LogicalResult StoreAsyncOp::verify() {
+  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  SlotType slot = getSlot().getType();
+  int64_t cols = cast<RankedTensorType>(getSource().getType()).getDimSize(1);
+  int64_t room = llvm::divideCeil(slot.getCols(), hopper::kPanelCols) * hopper::kPanelCols;
+  if (slot.getRows() != kTileRows || cols > room)
+    return emitOpError() << "expected a slot of " << kTileRows << " rows with panels for " << cols << " columns, got "
+                         << slot;
+  if (getMap().getType().getElementType() != slot.getElementType() || getMap().getType().getRows() != kTileRows)
+    return emitOpError() << "expected a map of " << kTileRows << " rows of " << slot.getElementType() << ", got "
+                         << getMap().getType();
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one region argument, the warpgroup (index)";

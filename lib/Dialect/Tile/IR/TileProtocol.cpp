@@ -5,7 +5,8 @@
 //   2. In the producer the acquire of (ring, count) stands right before the copy into (ring, count).
 //   3. A slot is released exactly once, in the block of its wait; or handed to a loop, or to a loop's next iteration,
 //      where the same holds.
-//   4. When it is released or handed on, every product that reads it has been waited for.
+//   4. When it is released or handed on, every product that reads it has been waited for; before that, when a
+//      tile.store_async writes to it, which a tile.store_wait follows.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -67,11 +68,20 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
       return user->emitOpError() << "expected in the block that waits for the slot";
     end = user;
   }
+  Operation *written = nullptr, *stored = nullptr;
+  for (Operation *user : slot.getUsers())
+    if (isa<StoreAsyncOp>(user))
+      written = user;
+  if (written) // every product has read the slot before it is written, and the copy before it is released
+    for (Operation *op = written->getNextNode(); op && op != end; op = op->getNextNode())
+      stored = isa<StoreWaitOp>(op) ? op : stored;
+  if (written && (written->getBlock() != block || !stored))
+    return written->emitOpError() << "expected a tile.store_wait between it and the release of its slot";
   if (!end)
     return owner->emitOpError() << "expected its slot to be released";
   for (Operation *user : slot.getUsers())
-    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, end)) {
-      InFlightDiagnostic diag = end->emitOpError() << "expected no product in flight that reads the slot";
+    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, written ? written : end)) {
+      InFlightDiagnostic diag = (written ? written : end)->emitOpError() << "expected no product in flight that reads the slot";
       diag.attachNote(product.getLoc()) << "this product has not been waited for";
       return diag;
     }
@@ -99,7 +109,7 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
     return emitOpError() << "expected no producer argument";
   if (getConsumer().getNumArguments() != 1 || !getConsumer().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one consumer argument, the warpgroup (index)";
-  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, TurnWaitOp, TurnPassOp>(getProducer(), "consumer")) ||
+  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, StoreAsyncOp, StoreWaitOp, TurnWaitOp, TurnPassOp>(getProducer(), "consumer")) ||
       failed(verifyAbsent<AcquireOp, CopyAsyncOp>(getConsumer(), "producer")))
     return failure();
   WalkResult copies = getProducer().walk(

@@ -89,6 +89,8 @@ LogicalResult RolePlan::checkLoad(LoadOp load) {
 /// The slot's life must be visible: from its load to the waits of the products that read it.
 LogicalResult RolePlan::checkSlot(LoadOp load) {
   for (Operation *user : load.getSlot().getUsers()) {
+    if (isa<StoreAsyncOp>(user) && user->getBlock() == load->getBlock())
+      continue;
     auto product = dyn_cast<MmaAsyncOp>(user);
     if (!product)
       return refuse(load) << "expected its slot to be read by products only, got " << user->getName();

@@ -5,6 +5,7 @@
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
@@ -153,10 +154,18 @@ private:
 };
 } // namespace
 
-/// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot.
+/// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot. If a result
+/// passes through it, at the block's end, when the copy has long begun.
 static void insertRelease(WaitOp wait) {
   Operation *last = wait;
   for (Operation *product : wait.getSlot().getUsers()) {
+    if (isa<StoreAsyncOp>(product)) {
+      Block *block = wait->getBlock();
+      OpBuilder b = block->mightHaveTerminator() ? OpBuilder::atBlockTerminator(block) : OpBuilder::atBlockEnd(block);
+      StoreWaitOp::create(b, product->getLoc());
+      ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
+      return;
+    }
     Operation *end = wait->getBlock()->findAncestorOpInBlock(**cast<MmaAsyncOp>(product).getToken().user_begin());
     if (last->isBeforeInBlock(end))
       last = end;
@@ -177,6 +186,26 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
   });
   for (WaitOp wait : waits)
     insertRelease(wait);
+}
+
+/// In a pipelined loop the first product's slot is released right behind its wait. Moves the release to the wait for the
+/// other product, and ties it to exponentials, so that ptxas leaves that wait behind them.
+static void delayReleases(Region &consumer, int64_t elements) {
+  consumer.walk([&](scf::ForOp loop) {
+    auto waits = llvm::to_vector(loop.getOps<MmaWaitOp>());
+    if (waits.size() != 2 || waits[0].getPending() != 1)
+      return;
+    math::Exp2Op exponentials;
+    for (auto exp2 : loop.getOps<math::Exp2Op>())
+      if (hasEncoding<AccAttr>(exp2.getType()) && exp2->isBeforeInBlock(waits[1]))
+        exponentials = exp2;
+    auto release = dyn_cast<ReleaseOp>(waits[0]->getNextNode());
+    if (!exponentials || !release)
+      return;
+    release->moveBefore(waits[1]);
+    release.getAfterMutable().assign(exponentials);
+    release.setElements(std::min<int64_t>(elements, cast<RankedTensorType>(exponentials.getType()).getDimSize(1) / 2));
+  });
 }
 
 /// A turn at the tensor cores: from a product of slots (Q K^T) to the last product issued before the next wait.
@@ -224,6 +253,8 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
+  if (schedule.getWaitAfter() > 0)
+    delayReleases(op.getConsumer(), schedule.getWaitAfter());
   if (pingPong)
     op.getConsumer().walk([&](Block *block) { insertTurns(*block, op.getWarpgroup()); });
   return op;

@@ -69,10 +69,12 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
     - `overlap_epilogue`: the first product of the next tile of queries runs while this one is stored.
+    - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
                         "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
-                        DefaultValuedParameter<"bool", "false">:$overlap_epilogue);
+                        DefaultValuedParameter<"bool", "false">:$overlap_epilogue,
+                        DefaultValuedParameter<"int64_t", "0">:$wait_after);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
@@ -222,8 +224,14 @@ def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "consumer: this warpgroup has done with the slot";
-  let arguments = (ins Tile_Slot:$slot);
-  let assemblyFormat = "$slot attr-dict `:` type($slot)";
+  let description = [{
+    With `after`, not before `elements` elements of that tile are known, evenly spread, none of them negative. ptxas moves a
+    wait for a product far up, above code that could run beside the product; it does not move it above a release.
+  }];
+  let arguments = (ins Tile_Slot:$slot, Optional<AnyRankedTensor>:$after, DefaultValuedAttr<I64Attr, "0">:$elements);
+  let builders = [OpBuilder<(ins "::mlir::Value":$slot), [{ build($_builder, $_state, slot, Value(), 0); }]>];
+  let assemblyFormat = "$slot (`after` $after^ `:` type($after))? attr-dict `:` type($slot)";
+  let hasVerifier = 1;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -401,6 +409,27 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let arguments = (ins AnyRankedTensor:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit);
   let assemblyFormat = "$source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit attr-dict `:` type($source) `,` type($dest)";
   let hasVerifier = 1;
+}
+
+def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "start writing a tile to device memory, through a slot";
+  let description = [{
+    An `#tile.acc` tile, rounded to the slot's element type, goes to `map[b, h, row .. row+63, :]`; what lies beyond the
+    tensor's extents is not written. The slot is one that the consumer waited for and whose products are complete (Q's):
+    the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release.
+    Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
+    9.7.9.25.5).
+  }];
+  let arguments = (ins AnyRankedTensor:$source, Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Slot:$slot);
+  let assemblyFormat = [{
+    $source `,` $map `[` $b `,` $h `,` $row `]` `through` $slot attr-dict `:` type($source) `,` type($map) `,` type($slot)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_StoreWaitOp : Tile_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "wait until this warpgroup's tile.store_async have read their slots";
+  let assemblyFormat = "attr-dict";
 }
 
 def Tile_TurnWaitOp : Tile_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {

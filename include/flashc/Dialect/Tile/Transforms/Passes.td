@@ -184,6 +184,10 @@ def Specialize : Pass<"tile-specialize"> {
       tile.release %q
     ```
 
+    With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
+    (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
+    between the row maximum and the last exponential.
+
     Assumes that a load reads nothing that the program writes. Refuses, with "cannot specialize: ..." on the op in the
     way, a note at the other party, and the IR unchanged:
     - "expected to depend on loop indices and scalar code only": a load's position, or the bounds of a loop around it,
