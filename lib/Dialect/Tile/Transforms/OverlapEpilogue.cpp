@@ -58,7 +58,11 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   plan.first = products.front();
   plan.firstWait = getWait(products.front());
   plan.lastWait = getWait(products.back());
-  if (products.size() != 2 || !plan.firstWait || !plan.lastWait || products.back()->isBeforeInBlock(plan.firstWait))
+  auto isBetween = [&](Operation &op) {
+    return isLoopOverKeys<MmaAsyncOp>(&op) && plan.firstWait->isBeforeInBlock(&op) &&
+           op.isBeforeInBlock(products.back());
+  };
+  if (products.size() != 2 || !plan.firstWait || !plan.lastWait || llvm::none_of(*loop.getBody(), isBetween))
     return refuse(loop) << "expected one product before the loop over keys, and one behind it";
   return success();
 }
@@ -66,7 +70,12 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
 /// Whether `op` may run twice instead of handing its results on: scalar code, and reads of captured tensors.
 static bool isScalar(Operation *op) {
   auto isNumber = [](Type type) { return type.isIntOrIndexOrFloat(); };
-  return (isMemoryEffectFree(op) || isa<memref::LoadOp>(op)) && llvm::all_of(op->getResultTypes(), isNumber);
+  auto stopAtEffect = [](Operation *nested) {
+    bool isFine = isa<memref::LoadOp>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+                  isMemoryEffectFree(nested);
+    return isFine ? WalkResult::advance() : WalkResult::interrupt();
+  };
+  return llvm::all_of(op->getResultTypes(), isNumber) && !op->walk(stopAtEffect).wasInterrupted();
 }
 
 /// Finds what ops that are not `isDone` read of the head. Scalars are computed again: a loop that carries its bounds hides
@@ -75,7 +84,7 @@ static void planCrossing(EpilogueOverlap::Side &side, llvm::function_ref<bool(Op
   auto isNeeded = [&](Value value) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       Operation *ancestor = side.loop.getBody()->findAncestorOpInBlock(*user);
-      return (!llvm::is_contained(side.head, ancestor) && !isDone(ancestor)) || llvm::is_contained(side.again, user);
+      return (!llvm::is_contained(side.head, ancestor) && !isDone(ancestor)) || llvm::is_contained(side.again, ancestor);
     });
   };
   for (Operation *op : llvm::reverse(side.head))
@@ -95,13 +104,19 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
     bool isBehind = plan.first->isBeforeInBlock(&op);
     if (isBehind && !isa<TurnPassOp>(op))
       break;
-    if (!isMemoryEffectFree(&op) && !isScalar(&op) && !isa<WaitOp, UniformOp, TurnWaitOp, TurnPassOp, MmaAsyncOp>(op)) {
+    if (!isMemoryEffectFree(&op) && !isScalar(&op) && !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp>(op)) {
       InFlightDiagnostic diag = refuse(side.loop) << "expected no effects before the first product";
       diag.attachNote(op.getLoc()) << "this op has one";
       return diag;
     }
     side.head.push_back(&op);
   }
+  for (Operation &op : *side.loop.getBody())
+    if (isa<TurnWaitOp, TurnPassOp>(op) && !llvm::is_contained(side.head, &op)) {
+      InFlightDiagnostic diag = refuse(side.loop) << "expected no turn between points but the first product's";
+      diag.attachNote(op.getLoc()) << "this op belongs to another one";
+      return diag;
+    }
   for (Operation *op = plan.firstWait->getNextNode(); isa<ReleaseOp>(op); op = op->getNextNode())
     plan.releases.push_back(cast<ReleaseOp>(op));
   planCrossing(side, [&](Operation *op) { return op == plan.firstWait || llvm::is_contained(plan.releases, op); });
@@ -111,8 +126,6 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
 /// The next point's head runs before the last wait: what it reads of this point must be known there.
 static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
-  if (!loop->use_empty())
-    return refuse(loop) << "expected the loop's results not to be used";
   for (Value carried : loop.getYieldedValues()) {
     Operation *op = carried.getDefiningOp();
     if (!op || op->getBlock() != loop.getBody() || op->isBeforeInBlock(plan.lastWait))
@@ -139,9 +152,16 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
     if (copy && copy.getOwner().value_or(0) == 0)
       --waits[copy.getRing()];
   }
-  if (!side.loop->use_empty() || llvm::any_of(waits, [](auto &entry) { return entry.second != 0; }))
+  if (llvm::any_of(waits, [](auto &entry) { return entry.second != 0; }))
     return refuse(side.loop) << "expected it to load before its loop over keys what the consumers wait for before "
                                 "their first product";
+  for (auto copy : side.loop.getOps<CopyAsyncOp>()) {
+    if (llvm::is_contained(side.head, copy) || !waits.contains(copy.getRing()))
+      continue;
+    InFlightDiagnostic diag = refuse(side.loop) << "expected rings of their own for the loads behind the loop over keys";
+    diag.attachNote(copy.getLoc()) << "the next point's first load into this ring would come before this one";
+    return diag;
+  }
   planCrossing(side, [](Operation *) { return false; });
   return success();
 }
@@ -152,6 +172,9 @@ FailureOr<EpilogueOverlap> tile::planEpilogueOverlap(WarpSpecializeOp op) {
   plan.consumer.loop = findLoop(op.getConsumer(), isLoopOverPoints<MmaAsyncOp>);
   if (!plan.producer.loop || !plan.consumer.loop)
     return refuse(op) << "expected a loop over points with a loop over keys inside, on both sides";
+  for (scf::ForOp loop : {plan.producer.loop, plan.consumer.loop})
+    if (!loop->use_empty())
+      return refuse(loop) << "expected the loop's results not to be used";
   if (failed(planProducts(plan)) || failed(planConsumer(plan)) || failed(checkCarried(plan)) ||
       failed(planProducer(plan)))
     return failure();

@@ -272,10 +272,12 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     Refuses, with "cannot overlap the epilogue: ..." and the IR unchanged:
     - "expected a loop over points with a loop over keys inside, on both sides";
     - "expected one product before the loop over keys, and one behind it" (`tile-pipeline` makes them);
+    - "expected the loop's results not to be used", on either side;
     - "expected no effects before the first product";
+    - "expected no turn between points but the first product's";
     - "expected what the next point reads before the last product is waited for";
-    - "expected the loop's results not to be used";
-    - "expected it to load before its loop over keys what the consumers wait for before their first product".
+    - "expected it to load before its loop over keys what the consumers wait for before their first product";
+    - "expected rings of their own for the loads behind the loop over keys", since a ring is filled in order.
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
