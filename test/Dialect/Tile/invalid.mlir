@@ -103,6 +103,115 @@ func.func @mma_depth(%a: !tile.slot<64, 24, bf16>, %b: !tile.slot<24, 64, bf16>)
 
 // -----
 
+func.func @ones_transposed(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, bf16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected a B of 64 columns beside the ones, not transposed}}
+  %t = tile.mma_async %a, %a ones %ones : !tile.slot<16, 64, bf16> transpose_b
+      : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x72xf32, #tile.acc>>
+  return
+}
+
+// -----
+
+func.func @ones_beside_two_panels(%a: !tile.slot<64, 64, bf16>, %b: !tile.slot<64, 128, bf16>, %ones: !tile.slot<16, 64, bf16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected a B of 64 columns beside the ones, not transposed}}
+  %t = tile.mma_async %a, %b ones %ones : !tile.slot<16, 64, bf16>
+      : !tile.slot<64, 64, bf16>, !tile.slot<64, 128, bf16> -> !tile.token<tensor<64x136xf32, #tile.acc>>
+  return
+}
+
+// -----
+
+func.func @ones_element(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, f16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected ones of type '!tile.slot<16, 64, bf16>', got '!tile.slot<16, 64, f16>'}}
+  %t = tile.mma_async %a, %a ones %ones : !tile.slot<16, 64, f16>
+      : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x72xf32, #tile.acc>>
+  return
+}
+
+// -----
+
+func.func @ones_rows(%a: !tile.slot<64, 64, bf16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected ones of type '!tile.slot<16, 64, bf16>', got '!tile.slot<64, 64, bf16>'}}
+  %t = tile.mma_async %a, %a ones %a : !tile.slot<64, 64, bf16>
+      : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x72xf32, #tile.acc>>
+  return
+}
+
+// -----
+
+func.func @ones_result(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, bf16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected a result of 64 x 72 x f32 with encoding #tile.acc, got 'tensor<64x64xf32, #tile.acc>'}}
+  %t = tile.mma_async %a, %a ones %ones : !tile.slot<16, 64, bf16>
+      : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
+  return
+}
+
+// -----
+
+func.func @alloc_ones_rows() {
+  // expected-error @+1 {{'tile.alloc_ones' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<32, 64, bf16>'}}
+  %ones = tile.alloc_ones : !tile.slot<32, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_ones_cols() {
+  // expected-error @+1 {{'tile.alloc_ones' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<16, 32, bf16>'}}
+  %ones = tile.alloc_ones : !tile.slot<16, 32, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_ones_element() {
+  // expected-error @+1 {{'tile.alloc_ones' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<16, 64, f32>'}}
+  %ones = tile.alloc_ones : !tile.slot<16, 64, f32>
+  return
+}
+
+// -----
+
+func.func @split_source(%s: tensor<64x72xf32>) {
+  // expected-error @+1 {{'tile.split_sums' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  %c, %l = tile.split_sums %s : tensor<64x72xf32> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @split_columns(%s: tensor<64x72xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.split_sums' op expected the first result to be a tile of 64 rows with encoding #tile.acc, got}}
+  %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.operand_a>, tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @split_sums(%s: tensor<64x72xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.split_sums' op expected the second result to be a tile of 64 rows with encoding #tile.row, got}}
+  %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @split_width(%s: tensor<64x72xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.split_sums' op expected 8 columns less than 72, got 72}}
+  %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x72xf32, #tile.acc>, tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @split_element(%s: tensor<64x72xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.split_sums' op expected results of 'f32', got 'f16'}}
+  %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<64xf16, #tile.row>
+  return
+}
+
+// -----
+
 func.func @wait_result(%t: !tile.token<tensor<64x64xf32, #tile.acc>>) {
   // expected-error @+1 {{'tile.mma_wait' op expected a result of type 'tensor<64x64xf32, #tile.acc>', got 'tensor<64x32xf32, #tile.acc>'}}
   %s = tile.mma_wait %t : !tile.token<tensor<64x64xf32, #tile.acc>> -> tensor<64x32xf32, #tile.acc>

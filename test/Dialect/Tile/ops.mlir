@@ -8,6 +8,8 @@
 !yes = tensor<64xi1, #tile.row>
 !part = tensor<64xf32, #tile.row_partial>
 !a = tensor<64x128xf16, #tile.operand_a>
+!summed = tensor<64x72xf32, #tile.acc>
+!columns = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<128 x f16>
 !qmap = !tile.tensor_map<64 x f16>
 !qring = !tile.ring<1, 64, 64, f16, private true>
@@ -72,6 +74,26 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // Row sums on the tensor cores: B has eight more columns, of ones.
+  // CHECK-LABEL: gpu.func @sums(
+  gpu.func @sums(%p: !a, %q: !tile.slot<64, 128, f16>, %v: !slot, %acc: !summed) kernel {
+    // CHECK-NEXT:    %[[ONES:.*]] = tile.alloc_ones : <16, 64, f16>
+    // CHECK-NEXT:    %[[T:.*]] = tile.mma_async %{{.*}}, %[[V:.*]] ones %[[ONES]] : !tile.slot<16, 64, f16> into %{{.*}} : tensor<64x72xf32, #tile.acc> :
+    // CHECK-SAME:        tensor<64x128xf16, #tile.operand_a>, <128, 64, f16> -> <tensor<64x72xf32, #tile.acc>>
+    // CHECK-NEXT:    tile.mma_async %{{.*}}, %[[V]] ones %[[ONES]] : !tile.slot<16, 64, f16> :
+    // CHECK-SAME:        !tile.slot<64, 128, f16>, <128, 64, f16> -> <tensor<64x72xf32, #tile.acc>>
+    // CHECK-NEXT:    %[[O:.*]] = tile.mma_wait %[[T]]
+    // CHECK-NEXT:    %columns, %sums = tile.split_sums %[[O]] : tensor<64x72xf32, #tile.acc>
+    // CHECK-SAME:        -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
+    %ones = tile.alloc_ones : !tile.slot<16, 64, f16>
+    %t = tile.mma_async %p, %v ones %ones : !tile.slot<16, 64, f16> into %acc : !summed : !a, !slot -> !tile.token<!summed>
+    %from_zero = tile.mma_async %q, %v ones %ones : !tile.slot<16, 64, f16>
+        : !tile.slot<64, 128, f16>, !slot -> !tile.token<!summed>
+    %o = tile.mma_wait %t : !tile.token<!summed> -> !summed
+    %columns, %sums = tile.split_sums %o : !summed -> !columns, !row
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.func @roles(
   gpu.func @roles(%qmap: !qmap, %kmap: !map, %vmap: !map, %p: !a, %acc: !acc, %g: index) kernel {
     // CHECK:         %[[QRING:.*]] = tile.alloc_ring
@@ -118,6 +140,37 @@ gpu.module @kernels {
       tile.release %q : !qslot
       tile.release %k : !slot
       tile.release %v : !vslot
+    }
+    gpu.return
+  }
+  // A slot may be handed to a loop and from one iteration to the next; the last one comes out of the loop.
+  // CHECK-LABEL: gpu.func @handed_on(
+  gpu.func @handed_on(%g: index, %n: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      // CHECK:           %[[FIRST:.*]] = tile.wait
+      // CHECK-NEXT:      %[[LAST:.*]] = scf.for {{.*}} iter_args(%[[HELD:.*]] = %[[FIRST]]) -> (!tile.slot<128, 64, f16>) {
+      // CHECK-NEXT:        %[[NEXT:.*]] = tile.wait
+      // CHECK-NEXT:        tile.release %[[HELD]]
+      // CHECK-NEXT:        scf.yield %[[NEXT]] : !tile.slot<128, 64, f16>
+      // CHECK-NEXT:      }
+      // CHECK-NEXT:      %[[KEPT:.*]] = scf.for {{.*}} iter_args(%[[SAME:.*]] = %[[LAST]])
+      // CHECK-NEXT:        scf.yield %[[SAME]]
+      // CHECK-NEXT:      }
+      // CHECK-NEXT:      tile.release %[[KEPT]]
+      %first = tile.wait %ring[%g] : !ring -> !slot
+      %last = scf.for %i = %g to %n step %c1 iter_args(%held = %first) -> (!slot) {
+        %next = tile.wait %ring[%i] : !ring -> !slot
+        tile.release %held : !slot
+        scf.yield %next : !slot
+      }
+      %kept = scf.for %i = %g to %n step %c1 iter_args(%same = %last) -> (!slot) {
+        scf.yield %same : !slot
+      }
+      tile.release %kept : !slot
     }
     gpu.return
   }

@@ -280,6 +280,274 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
+  gpu.func @handed_on_and_released(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-error @+1 {{'tile.release' op expected the slot to be released once}}
+      tile.release %s : !slot
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        scf.yield %h : !slot
+      }
+      tile.release %r : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @handed_on_twice(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-error @+1 {{'scf.for' op expected the slot to be released once}}
+      %r:2 = scf.for %i = %c0 to %x step %c1 iter_args(%g = %s, %h = %s) -> (!slot, !slot) {
+        scf.yield %g, %h : !slot, !slot
+      }
+      tile.release %r#0 : !slot
+      tile.release %r#1 : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @handed_on_in_a_loop(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      scf.for %i = %c0 to %x step %c1 {
+        // expected-error @+1 {{'scf.for' op expected in the block that waits for the slot}}
+        %r = scf.for %j = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+          scf.yield %h : !slot
+        }
+        tile.release %r : !slot
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @handed_to_a_branch(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      %some = arith.cmpi eq, %x, %c0 : index
+      %t = tile.wait %ring[%c1] : !ring -> !slot
+      %r = scf.if %some -> (!slot) {
+        // expected-error @+1 {{'scf.yield' op expected a slot to be read by products, released, or handed to a loop}}
+        scf.yield %s : !slot
+      } else {
+        scf.yield %t : !slot
+      }
+      tile.release %s : !slot
+      tile.release %t : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @not_released_in_a_loop(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-error @+1 {{'scf.for' op expected its slot to be released}}
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        %n = tile.wait %ring[%i] : !ring -> !slot
+        scf.yield %n : !slot
+      }
+      tile.release %r : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @not_released_behind_a_loop(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-error @+1 {{'scf.for' op expected its slot to be released}}
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        scf.yield %h : !slot
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @released_and_handed_on(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        // expected-error @+1 {{'tile.release' op expected the slot to be released once}}
+        tile.release %h : !slot
+        scf.yield %h : !slot
+      }
+      tile.release %r : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @handed_on_in_flight(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-note @+1 {{this product has not been waited for}}
+      %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
+      // expected-error @+1 {{'scf.for' op expected no product in flight that reads the slot}}
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        scf.yield %h : !slot
+      }
+      %v = tile.mma_wait %t : !tile.token<!acc> -> !acc
+      tile.release %r : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @yielded_in_flight(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        // expected-note @+1 {{this product has not been waited for}}
+        %t = tile.mma_async %h, %h transpose_b : !slot, !slot -> !tile.token<!acc>
+        // expected-error @+1 {{'scf.yield' op expected no product in flight that reads the slot}}
+        scf.yield %h : !slot
+      }
+      tile.release %r : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @read_by_its_owner_before(%map: !map, %x: index) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-error @+1 {{'scf.for' op expected no product in flight that reads the slot}}
+      %r = scf.for %i = %c0 to %x step %c1 iter_args(%h = %s) -> (!slot) {
+        // expected-note @+1 {{this product has not been waited for}}
+        %t = tile.mma_async %s, %s transpose_b : !slot, !slot -> !tile.token<!acc>
+        %v = tile.mma_wait %t : !tile.token<!acc> -> !acc
+        scf.yield %h : !slot
+      }
+      tile.release %r : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
   gpu.func @producer_argument() kernel {
     // expected-error @+1 {{'tile.warp_specialize' op expected no producer argument}}
     tile.warp_specialize 2 registers(24, 240) producer {

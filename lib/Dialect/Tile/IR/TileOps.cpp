@@ -3,9 +3,10 @@
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/IR/PatternMatch.h"
 #include "mlir/IR/Builders.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -62,6 +63,10 @@ static OperandShape getShapeOfA(Value a) {
   return {tensor.getDimSize(0), tensor.getDimSize(1), tensor.getElementType()};
 }
 
+/// wgmma multiplies 16 rows of B at a time.
+static constexpr int64_t kOnesRows = 16;
+static_assert(kOnesRows * hopper::kPanelCols * 2 == hopper::kOnesBytes);
+
 LogicalResult MmaAsyncOp::verify() {
   if (!isa<SlotType>(getA().getType()) && failed(verifyTile<OperandAAttr>(*this, "A", getA().getType())))
     return failure();
@@ -76,9 +81,10 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "expected A of " << kTileRows << " x " << depth << ", got " << a.rows << " x " << a.depth;
   if (getOnes()) {
     if (getTransposeB() || cols != hopper::kPanelCols)
-      return emitOpError() << "expected a B of " << hopper::kPanelCols << " columns beside the ones, got " << cols;
-    if (getOnes().getType().getElementType() != b.getElementType())
-      return emitOpError() << "expected ones of B's type, got " << getOnes().getType().getElementType();
+      return emitOpError() << "expected a B of " << hopper::kPanelCols << " columns beside the ones, not transposed";
+    auto ones = SlotType::get(getContext(), kOnesRows, hopper::kPanelCols, b.getElementType());
+    if (getOnes().getType() != ones)
+      return emitOpError() << "expected ones of type " << ones << ", got " << getOnes().getType();
     cols += hopper::kSumCols;
   }
   if (result != getAccType(cols, Float32Type::get(getContext())))
@@ -108,8 +114,7 @@ LogicalResult RowReduceOp::verify() {
 
 LogicalResult AllocOnesOp::verify() {
   SlotType slot = getSlot().getType();
-  if (slot.getRows() * slot.getCols() * 2 == hopper::kOnesBytes && slot.getCols() == hopper::kPanelCols &&
-      is16Bit(slot.getElementType()))
+  if (slot.getRows() == kOnesRows && slot.getCols() == hopper::kPanelCols && is16Bit(slot.getElementType()))
     return success();
   return emitOpError() << "expected a slot of 16 x 64 elements of 16 bits, got " << slot;
 }
@@ -119,11 +124,14 @@ LogicalResult SplitSumsOp::verify() {
       failed(verifyTile<AccAttr>(*this, "the first result", getColumns().getType())) ||
       failed(verifyTile<RowAttr>(*this, "the second result", getSums().getType())))
     return failure();
-  int64_t from = cast<RankedTensorType>(getSource().getType()).getDimSize(1);
-  int64_t to = cast<RankedTensorType>(getColumns().getType()).getDimSize(1);
-  if (from == to + hopper::kSumCols)
-    return success();
-  return emitOpError() << "expected eight columns less than " << from << ", got " << to;
+  auto source = cast<RankedTensorType>(getSource().getType()), columns = cast<RankedTensorType>(getColumns().getType());
+  if (source.getDimSize(1) != columns.getDimSize(1) + hopper::kSumCols)
+    return emitOpError() << "expected " << hopper::kSumCols << " columns less than " << source.getDimSize(1) << ", got "
+                         << columns.getDimSize(1);
+  for (Value result : getResults())
+    if (Type element = getElementTypeOrSelf(result); element != source.getElementType())
+      return emitOpError() << "expected results of " << source.getElementType() << ", got " << element;
+  return success();
 }
 
 LogicalResult CombineOp::verify() {
@@ -139,8 +147,7 @@ LogicalResult BroadcastOp::verify() {
 }
 
 OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
-  auto splat = dyn_cast_if_present<SplatElementsAttr>(adaptor.getSource());
-  return splat && splat.getSplatValue<APFloat>().isPosZero() ? splat : nullptr;
+  return matchPattern(getSource(), m_PosZeroFloat()) ? OpFoldResult(adaptor.getSource()) : OpFoldResult();
 }
 
 LogicalResult ScaleRowsOp::verify() {

@@ -60,8 +60,10 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;
   for (OpOperand &use : slot.getUses()) {
     Operation *user = use.getOwner();
-    if (!isa<ReleaseOp>(user) && !isHandedOn(use))
+    if (isa<MmaAsyncOp>(user))
       continue;
+    if (!isa<ReleaseOp>(user) && !isHandedOn(use))
+      return user->emitOpError() << "expected a slot to be read by products, released, or handed to a loop";
     if (end)
       return user->emitOpError() << "expected the slot to be released once";
     if (user->getBlock() != block)

@@ -1,0 +1,204 @@
+// RUN: flashc-opt %s --canonicalize | FileCheck %s
+
+!acc = tensor<64x64xf32, #tile.acc>
+!row = tensor<64xf32, #tile.row>
+!part = tensor<64xf32, #tile.row_partial>
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// tile.scale_rows
+//===--------------------------------------------------------------------------------------------------------------===//
+
+// Zeros stay zeros, of an accumulator and of a row_partial.
+// CHECK-LABEL: func.func @zeros
+// CHECK-DAG: %[[ACC:.*]] = arith.constant dense<0.000000e+00> : tensor<64x64xf32, #tile.acc>
+// CHECK-DAG: %[[PART:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
+// CHECK-NOT: tile.scale_rows
+// CHECK: return %[[ACC]], %[[PART]]
+func.func @zeros(%f: !row) -> (!acc, !part) {
+  %acc = arith.constant dense<0.0> : !acc
+  %part = arith.constant dense<0.0> : !part
+  %x = tile.scale_rows %acc, %f : !acc, !row
+  %y = tile.scale_rows %part, %f : !part, !row
+  return %x, %y : !acc, !part
+}
+
+// -0 times a negative factor is 0; integers and other numbers are left alone.
+// CHECK-LABEL: func.func @no_zeros
+// CHECK-COUNT-4: tile.scale_rows
+func.func @no_zeros(%f: !row, %any: !acc) -> (!acc, !acc, tensor<64x64xi32, #tile.acc>, !acc) {
+  %negative = arith.constant dense<-0.0> : !acc
+  %one = arith.constant dense<1.0> : !acc
+  %integer = arith.constant dense<0> : tensor<64x64xi32, #tile.acc>
+  %x = tile.scale_rows %negative, %f : !acc, !row
+  %y = tile.scale_rows %one, %f : !acc, !row
+  %z = tile.scale_rows %integer, %f : tensor<64x64xi32, #tile.acc>, !row
+  %u = tile.scale_rows %any, %f : !acc, !row
+  return %x, %y, %z, %u : !acc, !acc, tensor<64x64xi32, #tile.acc>, !acc
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// tile.map: the bounds on j that a conjunction has from one side become one
+//===--------------------------------------------------------------------------------------------------------------===//
+
+// j <= i, j < n
+// CHECK-LABEL: func.func @two_upper
+// CHECK-SAME: %{{.*}}: {{.*}}, %[[N:arg1]]: index
+// CHECK: ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT: %[[LAST:.*]] = arith.addi %[[N]], %c-1
+// CHECK-NEXT: %[[LIMIT:.*]] = arith.minsi %[[I]], %[[LAST]]
+// CHECK-NEXT: %[[KEEP:.*]] = arith.cmpi sle, %[[J]], %[[LIMIT]]
+// CHECK-NEXT: arith.select %[[KEEP]]
+func.func @two_upper(%x: !acc, %n: index, %c0: index) -> !acc {
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %a = arith.cmpi sle, %j, %i : index
+    %b = arith.cmpi slt, %j, %n : index
+    %ab = arith.andi %a, %b : i1
+    %r = arith.select %ab, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
+}
+
+// i - n < j, m <= j; the comparison may be written either way round.
+// CHECK-LABEL: func.func @two_lower_swapped
+// CHECK-SAME: %{{.*}}: {{.*}}, %[[N:arg1]]: index, %[[M:arg2]]: index
+// CHECK: ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT: %[[OLDEST:.*]] = arith.subi %[[I]], %[[N]]
+// CHECK-NEXT: %[[AFTER:.*]] = arith.addi %[[OLDEST]], %c1
+// CHECK-NEXT: %[[LIMIT:.*]] = arith.maxsi %[[AFTER]], %[[M]]
+// CHECK-NEXT: %[[KEEP:.*]] = arith.cmpi sge, %[[J]], %[[LIMIT]]
+// CHECK-NEXT: arith.select %[[KEEP]]
+func.func @two_lower_swapped(%x: !acc, %n: index, %m: index, %c0: index) -> !acc {
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %oldest = arith.subi %i, %n : index
+    %a = arith.cmpi slt, %oldest, %j : index
+    %b = arith.cmpi sle, %m, %j : index
+    %ab = arith.andi %a, %b : i1
+    %r = arith.select %ab, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
+}
+
+// Bounds from both sides and another term, nested in another order: n > j, i >= j, j > m, j >= 0, and s > 0.
+// CHECK-LABEL: func.func @both_sides
+// CHECK-SAME: %{{.*}}: {{.*}}, %[[N:arg1]]: index, %[[M:arg2]]: index
+// CHECK: ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-NEXT: %[[POSITIVE:.*]] = arith.cmpf ogt, %[[S]],
+// CHECK-NEXT: %[[AFTER:.*]] = arith.addi %[[M]], %c1
+// CHECK-NEXT: %[[LOWEST:.*]] = arith.maxsi %[[AFTER]], %c0
+// CHECK-NEXT: %[[LOWER:.*]] = arith.cmpi sge, %[[J]], %[[LOWEST]]
+// CHECK-NEXT: %[[LAST:.*]] = arith.addi %[[N]], %c-1
+// CHECK-NEXT: %[[HIGHEST:.*]] = arith.minsi %[[LAST]], %[[I]]
+// CHECK-NEXT: %[[UPPER:.*]] = arith.cmpi sle, %[[J]], %[[HIGHEST]]
+// CHECK-NEXT: %[[AND:.*]] = arith.andi %[[POSITIVE]], %[[LOWER]]
+// CHECK-NEXT: %[[KEEP:.*]] = arith.andi %[[AND]], %[[UPPER]]
+// CHECK-NEXT: arith.select %[[KEEP]]
+func.func @both_sides(%x: !acc, %n: index, %m: index) -> !acc {
+  %c0 = arith.constant 0 : index
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %zero = arith.constant 0.0 : f32
+    %a = arith.cmpi sgt, %n, %j : index
+    %b = arith.cmpi sge, %i, %j : index
+    %c = arith.cmpi sgt, %j, %m : index
+    %d = arith.cmpi sge, %j, %c0 : index
+    %e = arith.cmpf ogt, %s, %zero : f32
+    %ac = arith.andi %a, %c : i1
+    %eb = arith.andi %e, %b : i1
+    %ebd = arith.andi %eb, %d : i1
+    %all = arith.andi %ac, %ebd : i1
+    %r = arith.select %all, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
+}
+
+// One bound from each side stays as it is.
+// CHECK-LABEL: func.func @one_each
+// CHECK: arith.cmpi slt, %[[J:.*]], %arg1
+// CHECK: arith.cmpi sgt, %[[J]], %
+// CHECK: arith.andi
+// CHECK-NOT: arith.minsi
+func.func @one_each(%x: !acc, %n: index, %c0: index) -> !acc {
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %a = arith.cmpi slt, %j, %n : index
+    %b = arith.cmpi sgt, %j, %i : index
+    %ab = arith.andi %a, %b : i1
+    %r = arith.select %ab, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
+}
+
+// No bounds: a limit that depends on j, one that depends on the element, one that control flow computes; unsigned
+// comparisons, equalities. Elements of a row share a bound.
+// CHECK-LABEL: func.func @no_bounds
+// CHECK: arith.cmpi sle, %[[J:.*]], %
+// CHECK: arith.cmpi sle, %[[J]], %
+// CHECK: arith.cmpi sle, %[[J]], %
+// CHECK: arith.cmpi ule, %[[J]], %
+// CHECK: arith.cmpi eq, %[[J]], %
+// CHECK: arith.cmpi sle, %[[J]], %arg1
+// CHECK-COUNT-5: arith.andi
+func.func @no_bounds(%x: !acc, %n: index, %yes: i1, %list: memref<?xindex>, %c0: index) -> !acc {
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %read = memref.load %list[%j] : memref<?xindex>
+    %s32 = arith.fptosi %s : f32 to i32
+    %element = arith.index_cast %s32 : i32 to index
+    %branch = scf.if %yes -> index {
+      %double = arith.muli %i, %n : index
+      scf.yield %double : index
+    } else {
+      scf.yield %n : index
+    }
+    %a = arith.cmpi sle, %j, %read : index
+    %b = arith.cmpi sle, %j, %element : index
+    %c = arith.cmpi sle, %j, %branch : index
+    %d = arith.cmpi ule, %j, %i : index
+    %e = arith.cmpi eq, %j, %i : index
+    %f = arith.cmpi sle, %j, %n : index
+    %ab = arith.andi %a, %b : i1
+    %cd = arith.andi %c, %d : i1
+    %ef = arith.andi %e, %f : i1
+    %abcd = arith.andi %ab, %cd : i1
+    %all = arith.andi %abcd, %ef : i1
+    %r = arith.select %all, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
+}
+
+// A conjunction of bits, a disjunction, a conjunction outside of a tile.map.
+// CHECK-LABEL: func.func @other_conjunctions
+// CHECK-NOT: arith.minsi
+// CHECK: tile.map
+func.func @other_conjunctions(%x: !acc, %n: index, %m: index, %c0: index) -> (!acc, i1) {
+  %u = arith.cmpi slt, %c0, %n : index
+  %v = arith.cmpi slt, %c0, %m : index
+  %uv = arith.andi %u, %v : i1
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %a = arith.cmpi slt, %j, %n : index
+    %b = arith.cmpi slt, %j, %i : index
+    %or = arith.ori %a, %b : i1
+    %x8 = arith.extui %a : i1 to i8
+    %y8 = arith.extui %b : i1 to i8
+    %both = arith.andi %x8, %y8 : i8
+    %bit = arith.trunci %both : i8 to i1
+    %bits = arith.xori %or, %bit : i1
+    %r = arith.select %bits, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y, %uv : !acc, i1
+}
