@@ -147,7 +147,7 @@ LogicalResult BroadcastOp::verify() {
 }
 
 OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
-  return matchPattern(getSource(), m_PosZeroFloat()) ? OpFoldResult(adaptor.getSource()) : OpFoldResult();
+  return matchPattern(getSource(), m_PosZeroFloat()) ? getSource() : Value();
 }
 
 LogicalResult ScaleRowsOp::verify() {
@@ -237,14 +237,22 @@ LogicalResult MapOp::verifyRegions() {
 // tile.map
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether code of `arg`'s block computes `value` from `arg`.
-static bool dependsOn(Value value, BlockArgument arg) {
-  if (value == arg)
-    return true;
-  Operation *op = value.getDefiningOp();
-  if (!op || !arg.getOwner()->getParent()->isAncestor(op->getParentRegion()))
-    return false;
-  return op->getNumRegions() > 0 || llvm::any_of(op->getOperands(), [&](Value input) { return dependsOn(input, arg); });
+/// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or from j.
+static bool isSameInRow(MapOp map, Value value) {
+  SmallVector<Value> pending = {value};
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (next == map.getBody().getArgument(0) || next == map.getBody().getArgument(2))
+      return false;
+    Operation *op = next.getDefiningOp();
+    if (!op || !map.getBody().isAncestor(op->getParentRegion()) || !seen.insert(op).second)
+      continue;
+    if (op->getNumRegions() > 0)
+      return false;
+    llvm::append_range(pending, op->getOperands());
+  }
+  return true;
 }
 
 std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
@@ -254,7 +262,7 @@ std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
     return std::nullopt;
   bool isSwapped = compare.getRhs() == j;
   Value limit = isSwapped ? compare.getLhs() : compare.getRhs();
-  if (dependsOn(limit, j))
+  if (!isSameInRow(*this, limit))
     return std::nullopt;
   switch (compare.getPredicate()) {
   case arith::CmpIPredicate::sle:

@@ -367,7 +367,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
   let hasCanonicalizer = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// A comparison of the region as a bound on j that does not depend on j: j <= limit + offset, or j >= limit + offset.
+    /// A comparison of the region as a bound on j, the same for all elements of a row: j <= limit + offset, or
+    /// j >= limit + offset.
     struct Bound {
       bool isUpper;
       ::mlir::Value limit;
