@@ -35,6 +35,21 @@ gpu.module @kernels {
 
 // -----
 
+// Zero has as many leading zeros as bits (the multiplier for a division by 1 counts on it).
+// CHECK-LABEL: llvm.func @leading_zeros
+// CHECK-SAME: %[[N:[^:]*]]: i64
+// CHECK: %[[ZEROS:.*]] = "llvm.intr.ctlz"(%[[N]]) <{is_zero_poison = false}> : (i64) -> i64
+// CHECK: llvm.store %[[ZEROS]]
+gpu.module @kernels {
+  gpu.func @leading_zeros(%n: i64, %out: !llvm.ptr<1>) kernel {
+    %zeros = math.ctlz %n : i64
+    llvm.store %zeros, %out : i64, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
 gpu.module @kernels {
   gpu.func @unknown_function(%out: !llvm.ptr<1>) kernel {
     %x = arith.constant 2.0 : f32

@@ -370,13 +370,40 @@ gpu.module @kernels {
       %some = arith.cmpi eq, %x, %c0 : index
       %t = tile.wait %ring[%c1] : !ring -> !slot
       %r = scf.if %some -> (!slot) {
-        // expected-error @+1 {{'scf.yield' op expected a slot to be read by products, released, or handed to a loop}}
+        // expected-error @+1 {{'scf.yield' op expected a slot to be handed to scf.for only}}
         scf.yield %s : !slot
       } else {
         scf.yield %t : !slot
       }
       tile.release %s : !slot
       tile.release %t : !slot
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+gpu.module @kernels {
+  gpu.func @handed_to_another_loop(%map: !map, %x: index, %more: i1) kernel {
+    %ring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %s = tile.wait %ring[%c0] : !ring -> !slot
+      // expected-error @+1 {{'scf.while' op expected a slot to be handed to scf.for only}}
+      %r = scf.while (%h = %s) : (!slot) -> (!slot) {
+        scf.condition(%more) %h : !slot
+      } do {
+      ^bb0(%h: !slot):
+        scf.yield %h : !slot
+      }
+      tile.release %r : !slot
     }
     gpu.return
   }

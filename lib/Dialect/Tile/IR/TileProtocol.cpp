@@ -60,10 +60,11 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;
   for (OpOperand &use : slot.getUses()) {
     Operation *user = use.getOwner();
-    if (isa<MmaAsyncOp>(user))
+    if (!isa<ReleaseOp>(user) && !isHandedOn(use)) {
+      if (isa<RegionBranchOpInterface, RegionBranchTerminatorOpInterface>(user))
+        return user->emitOpError() << "expected a slot to be handed to scf.for only";
       continue;
-    if (!isa<ReleaseOp>(user) && !isHandedOn(use))
-      return user->emitOpError() << "expected a slot to be read by products, released, or handed to a loop";
+    }
     if (end)
       return user->emitOpError() << "expected the slot to be released once";
     if (user->getBlock() != block)

@@ -1,0 +1,51 @@
+// Who sums the rows of P: the tensor cores, by eight columns of ones beside V, or the threads. A value dimension of 64.
+// DEFINE: %{schedule} =
+// DEFINE: %{convert} = flashc-opt --flash-online-softmax --flash-tile="q-tile=192 kv-tile=128" --canonicalize --cse \
+// DEFINE:   --flash-swap-loops --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=%{schedule} \
+// DEFINE:   --canonicalize --cse
+// RUN: %{convert} %s | FileCheck %s --check-prefix=TENSOR -DTYPE=bf16
+// RUN: sed s/bf16/f16/g %s | %{convert} | FileCheck %s --check-prefix=TENSOR -DTYPE=f16
+// REDEFINE: %{schedule} = tensor-sums=true
+// RUN: %{convert} %s | FileCheck %s --check-prefix=TENSOR -DTYPE=bf16
+// REDEFINE: %{schedule} = tensor-sums=false
+// RUN: %{convert} %s | FileCheck %s --check-prefix=THREADS -DTYPE=bf16
+// RUN: sed s/bf16/f16/g %s | %{convert} | FileCheck %s --check-prefix=THREADS -DTYPE=f16
+
+// The output has eight more columns, the sums; nothing else is carried but the maximum.
+// TENSOR: tile.alloc_ring : <4, 128, 64, [[TYPE]]>
+// TENSOR: %[[VRING:.*]] = tile.alloc_ring : <4, 128, 64, [[TYPE]]>
+// TENSOR-NEXT: %[[ONES:.*]] = tile.alloc_ones : <16, 64, [[TYPE]]>
+// TENSOR: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[M:.*]] = %{{.*}}) -> (tensor<64x72xf32, #tile.acc>, tensor<64xf32, #tile.row>) {
+// TENSOR: %[[P:.*]] = math.exp2 {{.*}} : tensor<64x128xf32, #tile.acc>
+// TENSOR-NOT: tile.row_reduce sum
+// TENSOR: %[[PA:.*]] = tile.to_operand_a %[[P]] : {{.*}} -> tensor<64x128x[[TYPE]], #tile.operand_a>
+// TENSOR: %[[ACC1:.*]] = scf.if
+// TENSOR: tile.scale_rows %[[ACC]], %{{.*}} : tensor<64x72xf32, #tile.acc>
+// TENSOR: %[[V:.*]] = tile.load %{{.*}} into %[[VRING]]
+// TENSOR: %[[T:.*]] = tile.mma_async %[[PA]], %[[V]] ones %[[ONES]] : !tile.slot<16, 64, [[TYPE]]> into %[[ACC1]] : tensor<64x72xf32, #tile.acc>
+// TENSOR: %[[O:.*]] = tile.mma_wait %[[T]]
+// TENSOR: scf.yield %[[O]], %{{.*}} : tensor<64x72xf32, #tile.acc>, tensor<64xf32, #tile.row>
+// TENSOR-NOT: tile.combine
+// TENSOR: %[[COLUMNS:.*]], %[[SUMS:.*]] = tile.split_sums %[[R]]#0 : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
+// TENSOR: %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[SUMS]]
+// TENSOR: %[[FACTOR:.*]] = arith.select %{{.*}}, %{{.*}}, %[[INVERSE]]
+// TENSOR: tile.scale_rows %[[COLUMNS]], %[[FACTOR]]
+// TENSOR: math.log2 %[[SUMS]]
+
+// THREADS-NOT: tile.alloc_ones
+// THREADS: %[[R:.*]]:3 = scf.for {{.*}} -> (tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row_partial>) {
+// THREADS: %[[P:.*]] = math.exp2 {{.*}} : tensor<64x128xf32, #tile.acc>
+// THREADS: tile.row_reduce sum %[[P]]
+// THREADS: tile.to_operand_a %[[P]] : {{.*}} -> tensor<64x128x[[TYPE]], #tile.operand_a>
+// THREADS-NOT: {{ ones }}
+// THREADS: %[[SUMS:.*]] = tile.combine %[[R]]#2
+// THREADS-NOT: tile.split_sums
+// THREADS: tile.scale_rows %[[R]]#0,
+// THREADS: math.log2 %[[SUMS]]
+
+!q = tensor<2x2x384x64xbf16>
+!lse = tensor<2x2x384xf32>
+func.func @attention(%q: !q, %k: !q, %v: !q) -> (!q, !lse) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
+  return %o, %lse : !q, !lse
+}

@@ -1,0 +1,109 @@
+"""run_maps.py BEFORE < AFTER: runs the functions of two programs, before and after the lowering of tile.map, that call
+@visit(i, j, value) for every element, and compares what was visited. The functions' arguments are two limits, the tile's
+first row and its first column. An index is 32 bits wide and wraps around. Both programs need unique SSA names
+(--mlir-print-unique-ssa-ids): a value is computed when it is asked for."""
+
+import itertools
+import re
+import sys
+
+FAR = 2**30  # Half of what an index can be, from either side.
+ROWS, COLS = 64, 16
+
+
+def wrap(value, kind):
+    bits = {"index": 32, "i1": 1}.get(kind) or int(kind[1:])
+    value &= (1 << bits) - 1
+    return value if bits == 1 or value < 1 << bits - 1 else value - (1 << bits)
+
+
+COMPARE = {"eq": lambda a, b: a == b, "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b,
+           "sge": lambda a, b: a >= b}
+INTEGER = {"arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
+           "arith.andi": lambda a, b: a & b, "arith.ori": lambda a, b: a | b, "arith.maxsi": max, "arith.minsi": min,
+           "arith.shrui": lambda a, b: (a & 0xFFFFFFFF) >> b, "arith.index_cast": lambda a: a,
+           "arith.fptosi": int, "llvm.inline_asm": lambda a: a}  # redux of the warpgroup: the same in every lane.
+
+
+class Function:
+    """The operations of a function by their results, its arguments, its maps and its visits."""
+
+    def __init__(self, text):
+        self.arguments = re.findall(r"(%\w+): index", text[:text.index("{")])
+        self.operations, self.maps, self.visits = {}, {}, []
+        for line in text.splitlines():
+            if match := re.match(r"\s*(%\w+) = tile.map (%\w+) at", line):
+                self.maps[match[1]] = current = [match[2], None, None]
+            elif "^bb0" in line and self.maps and not current[1]:
+                current[1] = re.findall(r"%\w+", line)
+            elif match := re.match(r"\s*tile.yield (%\w+)", line):
+                current[2] = match[1]
+            elif match := re.match(r"\s*func.call @visit\((.*?)\)", line):
+                self.visits.append(match[1].split(", "))
+            elif match := re.match(r"\s*(%[\w-]+) = ([\w.]+) ?(.*)", line):
+                self.operations[match[1]] = match[2], match[3]
+
+    def get(self, name, values):
+        """The value of `name`. `values`: what is known; more is added."""
+        if name not in values:
+            values[name] = self.compute(*self.operations[name], values)
+        return values[name]
+
+    def compute(self, operation, rest, values):
+        if operation == "arith.constant":
+            number = re.match(r"(?:dense<)?(-?[\d.]+(?:e[+-]\d+)?|true|false)", rest)[1]
+            return number == "true" if number in ("true", "false") else float(number) if "." in number else int(number)
+        if operation == "nvvm.read.ptx.sreg.tid.x":
+            return values["thread"]
+        kind = re.search(r"(\w+)$", rest)[1]
+        operands = [self.get(name, values) for name in re.findall(r"%[\w-]+", rest)]
+        if operation == "arith.cmpi":
+            return COMPARE[rest.split(",")[0]](*operands)
+        if operation == "arith.select":
+            return operands[1] if operands[0] else operands[2]
+        if operation == "arith.sitofp":
+            return float(operands[0])
+        if operation == "llvm.inline_asm":
+            assert "redux" in rest, rest
+        return wrap(INTEGER[operation](*operands), kind)
+
+    def run_thread(self, arguments, thread):
+        """{(i, j): value} of a thread of the lowered program."""
+        values = {**dict(zip(self.arguments, arguments)), "thread": thread}
+        return {(self.get(i, values), self.get(j, values)): self.get(value, values) for i, j, value in self.visits}
+
+    def run_map(self, name, arguments, i, j):
+        """The element (i, j) of a map; of a constant where `name` is one."""
+        values = dict(zip(self.arguments, arguments))
+        if name not in self.maps:
+            return self.get(name, values)
+        source, block, result = self.maps[name]
+        values.update(zip(block, (self.run_map(source, arguments, i, j), i, j)))
+        return self.get(result, values)
+
+
+def parse(text):
+    return {part[:part.index("(")]: Function(part) for part in re.split(r"gpu\.func @", text)[1:]}
+
+
+before, after = parse(open(sys.argv[1]).read()), parse(sys.stdin.read())
+assert before and set(before) == set(after)
+compared, kept = 0, 0
+for name, function in before.items():
+    last = list(function.maps)[-1]
+    for row, col in ((0, 0), (64, 48), (FAR, FAR + 16)):
+        near = [col - 1, col, col + 6, col + 15, col + 16, row + 20]
+        limits = [-FAR, -FAR - 1, FAR, FAR + 17, *near]
+        pairs = [(col + 3, 2**31 - 2), (col + 3, 2 - 2**31), *itertools.product(limits, (-FAR, col + 3, FAR)), *itertools.product((-FAR, col + 3, FAR), limits)]
+        for n, m in pairs:
+            arguments, everywhere = (n, m, row, col), (n, m) == (col + 3, col + 3)
+            visited = {}
+            for thread in range(128, 256) if everywhere else (128, 133, 254):
+                visited.update(after[name].run_thread(arguments, thread))
+            if everywhere:
+                assert set(visited) == set(itertools.product(range(row, row + ROWS), range(col, col + COLS))), name
+            for (i, j), value in visited.items():
+                expected = function.run_map(last, arguments, i, j)
+                assert value == expected, (name, arguments, i, j, value, expected)
+                compared, kept = compared + 1, kept + (value != -1)
+assert compared > 20000 and 0.1 < kept / compared < 0.9, (compared, kept)

@@ -1,0 +1,150 @@
+// What tile.map means stays what it is, whatever the bounds on j are merged to and compared with: the program before and
+// after is run for limits near the tile and far from it, on some threads.
+// RUN: flashc-opt %s --mlir-print-unique-ssa-ids > %t.before
+// RUN: flashc-opt %s --convert-tile-to-nvvm --mlir-print-unique-ssa-ids | %python %S/Inputs/run_maps.py %t.before
+// RUN: flashc-opt %s --canonicalize --convert-tile-to-nvvm --mlir-print-unique-ssa-ids \
+// RUN:   | %python %S/Inputs/run_maps.py %t.before
+
+!acc = tensor<64x16xf32, #tile.acc>
+#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+gpu.module @kernels {
+  func.func private @visit(index, index, f32)
+
+  // j <= i and j < n
+  gpu.func @two_upper(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %a = arith.cmpi sle, %j, %i : index
+        %b = arith.cmpi slt, %j, %n : index
+        %ab = arith.andi %a, %b : i1
+        %r = arith.select %ab, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+
+  // i - n < j and m <= j
+  gpu.func @two_lower(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %oldest = arith.subi %i, %n : index
+        %a = arith.cmpi slt, %oldest, %j : index
+        %b = arith.cmpi sle, %m, %j : index
+        %ab = arith.andi %a, %b : i1
+        %r = arith.select %ab, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+
+  // n > j, i >= j, j > m, j >= i - 5, and s > 100
+  gpu.func @both_sides(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %zero = arith.constant dense<0.0> : !acc
+      %x = tile.map %zero at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %c5 = arith.constant 5 : index
+        %c37 = arith.constant 37 : index
+        %c255 = arith.constant 255 : index
+        %i5 = arith.muli %i, %c5 : index
+        %j37 = arith.muli %j, %c37 : index
+        %sum = arith.addi %i5, %j37 : index
+        %low = arith.andi %sum, %c255 : index
+        %low32 = arith.index_cast %low : index to i32
+        %value = arith.sitofp %low32 : i32 to f32
+        tile.yield %value : f32
+      } : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %many = arith.constant 100 : i32
+        %c5 = arith.constant 5 : index
+        %oldest = arith.subi %i, %c5 : index
+        %s32 = arith.fptosi %s : f32 to i32
+        %a = arith.cmpi sgt, %n, %j : index
+        %b = arith.cmpi sge, %i, %j : index
+        %c = arith.cmpi sgt, %j, %m : index
+        %d = arith.cmpi sge, %j, %oldest : index
+        %e = arith.cmpi sgt, %s32, %many : i32
+        %ac = arith.andi %a, %c : i1
+        %eb = arith.andi %e, %b : i1
+        %ebd = arith.andi %eb, %d : i1
+        %all = arith.andi %ac, %ebd : i1
+        %r = arith.select %all, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+
+  // j <= n or j > m: bounds that are not merged.
+  gpu.func @either(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %a = arith.cmpi sge, %n, %j : index
+        %b = arith.cmpi slt, %m, %j : index
+        %ab = arith.ori %a, %b : i1
+        %r = arith.select %ab, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+
+  // j <= s and j <= n: a limit that differs within a row.
+  gpu.func @limit_of_element(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %zero = arith.constant dense<0.0> : !acc
+      %x = tile.map %zero at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %c37 = arith.constant 37 : index
+        %c31 = arith.constant 31 : index
+        %j37 = arith.muli %j, %c37 : index
+        %low = arith.andi %j37, %c31 : index
+        %near = arith.addi %low, %col : index
+        %near32 = arith.index_cast %near : index to i32
+        %value = arith.sitofp %near32 : i32 to f32
+        tile.yield %value : f32
+      } : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %s32 = arith.fptosi %s : f32 to i32
+        %limit = arith.index_cast %s32 : i32 to index
+        %a = arith.cmpi sle, %j, %limit : index
+        %b = arith.cmpi sle, %j, %n : index
+        %ab = arith.andi %a, %b : i1
+        %r = arith.select %ab, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+}
