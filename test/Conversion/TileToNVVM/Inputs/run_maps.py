@@ -91,7 +91,7 @@ assert before and set(before) == set(after)
 compared, kept = 0, 0
 for name, function in before.items():
     last = list(function.maps)[-1]
-    for row, col in ((0, 0), (64, 48), (FAR, FAR + 16)):
+    for row, col in ((0, 0), (64, 48), (FAR, FAR + 16), (0, -64)):
         near = [col - 1, col, col + 6, col + 15, col + 16, row + 20]
         limits = [-FAR, -FAR - 1, FAR, FAR + 17, *near]
         pairs = [(col + 3, 2**31 - 2), (col + 3, 2 - 2**31), *itertools.product(limits, (-FAR, col + 3, FAR)), *itertools.product((-FAR, col + 3, FAR), limits)]
