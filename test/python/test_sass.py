@@ -22,17 +22,18 @@ if not sass_report.find_tool("nvdisasm", "cuobjdump"):
 
 SHARED_MEMORY = 232448  # Bytes of one CTA, kMaxSharedMemory of Hopper.h.
 REGISTERS = 65536  # Of one multiprocessor.
-# Per head dimensions: instructions of one iteration of the unmasked loop beside the products and the 4.5 a score that
-# softmax takes (multiply-add, exponential, sum, maximum, half a pack); 3.5 where the tensor cores sum. What was measured,
-# and two or three more; where a change needs fewer, write down the new number.
-BESIDE = {(64, 64): 83, (128, 128): 93, (256, 256): 114, (192, 128): 102}
+# Per head dimensions, and whether the tensor cores sum: instructions of one iteration of the unmasked loop beside the
+# products and the 4.5 a score that softmax takes (multiply-add, exponential, sum, maximum, half a pack; 3.5 without the
+# sum). Of those of d = 64, 12 are wait-after's. What was measured, and one or two more; where a change needs fewer, write
+# down the new number.
+BESIDE = {(64, 64, True): 94, (64, 64, False): 101, (128, 128, False): 93, (256, 256, False): 114, (192, 128, False): 102}
 R2UR = 4  # In a main loop. A kernel that lost uniformity has two for each product.
 
 
-def compile_kernel(d, dv, dtype="bf16", group=1, n=4096, **options):
+def compile_kernel(d, dv, dtype="bf16", group=1, n=4096, return_lse=False, **options):
     shapes = ((1, 8, n, d), (1, 8 // group, n, d), (1, 8 // group, n, dv))
     q, k, v = (flashc.ArraySpec(shape, dtype) for shape in shapes)
-    return flashc.compile(q, k, v, enable_gqa=True, target="sm_90a", **options)
+    return flashc.compile(q, k, v, enable_gqa=True, return_lse=return_lse, target="sm_90a", **options)
 
 
 def number(schedule, key):
@@ -105,7 +106,7 @@ def check_loop(loop, shape, most_beside=None):
     if len(loop.sometimes) > (dv // 2 + 10 if sums else dv // 2):
         yield f"{len(loop.sometimes)} instructions behind a branch"
     beside = len(loop.always) - counts["HGMMA"] - (7 if sums else 9) * scores // 2
-    if not sass_report.is_masked(loop) and beside > (most_beside or BESIDE[d, dv]):
+    if not sass_report.is_masked(loop) and beside > (most_beside or BESIDE[d, dv, sums]):
         yield f"{len(loop.always)} instructions, {beside} beside products and softmax"
 
 
@@ -141,6 +142,12 @@ def test_tuned(d, dv, dtype, causal):
 
 
 @pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("d", [64, 128])
+def test_with_log_sum_exp(d, causal):
+    assert check(compile_kernel(d, d, causal=causal, return_lse=True), d, d) == []
+
+
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("d", [64, 128, 256])
 def test_grouped_heads(d, causal):
     assert check(compile_kernel(d, d, group=8, causal=causal), d, d) == []
@@ -150,7 +157,7 @@ def test_grouped_heads(d, causal):
 @pytest.mark.parametrize("d", [64, 128])
 def test_static_shapes(d, n, causal):
     # Where nothing is masked, ptxas computes the eight descriptors of Q in every iteration: their address is carried.
-    most = 103 if (d, n, causal) == (128, 4096, False) else None
+    most = 101 if (d, n, causal) == (128, 4096, False) else None
     assert check(compile_kernel(d, d, n=n, causal=causal, static_shapes=True), d, d, most_beside=most) == []
 
 

@@ -69,6 +69,15 @@
 // TURN: note: this op belongs to another one
 // TURN-NEXT: tile.turn_
 
+// A slot of the first product that is held to the end is fine if its ring has another.
+// RUN: sed -e '/release-first$/d' -e 's,//HELD,,' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
+// REDEFINE: %{check} = HELD
+// REDEFINE: %{edit} = -e '/release-first$/d' -e 's,//HELD,,' -e 's/!ring = !tile.ring<2/!ring = !tile.ring<1/'
+// RUN: %{refuse}
+// HELD: error: 'scf.for' op cannot overlap the epilogue: expected a second slot beside one that a point holds
+// HELD: note: the next point would wait for this release, and this one for the next
+// HELD-NEXT: tile.release %k :
+
 // REDEFINE: %{check} = CARRIED
 // REDEFINE: %{edit} = -e '/early-count$/d' -e 's,//BEHIND,,'
 // RUN: %{refuse}
@@ -165,6 +174,7 @@ gpu.module @kernels {
         tile.release %v : !slot // multiply-last
         //LATE %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
         //LATE tile.release %k : !slot
+        //HELD tile.release %k : !slot
         //BEHIND %gv1 = arith.addi %gv, %c1 : index
         scf.yield %gk1, %gv1 : index, index
       } // consumer-end

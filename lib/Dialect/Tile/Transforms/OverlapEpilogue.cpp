@@ -97,6 +97,23 @@ static void planCrossing(EpilogueOverlap::Side &side, llvm::function_ref<bool(Op
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
+/// The next point's slots are waited for while this point is not stored: slots that this one still holds must be others.
+static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
+  for (Operation *op : plan.consumer.head) {
+    auto wait = dyn_cast<WaitOp>(op);
+    if (!wait || wait.getRing().getType().getStages() > 1)
+      continue;
+    for (Operation *user : wait.getSlot().getUsers()) {
+      if (!isa<ReleaseOp>(user) || user->isBeforeInBlock(plan.lastWait))
+        continue;
+      InFlightDiagnostic diag = refuse(plan.consumer.loop) << "expected a second slot beside one that a point holds";
+      diag.attachNote(user->getLoc()) << "the next point would wait for this release, and this one for the next";
+      return diag;
+    }
+  }
+  return success();
+}
+
 /// The consumers' head: what a point does up to its first product. It will run while the last point is not finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
@@ -175,8 +192,8 @@ FailureOr<EpilogueOverlap> tile::planEpilogueOverlap(WarpSpecializeOp op) {
   for (scf::ForOp loop : {plan.producer.loop, plan.consumer.loop})
     if (!loop->use_empty())
       return refuse(loop) << "expected the loop's results not to be used";
-  if (failed(planProducts(plan)) || failed(planConsumer(plan)) || failed(checkCarried(plan)) ||
-      failed(planProducer(plan)))
+  if (failed(planProducts(plan)) || failed(planConsumer(plan)) || failed(checkHeldSlots(plan)) ||
+      failed(checkCarried(plan)) || failed(planProducer(plan)))
     return failure();
   return plan;
 }

@@ -275,6 +275,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     - "expected the loop's results not to be used", on either side;
     - "expected no effects before the first product";
     - "expected no turn between points but the first product's";
+    - "expected a second slot beside one that a point holds", until its last product is waited for and longer;
     - "expected what the next point reads before the last product is waited for";
     - "expected it to load before its loop over keys what the consumers wait for before their first product";
     - "expected rings of their own for the loads behind the loop over keys", since a ring is filled in order.
