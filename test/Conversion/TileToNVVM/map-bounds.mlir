@@ -95,7 +95,7 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // j <= n or j > m: bounds that are not merged.
+  // n > j or j > m: bounds that are not merged.
   gpu.func @either(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -104,8 +104,8 @@ gpu.module @kernels {
       %y = tile.map %x at(%row, %col) {
       ^bb0(%s: f32, %i: index, %j: index):
         %cut = arith.constant -1.0 : f32
-        %a = arith.cmpi sge, %n, %j : index
-        %b = arith.cmpi slt, %m, %j : index
+        %a = arith.cmpi sgt, %n, %j : index
+        %b = arith.cmpi sgt, %j, %m : index
         %ab = arith.ori %a, %b : i1
         %r = arith.select %ab, %s, %cut : f32
         func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
