@@ -12,6 +12,9 @@
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[MAP:.*]]: !tile.tensor_map<64 x bf16>)
 // CHECK: tile.program 2 {
 // CHECK: ^bb0(%[[W:.*]]: index):
+// CHECK: %[[CTA:.*]] = gpu.block_id x
+// CHECK: %[[CTAS:.*]] = gpu.grid_dim x
+// CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
 // CHECK: %[[NY64:.*]] = arith.index_castui %[[NY]] : index to i64
 // CHECK: %[[LESS:.*]] = arith.subi %[[NY64]], %c1_i64
 // CHECK: %[[ZEROS:.*]] = math.ctlz %[[LESS]]
@@ -26,9 +29,6 @@
 // CHECK: %[[XM64:.*]] = arith.index_castui %[[XM]]
 // CHECK: %[[XS:.*]] = tile.uniform
 // CHECK: %[[XS64:.*]] = arith.index_castui %[[XS]]
-// CHECK: %[[CTA:.*]] = gpu.block_id x
-// CHECK: %[[CTAS:.*]] = gpu.grid_dim x
-// CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
 // CHECK: %[[COUNT:.*]] = arith.muli %[[NX]], %[[HEADS]]
 // CHECK: scf.for %[[ITEM:.*]] = %[[CTA]] to %[[COUNT]] step %[[CTAS]] {
 // CHECK: %[[ITEM64:.*]] = arith.index_castui %[[ITEM]]
@@ -93,18 +93,23 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Points whose time falls with x: CTA c works on pairs of them. There are ceil(count / 2) pairs; if the number of points
-// is odd, the CTA of the last pair has one point less.
+// Points whose time falls with x: pairs of them, of all heads but the last, which are dealt point by point (the script
+// above runs it). Everything but the length of the loop is computed alike by every CTA.
 // CHECK-LABEL: gpu.func @paired
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[OUT:.*]]: memref<?x?x?xf32>)
 // CHECK: tile.program 1 {
-// CHECK: %[[SPREAD:.*]] = arith.cmpi ule, %[[COUNT:.*]], %[[CTAS:.*]] : index
-// CHECK: %[[LENGTH:.*]] = arith.select %[[SPREAD]], %c1, %{{.*}} : index
-// CHECK: %[[UPPER:.*]] = tile.uniform %[[LENGTH]]
+// CHECK: %[[HEADS:.*]] = arith.muli %[[NY]], %[[NZ]]
+// CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
+// CHECK: %[[WANTED:.*]] = arith.ceildivui %[[THRICE]],
+// CHECK: %[[LEAST:.*]] = arith.minui %[[WANTED]], %[[HEADS]]
+// CHECK: %[[TAIL:.*]] = arith.addi %[[LEAST]],
+// CHECK: %[[PAIRED_HEADS:.*]] = arith.subi %[[HEADS]], %[[TAIL]]
+// CHECK: %[[UPPER:.*]] = tile.uniform %{{.*}}
 // CHECK: scf.for %[[U:.*]] = %c0 to %[[UPPER]] step %c1 {
-// CHECK: %[[PAIR:.*]] = arith.shrui %[[U]], %c1
-// CHECK: %[[HALF:.*]] = arith.andi %[[U]], %c1
-// CHECK: arith.select %[[SPREAD]], %block_id_x, %{{.*}} : index
+// CHECK: %[[IS_PAIRED:.*]] = arith.cmpi ult, %[[U]],
+// CHECK: %[[X:.*]] = arith.select %[[IS_PAIRED]],
+// CHECK: %[[HEAD:.*]] = arith.select %[[IS_PAIRED]],
+// CHECK: memref.store %{{.*}}, %[[OUT]][%{{.*}}, %{{.*}}, %[[X]]]
 gpu.module @kernels {
   gpu.func @paired(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
     tile.program 1 grid(%nx, %ny, %nz) paired {

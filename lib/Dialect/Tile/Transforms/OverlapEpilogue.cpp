@@ -40,11 +40,11 @@ static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether the loop's body has an `OpTy` of its own, and a loop over keys.
+/// Whether the loop's body has an `OpTy` of its own, as a loop over points has: for the first keys or the last, and the
+/// only ones if there is just one tile of keys.
 template <typename OpTy>
 static bool isLoopOverPoints(scf::ForOp loop) {
-  return !loop.getOps<OpTy>().empty() &&
-         llvm::any_of(loop.getOps<scf::ForOp>(), [](scf::ForOp nested) { return isLoopOverKeys<OpTy>(nested); });
+  return !loop.getOps<OpTy>().empty();
 }
 
 static LogicalResult planProducts(EpilogueOverlap &plan) {
@@ -58,11 +58,12 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   plan.first = products.front();
   plan.firstWait = getWait(products.front());
   plan.lastWait = getWait(products.back());
-  auto isBetween = [&](Operation &op) {
-    return isLoopOverKeys<MmaAsyncOp>(&op) && plan.firstWait->isBeforeInBlock(&op) &&
-           op.isBeforeInBlock(products.back());
+  auto isOutside = [&](Operation &op) {
+    return isLoopOverKeys<MmaAsyncOp>(&op) &&
+           (op.isBeforeInBlock(plan.firstWait) || products.back()->isBeforeInBlock(&op));
   };
-  if (products.size() != 2 || !plan.firstWait || !plan.lastWait || llvm::none_of(*loop.getBody(), isBetween))
+  if (products.size() != 2 || !plan.firstWait || !plan.lastWait || products.back()->isBeforeInBlock(plan.firstWait) ||
+      llvm::any_of(*loop.getBody(), isOutside))
     return refuse(loop) << "expected one product before the loop over keys, and one behind it";
   return success();
 }
@@ -162,7 +163,8 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
     if (auto wait = dyn_cast<WaitOp>(op))
       ++waits[wait.getRing()];
   for (Operation &op : *side.loop.getBody()) {
-    if (isLoopOverKeys<CopyAsyncOp>(&op))
+    auto acquire = dyn_cast<AcquireOp>(op); // one of V's, if there is no loop over keys
+    if (isLoopOverKeys<CopyAsyncOp>(&op) || (acquire && !waits.contains(acquire.getRing())))
       break;
     side.head.push_back(&op);
     auto copy = dyn_cast<CopyAsyncOp>(op);
@@ -188,7 +190,7 @@ FailureOr<EpilogueOverlap> tile::planEpilogueOverlap(WarpSpecializeOp op) {
   plan.producer.loop = findLoop(op.getProducer(), isLoopOverPoints<CopyAsyncOp>);
   plan.consumer.loop = findLoop(op.getConsumer(), isLoopOverPoints<MmaAsyncOp>);
   if (!plan.producer.loop || !plan.consumer.loop)
-    return refuse(op) << "expected a loop over points with a loop over keys inside, on both sides";
+    return refuse(op) << "expected one loop over points, with loads and with products of its own, on each side";
   for (scf::ForOp loop : {plan.producer.loop, plan.consumer.loop})
     if (!loop->use_empty())
       return refuse(loop) << "expected the loop's results not to be used";
@@ -307,12 +309,10 @@ static void rewriteProducer(const EpilogueOverlap &plan) {
   IRMapping map = emitter.beginRest(loop.getInductionVar(), loop.getRegionIterArgs());
   // The next point's loads go before the copies behind the loop over keys, whose numbers are known by then.
   SmallVector<Operation *> copies;
-  bool isBehind = false;
   for (Operation &op : old.getBody()->without_terminator()) {
     if (llvm::is_contained(plan.producer.head, &op))
       continue;
-    isBehind |= isLoopOverKeys<CopyAsyncOp>(&op);
-    if (isa<AcquireOp, CopyAsyncOp>(op) && isBehind)
+    if (isa<AcquireOp, CopyAsyncOp>(op))
       copies.push_back(&op);
     else
       b.clone(op, map);

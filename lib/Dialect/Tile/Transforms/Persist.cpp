@@ -59,74 +59,113 @@ class Points {
 public:
   Points(ProgramOp program, ImplicitLocOpBuilder &b)
       : b(b), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
-        paired(program.getPaired()) {}
+        cta(gpu::BlockIdOp::create(b, gpu::Dimension::x)), ctas(gpu::GridDimOp::create(b, gpu::Dimension::x)),
+        heads(mul(ny, nz)), byHeads(b, ny) {}
+  virtual ~Points() = default;
 
-  /// CTA c of n works on the points c, c + n, c + 2n, ... or, paired, on the pairs of this number.
-  scf::ForOp emitLoop() {
-    byHeads.emplace(b, ny);
-    byTiles.emplace(b, paired ? b.createOrFold<arith::AddIOp>(nx, nx) : nx);
-    Value cta = gpu::BlockIdOp::create(b, gpu::Dimension::x), ctas = gpu::GridDimOp::create(b, gpu::Dimension::x);
-    heads = mul(ny, nz);
-    Value count = mul(nx, heads);
-    if (!paired)
-      return scf::ForOp::create(b, cta, count, ctas);
-    // Point u of this CTA is half u mod 2 of its pair u / 2, which is pair cta + u / 2 * ctas of all. The last point
-    // may be without another. If there is a CTA for every point, pairs would leave half of them idle.
-    first = cta, stride = ctas;
-    Value zero = index(0), one = index(1);
-    isSpread = arith::CmpIOp::create(b, arith::CmpIPredicate::ule, count, ctas);
-    Value pairs = shr(add(count, one)), mine = ceilDiv(sub(max(pairs, cta), cta), ctas);
-    Value isOdd = arith::AndIOp::create(b, count, one);
-    Value hasLast = equal(arith::RemUIOp::create(b, sub(pairs, one), ctas), cta);
-    Value missing = arith::SelectOp::create(b, hasLast, isOdd, zero);
-    Value length = arith::SelectOp::create(b, isSpread, one, sub(add(mine, mine), missing));
-    return scf::ForOp::create(b, zero, UniformOp::create(b, length), one);
-  }
+  virtual scf::ForOp emitLoop() = 0;
 
   /// The point (x, y, z) of an iteration.
   std::array<Value, 3> emitPoint(Value item) {
-    auto [x, head] = paired ? splitPaired(item) : split(item);
-    auto [z, y] = byHeads->divide(head);
+    auto [x, head] = locate(item);
+    auto [z, y] = byHeads.divide(head);
     return {x, y, z};
   }
 
+protected:
+  /// Of the heads of all batches, and in it.
+  virtual std::pair<Value, Value> locate(Value item) = 0;
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value max(Value x, Value y) { return arith::MaxUIOp::create(b, x, y); }
+  Value half(Value x) { return b.createOrFold<arith::ShRUIOp>(x, index(1)); }
+  Value isOdd(Value x) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowBit(x), index(1)); }
+  Value lowBit(Value x) { return arith::AndIOp::create(b, x, index(1)); }
+  Value isBelow(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y); }
+  Value select(Value condition, Value x, Value y) { return arith::SelectOp::create(b, condition, x, y); }
+  Value count(Value condition) { return select(condition, index(1), index(0)); }
+
+  ImplicitLocOpBuilder &b;
+  Value nx, ny, nz, cta, ctas, heads;
+
 private:
-  /// x runs fastest: CTAs that run at the same time read the same keys.
-  std::pair<Value, Value> split(Value item) {
-    auto [head, x] = byTiles->divide(item);
+  Divisor byHeads;
+};
+
+/// CTA c of n works on the points c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the same keys.
+class PlainPoints : public Points {
+public:
+  PlainPoints(ProgramOp program, ImplicitLocOpBuilder &b) : Points(program, b), byTiles(b, nx) {}
+
+  scf::ForOp emitLoop() override { return scf::ForOp::create(b, cta, mul(nx, heads), ctas); }
+
+private:
+  std::pair<Value, Value> locate(Value item) override {
+    auto [head, x] = byTiles.divide(item);
     return {x, head};
   }
 
-  /// Two heads side by side have 2 nx points, in the order (x = 0 of one, nx - 1 of the other), (1, nx - 2), ... A last
-  /// head without another has its points in order.
-  std::pair<Value, Value> splitPaired(Value item) {
-    Value pair = add(first, mul(shr(item), stride));
-    Value parity = arith::AndIOp::create(b, item, index(1)), number = add(add(pair, pair), parity);
-    number = arith::SelectOp::create(b, isSpread, first, number);
-    Value half = arith::AndIOp::create(b, number, index(1));
-    auto [headPair, inPair] = byTiles->divide(number);
-    Value head = add(headPair, headPair);
-    Value isAlone = equal(head, sub(heads, index(1)));
-    Value x = shr(inPair), mirrored = sub(sub(nx, index(1)), x), isSecond = equal(half, index(1));
-    x = arith::SelectOp::create(b, isSecond, mirrored, x);
-    x = arith::SelectOp::create(b, isAlone, inPair, x);
-    half = arith::SelectOp::create(b, isAlone, index(0), half);
-    return {x, add(head, half)};
+  Divisor byTiles;
+};
+
+/// Points whose time falls with x, such as a causal mask's. First come pairs: of two heads side by side, x of one and
+/// nx - 1 - x of the other, all pairs of equal time; CTA c takes the pairs c, c + n, ... Dealt like that to the end, the
+/// last round of pairs would keep only some CTAs busy. So the last heads, with the points of some one and a half rounds, are
+/// dealt point by point in the order of time (of all of them x = 0, then x = 1, ...): first one to each CTA that got no
+/// pair in the last round of pairs, then to all, in turn from the last CTA to the first and from the first to the last.
+class PairedPoints : public Points {
+public:
+  PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : Points(program, b), tail(emitTail()), byPairs(b, add(nx, nx)), byTail(b, tail) {}
+
+  scf::ForOp emitLoop() override {
+    pairedHeads = sub(heads, tail);
+    Value pairs = half(mul(pairedHeads, nx));
+    extra = arith::RemUIOp::create(b, pairs, ctas);
+    Value rounds = arith::CeilDivUIOp::create(b, sub(max(pairs, cta), cta), ctas);
+    paired = add(rounds, rounds);
+    isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, cta, extra);
+    dealt = sub(ctas, extra);
+    Value rest = sub(mul(tail, nx), dealt), full = arith::DivUIOp::create(b, rest, ctas);
+    Value hasLast = isBelow(getPlace(full), sub(rest, mul(full, ctas)));
+    Value length = add(add(paired, count(isShort)), add(full, count(hasLast)));
+    return scf::ForOp::create(b, index(0), UniformOp::create(b, length), index(1));
   }
 
-  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-  Value add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
-  Value sub(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
-  Value mul(Value x, Value y) { return arith::MulIOp::create(b, x, y); }
-  Value max(Value x, Value y) { return arith::MaxUIOp::create(b, x, y); }
-  Value shr(Value x) { return arith::ShRUIOp::create(b, x, index(1)); }
-  Value ceilDiv(Value x, Value y) { return arith::CeilDivUIOp::create(b, x, y); }
-  Value equal(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, x, y); }
+private:
+  /// Heads that are dealt point by point: at least one and a half rounds of pairs, and an even number is left.
+  Value emitTail() {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), add(nx, nx));
+    Value least = arith::MinUIOp::create(b, wanted, heads);
+    return add(least, lowBit(sub(heads, least)));
+  }
 
-  ImplicitLocOpBuilder &b;
-  Value nx, ny, nz, heads, first, stride, isSpread;
-  std::optional<Divisor> byHeads, byTiles;
-  bool paired;
+  /// The place of this CTA in round `round` of the tail.
+  Value getPlace(Value round) { return select(isOdd(round), cta, sub(sub(ctas, index(1)), cta)); }
+
+  std::pair<Value, Value> locate(Value item) override {
+    auto [headPair, inPair] = byPairs.divide(add(mul(add(cta, mul(half(item), ctas)), index(2)), lowBit(item)));
+    Value first = half(inPair), second = sub(sub(nx, index(1)), first);
+    Value x = select(isOdd(item), second, first), head = add(add(headPair, headPair), lowBit(item));
+
+    Value ofTail = sub(max(item, paired), paired), skipped = count(isShort);
+    Value round = sub(max(ofTail, skipped), skipped);
+    Value number = add(add(dealt, mul(round, ctas)), getPlace(round));
+    number = select(isBelow(ofTail, skipped), sub(max(cta, extra), extra), number);
+    auto [tailX, tailHead] = byTail.divide(number);
+
+    Value isPaired = isBelow(item, paired);
+    return {select(isPaired, x, tailX), select(isPaired, head, add(pairedHeads, tailHead))};
+  }
+
+  Value tail;
+  Divisor byPairs, byTail;
+  /// Heads in pairs; CTAs with a pair more than others; this CTA's points in pairs; whether it has a pair less; points of
+  /// the tail that go to those that have.
+  Value pairedHeads, extra, paired, isShort, dealt;
 };
 } // namespace
 
@@ -153,10 +192,14 @@ void tile::persistProgram(ProgramOp program) {
   Block &body = program.getBody().front();
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(body));
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
-  Points points(program, b);
-  scf::ForOp items = points.emitLoop();
+  std::unique_ptr<Points> points;
+  if (program.getPaired())
+    points = std::make_unique<PairedPoints>(program, b);
+  else
+    points = std::make_unique<PlainPoints>(program, b);
+  scf::ForOp items = points->emitLoop();
   b.setInsertionPointToStart(items.getBody());
-  std::array<Value, 3> point = points.emitPoint(items.getInductionVar());
+  std::array<Value, 3> point = points->emitPoint(items.getInductionVar());
   for (Operation *op : ops)
     op->moveBefore(items.getBody()->getTerminator());
   items.walk([&](gpu::BlockIdOp id) {

@@ -270,7 +270,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     empty later.
 
     Refuses, with "cannot overlap the epilogue: ..." and the IR unchanged:
-    - "expected a loop over points with a loop over keys inside, on both sides";
+    - "expected one loop over points, with loads and with products of its own, on each side";
     - "expected one product before the loop over keys, and one behind it" (`tile-pipeline` makes them);
     - "expected the loop's results not to be used", on either side;
     - "expected no effects before the first product";
