@@ -1,7 +1,8 @@
 // RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
 // And every point is visited once, whatever the grid and the number of CTAs:
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
-
+// Without pairs they come in order; the multipliers and shifts are right for all extents.
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py one_by_one --in-order
 
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
@@ -113,6 +114,59 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @paired(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
     tile.program 1 grid(%nx, %ny, %nz) paired {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// The same points without pairs.
+// CHECK-LABEL: gpu.func @one_by_one
+// CHECK-NOT: arith.divui
+// CHECK: memref.store
+gpu.module @kernels {
+  gpu.func @one_by_one(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// Divisions by constants are left to the back end, which knows better.
+// CHECK-LABEL: gpu.func @constant_extents
+// CHECK-NOT: {{math.ctlz|tile.uniform}}
+// CHECK: scf.for %[[ITEM:.*]] = %
+// CHECK-NEXT: %[[HEAD:.*]] = arith.divui %[[ITEM]], %c16
+// CHECK-NEXT: %[[X0:.*]] = arith.muli %[[HEAD]], %c16
+// CHECK-NEXT: %[[X:.*]] = arith.subi %[[ITEM]], %[[X0]]
+// CHECK-NEXT: %[[Z:.*]] = arith.divui %[[HEAD]], %c6
+// CHECK-NEXT: %[[Y0:.*]] = arith.muli %[[Z]], %c6
+// CHECK-NEXT: %[[Y:.*]] = arith.subi %[[HEAD]], %[[Y0]]
+// CHECK-NEXT: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[X]]]
+gpu.module @kernels {
+  gpu.func @constant_extents(%nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
+    %nx = arith.constant 16 : index
+    %ny = arith.constant 6 : index
+    tile.program 1 grid(%nx, %ny, %nz) {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y

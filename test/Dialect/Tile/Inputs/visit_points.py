@@ -1,6 +1,11 @@
 """visit_points.py FUNCTION: runs the loop that tile-persist put into FUNCTION, which stores at [z, y, x] once per point,
 for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x takes
-nx - x, and no CTA may do more than its share of them."""
+nx - x, and no CTA may do more than its share of them.
+
+visit_points.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids that
+are as large as can be, too.
+
+Every index must fit 32 bits, as it does in a kernel, and every other number 64."""
 
 import re
 import sys
@@ -26,7 +31,7 @@ def parse(text, function):
             loop = match.groups()
         match = re.match(r"\s*(%\w+) = ([\w.]+)\s+(.*?)( : .*)?$", line)
         if match:
-            (inside if loop else before).append(match.groups()[:3])
+            (inside if loop else before).append(match.groups())
         match = re.match(r"\s*memref.store %\w+, %\w+\[(%\w+), (%\w+), (%\w+)\]", line)
         if match:
             store = match.groups()
@@ -34,7 +39,7 @@ def parse(text, function):
 
 
 def run(operations, values, cta, ctas):
-    for result, name, operands in operations:
+    for result, name, operands, kind in operations:
         if name == "arith.constant":
             if re.fullmatch(r"-?\d+", operands):
                 values[result] = int(operands)
@@ -47,7 +52,8 @@ def run(operations, values, cta, ctas):
         if isinstance(operation, dict):
             operation = operation[arguments.pop(0)]
         values[result] = operation(*[values[x] for x in arguments])
-        assert values[result] >= 0, (result, name, values[result])  # unsigned
+        bits = 64 if kind and kind.endswith("i64") else 32
+        assert 0 <= values[result] < 1 << bits, (result, name, values[result])  # unsigned
 
 
 def visit(program, grid, ctas):
@@ -63,7 +69,33 @@ def visit(program, grid, ctas):
         yield points
 
 
+def check_in_order(program):
+    """Quotients and remainders by 1, by powers of two and their neighbours, and by numbers near 2^31; some whole grids."""
+    for nx, ny, nz in ((1, 1, 1), (5, 3, 2), (4, 1, 3)):
+        for ctas in (1, 3, 7):
+            points = [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)]
+            assert list(visit(program, (nx, ny, nz), ctas)) == [points[cta::ctas] for cta in range(ctas)]
+    names, before, loop, inside, store = program
+    divisors = {d for k in range(32) for d in (2**k - 1, 2**k, 2**k + 1) if 0 < d < 2**31}
+    divisors |= {3, 5, 7, 10, 641, 1000003, 6700417, 2**31 - 2, 2**31 - 3, 2**31 - 19}
+    for d in sorted(divisors):
+        multiples = {q * d for q in (0, 1, 2, 3, (2**31 - 1) // d // 2, (2**31 - 1) // d)}
+        items = sorted({n + k for n in multiples for k in (-1, 0, 1, d - 1)} | {2**31 - 1, 2**31 - 2})
+        for nx, ny in ((d, 1), (1, d), (d, 3), (3, d)):
+            values = dict(zip(names, (nx, ny, 0)))  # The loop's bound is not looked at.
+            run(before, values, 0, 1)
+            for item in items:
+                if 0 <= item < 2**31:
+                    values[loop[0]] = item
+                    run(inside, values, 0, 1)
+                    point = tuple(values[name] for name in store)
+                    assert point == (item // nx // ny, item // nx % ny, item % nx), (nx, ny, item, point)
+
+
 program = parse(sys.stdin.read(), sys.argv[1])
+if "--in-order" in sys.argv:
+    check_in_order(program)
+    sys.exit()
 checked = 0
 for nx in (1, 2, 3, 5, 8):
     for ny in (1, 2, 3):
