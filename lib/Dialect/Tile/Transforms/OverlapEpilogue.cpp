@@ -162,9 +162,13 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head)
     if (auto wait = dyn_cast<WaitOp>(op))
       ++waits[wait.getRing()];
+  bool hasLoop = llvm::any_of(*side.loop.getBody(), [](Operation &op) { return isLoopOverKeys<CopyAsyncOp>(&op); });
+  auto isBehindHead = [&](Operation &op) {
+    auto acquire = dyn_cast<AcquireOp>(op);
+    return hasLoop ? isLoopOverKeys<CopyAsyncOp>(&op) : acquire && !waits.contains(acquire.getRing());
+  };
   for (Operation &op : *side.loop.getBody()) {
-    auto acquire = dyn_cast<AcquireOp>(op); // one of V's, if there is no loop over keys
-    if (isLoopOverKeys<CopyAsyncOp>(&op) || (acquire && !waits.contains(acquire.getRing())))
+    if (isBehindHead(op))
       break;
     side.head.push_back(&op);
     auto copy = dyn_cast<CopyAsyncOp>(op);
