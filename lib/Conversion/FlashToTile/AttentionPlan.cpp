@@ -346,7 +346,8 @@ LogicalResult Matcher::traceOutput(Value value, bool isLse) {
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
     if (isa<func::ReturnOp>(user)) {
-      plan.outputs.push_back({plan.func.getNumArguments() + use.getOperandNumber(), isLse, getElementTypeOrSelf(value)});
+      unsigned result = plan.func.getNumArguments() + use.getOperandNumber();
+      plan.outputs.push_back({result, isLse, getElementTypeOrSelf(value)});
       continue;
     }
     if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(user)) {

@@ -70,7 +70,7 @@ void KernelBuilder::emitRings() {
   k.ring = alloc(schedule.stages, plan.kvTile, plan.headDim, /*isPrivate=*/false);
   v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
   if (schedule.tensorSums)
-    ones = tile::AllocOnesOp::create(b, tile::SlotType::get(b.getContext(), 16, tile::hopper::kPanelCols, plan.elementType));
+    ones = tile::AllocOnesOp::create(b, tile::getOnesType(plan.elementType));
 }
 
 RankedTensorType KernelBuilder::getOutputType() {

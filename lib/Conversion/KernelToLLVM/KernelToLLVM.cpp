@@ -229,7 +229,8 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
     cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
     arith::populateArithToLLVMConversionPatterns(converter, patterns);
     patterns.add<MathLowering, DivFLowering>(converter, &getContext());
-    patterns.add<CountLeadingZerosLowering, FmaLowering, BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(converter, &getContext());
+    patterns.add<CountLeadingZerosLowering, FmaLowering, BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(
+        converter, &getContext());
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       signalPassFailure();
   }

@@ -197,16 +197,19 @@ struct MapLowering : KernelPattern<MapOp> {
       int64_t offset = 8 * (e / 4) + e % 2;
       mapping.map(body.getArguments(), ValueRange{value, rows[getHalf(e)], emit.add(col, offset)});
       for (Operation &nested : body.without_terminator()) {
-        std::optional<MapOp::Bound> bound = nested.getNumResults() == 1 ? op.getBound(nested.getResult(0)) : std::nullopt;
+        std::optional<MapOp::Bound> bound;
+        if (nested.getNumResults() == 1)
+          bound = op.getBound(nested.getResult(0));
         if (!bound) {
           rewriter.clone(nested, mapping);
           continue;
         }
         Value &distance = distances[{&nested, getHalf(e)}];
         if (!distance)
-          distance = emitDistance(emit, mapping.lookupOrDefault(bound->limit), bound->offset, col, op);
+          distance = emitDistance(emit, mapping.lookupOrDefault(bound->limit), col, op);
         auto predicate = bound->isUpper ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
-        Value within = arith::CmpIOp::create(rewriter, op.getLoc(), predicate, distance, emit.index(offset));
+        Value constant = emit.index(offset - bound->offset);
+        Value within = arith::CmpIOp::create(rewriter, op.getLoc(), predicate, distance, constant);
         mapping.map(nested.getResult(0), within);
       }
       results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(body.getTerminator()).getValue()));
@@ -216,13 +219,12 @@ struct MapLowering : KernelPattern<MapOp> {
   }
 
 private:
-  /// How far `limit` + `offset` is from a thread's first column: compared with constants, it needs no position for every
-  /// element. Limits out of sight are brought near first, so that the difference cannot wrap.
-  static Value emitDistance(Emitter &emit, Value limit, int64_t offset, Value col, MapOp op) {
+  /// How far `limit` is from a thread's first column: compared with constants, it needs no position for every element.
+  /// Limits out of sight are brought near first, so that the difference cannot wrap.
+  static Value emitDistance(Emitter &emit, Value limit, Value col, MapOp op) {
     int64_t cols = cast<RankedTensorType>(op.getType()).getDimSize(1);
-    limit = emit.add(limit, offset);
-    limit = arith::MaxSIOp::create(emit.builder, emit.loc, limit, emit.add(col, -1));
-    limit = arith::MinSIOp::create(emit.builder, emit.loc, limit, emit.add(col, cols));
+    limit = arith::MaxSIOp::create(emit.builder, emit.loc, limit, emit.add(col, -2));
+    limit = arith::MinSIOp::create(emit.builder, emit.loc, limit, emit.add(col, cols + 1));
     return arith::SubIOp::create(emit.builder, emit.loc, limit, col);
   }
 };
@@ -251,6 +253,7 @@ void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, 
                                                   KernelContext &kernel) {
   MLIRContext *context = patterns.getContext();
   patterns.add<ElementwiseLowering, ConstantLowering, UniformLowering>(converter, context);
-  patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering, ToOperandALowering,
+  patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering,
+               ToOperandALowering,
                VoteAnyLowering, MapLowering, OutsideLowering>(converter, context, kernel);
 }

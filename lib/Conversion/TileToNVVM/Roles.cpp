@@ -1,6 +1,7 @@
 //===- Roles.cpp - the producer, the consumers, and their turns ---------------------------------------------------===//
 //
-//   thread 0          initialises every barrier, fences; then the CTA synchronises.
+//   thread 0          initialises every barrier, fences.
+//   warpgroup 0       writes the panel of ones, if there is one; then the CTA synchronises.
 //   warpgroup 0       gives up registers; its first thread runs the producer.
 //   warpgroups 1..C   take registers and run the consumer with w = warpgroup - 1.
 //

@@ -132,9 +132,8 @@ private:
   }
 };
 
-/// Named barriers 1 to C are turns; consumer w's warps meet at 5 + w before its tile leaves shared memory.
-constexpr int64_t kFirstStoreBarrier = 4;
-
+/// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only its
+/// own part of the products has read, and it has waited for those.
 struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
   using KernelPattern::KernelPattern;
 
@@ -146,7 +145,7 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
     Value data = emit.mul(field, 16);
     int64_t panelBytes = slot.getRows() * 2 * hopper::kPanelCols;
     writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
-    Value barrier = emit.add(kernel.warpgroup, kFirstStoreBarrier);
+    Value barrier = emit.add(kernel.warpgroup, kStoreBarriers);
     emit.ptx("fence.proxy.async.shared::cta;\n bar.sync $0, " + std::to_string(hopper::kWarpgroupThreads) + ";",
              "r,~{memory}", {barrier});
     int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
@@ -163,8 +162,8 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
   }
 
 private:
-  /// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8; in
-  /// the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
+  /// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8;
+  /// in the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
   void writeToSlot(Emitter &emit, Type element, ValueRange source, Value data, int64_t panelBytes) const {
     Value lane = emit.bitAnd(kernel.inGroup, 31), rowInMatrix = emit.bitAnd(lane, 7);
     Value half = emit.bitAnd(emit.shr(lane, 3), 1), nextBlock = emit.shr(lane, 4);

@@ -66,9 +66,9 @@ gpu.module @kernels {
       // CHECK: %[[I0:.*]] = arith.addi %[[ROW]], %{{.*}} : index
       // CHECK: %[[I8:.*]] = arith.addi %[[I0]], %c8
       // CHECK: %[[J:.*]] = arith.addi %[[COL]], %{{.*}} : index
-      // CHECK: %[[BEFORE:.*]] = arith.addi %[[J]], %c-1
+      // CHECK: %[[BEFORE:.*]] = arith.addi %[[J]], %c-2
       // CHECK: %[[MAX0:.*]] = arith.maxsi %[[I0]], %[[BEFORE]]
-      // CHECK: %[[BEHIND:.*]] = arith.addi %[[J]], %c8
+      // CHECK: %[[BEHIND:.*]] = arith.addi %[[J]], %c9
       // CHECK: %[[MIN0:.*]] = arith.minsi %[[MAX0]], %[[BEHIND]]
       // CHECK: %[[D0:.*]] = arith.subi %[[MIN0]], %[[J]]
       // CHECK: arith.cmpi sge, %[[D0]], %c0

@@ -37,6 +37,12 @@ void TileDialect::initialize() {
       >();
 }
 
+SlotType tile::getOnesType(Type element) {
+  constexpr int64_t kRows = 16; // wgmma multiplies as many rows of B at a time
+  static_assert(kRows * hopper::kPanelCols * 2 == hopper::kOnesBytes);
+  return SlotType::get(element.getContext(), kRows, hopper::kPanelCols, element);
+}
+
 RankedTensorType tile::getAccType(int64_t cols, Type element) {
   return RankedTensorType::get({kTileRows, cols}, element, AccAttr::get(element.getContext()));
 }

@@ -63,10 +63,6 @@ static OperandShape getShapeOfA(Value a) {
   return {tensor.getDimSize(0), tensor.getDimSize(1), tensor.getElementType()};
 }
 
-/// wgmma multiplies 16 rows of B at a time.
-static constexpr int64_t kOnesRows = 16;
-static_assert(kOnesRows * hopper::kPanelCols * 2 == hopper::kOnesBytes);
-
 LogicalResult MmaAsyncOp::verify() {
   if (!isa<SlotType>(getA().getType()) && failed(verifyTile<OperandAAttr>(*this, "A", getA().getType())))
     return failure();
@@ -82,7 +78,7 @@ LogicalResult MmaAsyncOp::verify() {
   if (getOnes()) {
     if (getTransposeB() || cols != hopper::kPanelCols)
       return emitOpError() << "expected a B of " << hopper::kPanelCols << " columns beside the ones, not transposed";
-    auto ones = SlotType::get(getContext(), kOnesRows, hopper::kPanelCols, b.getElementType());
+    SlotType ones = getOnesType(b.getElementType());
     if (getOnes().getType() != ones)
       return emitOpError() << "expected ones of type " << ones << ", got " << getOnes().getType();
     cols += hopper::kSumCols;
@@ -114,7 +110,7 @@ LogicalResult RowReduceOp::verify() {
 
 LogicalResult AllocOnesOp::verify() {
   SlotType slot = getSlot().getType();
-  if (slot.getRows() == kOnesRows && slot.getCols() == hopper::kPanelCols && is16Bit(slot.getElementType()))
+  if (is16Bit(slot.getElementType()) && slot == getOnesType(slot.getElementType()))
     return success();
   return emitOpError() << "expected a slot of 16 x 64 elements of 16 bits, got " << slot;
 }

@@ -54,6 +54,16 @@ static bool isHandedOn(OpOperand &use) {
   return isa<scf::YieldOp>(use.getOwner()) && isa<scf::ForOp>(use.getOwner()->getParentOp());
 }
 
+/// Whether `store` has read its slot when `end` runs: a wait stands between them.
+static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
+  if (store->getBlock() != end->getBlock() || end->isBeforeInBlock(store))
+    return false;
+  for (Operation *op = store->getNextNode(); op != end; op = op->getNextNode())
+    if (isa<StoreWaitOp>(op))
+      return true;
+  return false;
+}
+
 /// Invariants 3 and 4, of a slot that `block` has waited for or has been handed.
 static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Block *block = slot.getParentBlock();
@@ -71,20 +81,21 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
       return user->emitOpError() << "expected in the block that waits for the slot";
     end = user;
   }
-  Operation *written = nullptr, *stored = nullptr;
-  for (Operation *user : slot.getUsers())
-    if (isa<StoreAsyncOp>(user))
-      written = user;
-  if (written) // every product has read the slot before it is written, and the copy before it is released
-    for (Operation *op = written->getNextNode(); op && op != end; op = op->getNextNode())
-      stored = isa<StoreWaitOp>(op) ? op : stored;
-  if (written && (written->getBlock() != block || !stored))
-    return written->emitOpError() << "expected a tile.store_wait between it and the release of its slot";
   if (!end)
     return owner->emitOpError() << "expected its slot to be released";
+  StoreAsyncOp store;
   for (Operation *user : slot.getUsers())
-    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, written ? written : end)) {
-      InFlightDiagnostic diag = (written ? written : end)->emitOpError() << "expected no product in flight that reads the slot";
+    if (auto found = dyn_cast<StoreAsyncOp>(user)) {
+      if (store)
+        return found.emitOpError() << "expected one tile to pass through the slot";
+      store = found;
+    }
+  if (store && !isStoreComplete(store, end))
+    return store.emitOpError() << "expected a tile.store_wait between it and the release of its slot";
+  Operation *last = store ? store : end; // what must find every product complete
+  for (Operation *user : slot.getUsers())
+    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, last)) {
+      InFlightDiagnostic diag = last->emitOpError() << "expected no product in flight that reads the slot";
       diag.attachNote(product.getLoc()) << "this product has not been waited for";
       return diag;
     }
@@ -101,7 +112,8 @@ static LogicalResult verifySlots(Region &region) {
   };
   WalkResult result = region.walk([&](Operation *op) {
     auto loop = dyn_cast<scf::ForOp>(op);
-    bool isFine = (!loop && !isa<WaitOp>(op)) || (isOk(op->getResults()) && (!loop || isOk(loop.getRegionIterArgs())));
+    bool hasSlots = loop || isa<WaitOp>(op);
+    bool isFine = !hasSlots || (isOk(op->getResults()) && (!loop || isOk(loop.getRegionIterArgs())));
     return isFine ? WalkResult::advance() : WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());

@@ -127,9 +127,10 @@ public:
     extra = arith::RemUIOp::create(b, pairs, ctas);
     Value rounds = arith::CeilDivUIOp::create(b, sub(max(pairs, cta), cta), ctas);
     paired = add(rounds, rounds);
-    isShort = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, cta, extra);
     dealt = sub(ctas, extra);
-    Value rest = sub(mul(tail, nx), dealt), full = arith::DivUIOp::create(b, rest, ctas);
+    Value last = mul(tail, nx), rest = sub(max(last, dealt), dealt), full = arith::DivUIOp::create(b, rest, ctas);
+    Value mayBeShort = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, cta, extra);
+    isShort = arith::AndIOp::create(b, mayBeShort, isBelow(cta, add(extra, last)));
     Value hasLast = isBelow(getPlace(full), sub(rest, mul(full, ctas)));
     Value length = add(add(paired, count(isShort)), add(full, count(hasLast)));
     return scf::ForOp::create(b, index(0), UniformOp::create(b, length), index(1));

@@ -50,6 +50,9 @@ RankedTensorType getRowType(Type element);
 /// `tensor<64 x f32, #tile.row_partial>`.
 RankedTensorType getRowPartialType(MLIRContext *context);
 
+/// The slot of `tile.alloc_ones`: what one step of a product reads.
+SlotType getOnesType(Type element);
+
 /// Bytes of shared memory that the rings of `kernel` take, barriers and alignment included.
 int64_t getSharedMemoryBytes(gpu::GPUFuncOp kernel);
 

@@ -87,6 +87,11 @@ def Persist : Pass<"tile-persist"> {
     time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles once, and
     the producer loads for the next point while the consumers still finish and store the last one.
 
+    A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
+    nx - 1 - x of the next: pairs take equally long. Where the pairs end, some CTAs would have one more than others; so the last
+    heads, with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a
+    pair less, then to all, from the last CTA to the first, from the first to the last, and so on.
+
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
     `tile.uniform`. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
