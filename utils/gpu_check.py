@@ -14,6 +14,8 @@ attention on the same inputs and naive is plain attention in the input type; the
 for bf16 (1e-3 for f16); the log-sum-exp is within 1e-3 and exactly -inf where a row sees no key. Outputs and what lies
 behind every array are NaN before the launch.
 
+Half of the cells have kernels without the log-sum-exp (*_no_lse), which is what flashc.attention compiles by default.
+
 Kernels are compiled and run in a worker process, one cell at a time. One that crashes or hangs costs only the rest of
 its own cells.
 """
@@ -42,52 +44,60 @@ TARGET = "sm_90a"
 
 # --- The grid ---------------------------------------------------------------------------------------------------------
 
-def kernel_spec(d, dv, dtype, causal, hq, hk):
-    name = f"d{d}_{dv}_{dtype}_{'causal' if causal else 'full'}_h{hq}_{hk}"
-    return {"name": name, "d": d, "dv": dv, "dtype": dtype, "causal": causal, "hq": hq, "hk": hk}
+def kernel_spec(d, dv, dtype, causal, hq, hk, lse=True):
+    name = f"d{d}_{dv}_{dtype}_{'causal' if causal else 'full'}_h{hq}_{hk}{'' if lse else '_no_lse'}"
+    return {"name": name, "d": d, "dv": dv, "dtype": dtype, "causal": causal, "hq": hq, "hk": hk, "lse": lse}
+
+
+def both_flavours(kernel, cells, start):
+    """(kernel, cells) of a kernel with and without the log-sum-exp, which share the cells: `start` (0 or 1) is the first
+    cell with it, and then every second."""
+    yield kernel_spec(*kernel), cells[start::2]
+    yield kernel_spec(*kernel, lse=False), cells[1 - start::2]
 
 
 def check_jobs():
-    """(kernel, cells) for the correctness grid. Batch sizes give the persistent loop more than one item per CTA."""
+    """(kernel, cells) for the correctness grid. Batch sizes give the persistent loop more than one item per CTA. What one
+    head group checks with the log-sum-exp, the other checks without."""
     for d, dv in HEAD_DIMS:
         for dtype in ("bf16", "f16"):
             for causal in (False, True):
-                for hq, hk in ((4, 4), (4, 1)):
-                    kernel = kernel_spec(d, dv, dtype, causal, hq, hk)
+                for start, (hq, hk) in enumerate(((4, 4), (4, 1))):
                     cells = []
                     for nq, nk in [(n, n) for n in LENGTHS] + UNEQUAL:
                         batch = 2 if max(nq, nk) > 1000 else 9 if max(nq, nk) > 129 else 3
                         cells.append({"batch": batch, "nq": nq, "nk": nk, "layout": "bhnd"})
                     cells.append({"batch": 2, "nq": 1000, "nk": 1000, "layout": "bnhd"})
-                    yield kernel, cells
+                    yield from both_flavours((d, dv, dtype, causal, hq, hk), cells, start)
 
 
 def odd_jobs():
-    """(kernel, cells) for head dimensions between the common ones."""
+    """(kernel, cells) for head dimensions between the common ones. All lengths in one layout, an odd number, and then in
+    the other: each length has both flavours."""
     for index, (d, dv) in enumerate(ODD_HEAD_DIMS):
-        kernel = kernel_spec(d, dv, "bf16" if index % 2 else "f16", index % 3 != 0, 6, 3)
-        yield kernel, [{"batch": 2, "nq": nq, "nk": nk, "layout": layout}
-                       for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))
-                       for layout in ("bhnd", "bnhd")]
+        cells = [{"batch": 2, "nq": nq, "nk": nk, "layout": layout} for layout in ("bhnd", "bnhd")
+                 for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))]
+        yield from both_flavours((d, dv, "bf16" if index % 2 else "f16", index % 3 != 0, 6, 3), cells, index % 2)
 
 
 def sanitize_jobs():
     """(kernel, cells) small enough for compute-sanitizer, without guards: it sees what lies behind an array. One cell
-    has more tiles of queries than a GPU has multiprocessors."""
+    has more tiles of queries than a GPU has multiprocessors. What one mask checks with the log-sum-exp, the other checks
+    without."""
     for d, dv in HEAD_DIMS:
         for causal in (False, True):
-            yield kernel_spec(d, dv, "bf16", causal, 4, 1), [
-                {"batch": batch, "nq": nq, "nk": nk, "layout": layout, "guard": 0}
-                for batch, nq, nk, layout in ((1, 1, 63, "bhnd"), (2, 129, 300, "bnhd"), (40, 1, 63, "bhnd"))]
+            cells = [{"batch": batch, "nq": nq, "nk": nk, "layout": layout, "guard": 0}
+                     for batch, nq, nk, layout in ((1, 1, 63, "bhnd"), (2, 129, 300, "bnhd"), (40, 1, 63, "bhnd"))]
+            yield from both_flavours((d, dv, "bf16", causal, 4, 1), cells, int(causal))
 
 
 def repeat_jobs(times):
     """(kernel, cells) of the causal persistent kernels, each cell to be launched as often as that."""
     for d in (64, 128, 256):
-        for hq, hk in ((4, 4), (8, 1)):
-            yield kernel_spec(d, d, "bf16", True, hq, hk), [
-                {"batch": batch, "nq": nq, "nk": nk, "layout": "bhnd", "repeat": times}
-                for batch, nq, nk in ((9, 300, 300), (16, 512, 512), (5, 1000, 1300), (2, 4096, 4096))]
+        for start, (hq, hk) in enumerate(((4, 4), (8, 1))):
+            cells = [{"batch": batch, "nq": nq, "nk": nk, "layout": "bhnd", "repeat": times}
+                     for batch, nq, nk in ((9, 300, 300), (16, 512, 512), (5, 1000, 1300), (2, 4096, 4096))]
+            yield from both_flavours((d, d, "bf16", True, hq, hk), cells, start)
 
 
 def mlir_source(spec):
@@ -96,6 +106,7 @@ def mlir_source(spec):
     v = f"tensor<?x{spec['hk']}x?x{spec['dv']}x{spec['dtype']}>"
     o = f"tensor<?x{spec['hq']}x?x{spec['dv']}x{spec['dtype']}>"
     lse = f"tensor<?x{spec['hq']}x?xf32>"
+    results, values = (f"({o}, {lse})", f"%o, %lse : {o}, {lse}") if spec["lse"] else (o, f"%o : {o}")
     shift, mask = "", ""
     if spec["causal"]:
         shift = (f"  %c2 = arith.constant 2 : index\n  %nq = tensor.dim %q, %c2 : {q}\n"
@@ -104,10 +115,10 @@ def mlir_source(spec):
                 "        %last = arith.addi %i, %shift : index\n"
                 "        %keep = arith.cmpi sle, %j, %last : index\n"
                 "        flash.yield %keep : i1\n      }\n")
-    return (f"func.func @{spec['name']}(%q: {q}, %k: {k}, %v: {v}) -> ({o}, {lse}) {{\n{shift}"
+    return (f"func.func @{spec['name']}(%q: {q}, %k: {k}, %v: {v}) -> {results} {{\n{shift}"
             f"  %o, %lse = flash.attention ins(%q, %k, %v : {q}, {k}, {v})\n"
             f"      {{scale = {spec['d'] ** -0.5:.9e} : f32}}\n{mask}      -> {o}, {lse}\n"
-            f"  return %o, %lse : {o}, {lse}\n}}\n")
+            f"  return {values}\n}}\n")
 
 
 # --- Compiling only ---------------------------------------------------------------------------------------------------
@@ -292,33 +303,45 @@ def run_sanitized(jobs, options):
 
 
 EXAMPLE_DIMS = ["B=1,Nq=63,Nk=65", "B=2,Nq=300,Nk=300", "B=3,Nq=257,Nk=129"]
+# Of examples/causal.mlir: a head dimension of 128.
 SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=false", "consumers=3,kv-tile=64",
-             "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176", "stages=1", "stages=3,kv-tile=80"]
+             "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176", "stages=1", "stages=3,kv-tile=80",
+             "q-stages=1", "q-stages=1,tma-store=true", "tma-store=false", "overlap-epilogue=false",
+             "overlap-epilogue=false,tma-store=false", "wait-after=24"]
+# Of a kernel without the log-sum-exp and a head dimension of 64.
+SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24", "tma-store=true",
+                "q-stages=2", "q-stages=2,overlap-epilogue=false", "q-stages=2,tma-store=false",
+                "q-stages=2,tensor-sums=false", "persistent=false", "consumers=2,overlap=false"]
 
 
 def launcher_runs():
-    """Options of flashc for its own launcher: every example at several sizes, one of them with every schedule."""
+    """(program, options of flashc) for its own launcher; a program is a file or a kernel of the grid. Every example at
+    several sizes, one of them and one kernel with every schedule and more tiles of queries than CTAs."""
     folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples")
     for name in sorted(os.listdir(folder)):
         if name.endswith(".mlir"):
             for dims in EXAMPLE_DIMS:
-                yield [os.path.join(folder, name), f"--dims={dims}"]
+                yield os.path.join(folder, name), [f"--dims={dims}"]
     for schedule in SCHEDULES:
-        yield [os.path.join(folder, "causal.mlir"), "--dims=B=2,Nq=500,Nk=777", f"--schedule={schedule}"]
+        yield os.path.join(folder, "causal.mlir"), ["--dims=B=20,Nq=140,Nk=260", f"--schedule={schedule}"]
+    for schedule in SCHEDULES_64:
+        spec = kernel_spec(64, 64, "bf16", True, 4, 1, lse=False)
+        yield spec, ["--dims=B=40,Nq=200,Nk=260", f"--schedule={schedule}"]
 
 
 def run_launcher(options):
     """flashc --run=gpu --check, which compiles, launches and compares by itself. Returns (passed, failed)."""
     passed = wrong = 0
-    for arguments in launcher_runs():
-        command = [options.flashc, *arguments, "--run=gpu", "--check"]
+    for program, arguments in launcher_runs():
+        path, text = (program, None) if isinstance(program, str) else ("-", mlir_source(program))
+        command = [options.flashc, path, *arguments, "--run=gpu", "--check"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
+            done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=options.timeout)
             status, text = done.returncode, (done.stdout + done.stderr).strip()
         except (OSError, subprocess.TimeoutExpired) as error:
             status, text = 1, str(error)
         passed, wrong = passed + (status == 0), wrong + (status != 0)
-        label = " ".join([os.path.basename(arguments[0]), *arguments[1:]])
+        label = " ".join([os.path.basename(program) if text is None else program["name"], *arguments])
         print(f"passed {label}" if status == 0 else f"FAILED {label}: {text[-600:]}", flush=True)
     return passed, wrong
 

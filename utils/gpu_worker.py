@@ -33,11 +33,12 @@ def guarded(shape, dtype, layout, fill, guard=4096):
     return array, buffer[count:]
 
 
-def output_error(out, lse, inputs, causal):
-    """Compares with the reference. Returns the numbers of a result, with a `problem` if the cell fails."""
+def output_error(outputs, inputs, causal):
+    """Compares o, and the log-sum-exp if there is one, with the reference. Returns the numbers of a result, with a
+    `problem` if the cell fails."""
     nq, nk = inputs[0].shape[2], inputs[1].shape[2]
-    keep = _check.causal(nq, nk, out.device) if causal else None
-    result = dataclasses.asdict(_check.Reference(*inputs, keep=keep).compare(out, lse))
+    keep = _check.causal(nq, nk, outputs[0].device) if causal else None
+    result = dataclasses.asdict(_check.Reference(*inputs, keep=keep).compare(*outputs))
     return result if result["problem"] else {key: value for key, value in result.items() if key != "problem"}
 
 
@@ -102,8 +103,9 @@ class Worker:
         dtype = DTYPES[spec["dtype"]]
         batch, hq, hk, nq, nk = job["batch"], spec["hq"], spec["hk"], job["nq"], job["nk"]
         shapes = [((batch, hq, nq, spec["d"]), dtype, "random"), ((batch, hk, nk, spec["d"]), dtype, "random"),
-                  ((batch, hk, nk, spec["dv"]), dtype, "random"), ((batch, hq, nq, spec["dv"]), dtype, "nan"),
-                  ((batch, hq, nq), torch.float32, "nan")]
+                  ((batch, hk, nk, spec["dv"]), dtype, "random"), ((batch, hq, nq, spec["dv"]), dtype, "nan")]
+        if spec["lse"]:
+            shapes.append(((batch, hq, nq), torch.float32, "nan"))
         guard = job.get("guard", 4096)
         pairs = [guarded(shape, kind, layout, fill, guard) for shape, kind, fill in shapes]
         return [array for array, _ in pairs[:3]], [array for array, _ in pairs[3:]], [guard for _, guard in pairs]
@@ -116,7 +118,7 @@ class Worker:
         inputs, outputs, guards = self.arrays(job, job["layout"])
         launch(loaded, inputs + outputs)
         torch.cuda.synchronize()
-        result = output_error(*outputs, inputs, job["spec"]["causal"])
+        result = output_error(outputs, inputs, job["spec"]["causal"])
         times = job.get("repeat", 1) - 1
         different = count_different(lambda: launch(loaded, inputs + outputs), outputs, times)
         if different:

@@ -1,7 +1,8 @@
 """Assembles every .ptx file of a folder; fails on a spill, a stack frame, or products that ptxas serialises.
 
-check-ptxas.py PTXAS FOLDER [FLASHC SOURCES]. With the last two it first compiles into the folder every example, and one
-of them with several schedules. The advisories C7510 to C7519 are about wgmma: serialised, or fenced by ptxas itself."""
+check-ptxas.py PTXAS FOLDER [FLASHC SOURCES]. With the last two it first compiles into the folder every example, and the
+programs of gpu_check.py's launcher with its schedules. The advisories C7510 to C7519 are about wgmma: serialised, or
+fenced by ptxas itself."""
 
 import concurrent.futures
 import glob
@@ -10,18 +11,18 @@ import re
 import subprocess
 import sys
 
-SCHEDULES = ["consumers=1", "overlap=false", "ping-pong=false", "consumers=3,kv-tile=64", "stages=3,kv-tile=80",
-             "stages=1"]
-
 
 def compile_examples(flashc, sources, folder):
-    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for one of them."""
-    for path in sorted(glob.glob(os.path.join(sources, "examples", "*.mlir"))):
-        name = os.path.basename(path)[:-len(".mlir")]
-        for schedule in ["", *(SCHEDULES if name == "causal" else [])]:
-            label = f"{name}:{schedule}" if schedule else name
-            command = [flashc, path, "-o", os.path.join(folder, label + ".ptx"), f"--schedule={schedule}"]
-            subprocess.run(command, check=True)
+    """Leaves NAME.ptx for every example, and NAME:SCHEDULE.ptx for every program with a schedule."""
+    sys.path.insert(0, os.path.join(sources, "utils"))
+    import gpu_check
+    for program, arguments in gpu_check.launcher_runs():
+        path, text = (program, None) if isinstance(program, str) else ("-", gpu_check.mlir_source(program))
+        label = program["name"] if text else os.path.basename(program)[:-len(".mlir")]
+        schedules = [a for a in arguments if a.startswith("--schedule=")]
+        output = os.path.join(folder, ":".join([label, *(a[len("--schedule="):] for a in schedules)]) + ".ptx")
+        if not os.path.exists(output):  # the same at other sizes
+            subprocess.run([flashc, path, "-o", output, *schedules], input=text, text=True, check=True)
 
 
 def assemble(path):

@@ -4,6 +4,7 @@ import sys
 
 sys.path.insert(0, sys.argv[1])
 import flashc  # noqa: E402
+import gpu_check  # noqa: E402
 import gpu_worker  # noqa: E402
 
 Q, O, LSE = "tensor<?x2x?x2xf32>", "tensor<?x2x?x2xf32>", "tensor<?x2x?xf32>"
@@ -47,7 +48,18 @@ def launch(v_heads=2):
         print(f"{type(error).__name__}: {error}")
 
 
+def count_arrays(lse):
+    """Prints how many arrays a launch of a flavour has for how many arguments of its kernel."""
+    spec, worker = gpu_check.kernel_spec(2, 2, "f32", True, 2, 2, lse), gpu_worker.Worker()
+    gpu_worker.DTYPES["f32"] = None
+    inputs, outputs, guards = worker.arrays({"spec": spec, "batch": 1, "nq": 2, "nk": 1}, "bhnd")
+    _, manifest = worker.kernel({"text": gpu_check.mlir_source(spec), "target": "cpu", "schedule": None})
+    print(spec["name"], [argument["name"] for argument in manifest["arguments"]], len(inputs + outputs), len(guards))
+
+
 loaded, manifest = gpu_worker.Worker().kernel({"text": TEXT, "target": "cpu", "schedule": None})
 print(manifest["kernel"], [argument["name"] for argument in manifest["arguments"]])
 launch()
 launch(v_heads=1)
+count_arrays(lse=True)
+count_arrays(lse=False)
