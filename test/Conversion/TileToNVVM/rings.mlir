@@ -53,4 +53,34 @@ gpu.module @kernels {
     }
     gpu.return
   }
+
+  // A release behind elements of a tile asks them, spread evenly from the last on, a question whose answer is yes, also of a
+  // NaN: the arrival cannot be made before they are known. A thread holds four elements of 64x8.
+  // CHECK-LABEL: gpu.func @release_after
+  // CHECK: %[[K:.*]] = llvm.inline_asm has_side_effects "redux.sync.or.b32
+  // CHECK: %[[INGROUP:.*]] = arith.andi %{{.*}}, %c127_i32
+  gpu.func @release_after(%g: index, %q: !tile.slot<64, 16, f16>) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %kring = tile.alloc_ring : !tile.ring<3, 8, 16, f16>
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      // CHECK: %[[EMPTY:.*]] = arith.addi %{{.*}}, %{{.*}} : i32
+      %k = tile.wait %kring[%g] : !tile.ring<3, 8, 16, f16> -> !tile.slot<8, 16, f16>
+      %l = tile.wait %kring[%g] : !tile.ring<3, 8, 16, f16> -> !tile.slot<8, 16, f16>
+      %t = tile.mma_async %q, %k transpose_b : !tile.slot<64, 16, f16>, !tile.slot<8, 16, f16> -> !tile.token<tensor<64x8xf32, #tile.acc>>
+      %s = tile.mma_wait %t : !tile.token<tensor<64x8xf32, #tile.acc>> -> tensor<64x8xf32, #tile.acc>
+      // CHECK: %[[P0:.*]] = math.exp2
+      // CHECK-NEXT: %[[P1:.*]] = math.exp2
+      // CHECK-NEXT: %[[P2:.*]] = math.exp2
+      // CHECK-NEXT: %[[P3:.*]] = math.exp2
+      %p = math.exp2 %s : tensor<64x8xf32, #tile.acc>
+      // CHECK-NEXT: "{\0A .reg .pred p;\0A setp.eq.u32 p, $1, 0;\0A setp.geu.and.f32 p, $2, 0f00000000, p;\0A setp.geu.and.f32 p, $3, 0f00000000, p;\0A @p mbarrier.arrive.shared::cta.b64 _, [$0];\0A }",
+      // CHECK-SAME: "r,r,f,f,~{memory}" %{{.*}}, %[[INGROUP]], %[[P3]], %[[P1]] :
+      tile.release %k after %p : tensor<64x8xf32, #tile.acc> {elements = 2} : !tile.slot<8, 16, f16>
+      // CHECK-NEXT: "r,r,f,f,f,f,~{memory}" %{{.*}}, %[[INGROUP]], %[[P3]], %[[P2]], %[[P1]], %[[P0]] :
+      tile.release %l after %p : tensor<64x8xf32, #tile.acc> {elements = 4} : !tile.slot<8, 16, f16>
+    }
+    gpu.return
+  }
 }

@@ -403,3 +403,91 @@ func.func @map_yield(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   } : tensor<64x64xf32, #tile.acc>
   return
 }
+
+// -----
+
+func.func @store_async_source(%x: tensor<64x64xbf16, #tile.operand_a>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected the source to be a tile of 64 rows with encoding #tile.acc, got 'tensor<64x64xbf16, #tile.operand_a>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xbf16, #tile.operand_a>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_rows(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<128, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a slot of 64 rows with panels for 64 columns, got '!tile.slot<128, 64, bf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<128, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_panels(%x: tensor<64x72xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a slot of 64 rows with panels for 72 columns, got '!tile.slot<64, 64, bf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x72xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_map_element(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x f16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a map of 64 rows of 'bf16', got '!tile.tensor_map<64 x f16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x f16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_map_rows(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<128 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a map of 64 rows of 'bf16', got '!tile.tensor_map<128 x bf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<128 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @release_after_nothing(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  tile.release %s {elements = 4} : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @release_no_elements(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  tile.release %s after %x : tensor<64x64xf32, #tile.acc> : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @release_fewer_than_none(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  tile.release %s after %x : tensor<64x64xf32, #tile.acc> {elements = -1} : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @release_negative(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.release' op expected a number of elements with a tile that they are of}}
+  tile.release %s {elements = -1} : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @release_after_row(%s: !tile.slot<64, 64, bf16>, %x: tensor<64xf32, #tile.row>) {
+  // expected-error @+1 {{'tile.release' op expected the tile to be a tile of 64 rows with encoding #tile.acc, got 'tensor<64xf32, #tile.row>'}}
+  tile.release %s after %x : tensor<64xf32, #tile.row> {elements = 2} : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @release_after_too_many(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.release' op expected at most the 32 elements that a thread holds, got 33}}
+  tile.release %s after %x : tensor<64x64xf32, #tile.acc> {elements = 33} : !tile.slot<64, 64, bf16>
+  return
+}

@@ -143,6 +143,32 @@ gpu.module @kernels {
     }
     gpu.return
   }
+  // A tile leaves through the slot of Q, whose release waits for the copy. A release may stand behind elements of a tile.
+  // CHECK-LABEL: gpu.func @stored(
+  // CHECK-SAME:      %[[MAP:.*]]: !tile.tensor_map<64 x f16>, %[[X:.*]]: tensor<64x64xf32, #tile.acc>, %[[G:.*]]: index)
+  gpu.func @stored(%map: !qmap, %x: !columns, %g: index) kernel {
+    %qring = tile.alloc_ring : !qring
+    %kring = tile.alloc_ring : !ring
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      // CHECK:           %[[Q:.*]] = tile.wait
+      // CHECK-NEXT:      %[[K:.*]] = tile.wait
+      // CHECK-NEXT:      tile.release %[[K]] after %[[X]] : tensor<64x64xf32, #tile.acc> {elements = 12 : i64} : <128, 64, f16>
+      // CHECK-NEXT:      tile.store_async %[[X]], %[[MAP]][%[[G]], %[[W:.*]], %[[G]]] through %[[Q]] {note = "kept"} :
+      // CHECK-SAME:          tensor<64x64xf32, #tile.acc>, <64 x f16>, <64, 64, f16>
+      // CHECK-NEXT:      tile.store_wait {note = "kept"}
+      // CHECK-NEXT:      tile.release %[[Q]] : <64, 64, f16>
+      %q = tile.wait %qring[%g] : !qring -> !qslot
+      %k = tile.wait %kring[%g] : !ring -> !slot
+      tile.release %k after %x : !columns {elements = 12} : !slot
+      tile.store_async %x, %map[%g, %w, %g] through %q {note = "kept"} : !columns, !qmap, !qslot
+      tile.store_wait {note = "kept"}
+      tile.release %q : !qslot
+    }
+    gpu.return
+  }
+
   // A slot may be handed to a loop and from one iteration to the next; the last one comes out of the loop.
   // CHECK-LABEL: gpu.func @handed_on(
   gpu.func @handed_on(%g: index, %n: index) kernel {

@@ -102,3 +102,17 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  // The lowering has one place for them, and writes ones of one type.
+  // expected-error @+1 {{'gpu.func' op expected at most one tile.alloc_ones, got 2}}
+  gpu.func @ones_of_two_types() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
+                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    %bf16 = tile.alloc_ones : !tile.slot<16, 64, bf16>
+    %f16 = tile.alloc_ones : !tile.slot<16, 64, f16>
+    gpu.return
+  }
+}

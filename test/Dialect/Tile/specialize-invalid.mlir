@@ -134,6 +134,19 @@ gpu.module @kernels {
     gpu.return
   }
 
+  gpu.func @store_in_branch(%map: !map, %out: !acc, %c0: index, %yes: i1) kernel attributes {tile.schedule = #schedule} {
+    %ring = tile.alloc_ring : !ring
+    tile.program 2 {
+    ^bb0(%w: index):
+      // expected-error @+1 {{'tile.load' op cannot specialize: expected its slot to be read by products only, got tile.store_async}}
+      %k = tile.load %map[%c0, %c0, %c0] into %ring : !map, !ring -> !slot
+      scf.if %yes {
+        tile.store_async %out, %map[%c0, %c0, %c0] through %k : !acc, !map, !slot
+      }
+    }
+    gpu.return
+  }
+
   gpu.func @product_ends_in_branch(%map: !map, %q: !slot, %c0: index, %c1: index, %n: index, %yes: i1) kernel
       attributes {tile.schedule = #schedule} {
     %ring = tile.alloc_ring : !ring

@@ -142,6 +142,60 @@ gpu.module @kernels {
     }
     gpu.return
   }
+
+  // A slot that a tile leaves through is released at the end of the block that waits for it, behind the wait for the copy,
+  // where other work lies between: in a loop over points in front of its terminator, without a loop behind everything.
+  // CHECK-LABEL: gpu.func @stored_in_a_loop(
+  // CHECK:         consumer {
+  // CHECK:             %[[Q:.*]] = tile.wait
+  // CHECK:             tile.mma_wait
+  // CHECK-NOT:         tile.release
+  // CHECK:             tile.store_async %{{.*}}, %{{.*}} through %[[Q]]
+  // CHECK-NEXT:        tile.store %
+  // CHECK-NEXT:        tile.store_wait
+  // CHECK-NEXT:        tile.release %[[Q]]
+  // CHECK-NEXT:        scf.yield
+  // CHECK-NOT:         {{tile.(store_wait|release)}}
+  gpu.func @stored_in_a_loop(%map: !map, %o: memref<1x1x?x64xbf16>, %n: index) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %qring = tile.alloc_ring : !qring
+    tile.program 2 {
+    ^bb0(%w: index):
+      scf.for %p = %c0 to %n step %c1 {
+        %q = tile.load %map[%c0, %c0, %p] into %qring : !map, !qring -> !slot
+        %t = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
+        %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
+        tile.store_async %s, %map[%c0, %c0, %p] through %q : !acc, !map, !slot
+        tile.store %s, %o[%c0, %c0, %p] limit %n : !acc, memref<1x1x?x64xbf16>
+      }
+    }
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @stored_once(
+  // CHECK:         consumer {
+  // CHECK:           %[[Q:.*]] = tile.wait
+  // CHECK-NOT:       tile.release
+  // CHECK:           tile.store_async %{{.*}}, %{{.*}} through %[[Q]]
+  // CHECK-NEXT:      tile.store %
+  // CHECK-NEXT:      tile.store_wait
+  // CHECK-NEXT:      tile.release %[[Q]]
+  // CHECK-NEXT:    }
+  // CHECK-NEXT:    gpu.return
+  gpu.func @stored_once(%map: !map, %o: memref<1x1x?x64xbf16>, %n: index) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %qring = tile.alloc_ring : !qring
+    tile.program 2 {
+    ^bb0(%w: index):
+      %q = tile.load %map[%c0, %c0, %c0] into %qring : !map, !qring -> !slot
+      %t = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
+      %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
+      tile.store_async %s, %map[%c0, %c0, %c0] through %q : !acc, !map, !slot
+      tile.store %s, %o[%c0, %c0, %c0] limit %n : !acc, memref<1x1x?x64xbf16>
+    }
+    gpu.return
+  }
 }
 
 // Prologue.

@@ -89,6 +89,10 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
   if (registers > hopper::kRegistersPerSM)
     return op->emitError() << "expected at most " << hopper::kRegistersPerSM << " registers per CTA, got " << registers;
+  int64_t numOnes = 0;
+  kernel.walk([&](AllocOnesOp) { ++numOnes; });
+  if (numOnes > 1)
+    return op->emitOpError() << "expected at most one tile.alloc_ones, got " << numOnes;
   int64_t bytes = getSharedMemoryBytes(kernel);
   if (bytes > hopper::kMaxSharedMemory)
     return op->emitError() << "expected at most " << hopper::kMaxSharedMemory << " bytes of shared memory, got "
