@@ -54,8 +54,8 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // A release behind elements of a tile asks them, spread evenly from the last on, a question whose answer is yes, also of a
-  // NaN: the arrival cannot be made before they are known. A thread holds four elements of 64x8.
+  // A release behind elements of a tile asks them, spread evenly from the last on, a question whose answer is yes, also
+  // of a NaN: the arrival cannot be made before they are known. A thread holds four elements of 64x8.
   // CHECK-LABEL: gpu.func @release_after
   // CHECK: %[[K:.*]] = llvm.inline_asm has_side_effects "redux.sync.or.b32
   // CHECK: %[[INGROUP:.*]] = arith.andi %{{.*}}, %c127_i32

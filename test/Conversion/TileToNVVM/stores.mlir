@@ -1,8 +1,8 @@
 // RUN: flashc-opt %s --convert-tile-to-nvvm --canonicalize --split-input-file | FileCheck %s
 // RUN: sed s/bf16/f16/g %s | flashc-opt --convert-tile-to-nvvm --canonicalize --split-input-file | FileCheck %s --check-prefix=F16
 
-// A tile of 72 columns through a slot of two panels: 64 columns as four times four matrices (both halves of two blocks of
-// eight columns), the last eight as two.
+// A tile of 72 columns through a slot of two panels: 64 columns as four times four matrices (both halves of two blocks
+// of eight columns), the last eight as two.
 
 !acc = tensor<64x72xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>
@@ -29,8 +29,8 @@ gpu.module @kernels {
       // The slot's address, of the descriptor's field.
       // CHECK: %[[FIELD:.*]] = arith.andi %{{.*}}, %c16383_i32
       // CHECK: %[[DATA:.*]] = arith.muli %[[FIELD]], %c16_i32
-      // Lane l: row l mod 8 of matrix l / 8; matrices 1 and 3 are the lower half's, 2 and 3 the next block's. Each warp has 16
-      // rows of 128 bytes; the eight columns of block c are at 16 * (c xor row mod 8).
+      // Lane l: row l mod 8 of matrix l / 8; matrices 1 and 3 are the lower half's, 2 and 3 the next block's. Each warp
+      // has 16 rows of 128 bytes; the eight columns of block c are at 16 * (c xor row mod 8).
       // CHECK: %[[LANE:.*]] = arith.andi %[[INGROUP]], %c31_i32
       // CHECK: %[[R:.*]] = arith.andi %[[LANE]], %c7_i32
       // CHECK: %[[L3:.*]] = arith.shrui %[[LANE]], %c3_i32
@@ -62,7 +62,8 @@ gpu.module @kernels {
       // CHECK: %[[A8:.*]] = arith.addi %[[PANEL]], %[[OFFSET]]
       // CHECK: "stmatrix.sync.aligned.m8n8.x2.shared.b16 [$0], {$1, $2};", "r,r,r,~{memory}" %[[A8]],
       // CHECK-NOT: stmatrix
-      // The warpgroup's own barrier, 4 and its number, behind those of the turns, once what it wrote is visible to copies.
+      // The warpgroup's own barrier, 4 and its number, behind those of the turns, once what it wrote is visible to
+      // copies.
       // CHECK: %[[BARRIER:.*]] = arith.addi %[[GROUP]], %c4_i32
       // CHECK: "fence.proxy.async.shared::cta;\0A bar.sync $0, 128;", "r,~{memory}" %[[BARRIER]]
       // One thread copies, panel by panel: the place is {column, row, head, batch}.
@@ -119,8 +120,8 @@ gpu.module @kernels {
 
 // -----
 
-// Which elements are whose: words 0 and 1 are a thread's pair in its row of the upper half and of the lower, 2 and 3 those
-// of the next block.
+// Which elements are whose: words 0 and 1 are a thread's pair in its row of the upper half and of the lower, 2 and 3
+// those of the next block.
 
 !acc = tensor<64x16xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>

@@ -143,8 +143,9 @@ gpu.module @kernels {
     gpu.return
   }
 
-  // A slot that a tile leaves through is released at the end of the block that waits for it, behind the wait for the copy,
-  // where other work lies between: in a loop over points in front of its terminator, without a loop behind everything.
+  // A slot that a tile leaves through is released at the end of the block that waits for it, behind the wait for the
+  // copy, where other work lies between: in a loop over points in front of its terminator, without a loop behind
+  // everything.
   // CHECK-LABEL: gpu.func @stored_in_a_loop(
   // CHECK:         consumer {
   // CHECK:             %[[Q:.*]] = tile.wait

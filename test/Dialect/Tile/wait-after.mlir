@@ -1,5 +1,5 @@
-// Where the wait for the product of P and V stands: `wait_after` exponentials behind the wait for the scores. K's release
-// moves in front of it and reads them.
+// Where the wait for the product of P and V stands: `wait_after` exponentials behind the wait for the scores. K's
+// release moves in front of it and reads them.
 // DEFINE: %{edit} =
 // DEFINE: %{check} =
 // DEFINE: %{run} = sed %{edit} %S/Inputs/causal.mlir | flashc-opt --tile-pipeline --tile-specialize \
@@ -33,8 +33,8 @@
 // RUN: %{run}
 // CLAMPED: {elements = 32 : i64}
 
-// The release stays where it was without exponentials of scores in front of the wait (the factors of the rows are others),
-// without the overlap (one product at a time), and without the option.
+// The release stays where it was without exponentials of scores in front of the wait (the factors of the rows are
+// others), without the overlap (one product at a time), and without the option.
 // REDEFINE: %{check} = STAYS
 // REDEFINE: %{edit} = -e 's/ping_pong = true/ping_pong = true, wait_after = 12/' -e 's/math.exp2 %%e :/math.absf %%e :/'
 // RUN: %{run}
