@@ -50,15 +50,15 @@ def kernel_spec(d, dv, dtype, causal, hq, hk, lse=True):
 
 
 def both_flavours(kernel, cells, start):
-    """(kernel, cells) of a kernel with and without the log-sum-exp, which share the cells: `start` (0 or 1) is the first
-    cell with it, and then every second."""
+    """(kernel, cells) of a kernel with and without the log-sum-exp, which share the cells: `start` (0 or 1) is the
+    first cell with it, and then every second."""
     yield kernel_spec(*kernel), cells[start::2]
     yield kernel_spec(*kernel, lse=False), cells[1 - start::2]
 
 
 def check_jobs():
-    """(kernel, cells) for the correctness grid. Batch sizes give the persistent loop more than one item per CTA. What one
-    head group checks with the log-sum-exp, the other checks without."""
+    """(kernel, cells) for the correctness grid. Batch sizes give the persistent loop more than one item per CTA. What
+    one head group checks with the log-sum-exp, the other checks without."""
     for d, dv in HEAD_DIMS:
         for dtype in ("bf16", "f16"):
             for causal in (False, True):
@@ -72,8 +72,8 @@ def check_jobs():
 
 
 def odd_jobs():
-    """(kernel, cells) for head dimensions between the common ones. All lengths in one layout, an odd number, and then in
-    the other: each length has both flavours."""
+    """(kernel, cells) for head dimensions between the common ones. All lengths in one layout, an odd number, and then
+    in the other: each length has both flavours."""
     for index, (d, dv) in enumerate(ODD_HEAD_DIMS):
         cells = [{"batch": 2, "nq": nq, "nk": nk, "layout": layout} for layout in ("bhnd", "bnhd")
                  for nq, nk in ((1, 1), (63, 65), (257, 257), (300, 1001), (1001, 300))]
@@ -82,8 +82,8 @@ def odd_jobs():
 
 def sanitize_jobs():
     """(kernel, cells) small enough for compute-sanitizer, without guards: it sees what lies behind an array. One cell
-    has more tiles of queries than a GPU has multiprocessors. What one mask checks with the log-sum-exp, the other checks
-    without."""
+    has more tiles of queries than a GPU has multiprocessors. What one mask checks with the log-sum-exp, the other
+    checks without."""
     for d, dv in HEAD_DIMS:
         for causal in (False, True):
             cells = [{"batch": batch, "nq": nq, "nk": nk, "layout": layout, "guard": 0}
@@ -309,8 +309,8 @@ SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=
              "q-stages=1", "q-stages=1,tma-store=true", "tma-store=false", "overlap-epilogue=false",
              "overlap-epilogue=false,tma-store=false", "wait-after=24"]
 # Of a kernel without the log-sum-exp and a head dimension of 64.
-SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24", "tma-store=true",
-                "q-stages=2", "q-stages=2,overlap-epilogue=false", "q-stages=2,tma-store=false",
+SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24",
+                "tma-store=true", "q-stages=2", "q-stages=2,overlap-epilogue=false", "q-stages=2,tma-store=false",
                 "q-stages=2,tensor-sums=false", "persistent=false", "consumers=2,overlap=false"]
 
 
