@@ -138,23 +138,23 @@ def test_rows_are_ordered_so_that_none_is_shadowed():
             Key(64, 64, "none", "f16"), Key(192, 128, "none", "bf16")]
     rows = [Row(key, queries, "stages=2") for key in keys for queries in (None, 1024, 512)]
     assert list(map(str, sorted(rows, key=lambda row: row.place)))[:8] == [
-        "dtype=f16 d<=64 dv<=64 mask=none queries<=512: stages=2",
-        "dtype=f16 d<=64 dv<=64 mask=none queries<=1024: stages=2",
-        "dtype=f16 d<=64 dv<=64 mask=none: stages=2",
-        "d<=64 dv<=64 mask=none queries<=512: stages=2",
-        "d<=64 dv<=64 mask=none queries<=1024: stages=2",
-        "d<=64 dv<=64 mask=none: stages=2",
-        "d<=64 dv<=64 mask=bounds queries<=512: stages=2",
-        "d<=64 dv<=64 mask=bounds queries<=1024: stages=2"]
+        "dtype=f16 d=64 dv=64 mask=none queries<=512: stages=2",
+        "dtype=f16 d=64 dv=64 mask=none queries<=1024: stages=2",
+        "dtype=f16 d=64 dv=64 mask=none: stages=2",
+        "d=64 dv=64 mask=none queries<=512: stages=2",
+        "d=64 dv=64 mask=none queries<=1024: stages=2",
+        "d=64 dv=64 mask=none: stages=2",
+        "d=64 dv=64 mask=bounds queries<=512: stages=2",
+        "d=64 dv=64 mask=bounds queries<=1024: stages=2"]
     assert sorted(rows, key=lambda row: row.place)[-1].key.d == 192
 
 
 def test_a_keys_rows_are_replaced_and_the_rest_stays():
-    text = ("# old\ntarget=sm_90a mask=code: stages=2  \nd<=64 dv<=64 mask=bounds queries<=512: stages=3\n"
-            "d<=64 dv<=64 mask=bounds: stages=4\ndtype=f16 d<=64 dv<=64 mask=bounds: stages=5\n")
+    text = ("# old\ntarget=sm_90a mask=code: stages=2  \nd=64 dv=64 mask=bounds queries<=512: stages=3\n"
+            "d=64 dv=64 mask=bounds: stages=4\ndtype=f16 d=64 dv=64 mask=bounds: stages=5\n")
     new = replace_key(text, KEY, [Row(KEY, None, "stages=9")], "Some GPU", "2026-11-21")
     assert new == ("# python -m flashc.tune, Some GPU, 2026-11-21\ntarget=sm_90a mask=code: stages=2\n"
-                   "dtype=f16 d<=64 dv<=64 mask=bounds: stages=5\nd<=64 dv<=64 mask=bounds: stages=9\n")
+                   "dtype=f16 d=64 dv=64 mask=bounds: stages=5\nd=64 dv=64 mask=bounds: stages=9\n")
     rows, others = parse(new)
     assert rows == [Row(KEY._replace(dtype="f16"), None, "stages=5"), Row(KEY, None, "stages=9")]
     assert others == ["target=sm_90a mask=code: stages=2"]
@@ -326,8 +326,8 @@ def test_tuning_writes_the_table_of_the_device(tmp_path, capsys):
     path = tmp_path / "schedules" / "Some-GPU.txt"
     lines = path.read_text().splitlines()
     assert lines[0].startswith("# python -m flashc.tune, Some GPU, 20")
-    assert lines[1:] == ["d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=2",
-                         "d<=64 dv<=64 mask=bounds: consumers=3,kv-tile=128,stages=2"]
+    assert lines[1:] == ["d=64 dv=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=2",
+                         "d=64 dv=64 mask=bounds: consumers=3,kv-tile=128,stages=2"]
     out = capsys.readouterr().out
     assert "bf16 d=64 dv=64 mask=bounds: 12 schedules, 4 refused by the compiler, 0 with wrong numbers" in out
     assert "     512 queries: 1.1000 -> 1.0000 ms (+10.0%)  consumers=2,kv-tile=128,stages=2" in out
@@ -390,6 +390,15 @@ def test_wrong_command_lines_are_refused(arguments, message, capsys):
     assert stop.value.code == 2 and message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("value", ["", "mine.txt"])
+def test_a_table_that_would_not_be_read_is_not_written(monkeypatch, capsys, value):
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", value)
+    with pytest.raises(SystemExit) as stop:
+        command.main(["--keys", "d=64"])
+    assert stop.value.code == 2 and "FLASHC_SCHEDULE_TABLE is set" in capsys.readouterr().err
+    assert command.main(["--list", "--keys", "d=64"]) == 0
+
+
 def test_list_says_what_would_be_tuned(capsys):
     assert command.main(["--list", "--keys", "causal=1", "n=512,1024", "--space", "stages=2"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -422,7 +431,7 @@ SMALL = ["d=16", "causal=1", "n=24,32", "batch=1", "heads=2"]
 
 
 def test_the_whole_command_on_tensors(gpu_of_torch, tmp_path, capsys):
-    arguments = ["--keys", *SMALL, "--space", "kv-tile=64", "stages=2,64", "q-stages=1", "ping-pong=true",
+    arguments = ["--keys", *SMALL, "--space", "kv-tile=64", "stages=2,64", "q-stages=1", "wait-after=0",
                  "tensor-sums=false"]
     assert command.main(arguments) == 0
     out = capsys.readouterr().out
@@ -470,6 +479,29 @@ def test_the_compiler_chooses_what_was_found(gpu_of_torch, monkeypatch, tmp_path
         assert chosen(key, queries or 4096) == schedule
     # A type that has no rows of its own has bf16's.
     assert chosen(Key(192, 128, "bounds", "f16"), 512) == found[Key(192, 128, "bounds", "bf16"), 512]
+
+
+def test_what_was_found_for_one_head_dimension_is_not_for_others(gpu_of_torch, monkeypatch, tmp_path):
+    def schedule(d):
+        q = flashc.ArraySpec((1, 1, 4096, d), "bf16")
+        return flashc.compile(q, q, q, causal=True, return_lse=False).schedule
+
+    built_in = {d: schedule(d) for d in (64, 192, 256)}
+    (tmp_path / "table").write_text(_table.form([Row(Key(256, 256, "bounds", "bf16"), None, "kv-tile=48")], [],
+                                                "Some GPU", "2026-11-21"))
+    monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "table"))
+    flashc.configure(disk_cache=False)
+    assert {d: schedule(d) == built_in[d] for d in built_in} == {64: True, 192: True, 256: False}
+
+
+def test_the_space_has_the_built_in_schedules(gpu_of_torch):
+    """So that tuning can find them again."""
+    gpu, space = gpu_of_torch.GPU(0), schedules(SPACE)
+    for cells in by_key(parse_grid(["d=64,128,192x128,256", "n=4096"])).values():
+        for present in gpu.present(cells[0]):
+            chosen = fields(present)
+            (overrides,) = [one for one in space if fields(one).items() <= chosen.items()]
+            assert gpu._specialize(cells[0], overrides).compile().schedule() == present
 
 
 def test_what_is_tried_has_no_variants(gpu_of_torch, monkeypatch, tmp_path):

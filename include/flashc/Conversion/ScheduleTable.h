@@ -5,6 +5,7 @@
 //
 //   # a comment
 //   d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=4
+//   d=256 dv=256: kv-tile=64
 //
 // The first row whose conditions all hold applies.
 //
@@ -23,10 +24,13 @@ namespace flashc {
 enum class MaskClass {
   /// No mask.
   None,
-  /// At most one comparison of the query per element: loop bounds, and one mask on the diagonal.
+  /// At most one signed less or greater of the query per element, shifted at most: loop bounds, and one mask on the
+  /// diagonal.
   Bounds,
-  /// More comparisons, control flow, or a mask that LLVM knows at compile time.
+  /// More comparisons, other code on the query, control flow, or a mask that LLVM knows at compile time.
   Code,
+  /// Products, quotients or remainders of the query or the key: temporaries for every element.
+  Arithmetic,
   /// The mask or the score reads memory for every query or key.
   Memory
 };
@@ -55,9 +59,18 @@ struct ScheduleKey {
   std::string str() const;
 };
 
+/// A condition on a dimension: `d<=N`, or `d=N`.
+struct DimensionCondition {
+  int64_t value;
+  bool isExact;
+
+  bool holds(int64_t dimension) const { return isExact ? dimension == value : dimension <= value; }
+};
+
 struct ScheduleRow {
   std::optional<std::string> target, dtype;
-  std::optional<int64_t> maxD, maxDv, maxQueries;
+  std::optional<DimensionCondition> d, dv;
+  std::optional<int64_t> maxQueries;
   std::optional<MaskClass> mask;
   /// What stands behind the colon.
   std::string overrides;
@@ -97,7 +110,8 @@ struct RowChoice {
 llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
                                                          const ScheduleKey &key, bool mayVary);
 
-/// A row's schedule for an attention: with the overrides, with what follows from both, and checked.
+/// A row's schedule for an attention: with the overrides, with what follows from both, and checked. What a row says of
+/// `tensor-sums` and `tma-store` is said where it can be had; an override that cannot be had is an error.
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, llvm::StringRef overrides);
 
 } // namespace flashc

@@ -166,12 +166,17 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.waitAfter < 0 || schedule.waitAfter > schedule.kvTile / 2)
     return llvm::createStringError("expected wait-after to be at most the " + Twine(schedule.kvTile / 2) +
                                    " exponentials of a thread, got " + Twine(schedule.waitAfter));
+  if (schedule.waitAfter > 0 && !schedule.overlap)
+    return llvm::createStringError("expected overlap for wait-after");
   auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
   if (schedule.tmaStore && countPanels(dv) > countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
                                    " and " + Twine(dv));
   if (schedule.overlapEpilogue && !(schedule.persistent && schedule.overlap))
     return llvm::createStringError("expected persistent and overlap for overlap-epilogue");
+  if (schedule.overlapEpilogue && schedule.tmaStore && schedule.qStages < 2)
+    return llvm::createStringError("expected q-stages of 2 for overlap-epilogue with tma-store, got " +
+                                   Twine(schedule.qStages));
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
     if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
       return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));

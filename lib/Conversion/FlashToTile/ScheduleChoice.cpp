@@ -24,14 +24,18 @@ struct MaskFinding {
 };
 } // namespace
 
-/// An operation of a score or mask region that reads memory at a place that depends on the query or the key (its last
-/// arguments), or null.
-static Operation *findRead(Region &region) {
-  if (region.empty())
-    return nullptr;
+/// The operations of a score or mask region that depend on the query or the key (its last arguments).
+static llvm::SetVector<Operation *> getDependent(Region &region) {
   llvm::SetVector<Operation *> dependent;
-  for (BlockArgument position : region.getArguments().take_back(2))
-    getForwardSlice(position, &dependent);
+  if (!region.empty())
+    for (BlockArgument position : region.getArguments().take_back(2))
+      getForwardSlice(position, &dependent);
+  return dependent;
+}
+
+/// One of them that reads memory, or null.
+static Operation *findRead(Region &region) {
+  llvm::SetVector<Operation *> dependent = getDependent(region);
   auto *read = llvm::find_if(dependent, [](Operation *op) { return isa<tensor::ExtractOp, memref::LoadOp>(op); });
   return read == dependent.end() ? nullptr : *read;
 }
@@ -48,9 +52,34 @@ static Operation *findRead(Operation *op) {
   return read;
 }
 
+/// What about an operation on the query keeps a mask from being a bound of a loop, or an empty text: a bound is one
+/// signed less or greater, of the query shifted by something, and what holds beside it.
+static std::string getUnboundedKind(Operation *op) {
+  if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp, arith::AndIOp,
+          flash::YieldOp>(op))
+    return "";
+  std::string name = op->getName().getStringRef().str();
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  if (!compare)
+    return name;
+  switch (compare.getPredicate()) {
+  case arith::CmpIPredicate::sle:
+  case arith::CmpIPredicate::slt:
+  case arith::CmpIPredicate::sge:
+  case arith::CmpIPredicate::sgt:
+    return "";
+  default:
+    return name + " " + arith::stringifyCmpIPredicate(compare.getPredicate()).str();
+  }
+}
+
 static MaskFinding classifyMask(Operation *op) {
   if (Operation *read = findRead(op))
     return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every query or key").str()};
+  for (Operation *user : getDependent(op->getRegion(1)))
+    if (isa<arith::MulIOp, arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+            arith::RemSIOp, arith::RemUIOp>(user))
+      return {MaskClass::Arithmetic, (user->getName().getStringRef() + " of the query or the key").str()};
   if (auto attention = dyn_cast<flash::AttentionOp>(op))
     if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
       return {MaskClass::Code, ("of " + Twine(keys) +
@@ -68,6 +97,9 @@ static MaskFinding classifyMask(Operation *op) {
   int64_t comparisons = llvm::count_if(dependent, [](Operation *user) { return isa<arith::CmpIOp>(user); });
   if (comparisons > 1)
     return {MaskClass::Code, (Twine(comparisons) + " comparisons of the query (arith.cmpi)").str()};
+  for (Operation *user : dependent)
+    if (std::string kind = getUnboundedKind(user); !kind.empty())
+      return {MaskClass::Code, kind + " of the query, which becomes no loop bound"};
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 
@@ -188,7 +220,9 @@ static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, Stri
   if (hasOverride(overrides, key))
     return "override";
   if (hasOverride(choice.row.overrides, key))
-    return value == inRow ? "row" : "row, adapted to the overrides";
+    return value == inRow        ? "row"
+           : overrides.empty() || key == "tensor-sums" || key == "tma-store" ? "row, but it cannot here"
+                                                                            : "row, adapted to the overrides";
   return value == initial ? "default" : "follows from the rest";
 }
 

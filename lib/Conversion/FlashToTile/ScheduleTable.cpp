@@ -3,13 +3,12 @@
 #include "flashc/Conversion/ScheduleTable.h"
 #include "flashc/Target/Hopper.h"
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace flashc;
 namespace hopper = mlir::tile::hopper;
 
-static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "code", "memory"};
+static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "code", "arithmetic", "memory"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
@@ -23,16 +22,15 @@ std::string ScheduleKey::str() const {
 // Reading
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A bound `key<=N`.
-static llvm::Error setBound(std::optional<int64_t> &bound, StringRef condition) {
-  auto [key, value] = condition.split("<=");
+/// A number behind `key<=` or `key=`. `isSet`: there is a condition on the key already.
+static llvm::Expected<int64_t> parseNumber(StringRef condition, StringRef relation, bool isSet) {
+  auto [key, value] = condition.split(relation);
   int64_t number;
   if (value.getAsInteger(10, number) || number < 1)
-    return llvm::createStringError("expected " + key + "<= and a positive integer, got '" + condition + "'");
-  if (bound)
+    return llvm::createStringError("expected " + key + relation + " and a positive integer, got '" + condition + "'");
+  if (isSet)
     return llvm::createStringError("expected one condition on " + key + ", got '" + condition + "' too");
-  bound = number;
-  return llvm::Error::success();
+  return number;
 }
 
 /// A name `key=value`, of which `isValue` knows the right ones and `expected` says them.
@@ -50,14 +48,23 @@ static llvm::Error setName(std::optional<std::string> &name, StringRef condition
 static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
   StringRef key = condition.take_while([](char c) { return llvm::isAlpha(c); });
   StringRef rest = condition.drop_front(key.size());
-  if (rest.starts_with("<=")) {
-    if (std::optional<int64_t> *bound = llvm::StringSwitch<std::optional<int64_t> *>(key)
-                                            .Case("d", &row.maxD)
-                                            .Case("dv", &row.maxDv)
-                                            .Case("queries", &row.maxQueries)
-                                            .Default(nullptr))
-      return setBound(*bound, condition);
-  } else if (rest.starts_with("=")) {
+  StringRef relation = rest.take_front(rest.starts_with("<=") ? 2 : 1);
+  if ((key == "d" || key == "dv") && (relation == "<=" || relation == "=")) {
+    std::optional<DimensionCondition> &dimension = key == "d" ? row.d : row.dv;
+    llvm::Expected<int64_t> number = parseNumber(condition, relation, dimension.has_value());
+    if (!number)
+      return number.takeError();
+    dimension = DimensionCondition{*number, /*isExact=*/relation == "="};
+    return llvm::Error::success();
+  }
+  if (key == "queries" && relation == "<=") {
+    llvm::Expected<int64_t> number = parseNumber(condition, relation, row.maxQueries.has_value());
+    if (!number)
+      return number.takeError();
+    row.maxQueries = *number;
+    return llvm::Error::success();
+  }
+  if (relation == "=") {
     if (key == "target")
       return setName(
           row.target, condition, [](StringRef value) { return value.starts_with("sm_"); },
@@ -71,14 +78,14 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
         name = getMaskClassName(*row.mask);
       if (llvm::Error error = setName(
               name, condition, [](StringRef value) { return llvm::is_contained(kMaskClassNames, value); },
-              "none, bounds, code or memory"))
+              "none, bounds, code, arithmetic or memory"))
         return error;
       row.mask = static_cast<MaskClass>(llvm::find(kMaskClassNames, *name) - std::begin(kMaskClassNames));
       return llvm::Error::success();
     }
   }
-  return llvm::createStringError("expected a condition on target=, dtype=, d<=, dv<=, mask= or queries<=, got '" +
-                                 condition + "'");
+  return llvm::createStringError(
+      "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask= or queries<=, got '" + condition + "'");
 }
 
 static llvm::Expected<ScheduleRow> parseRow(StringRef text) {
@@ -137,8 +144,8 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 bool ScheduleRow::matches(const ScheduleKey &key) const {
-  return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!maxD || key.d <= *maxD) &&
-         (!maxDv || key.dv <= *maxDv) && (!mask || *mask == key.mask);
+  return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
+         (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask);
 }
 
 Schedule ScheduleRow::getSchedule() const {
@@ -176,26 +183,37 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   Schedule schedule = row.getSchedule();
   if (llvm::Error error = overrideSchedule(schedule, overrides))
     return error;
-  // What neither gives follows from the rest.
-  bool canOverlapTiles = schedule.persistent && schedule.overlap;
-  if (!hasOverride(overrides, "tensor-sums") && !hasOverride(row.overrides, "tensor-sums"))
-    schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse;
+  auto isOverridden = [&](StringRef field) { return hasOverride(overrides, field); };
+  auto isInRow = [&](StringRef field) { return hasOverride(row.overrides, field); };
+  // What neither gives follows from the rest; what a row gives holds where it can.
+  if (!isOverridden("tensor-sums"))
+    schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
+                          (schedule.tensorSums || !isInRow("tensor-sums"));
   // A row's second slot of Q is for the next tile, and for memory that nothing else needs: other overrides may take it.
   bool hasRoom = getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
-  if (!overrides.empty() && !hasOverride(overrides, "q-stages") && (!schedule.persistent || !hasRoom))
+  if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom))
     schedule.qStages = 1;
-  if (!hasOverride(overrides, "overlap-epilogue")) {
-    if (!hasOverride(row.overrides, "overlap-epilogue"))
+  // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
+  if (!isOverridden("tma-store")) {
+    bool hasRoomForO = llvm::divideCeil(key.dv, hopper::kPanelCols) <= llvm::divideCeil(key.d, hopper::kPanelCols);
+    bool mustOverlap = isOverridden("overlap-epilogue") && schedule.overlapEpilogue;
+    schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && !(mustOverlap && schedule.qStages == 1) &&
+                        (isInRow("tma-store") ? schedule.tmaStore : schedule.persistent && schedule.qStages > 1);
+  }
+  if (!isOverridden("overlap-epilogue")) {
+    bool canOverlapTiles = schedule.persistent && schedule.overlap;
+    bool holdsOnlySlot = schedule.tmaStore && schedule.qStages == 1;
+    if (!isInRow("overlap-epilogue"))
       schedule.overlapEpilogue = canOverlapTiles && schedule.qStages > 1;
-    else if (!overrides.empty() && !canOverlapTiles)
+    else if (!overrides.empty() && (!canOverlapTiles || holdsOnlySlot))
       schedule.overlapEpilogue = false;
   }
-  if (!hasOverride(overrides, "wait-after"))
-    schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
-  // Through Q's slot if the next tile's Q has another one.
-  bool hasRoomForO = llvm::divideCeil(key.dv, hopper::kPanelCols) <= llvm::divideCeil(key.d, hopper::kPanelCols);
-  if (!hasOverride(overrides, "tma-store") && !hasOverride(row.overrides, "tma-store"))
-    schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && schedule.persistent && schedule.qStages > 1;
+  if (!isOverridden("wait-after")) {
+    if (!schedule.overlap)
+      schedule.waitAfter = 0;
+    else if (isOverridden("kv-tile"))
+      schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
+  }
   if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
     return error;
   if (schedule.tensorSums && key.outputs.hasLse)

@@ -24,6 +24,8 @@ and those whose numbers are wrong; the others are timed in turns, all of them br
 result is a table in the user's cache, which flashc uses from then on; rows for few queries are there where they are
 faster by more than 2%."""
 
+TABLE_VARIABLE = "FLASHC_SCHEDULE_TABLE"  # Names the table that flashc reads instead (docs/schedules.md).
+
 EXAMPLES = """examples:
   python -m flashc.tune                                  everything
   python -m flashc.tune --keys d=64,192x128 causal=1     a part; n=512..4096 are the numbers of queries
@@ -130,6 +132,8 @@ def main(arguments=None):
         for key, cells in keys.items():
             print(f"{key}: {len(overrides)} schedules, for {', '.join(str(cell.n) for cell in cells)} queries")
         return 0
+    if TABLE_VARIABLE in os.environ and not options.print:
+        parser.error(f"{TABLE_VARIABLE} is set, so that flashc would not read the table that is written: unset it")
     try:
         import torch
     except ImportError as error:

@@ -16,6 +16,8 @@ from ..bench import _measure, _peers
 from ..bench._timing import time_interleaved
 from ._search import Lost
 
+ORDINAL = 0  # The GPU whose table flashc reads, whichever it launches on.
+
 FIRST_RUN_LIMIT = 20  # Seconds. A kernel of these cells takes milliseconds; one that waits for itself, forever.
 
 ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # In a row, for its reader.
@@ -30,17 +32,16 @@ def library_version():
 class GPU:
     """A device of the search. It holds the inputs of one cell, and what is right for them."""
 
-    def __init__(self, seed, device="cuda"):
+    def __init__(self, seed, device=f"cuda:{ORDINAL}"):
         self.device = torch.device(device)
         self.name = torch.cuda.get_device_properties(self.device).name
         self.cache_bytes = _measure.cache_bytes(self.device)
         self.generator = torch.Generator(device=self.device)
         self.generator.manual_seed(seed)
-        self.ordinal = torch.cuda.current_device()
         self.cell, self.sets, self.reference = None, [], None
         folder = os.fsdecode(_library.lib.flashcContextGetCacheDirectory(_library.context().handle))
         # Where flashc looks for it.
-        self.table = _library.device_table_path(folder, self.ordinal)
+        self.table = _library.device_table_path(folder, ORDINAL)
         # Hundreds of kernels that nobody asks for again do not belong on disk.
         flashc.configure(cache_directory=folder, disk_cache=False)
 
@@ -61,7 +62,7 @@ class GPU:
     def prepare(self, cell, overrides):
         schedule = self._specialize(cell, overrides).compile().schedule()
         # Again, and whole: overrides alone may leave a kernel with variants, where the table's rows differ.
-        self._specialize(cell, schedule).compile().load(self.ordinal)
+        self._specialize(cell, schedule).compile().load(ORDINAL)
         return schedule
 
     def shorten(self, cell, schedule):

@@ -38,8 +38,8 @@ SPACE = {
     "kv-tile": ["64", "80", "96", "112", "128", "144", "160", "176"],
     "stages": ["2", "3", "4"],
     "q-stages": ["1", "2"],
-    "ping-pong": ["true", "false"],
     "tensor-sums": ["true", "false"],
+    "wait-after": ["0", "12"],
 }
 
 

@@ -22,7 +22,7 @@ class Row(NamedTuple):
     def __str__(self):
         dtype = f"dtype={self.key.dtype} " if self.key.dtype != "bf16" else ""
         queries = f" queries<={self.queries}" if self.queries is not None else ""
-        return f"{dtype}d<={self.key.d} dv<={self.key.dv} mask={self.key.mask}{queries}: {self.overrides}"
+        return f"{dtype}d={self.key.d} dv={self.key.dv} mask={self.key.mask}{queries}: {self.overrides}"
 
     @property
     def place(self):
@@ -53,7 +53,7 @@ def merge(times, noise=NOISE):
     return rows[:-1] + [(None, rows[-1][1])]
 
 
-_ROW = re.compile(r"(?:dtype=(\w+) )?d<=(\d+) dv<=(\d+) mask=(none|bounds)(?: queries<=(\d+))?: (\S+)")
+_ROW = re.compile(r"(?:dtype=(\w+) )?d=(\d+) dv=(\d+) mask=(none|bounds)(?: queries<=(\d+))?: (\S+)")
 
 
 def parse(text):

@@ -18,8 +18,8 @@
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=12"
-// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false, wait_after = 12>
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=0"
+// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
 // RUN: %{convert} | FileCheck %s --check-prefix=ONE

@@ -9,7 +9,8 @@ using namespace llvm;
 
 namespace {
 
-constexpr MaskClass kMasks[] = {MaskClass::None, MaskClass::Bounds, MaskClass::Code, MaskClass::Memory};
+constexpr MaskClass kMasks[] = {MaskClass::None, MaskClass::Bounds, MaskClass::Code, MaskClass::Arithmetic,
+                                MaskClass::Memory};
 
 ScheduleKey makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> queries = std::nullopt) {
   ScheduleKey key;
@@ -64,7 +65,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
     for (StringRef dtype : {"bf16", "f16"})
       for (MaskClass mask : kMasks) {
         ScheduleKey key =
-            makeKey(row.maxD.value_or(256), row.maxDv.value_or(256), mask, row.maxQueries.value_or(1 << 20));
+            makeKey(row.d ? row.d->value : 256, row.dv ? row.dv->value : 256, mask, row.maxQueries.value_or(1 << 20));
         key.dtype = dtype.str();
         applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
       }
@@ -75,20 +76,22 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
 TEST(ScheduleTable, ReadsRowsAndComments) {
   ScheduleTable table =
       parse("# all of it\n\n"
-            "  target=sm_90a dtype=f16 queries<=512 mask=code dv<=64 d<=96 : kv-tile=64, stages=3 # few\n"
+            "  target=sm_90a dtype=f16 queries<=512 mask=code dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
             ": consumers=1\n");
   ASSERT_EQ(table.getRows().size(), 2u);
   const ScheduleRow &row = table.getRows()[0];
   EXPECT_EQ(row.line, 3u);
   EXPECT_EQ(row.target, "sm_90a");
   EXPECT_EQ(row.dtype, "f16");
-  EXPECT_EQ(row.maxD, 96);
-  EXPECT_EQ(row.maxDv, 64);
+  EXPECT_EQ(row.d->value, 96);
+  EXPECT_FALSE(row.d->isExact);
+  EXPECT_EQ(row.dv->value, 64);
+  EXPECT_TRUE(row.dv->isExact);
   EXPECT_EQ(row.maxQueries, 512);
   EXPECT_EQ(row.mask, MaskClass::Code);
   EXPECT_EQ(row.getSchedule().kvTile, 64);
   EXPECT_EQ(row.getSchedule().stages, 3);
-  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code dv<=64 d<=96 : kv-tile=64, stages=3");
+  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code dv=64 d<=96 : kv-tile=64, stages=3");
   EXPECT_EQ(table.getRows()[1].getSchedule().consumers, 1);
   EXPECT_EQ(getError(""), "accepted");
 }
@@ -101,16 +104,18 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("d<=64: stages=x"), "table, line 1: expected an integer for 'stages', got 'x'");
   EXPECT_EQ(getError("d<=0: stages=2"), "table, line 1: expected d<= and a positive integer, got 'd<=0'");
   EXPECT_EQ(getError("d<=64 d<=32: stages=2"), "table, line 1: expected one condition on d, got 'd<=32' too");
+  EXPECT_EQ(getError("dv=64 dv<=32: stages=2"), "table, line 1: expected one condition on dv, got 'dv<=32' too");
+  EXPECT_EQ(getError("d=x: stages=2"), "table, line 1: expected d= and a positive integer, got 'd=x'");
   EXPECT_EQ(getError("mask=none mask=code: stages=2"),
             "table, line 1: expected one condition on mask, got 'mask=code' too");
   EXPECT_EQ(getError("mask=causal: stages=2"),
-            "table, line 1: expected mask= and none, bounds, code or memory, got 'mask=causal'");
+            "table, line 1: expected mask= and none, bounds, code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("dtype=f32: stages=2"), "table, line 1: expected dtype= and bf16 or f16, got 'dtype=f32'");
   EXPECT_EQ(getError("target=h100: stages=2"),
             "table, line 1: expected target= and an architecture such as sm_90a, got 'target=h100'");
-  for (StringRef condition : {"d=64", "keys<=64", "d<64", "mask<=none", "64"})
+  for (StringRef condition : {"queries=64", "keys<=64", "d<64", "d", "mask<=none", "64"})
     EXPECT_EQ(getError((condition + ": stages=2").str()),
-              ("table, line 1: expected a condition on target=, dtype=, d<=, dv<=, mask= or queries<=, got '" +
+              ("table, line 1: expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask= or queries<=, got '" +
                condition + "'")
                   .str());
 }
@@ -125,6 +130,15 @@ TEST(ScheduleTable, TakesTheFirstRowThatHolds) {
   EXPECT_EQ(find(&table, makeKey(64, 65, MaskClass::Bounds)), "t 4");
   EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Code)), "t 4");
   EXPECT_EQ(find(&table, makeKey(65, 64, MaskClass::Bounds)), "t 5");
+}
+
+TEST(ScheduleTable, LeavesOtherDimensionsToTheBuiltInTable) {
+  ScheduleTable mine = parse("d=256 dv=256: stages=2\n", "mine");
+  const ScheduleTable *tables[] = {&mine, &ScheduleTable::getBuiltIn()};
+  EXPECT_EQ(find(tables, makeKey(256, 256, MaskClass::Bounds)), "mine 1");
+  for (auto [d, dv] : {std::pair(64, 64), std::pair(256, 64), std::pair(64, 256), std::pair(248, 256)})
+    EXPECT_EQ(find(tables, makeKey(d, dv, MaskClass::Bounds)),
+              find(&ScheduleTable::getBuiltIn(), makeKey(d, dv, MaskClass::Bounds)));
 }
 
 TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
@@ -143,10 +157,11 @@ TEST(ScheduleTable, HasRowsForNumbersOfQueries) {
 }
 
 /// Fields of the only row's schedule, or the error.
-std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool hasLse = false) {
+std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool hasLse = false, bool hasInputType = true) {
   ScheduleTable table = parse(row);
   ScheduleKey key = makeKey(128, dv, MaskClass::None);
   key.outputs.hasLse = hasLse;
+  key.outputs.hasInputType = hasInputType;
   Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
   if (!schedule)
     return toString(schedule.takeError());
@@ -170,14 +185,43 @@ TEST(ScheduleTable, LetsFieldsFollow) {
   EXPECT_EQ(apply(": q-stages=1", "", 64, /*hasLse=*/true), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=1,tensor-sums=false", "", 64), "q-stages=1");
   EXPECT_EQ(apply(": q-stages=1", "tensor-sums=false", 64), "q-stages=1");
-  EXPECT_EQ(apply(": tensor-sums=true", ""), "expected a value dimension of 64 for tensor-sums, got 128");
   EXPECT_EQ(apply(": stages=2", "tensor-sums=true", 64, /*hasLse=*/true),
             "expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is summed, which the "
             "log-sum-exp would show");
   EXPECT_EQ(apply(": stages=2", "tma-store=true", 192),
             "expected a slot of Q with room for O for tma-store, got dimensions of 128 and 192");
   EXPECT_EQ(apply(": wait-after=12", "kv-tile=16"), "q-stages=1 wait-after=8");
-  EXPECT_EQ(apply(": stages=2", "wait-after=65"), "expected wait-after to be at most the 64 exponentials of a thread, got 65");
+  EXPECT_EQ(apply(": stages=2", "wait-after=65"),
+            "expected wait-after to be at most the 64 exponentials of a thread, got 65");
+}
+
+TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
+  EXPECT_EQ(apply(": tensor-sums=true", "", 64), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": tensor-sums=true", "", 64, /*hasLse=*/true), "q-stages=1");
+  EXPECT_EQ(apply(": tensor-sums=true", ""), "q-stages=1");
+  EXPECT_EQ(apply(": stages=2", "tensor-sums=true"), "expected a value dimension of 64 for tensor-sums, got 128");
+  EXPECT_EQ(apply(": tma-store=true", ""), "q-stages=1 tma-store");
+  EXPECT_EQ(apply(": tma-store=true", "", 192), "q-stages=1");
+  EXPECT_EQ(apply(": tma-store=true", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
+  EXPECT_EQ(apply(": stages=2", "tma-store=true", 128, /*hasLse=*/false, /*hasInputType=*/false),
+            "expected an output of bf16 for tma-store");
+  // The only slot of Q is for the output or for the next tile.
+  EXPECT_EQ(apply(": tma-store=true,overlap-epilogue=true", ""),
+            "expected q-stages of 2 for overlap-epilogue with tma-store, got 1");
+  EXPECT_EQ(apply(": q-stages=2,tma-store=true,overlap-epilogue=true", "q-stages=1"), "q-stages=1 tma-store");
+  EXPECT_EQ(apply(": tma-store=true", "overlap-epilogue=true"), "q-stages=1 overlap-epilogue");
+  EXPECT_EQ(apply(": stages=2", "tma-store=true,overlap-epilogue=true"),
+            "expected q-stages of 2 for overlap-epilogue with tma-store, got 1");
+}
+
+TEST(ScheduleTable, KeepsWaitAfterToTheExponentials) {
+  EXPECT_EQ(apply(": kv-tile=16,wait-after=12", ""),
+            "expected wait-after to be at most the 8 exponentials of a thread, got 12");
+  EXPECT_EQ(apply(": kv-tile=16,wait-after=12", "stages=2"),
+            "expected wait-after to be at most the 8 exponentials of a thread, got 12");
+  EXPECT_EQ(apply(": wait-after=12,overlap=false", ""), "q-stages=1");
+  EXPECT_EQ(apply(": wait-after=12", "overlap=false"), "q-stages=1");
+  EXPECT_EQ(apply(": overlap=false", "wait-after=12"), "expected overlap for wait-after");
 }
 
 TEST(ScheduleTable, GoesOnInTheNextTable) {
