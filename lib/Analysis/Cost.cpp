@@ -48,7 +48,8 @@ static bool isOnDevice(Value value) {
     return init ? isOnDevice(init) : isa<func::FuncOp>(value.getParentBlock()->getParentOp());
   }
   Operation *op = value.getDefiningOp();
-  if (isLoop(op) || isa<tensor::InsertSliceOp, tensor::CastOp, bufferization::ToTensorOp>(op))
+  if (isLoop(op) ||
+      isa<tensor::InsertSliceOp, tensor::CastOp, bufferization::ToTensorOp, flash::AssumeSortedOp>(op))
     return isOnDevice(getTiedValue(value));
   if (isInLoop(op))
     return false;

@@ -1,6 +1,7 @@
 //===- IndexEvaluator.cpp - index arithmetic with numbers ---------------------------------------------------------===//
 
 #include "IndexEvaluator.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -31,7 +32,7 @@ Value flashc::getTiedValue(Value tensor) {
       .Case<scf::ForOp>([&](auto loop) { return loop.getInitArgs()[result.getResultNumber()]; })
       .Case<scf::ForallOp>([&](auto forall) { return forall.getOutputs()[result.getResultNumber()]; })
       .Case<DestinationStyleOpInterface>([&](auto op) { return op.getTiedOpOperand(result)->get(); })
-      .Case<tensor::CastOp>([](auto op) { return op.getSource(); })
+      .Case<tensor::CastOp, flash::AssumeSortedOp>([](auto op) { return op.getSource(); })
       .Case<bufferization::ToTensorOp>([](auto op) { return op.getBuffer(); })
       .Default(nullptr);
 }

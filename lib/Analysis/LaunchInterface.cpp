@@ -12,7 +12,7 @@ using namespace flashc;
 
 BlockArgument flashc::getRootArgument(Value value) {
   while (Operation *op = value.getDefiningOp()) {
-    if (!isa<tensor::CastOp, memref::CastOp, bufferization::ToTensorOp>(op))
+    if (!isa<tensor::CastOp, memref::CastOp, bufferization::ToTensorOp, flash::AssumeSortedOp>(op))
       return {};
     value = op->getOperand(0);
   }

@@ -70,6 +70,7 @@ private:
   LogicalResult addArgument(unsigned number);
   void nameOperands(Operation *op);
   bool isArgument(Value value);
+  void markSorted(flash::AssumeSortedOp op);
   void nameArgument(Value value, StringRef name, ArgumentRole role, ArrayRef<StringRef> dims);
   LogicalResult applyShapeOption(unsigned number);
   LogicalResult bindDims(unsigned number);
@@ -128,6 +129,11 @@ void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role
     info.name = name.str();
   info.role = role;
   names.assign(dims.begin(), dims.end());
+}
+
+void InputDescriber::markSorted(flash::AssumeSortedOp op) {
+  if (BlockArgument argument = getRootArgument(op))
+    result.arguments[argument.getArgNumber()].isSorted = true;
 }
 
 void InputDescriber::nameOperands(Operation *op) {
@@ -296,6 +302,7 @@ FailureOr<FunctionInputs> InputDescriber::describe() {
   if (failed(checkResults()))
     return failure();
   function.walk([&](Operation *op) { nameOperands(op); });
+  function.walk([&](flash::AssumeSortedOp op) { markSorted(op); });
   for (const auto &entry : options.shapes) {
     auto isNamed = [&](auto indexed) {
       return indexed.value().name == entry.first || "arg" + std::to_string(indexed.index()) == entry.first;
@@ -336,6 +343,25 @@ static HostTensor makeTensor(const ArgumentInfo &info) {
   return HostTensor(info.dtype, info.shape, info.strides, info.offset);
 }
 
+/// Replaces the elements of every line along the last dimension by as many that ascend from 0 to `last`, or to what the
+/// type holds.
+static void fillSorted(HostTensor &tensor, const ArgumentInfo &info, int64_t last, std::mt19937_64 &generator) {
+  last = std::min(last, llvm::maxIntN(getByteSize(info.dtype) * 8));
+  std::uniform_int_distribution<int64_t> integer(0, last);
+  std::vector<int64_t> line(info.shape.back());
+  tensor.forEach([&](int64_t position, void *data) {
+    int64_t column = position % int64_t(line.size());
+    if (column == 0) {
+      for (int64_t &element : line)
+        element = integer(generator);
+      line.back() = last;
+      line.front() = 0;
+      llvm::sort(line);
+    }
+    storeElement(info.dtype, data, double(line[column]));
+  });
+}
+
 llvm::SmallVector<HostTensor> flashc::makeInputs(const FunctionInputs &inputs, uint64_t seed) {
   llvm::SmallVector<HostTensor> tensors;
   for (const ArgumentInfo &info : inputs.arguments) {
@@ -344,6 +370,10 @@ llvm::SmallVector<HostTensor> flashc::makeInputs(const FunctionInputs &inputs, u
     if (info.role == ArgumentRole::Output)
       continue; // stays poisoned
     std::mt19937_64 generator(seed * 0x9E3779B97F4A7C15u + number);
+    if (info.isSorted) {
+      fillSorted(tensor, info, std::max(inputs.dims.at("Nq"), inputs.dims.at("Nk")), generator);
+      continue;
+    }
     std::normal_distribution<double> normal;
     std::uniform_int_distribution<int64_t> integer(0, info.dtype == DType::I1 ? 1 : inputs.dims.at("Nk"));
     tensor.forEach([&](int64_t, void *data) {

@@ -40,6 +40,8 @@ struct ArgumentInfo {
   ArgumentRole role = ArgumentRole::Input;
   DType dtype = DType::F32;
   bool isScalar = false;
+  /// Declared to ascend along its last dimension (flash.assume_sorted).
+  bool isSorted = false;
   llvm::SmallVector<int64_t, 4> shape, strides;
   int64_t offset = 0;
 };
@@ -60,7 +62,9 @@ struct FunctionInputs {
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);
 
 /// Values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair, all a function of the
-/// seed and the argument's number only; outputs are poisoned.
+/// seed and the argument's number only; outputs are poisoned. A line of an array that is declared sorted begins with 0
+/// and ends with the larger of Nq and Nk, like offsets that cut all positions into segments; what lies between is
+/// uniform and sorted. So the segment of a position exists, and some segments are empty.
 llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
 
 } // namespace flashc

@@ -2,6 +2,7 @@
 
 #include "ScalarCloner.h"
 #include "AttentionPlan.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -71,7 +72,7 @@ Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value inde
   return signature.getExtent(argument.getArgNumber(), *dim);
 }
 
-Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
+Value ScalarCloner::loadElement(OpBuilder &b, Operation *op, Value source, ValueRange positions) {
   BlockArgument argument = getArrayArgument(op, source);
   if (!argument)
     return {};
@@ -79,20 +80,43 @@ Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueR
     op->emitError() << "expected a captured memref that is contiguous in its innermost dimension, got " << memref;
     return {};
   }
-  if (Type element = op->getResult(0).getType(); !isSupported(element, /*isStored=*/true)) {
-    op->emitError() << "expected an array of 1, 8, 16, 32 or 64 bits an element, f16, bf16, f32 or f64, got " << element;
+  Type type = getElementTypeOrSelf(source.getType());
+  if (!isSupported(type, /*isStored=*/true)) {
+    op->emitError() << "expected an array of 1, 8, 16, 32 or 64 bits an element, f16, bf16, f32 or f64, got " << type;
     return {};
   }
-  SmallVector<Value> positions;
-  for (Value index : indices) {
-    positions.push_back(get(b, index));
-    if (!positions.back())
-      return {};
-  }
   Value element = memref::LoadOp::create(b, op->getLoc(), signature.getMemRef(argument.getArgNumber()), positions);
-  if (!op->getResult(0).getType().isIndex())
-    return element;
-  return arith::IndexCastOp::create(b, op->getLoc(), b.getIndexType(), element);
+  return type.isIndex() ? arith::IndexCastOp::create(b, op->getLoc(), b.getIndexType(), element).getResult() : element;
+}
+
+FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange values) {
+  SmallVector<Value> copies;
+  for (Value value : values) {
+    copies.push_back(get(b, value));
+    if (!copies.back())
+      return failure();
+  }
+  return copies;
+}
+
+Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
+  FailureOr<SmallVector<Value>> positions = getAll(b, indices);
+  return failed(positions) ? Value() : loadElement(b, op, source, *positions);
+}
+
+template <typename SortedReadOp, typename Expand>
+Value ScalarCloner::getSearch(OpBuilder &b, SortedReadOp op, Value argument, Expand expand) {
+  Value value = get(b, argument);
+  FailureOr<SmallVector<Value>> indices = getAll(b, op.getIndices());
+  Value dim = arith::ConstantIndexOp::create(b, op.getLoc(), op.getIndices().size());
+  Value extent = getDim(b, op, op.getSorted(), dim);
+  if (!value || failed(indices) || !extent)
+    return {};
+  return expand(b, op.getLoc(), value, extent, [&](OpBuilder &nested, Value position) {
+    SmallVector<Value> positions = *indices;
+    positions.push_back(position);
+    return loadElement(nested, op, op.getSorted(), positions);
+  });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -159,6 +183,12 @@ LogicalResult ScalarCloner::cloneOp(OpBuilder &b, Operation *op) {
     leaf = getElement(b, op, extract.getTensor(), extract.getIndices());
   else if (auto load = dyn_cast<memref::LoadOp>(op))
     leaf = getElement(b, op, load.getMemRef(), load.getIndices());
+  else if (auto count = dyn_cast<flash::CountLeOp>(op))
+    leaf = getSearch(b, count, count.getValue(), flash::expandCountLe);
+  else if (auto nth = dyn_cast<flash::NthOp>(op))
+    leaf = getSearch(b, nth, nth.getPosition(), flash::expandNth);
+  else if (isa<flash::AssumeSortedOp>(op))
+    return success(); // an array, which is met where it is read
   else
     return cloneGeneric(b, op);
   if (!leaf)
@@ -204,7 +234,7 @@ LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value 
   map(position[1], head);
   for (Operation &op : region.front().without_terminator()) {
     auto isKnown = [&](Value operand) { return isArray(operand) || mapping.contains(operand); };
-    bool isLoad = isa<tensor::ExtractOp, memref::LoadOp>(op);
+    bool isLoad = flash::getElementRead(&op).has_value();
     bool canHoist = op.getNumRegions() == 0 && (isLoad || isPure(&op)) && llvm::all_of(op.getOperands(), isKnown);
     if (canHoist && failed(cloneOp(b, &op)))
       return failure();

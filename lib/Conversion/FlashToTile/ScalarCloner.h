@@ -10,7 +10,7 @@ namespace flashc {
 
 /// Copies the scalar code that a value hangs on into a kernel. It ends at: values that are mapped already, constants,
 /// scalar arguments of the host function (scalar parameters), extents of its arrays (extent parameters), and elements
-/// of its arrays, which are loaded from memref parameters. Affine ops become arith.
+/// of its arrays, which are loaded from memref parameters. Affine ops become arith, searches of sorted arrays loops.
 class ScalarCloner {
 public:
   explicit ScalarCloner(KernelSignature &signature) : signature(signature) {}
@@ -34,6 +34,13 @@ private:
   mlir::Value getArgument(mlir::OpBuilder &b, mlir::BlockArgument argument);
   mlir::Value getDim(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value index);
   mlir::Value getElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange indices);
+  /// An element at `positions`, which are values of the kernel.
+  mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
+  /// The copies of `values`, or failure if there is not one of each.
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
+  /// A flash.count_le or flash.nth: a search of the array.
+  template <typename SortedReadOp, typename Expand>
+  mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument, Expand expand);
   mlir::LogicalResult cloneOp(mlir::OpBuilder &b, mlir::Operation *op);
   mlir::LogicalResult cloneGeneric(mlir::OpBuilder &b, mlir::Operation *op);
 

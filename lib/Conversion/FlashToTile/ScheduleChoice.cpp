@@ -2,7 +2,7 @@
 
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Analysis/LaunchInterface.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -36,7 +36,7 @@ static llvm::SetVector<Operation *> getDependent(Region &region) {
 /// One of them that reads memory, or null.
 static Operation *findRead(Region &region) {
   llvm::SetVector<Operation *> dependent = getDependent(region);
-  auto *read = llvm::find_if(dependent, [](Operation *op) { return isa<tensor::ExtractOp, memref::LoadOp>(op); });
+  auto *read = llvm::find_if(dependent, [](Operation *op) { return flash::getElementRead(op).has_value(); });
   return read == dependent.end() ? nullptr : *read;
 }
 

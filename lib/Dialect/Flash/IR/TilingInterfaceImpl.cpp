@@ -5,7 +5,7 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "StaticTiles.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -65,7 +65,8 @@ static Value clampIndex(OpBuilder &b, Location loc, Value index, Value source, u
 }
 
 /// The positions of a tile that sticks out are passed to the regions too. What they compute there is dropped, but a
-/// read (of a bias, say) must stay inside its tensor: clamps every index of a read that depends on `outside`.
+/// read (of a bias, say) must stay inside its tensor: clamps every index of a read that depends on `outside`. Searches
+/// of sorted arrays stay inside for any value.
 static void clampReads(OpBuilder &b, Region &region, ArrayRef<BlockArgument> outside) {
   OpBuilder::InsertionGuard guard(b);
   DenseSet<Value> tainted(outside.begin(), outside.end());
@@ -80,12 +81,13 @@ static void clampReads(OpBuilder &b, Region &region, ArrayRef<BlockArgument> out
     for (Region &nested : op->getRegions())
       for (BlockArgument argument : nested.getArguments())
         tainted.insert(argument);
-    if (!isa<tensor::ExtractOp, memref::LoadOp>(op))
+    std::optional<ElementRead> read = getElementRead(op);
+    if (!read)
       return;
     b.setInsertionPoint(op);
-    for (OpOperand &operand : op->getOpOperands().drop_front())
-      if (tainted.contains(operand.get()))
-        operand.set(clampIndex(b, op->getLoc(), operand.get(), op->getOperand(0), operand.getOperandNumber() - 1));
+    for (auto [dim, index] : llvm::enumerate(read->indices))
+      if (tainted.contains(index.get()))
+        index.set(clampIndex(b, op->getLoc(), index.get(), read->array, dim));
   });
 }
 

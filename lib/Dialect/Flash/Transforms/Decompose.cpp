@@ -1,5 +1,6 @@
 //===- Decompose.cpp - flash ops become linalg --------------------------------------------------------------------===//
 
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 
@@ -21,6 +22,17 @@ LogicalResult mlir::flash::decomposeFlashOp(RewriterBase &rewriter, linalg::Aggr
   return success();
 }
 
+/// Searches become loops, and declarations what they are made on.
+static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
+  auto replace = [&](auto op) {
+    rewriter.setInsertionPoint(op);
+    rewriter.replaceOp(op, expandSortedRead(rewriter, op));
+  };
+  root->walk([&](CountLeOp op) { replace(op); });
+  root->walk([&](NthOp op) { replace(op); });
+  root->walk([&](AssumeSortedOp op) { rewriter.replaceOp(op, op.getSource()); });
+}
+
 namespace {
 struct Decompose : flash::impl::DecomposeBase<Decompose> {
   void runOnOperation() override {
@@ -35,7 +47,8 @@ struct Decompose : flash::impl::DecomposeBase<Decompose> {
       return WalkResult::interrupt();
     });
     if (walk.wasInterrupted())
-      signalPassFailure();
+      return signalPassFailure();
+    expandDeclaredData(rewriter, getOperation());
   }
 };
 } // namespace

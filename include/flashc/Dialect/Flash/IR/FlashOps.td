@@ -21,6 +21,8 @@ def Flash_Dialect : Dialect {
     Names used throughout: `B` batch, `Hq` query heads, `Hk` key/value heads, `Nq`/`Nk` query/key sequence length,
     `D` head dimension of queries and keys, `Dv` head dimension of values and outputs, `i` a query position, `j` a key
     position. `m` is the running row maximum, `l` the running row sum, `acc` the running output.
+
+    What is known about an array that a mask reads is declared by an op on it (`flash.assume_sorted`).
   }];
   let useDefaultAttributePrinterParser = 1;
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::tensor::TensorDialect",
@@ -257,6 +259,116 @@ def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
   }];
   let arguments = (ins AnyTypeOf<[F32, I1]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Declared data
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Flash_SortedElement : AnyTypeOf<[I8, I16, I32, I64, Index]>;
+/// Of rank 1 or more, which the verifiers check.
+def Flash_SortedArray : AnyTypeOf<[RankedTensorOf<[Flash_SortedElement]>, MemRefOf<[Flash_SortedElement]>]>;
+
+def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "a promise that an array ascends along its last dimension";
+  let description = [{
+    The result is `source`. Whoever writes the op promises that its elements, as signed integers, ascend along the last
+    dimension, `source[..., x] <= source[..., x + 1]`, and that there is one. Equal neighbours are fine. Where the
+    elements do not ascend, the results of what looks into the array are not defined, but it reads nothing outside.
+
+    The mask analysis builds on the promise: a mask that compares an element at a key's position with one at a query's
+    (documents by sorted ids), or an index with offsets (`flash.count_le`), becomes bounds on the keys.
+
+    Constraints:
+    - the array has rank 1 or more, elements of 8, 16, 32 or 64 bits or of type index, and a last dimension that is not
+      known to be empty.
+
+    Lowers to: `source` (`flash-decompose`, or where the kernel is built).
+
+    Example:
+    ```mlir
+    %ids = flash.assume_sorted %documents : tensor<?xi32>
+    ```
+  }];
+  let arguments = (ins Flash_SortedArray:$source);
+  let results = (outs Flash_SortedArray:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizer = 1;
+}
+
+/// An op that looks into one line of a sorted array.
+class Flash_SortedReadOp<string mnemonic> : Flash_Op<mnemonic, [
+    AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let results = (outs Index:$result);
+  let hasVerifier = 1;
+}
+
+def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
+  let summary = "how many elements of a sorted array are at most a value";
+  let description = [{
+        count_le v in s = #{x : s[indices..., x] <= v}
+
+    along the last dimension of the array, at `indices` in the others. Both sides are compared as signed integers. The
+    segment that position `p` lies in, of those that begin at `offsets`, is `count_le p in offsets` - 1: repeated
+    offsets are segments without positions.
+
+    It is a binary search, one read for every bit of the extent, none of them outside of the array whatever the value.
+
+    | value   | type                                                    |
+    |---------|---------------------------------------------------------|
+    | value   | an integer of 8, 16, 32 or 64 bits, or an index         |
+    | sorted  | `[..., N]`, the result of `flash.assume_sorted`         |
+    | indices | as many as the array has dimensions in front of the last|
+    | result  | from 0 to N                                             |
+
+    Constraints: those of the table. `value` and the elements may have different widths.
+
+    Canonical form: in a mask, where one side of a comparison counts up to the key's position itself and the other does
+    not depend on it, the search becomes a bound (`flash.nth`): one search per element of the scores less.
+
+        count_le j in s <= c    is    j < nth c in s
+        count_le j in s == c    is    j >= nth (c - 1) in s and j < nth c in s
+
+    Lowers to: a loop over the bits of the extent, without branches (`flash-decompose`, or where the kernel is built).
+    An extent of up to 64 that is static leaves no loop.
+
+    Example:
+    ```mlir
+    %cu = flash.assume_sorted %offsets : tensor<2x?xi32>
+    %n = flash.count_le %i in %cu[%b] : index, tensor<2x?xi32>
+    ```
+  }];
+  let arguments = (ins Flash_SortedElement:$value, Flash_SortedArray:$sorted, Variadic<Index>:$indices);
+  let assemblyFormat = "$value `in` $sorted (`[` $indices^ `]`)? attr-dict `:` type($value) `,` type($sorted)";
+  let hasCanonicalizer = 1;
+}
+
+def Flash_NthOp : Flash_SortedReadOp<"nth"> {
+  let summary = "an element of a sorted array, at any position";
+  let description = [{
+    The element at `position` along the last dimension, at `indices` in the others, as an index. There is one at every
+    position: those in front of the first are less than every position of a query or key, those behind the last are
+    greater, and so the result still ascends with the position. It is the other half of `flash.count_le`:
+
+        count_le j in s <= c  if and only if  j < nth c in s
+
+    Elements that have no sense as positions are brought near the same way: the result lies between -2^31 + 2^16 and
+    2^31 - 2^16, which leaves room for adding sizes of tiles in 32 bits.
+
+    Constraints: as for `flash.count_le`.
+
+    Lowers to: a read at the nearest position that exists, and selects (`flash-decompose`, or where the kernel is built).
+
+    Example:
+    ```mlir
+    %cu = flash.assume_sorted %offsets : tensor<?xi32>
+    %end = flash.nth %n in %cu : tensor<?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$position, Flash_SortedArray:$sorted, Variadic<Index>:$indices);
+  let assemblyFormat = "$position `in` $sorted (`[` $indices^ `]`)? attr-dict `:` type($sorted)";
 }
 
 #endif // FLASHC_FLASH_OPS_TD

@@ -57,6 +57,9 @@ def Decompose : Pass<"flash-decompose"> {
     `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface). Query heads that share
     a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
 
+    Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) become loops of `scf` and reads, and
+    `flash.assume_sorted` becomes its operand.
+
     An attention on memrefs is first rewritten as `flash-to-tensors` does. It never refuses.
   }];
   let dependentDialects = ["bufferization::BufferizationDialect"];

@@ -1,0 +1,350 @@
+//===- SortedData.cpp - arrays that are declared sorted, and searches in them -------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/PatternMatch.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+std::optional<ElementRead> mlir::flash::getElementRead(Operation *op) {
+  return TypeSwitch<Operation *, std::optional<ElementRead>>(op)
+      .Case([](tensor::ExtractOp op) { return ElementRead{op.getTensor(), op.getIndicesMutable()}; })
+      .Case([](memref::LoadOp op) { return ElementRead{op.getMemRef(), op.getIndicesMutable()}; })
+      .Case<CountLeOp, NthOp>([](auto op) { return ElementRead{op.getSorted(), op.getIndicesMutable()}; })
+      .Default(std::nullopt);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// flash.assume_sorted
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult AssumeSortedOp::verify() {
+  auto type = cast<ShapedType>(getSource().getType());
+  if (type.getRank() == 0)
+    return emitOpError() << "expected an array of rank 1 or more, got " << type;
+  if (type.getShape().back() == 0)
+    return emitOpError() << "expected an element along the last dimension, got " << type;
+  return success();
+}
+
+/// Promised twice is promised.
+OpFoldResult AssumeSortedOp::fold(FoldAdaptor) {
+  return getSource().getDefiningOp<AssumeSortedOp>() ? OpFoldResult(getSource()) : OpFoldResult();
+}
+
+namespace {
+/// An extent is that of the source.
+struct ForwardDims : OpRewritePattern<AssumeSortedOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(AssumeSortedOp op, PatternRewriter &rewriter) const override {
+    auto isDim = [](OpOperand &use) { return isa<tensor::DimOp, memref::DimOp>(use.getOwner()); };
+    if (llvm::none_of(op->getUses(), isDim))
+      return rewriter.notifyMatchFailure(op, "no use asks for an extent");
+    rewriter.replaceUsesWithIf(op.getResult(), op.getSource(), isDim);
+    return success();
+  }
+};
+} // namespace
+
+void AssumeSortedOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ForwardDims>(context);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// flash.count_le, flash.nth
+//===--------------------------------------------------------------------------------------------------------------===//
+
+template <typename SortedReadOp> static LogicalResult verifySortedRead(SortedReadOp op) {
+  if (!op.getSorted().template getDefiningOp<AssumeSortedOp>())
+    return op.emitOpError() << "expected an array that flash.assume_sorted declares";
+  int64_t rank = cast<ShapedType>(op.getSorted().getType()).getRank();
+  if (int64_t count = op.getIndices().size(); count != rank - 1)
+    return op.emitOpError() << "expected an index for every dimension but the last of an array of rank " << rank
+                            << ", got " << count;
+  return success();
+}
+
+LogicalResult CountLeOp::verify() { return verifySortedRead(*this); }
+LogicalResult NthOp::verify() { return verifySortedRead(*this); }
+
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+static void addRead(OpOperand &sorted, Effects &effects) {
+  if (isa<MemRefType>(sorted.get().getType()))
+    effects.emplace_back(MemoryEffects::Read::get(), &sorted, SideEffects::DefaultResource::get());
+}
+
+void CountLeOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
+void NthOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
+
+namespace {
+/// The region of a mask in which a value lies, or null.
+Region *getMaskRegion(Operation *op) {
+  while (op && !isa_and_nonnull<AttentionOp, OnlineAttentionOp>(op->getParentOp()))
+    op = op->getParentOp();
+  if (!op)
+    return nullptr;
+  Region &mask = op->getParentOp()->getRegion(1);
+  return op->getParentRegion() == &mask ? &mask : nullptr;
+}
+
+/// Whether `value`, of `region`, depends on `argument`.
+bool dependsOn(Value value, BlockArgument argument, Region &region) {
+  if (value == argument)
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || !region.isAncestor(op->getParentRegion()))
+    return false;
+  if (op->getNumRegions() > 0)
+    return true;
+  return llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, argument, region); });
+}
+
+/// A comparison of a count up to the key's position, shifted by a constant, with what does not depend on that position.
+struct CountComparison {
+  CountLeOp count;
+  int64_t shift = 0;
+  Value limit;
+  arith::CmpIPredicate predicate;
+};
+
+std::optional<CountComparison> matchCount(Value side, Value limit, arith::CmpIPredicate predicate, Region &mask) {
+  BlockArgument key = mask.getArguments().back();
+  int64_t shift = 0;
+  Operation *op = side.getDefiningOp();
+  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op)) {
+    std::optional<int64_t> constant = getConstantIntValue(op->getOperand(1));
+    if (!constant)
+      return std::nullopt;
+    shift = isa<arith::AddIOp>(op) ? *constant : -*constant;
+    op = op->getOperand(0).getDefiningOp();
+  }
+  auto count = dyn_cast_or_null<CountLeOp>(op);
+  auto isInvariant = [&](Value value) { return !dependsOn(value, key, mask); };
+  if (!count || count.getValue() != key || !isInvariant(limit) || !llvm::all_of(count.getIndices(), isInvariant))
+    return std::nullopt;
+  return CountComparison{count, shift, limit, predicate};
+}
+
+arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpIPredicate::slt:
+    return arith::CmpIPredicate::sgt;
+  case arith::CmpIPredicate::sle:
+    return arith::CmpIPredicate::sge;
+  case arith::CmpIPredicate::sgt:
+    return arith::CmpIPredicate::slt;
+  case arith::CmpIPredicate::sge:
+    return arith::CmpIPredicate::sle;
+  default:
+    return predicate;
+  }
+}
+
+/// count + shift <predicate> limit becomes bounds on the key's position.
+struct BoundKeyByCount : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    Region *mask = getMaskRegion(op);
+    if (!mask || !op.getLhs().getType().isIndex())
+      return rewriter.notifyMatchFailure(op, "no comparison of indices in a mask");
+    auto match = matchCount(op.getLhs(), op.getRhs(), op.getPredicate(), *mask);
+    if (!match)
+      match = matchCount(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()), *mask);
+    Value keep = match ? emitBounds(rewriter, op.getLoc(), *match) : Value();
+    if (!keep)
+      return rewriter.notifyMatchFailure(op, "no signed comparison of a count of the key's position");
+    rewriter.replaceOp(op, keep);
+    return success();
+  }
+
+private:
+  static Value emitBounds(PatternRewriter &rewriter, Location loc, const CountComparison &compare) {
+    ImplicitLocOpBuilder b(loc, rewriter);
+    CountLeOp count = compare.count;
+    Value key = count.getValue();
+    // The key against the element behind the first `limit - shift + offset` ones.
+    auto bound = [&](arith::CmpIPredicate predicate, int64_t offset) -> Value {
+      Value position = compare.limit;
+      if (int64_t sum = offset - compare.shift; sum != 0)
+        position = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, sum));
+      Value element = NthOp::create(b, b.getIndexType(), position, count.getSorted(), count.getIndices());
+      return arith::CmpIOp::create(b, predicate, key, element);
+    };
+    // count <= c is key < nth c, so count >= c is key >= nth (c - 1).
+    switch (compare.predicate) {
+    case arith::CmpIPredicate::sle:
+      return bound(arith::CmpIPredicate::slt, 0);
+    case arith::CmpIPredicate::slt:
+      return bound(arith::CmpIPredicate::slt, -1);
+    case arith::CmpIPredicate::sge:
+      return bound(arith::CmpIPredicate::sge, -1);
+    case arith::CmpIPredicate::sgt:
+      return bound(arith::CmpIPredicate::sge, 0);
+    case arith::CmpIPredicate::eq: {
+      Value first = bound(arith::CmpIPredicate::sge, -1), last = bound(arith::CmpIPredicate::slt, 0);
+      return arith::AndIOp::create(b, first, last);
+    }
+    case arith::CmpIPredicate::ne: {
+      Value before = bound(arith::CmpIPredicate::slt, -1), after = bound(arith::CmpIPredicate::sge, 0);
+      return arith::OrIOp::create(b, before, after);
+    }
+    default:
+      return Value();
+    }
+  }
+};
+} // namespace
+
+void CountLeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<BoundKeyByCount>(context);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Expansion
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Searches of arrays of this many elements are written out where the number is known.
+static constexpr int64_t kMaxUnrolled = 64;
+
+/// What flash.nth gives at positions that do not exist is as far from 0 as 32 bits and a tile leave room for.
+static constexpr int64_t kFar = (int64_t(1) << 31) - (int64_t(1) << 16);
+
+/// Brings both to one type that holds either: an index where the integer has up to 32 bits.
+static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
+  if (x.getType() == y.getType())
+    return;
+  auto getWidth = [](Value value) { return value.getType().isIndex() ? 0 : value.getType().getIntOrFloatBitWidth(); };
+  if (!x.getType().isIndex() && !y.getType().isIndex()) {
+    Value &narrow = getWidth(x) < getWidth(y) ? x : y;
+    Type wide = getWidth(x) < getWidth(y) ? y.getType() : x.getType();
+    narrow = arith::ExtSIOp::create(b, wide, narrow);
+    return;
+  }
+  Type common = std::max(getWidth(x), getWidth(y)) > 32 ? Type(b.getI64Type()) : Type(b.getIndexType());
+  for (Value *value : {&x, &y})
+    if (value->getType() != common)
+      *value = arith::IndexCastOp::create(b, common, *value);
+}
+
+/// One step of the search: `count` elements are at most `value`; are `step` more?
+static Value emitSearchStep(ImplicitLocOpBuilder &b, Value count, Value step, Value value, Value extent,
+                            ReadElement read) {
+  Value next = b.createOrFold<arith::AddIOp>(count, step);
+  Value existing = b.createOrFold<arith::MinSIOp>(next, extent);
+  Value last = b.createOrFold<arith::SubIOp>(existing, arith::ConstantIndexOp::create(b, 1));
+  Value element = read(b, last);
+  if (!element)
+    return Value();
+  unifyTypes(b, element, value);
+  Value isCounted = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, element, value);
+  Value exists = b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sle, next, extent);
+  return arith::SelectOp::create(b, b.createOrFold<arith::AndIOp>(exists, isCounted), next, count);
+}
+
+/// How many bits `extent` has, as an index.
+static Value emitNumBits(ImplicitLocOpBuilder &b, Value extent) {
+  if (std::optional<int64_t> constant = getConstantIntValue(extent))
+    return arith::ConstantIndexOp::create(b, *constant > 0 ? llvm::Log2_64(*constant) + 1 : 0);
+  Value wide = arith::IndexCastOp::create(b, b.getI64Type(), extent);
+  Value leading = math::CountLeadingZerosOp::create(b, wide);
+  Value width = arith::ConstantOp::create(b, b.getI64IntegerAttr(64));
+  return arith::IndexCastOp::create(b, b.getIndexType(), arith::SubIOp::create(b, width, leading));
+}
+
+/// The result is built bit by bit, the highest first.
+Value mlir::flash::expandCountLe(OpBuilder &builder, Location loc, Value value, Value extent, ReadElement read) {
+  ImplicitLocOpBuilder b(loc, builder);
+  Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
+  if (std::optional<int64_t> constant = getConstantIntValue(extent); constant && *constant <= kMaxUnrolled) {
+    Value count = zero;
+    for (int64_t step = llvm::bit_floor(uint64_t(*constant)); step > 0 && count; step /= 2)
+      count = emitSearchStep(b, count, arith::ConstantIndexOp::create(b, step), value, extent, read);
+    return count;
+  }
+  Value numBits = emitNumBits(b, extent);
+  Value top = arith::SubIOp::create(b, numBits, one);
+  auto loop = scf::ForOp::create(b, zero, numBits, one, ValueRange(zero));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value bit = arith::SubIOp::create(b, top, loop.getInductionVar());
+  Value step = arith::ShLIOp::create(b, one, bit);
+  Value count = emitSearchStep(b, loop.getRegionIterArg(0), step, value, extent, read);
+  if (!count)
+    return Value();
+  scf::YieldOp::create(b, count);
+  return loop.getResult(0);
+}
+
+Value mlir::flash::expandNth(OpBuilder &builder, Location loc, Value position, Value extent, ReadElement read) {
+  ImplicitLocOpBuilder b(loc, builder);
+  Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
+  Value last = b.createOrFold<arith::SubIOp>(extent, one);
+  Value nearest = arith::MaxSIOp::create(b, arith::MinSIOp::create(b, position, last), zero);
+  Value element = read(b, nearest);
+  if (!element)
+    return Value();
+  // In its own type first, which may hold more than an index of a kernel.
+  Type type = element.getType();
+  auto far = [&](Type type, int64_t sign) -> Value {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(type, sign * kFar));
+  };
+  if (type.isIndex() || type.getIntOrFloatBitWidth() >= 32) {
+    element = arith::MinSIOp::create(b, element, far(type, 1));
+    element = arith::MaxSIOp::create(b, element, far(type, -1));
+  }
+  if (!type.isIndex())
+    element = arith::IndexCastOp::create(b, b.getIndexType(), element);
+  Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position, zero);
+  Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, extent);
+  element = arith::SelectOp::create(b, isBefore, far(b.getIndexType(), -1), element);
+  return arith::SelectOp::create(b, isBehind, far(b.getIndexType(), 1), element);
+}
+
+namespace {
+/// The last extent of an array, and reads along it.
+struct LineReader {
+  Value array;
+  ValueRange indices;
+
+  bool isTensor() const { return isa<RankedTensorType>(array.getType()); }
+
+  Value getExtent(OpBuilder &b, Location loc) const {
+    return isTensor() ? b.createOrFold<tensor::DimOp>(loc, array, indices.size())
+                      : b.createOrFold<memref::DimOp>(loc, array, indices.size());
+  }
+
+  Value read(OpBuilder &b, Location loc, Value position) const {
+    SmallVector<Value> all(indices);
+    all.push_back(position);
+    if (isTensor())
+      return tensor::ExtractOp::create(b, loc, array, all);
+    return memref::LoadOp::create(b, loc, array, all);
+  }
+};
+} // namespace
+
+template <typename SortedReadOp, typename Expand>
+static Value expandInPlace(OpBuilder &b, SortedReadOp op, Value argument, Expand expand) {
+  LineReader line{op.getSorted(), op.getIndices()};
+  Location loc = op.getLoc();
+  return expand(b, loc, argument, line.getExtent(b, loc),
+                [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
+}
+
+Value mlir::flash::expandSortedRead(OpBuilder &b, CountLeOp op) {
+  return expandInPlace(b, op, op.getValue(), expandCountLe);
+}
+
+Value mlir::flash::expandSortedRead(OpBuilder &b, NthOp op) {
+  return expandInPlace(b, op, op.getPosition(), expandNth);
+}
