@@ -158,7 +158,7 @@ LogicalResult Matcher::matchRegions() {
   if (plan.finalize.getNormalize() != flash::Normalize::Deferred)
     return plan.finalize.emitError() << "expected normalize = deferred (algorithm fa2)";
   OperationEquivalence::Flags ignoreLocations = OperationEquivalence::Flags::IgnoreLocations;
-  for (auto [index, segment] : llvm::enumerate(plan.segments)) {
+  for (KeySegment &segment : plan.segments) {
     flash::OnlineAttentionOp op = segment.op;
     if (op.getNormalize() != flash::Normalize::Deferred)
       return op.emitError() << "expected normalize = deferred (algorithm fa2)";
@@ -167,8 +167,6 @@ LogicalResult Matcher::matchRegions() {
                     OperationEquivalence::isRegionEquivalentTo(&op.getScore(), &first.getScore(), ignoreLocations);
     if (!isSameOp)
       return op.emitError() << "expected all loops over keys to have the same tiles, position, scale and score region";
-    if (index > 0 && !isSame(segment.begin, plan.segments[index - 1].end))
-      return op.emitError() << "expected a loop over keys to begin where the one before it ends";
     if (!op.hasMask())
       continue;
     if (!plan.mask)
@@ -176,13 +174,6 @@ LogicalResult Matcher::matchRegions() {
     if (!OperationEquivalence::isRegionEquivalentTo(&op.getMask(), plan.mask, ignoreLocations))
       return op.emitError() << "expected all masked loops over keys to have the same mask region";
   }
-  auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
-  auto *full = llvm::find_if_not(plan.segments, isMasked), *fullEnd = std::find_if(full, plan.segments.end(), isMasked);
-  plan.fullBegin = full - plan.segments.begin();
-  plan.fullEnd = fullEnd - plan.segments.begin();
-  auto *next = std::find_if_not(fullEnd, plan.segments.end(), isMasked);
-  if (next != plan.segments.end())
-    return next->op.emitError() << "expected one run of key tiles without a mask, got a second one";
   return success();
 }
 

@@ -41,7 +41,7 @@ struct ParallelDim {
 struct AttentionPlan {
   mlir::func::FuncOp func;
   mlir::flash::FinalizeOp finalize;
-  mlir::SmallVector<KeySegment> segments; // in order of keys; each begins where the one before it ends
+  mlir::SmallVector<KeySegment> segments; // in order of keys, disjoint; any of them may be empty
   ParallelDim batch, head, query;
   InputTile q, k, v;
   mlir::SmallVector<Output> outputs;
@@ -49,7 +49,6 @@ struct AttentionPlan {
   mlir::Type elementType;
   mlir::Region *score = nullptr; // of all segments
   mlir::Region *mask = nullptr;  // of all masked segments
-  size_t fullBegin, fullEnd;     // the segments in [fullBegin, fullEnd) have no mask
 
   mlir::flash::OnlineAttentionOp getOp() const { return segments.front().op; }
 };

@@ -52,7 +52,7 @@ LogicalResult KernelBuilder::build() {
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
   row = program.getWarpgroup();
-  if (failed(emitPositions()) || failed(emitVisits()) || failed(emitLoop()))
+  if (failed(emitPositions()) || failed(emitLoop()))
     return failure();
   emitOutputs(final);
   return success();
@@ -135,60 +135,22 @@ LogicalResult KernelBuilder::emitPositions() {
   return success();
 }
 
-/// Keys are visited backwards if some tiles are masked: then the masked tiles at the end (the diagonal) come first, and
-/// CTAs that work on the same keys at the same time are more likely to share them in L2.
-LogicalResult KernelBuilder::emitVisits() {
-  auto bound = [&](OpFoldResult value) { return scalars.get(b, b.getLoc(), value); };
-  Value begin = bound(plan.segments.front().begin), end = bound(plan.segments.back().end);
-  if (!begin || !end)
-    return failure();
-  Value step = index(plan.kvTile), one = index(1), zero = index(0);
-  // Bounds are in order, so distances are not negative.
-  auto countTiles = [&](Value from, Value to) {
-    Value distance = b.createOrFold<arith::SubIOp>(to, from);
-    return b.createOrFold<arith::DivUIOp>(b.createOrFold<arith::AddIOp>(distance, index(plan.kvTile - 1)), step);
-  };
-  Value count = countTiles(begin, end);
-  visits.total = b.createOrFold<arith::MaxSIOp>(count, one);
-  visits.isBackwards = plan.mask != nullptr;
-  visits.hasFull = plan.fullBegin < plan.fullEnd;
-  // Without tiles, one is visited all the same, masked as a whole: the pipeline needs a first one.
-  bool mayBeEmpty = !getConstantIntValue(count) || *getConstantIntValue(count) < 1;
-  visits.hasMask = plan.mask || mayBeEmpty;
-
-  visits.firstKey = begin;
-  if (visits.isBackwards) {
-    Value last = b.createOrFold<arith::SubIOp>(visits.total, one);
-    visits.firstKey = b.createOrFold<arith::AddIOp>(begin, b.createOrFold<arith::MulIOp>(last, step));
-  }
-  // The mask keeps none of the keys that exist, but it may keep one that does not: take the first tile of those.
-  if (mayBeEmpty && getConstantIntValue(begin) != 0) {
-    Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, zero);
-    visits.firstKey = arith::SelectOp::create(b, isEmpty, zero, visits.firstKey);
-  }
-  if (!visits.hasFull || !visits.hasMask)
-    return success();
-  Value fullBegin = bound(plan.segments[plan.fullBegin].begin), fullEnd = bound(plan.segments[plan.fullEnd - 1].end);
-  if (!fullBegin || !fullEnd)
-    return failure();
-  Value before = countTiles(begin, fullBegin), upTo = countTiles(begin, fullEnd);
-  visits.fullBegin = visits.isBackwards ? b.createOrFold<arith::SubIOp>(count, upTo) : before;
-  visits.fullEnd = visits.isBackwards ? b.createOrFold<arith::SubIOp>(count, before) : upTo;
-  return success();
-}
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // The loop over keys
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult KernelBuilder::emitLoop() {
+  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars);
+  if (failed(numbered))
+    return failure();
+  visits = std::move(*numbered);
   Type f32 = b.getF32Type();
   qTile = load(q, row);
   SmallVector<Value> init{splat(getOutputType(), 0.0),
                           splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity())};
   if (!ones)
     init.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
-  auto loop = scf::ForOp::create(b, index(0), visits.total, index(1), init);
+  auto loop = scf::ForOp::create(b, index(0), visits.getTotal(), index(1), init);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();
@@ -213,9 +175,7 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   auto outputType = cast<RankedTensorType>(state.acc.getType());
   double factor = getExponentFactor(plan.getOp().getScale().convertToFloat(), needsScoreMap());
 
-  Value distance = arith::MulIOp::create(b, visit, index(plan.kvTile));
-  Value key = visits.isBackwards ? arith::SubIOp::create(b, visits.firstKey, distance).getResult()
-                                 : arith::AddIOp::create(b, visits.firstKey, distance).getResult();
+  Value key = visits.emitKey(b, visit);
   Value kTile = load(k, key);
   Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
                                            /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
@@ -267,11 +227,11 @@ FailureOr<Value> KernelBuilder::emitScores(Value visit, Value key, Value scores)
       return failure();
     scores = *mapped;
   }
-  if (!visits.hasMask)
+  if (!visits.hasMask())
     return scores;
-  if (!visits.hasFull)
+  if (!visits.hasFull())
     return emitMask(key, scores);
-  Value isMasked = tile::OutsideOp::create(b, visit, visits.fullBegin, visits.fullEnd);
+  Value isMasked = visits.emitIsMasked(b, visit);
   auto branch = scf::IfOp::create(b, scores.getType(), isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
@@ -336,14 +296,19 @@ void KernelBuilder::emitOutputs(State state) {
   } else {
     sum = tile::CombineOp::create(b, rowType, state.sum);
   }
-  Value isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, state.max, splat(rowType, kDead));
+  // A score region may give -inf where the mask keeps something.
+  Value isDead;
+  if (!plan.finalize.getNoEmptyRows() || plan.score)
+    isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, state.max, splat(rowType, kDead));
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
-  inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
+  if (isDead)
+    inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
   Value lse = arith::AddFOp::create(b, arith::MulFOp::create(b, state.max, splat(rowType, factor)),
                                     math::Log2Op::create(b, sum));
   lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
-  lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
+  if (isDead)
+    lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
   bool isStored = false;
   for (const Output &out : plan.outputs) {
     if (!out.isLse && schedule.tmaStore && !std::exchange(isStored, true)) { // a second copy has no slot to go through

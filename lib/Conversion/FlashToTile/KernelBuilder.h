@@ -5,6 +5,7 @@
 #include "AttentionPlan.h"
 #include "KernelSignature.h"
 #include "ScalarCloner.h"
+#include "Visits.h"
 #include "flashc/Conversion/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -24,11 +25,6 @@ public:
   mlir::LogicalResult build();
 
 private:
-  /// The tiles of keys that the loop visits, and which of them need no mask, counted in the order of visits.
-  struct Visits {
-    mlir::Value total, firstKey, fullBegin, fullEnd;
-    bool isBackwards, hasMask, hasFull;
-  };
   struct Inputs {
     mlir::Value map, ring, batch, head;
   };
@@ -40,7 +36,6 @@ private:
   void emitRings();
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::LogicalResult emitPositions();
-  mlir::LogicalResult emitVisits();
   mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::FailureOr<mlir::Value> emitScores(mlir::Value visit, mlir::Value key, mlir::Value scores);

@@ -250,30 +250,6 @@ func.func @score_in_one_loop_only(%q: !q, %k: !k, %v: !k, %eacc: !acc, %em: !m) 
 !k = tensor<1x1x64x64xbf16>
 !acc = tensor<1x1x128x64xf32>
 !m = tensor<1x1x128xf32>
-func.func @gap_between_loops(%q: !q, %k: !k, %v: !k, %eacc: !acc, %em: !m) -> (!q, !m) {
-  %c0 = arith.constant 0 : index
-  %c128 = arith.constant 128 : index
-  %zero = arith.constant 0.0 : f32
-  %inf = arith.constant 0xFF800000 : f32
-  %acc = linalg.fill ins(%zero : f32) outs(%eacc : !acc) -> !acc
-  %m = linalg.fill ins(%inf : f32) outs(%em : !m) -> !m
-  %l = linalg.fill ins(%zero : f32) outs(%em : !m) -> !m
-  %r:3 = flash.online_attention ins(%q, %k, %v : !q, !k, !k) outs(%acc, %m, %l : !acc, !m, !m)
-      at(%c0, %c0, %c0, %c0) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
-  // expected-error @below {{expected a loop over keys to begin where the one before it ends}}
-  %s:3 = flash.online_attention ins(%q, %k, %v : !q, !k, !k) outs(%r#0, %r#1, %r#2 : !acc, !m, !m)
-      at(%c0, %c0, %c0, %c128) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
-  %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2 : !acc, !m, !m) outs(%q, %em : !q, !m)
-      {normalize = #flash.normalize<deferred>} -> !q, !m
-  return %o, %lse : !q, !m
-}
-
-// -----
-
-!q = tensor<1x1x128x64xbf16>
-!k = tensor<1x1x64x64xbf16>
-!acc = tensor<1x1x128x64xf32>
-!m = tensor<1x1x128xf32>
 func.func @two_masks(%q: !q, %k: !k, %v: !k, %eacc: !acc, %em: !m) -> (!q, !m) {
   %c0 = arith.constant 0 : index
   %c64 = arith.constant 64 : index
@@ -295,37 +271,6 @@ func.func @two_masks(%q: !q, %k: !k, %v: !k, %eacc: !acc, %em: !m) -> (!q, !m) {
     %keep = arith.cmpi slt, %j, %i : index
     flash.yield %keep : i1
   } -> !acc, !m, !m
-  %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2 : !acc, !m, !m) outs(%q, %em : !q, !m)
-      {normalize = #flash.normalize<deferred>} -> !q, !m
-  return %o, %lse : !q, !m
-}
-
-// -----
-
-!q = tensor<1x1x128x64xbf16>
-!k = tensor<1x1x64x64xbf16>
-!acc = tensor<1x1x128x64xf32>
-!m = tensor<1x1x128xf32>
-func.func @two_runs_without_mask(%q: !q, %k: !k, %v: !k, %eacc: !acc, %em: !m) -> (!q, !m) {
-  %c0 = arith.constant 0 : index
-  %c64 = arith.constant 64 : index
-  %c128 = arith.constant 128 : index
-  %zero = arith.constant 0.0 : f32
-  %inf = arith.constant 0xFF800000 : f32
-  %acc = linalg.fill ins(%zero : f32) outs(%eacc : !acc) -> !acc
-  %m = linalg.fill ins(%inf : f32) outs(%em : !m) -> !m
-  %l = linalg.fill ins(%zero : f32) outs(%em : !m) -> !m
-  %r:3 = flash.online_attention ins(%q, %k, %v : !q, !k, !k) outs(%acc, %m, %l : !acc, !m, !m)
-      at(%c0, %c0, %c0, %c0) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
-  %t:3 = flash.online_attention ins(%q, %k, %v : !q, !k, !k) outs(%r#0, %r#1, %r#2 : !acc, !m, !m)
-      at(%c0, %c0, %c0, %c64) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
-      mask (%b: index, %h: index, %i: index, %j: index) {
-    %keep = arith.cmpi sle, %j, %i : index
-    flash.yield %keep : i1
-  } -> !acc, !m, !m
-  // expected-error @below {{expected one run of key tiles without a mask, got a second one}}
-  %s:3 = flash.online_attention ins(%q, %k, %v : !q, !k, !k) outs(%t#0, %t#1, %t#2 : !acc, !m, !m)
-      at(%c0, %c0, %c0, %c128) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
   %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2 : !acc, !m, !m) outs(%q, %em : !q, !m)
       {normalize = #flash.normalize<deferred>} -> !q, !m
   return %o, %lse : !q, !m

@@ -2,6 +2,11 @@
 // RUN:   | FileCheck %s
 // RUN: flashc-opt %s --flash-online-softmax=normalize=each-step --flash-tile --canonicalize --cse --flash-swap-loops \
 // RUN:   --canonicalize --cse | FileCheck %s
+// What the op says of its rows stays.
+// RUN: flashc-opt %s --flash-online-softmax=normalize=each-step --flash-tile --canonicalize --cse \
+// RUN:   | sed 's/{normalize = #flash.normalize<each_step>}/{no_empty_rows, normalize = #flash.normalize<each_step>}/' \
+// RUN:   | flashc-opt --flash-swap-loops | FileCheck %s --check-prefix=PROMISE
+// PROMISE: flash.finalize {{.*}} {no_empty_rows, normalize = #flash.normalize<deferred>}
 
 // Static and divisible: no padding. Grouped heads: the key head is found inside the head loop, not the key loop.
 // CHECK-LABEL: func @static

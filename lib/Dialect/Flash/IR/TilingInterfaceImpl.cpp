@@ -310,7 +310,8 @@ FailureOr<TilingResult> FinalizeOp::getTiledImplementation(OpBuilder &b, ArrayRe
     return tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, like), getElementTypeOrSelf(out.getType()));
   };
   Value o = outTile(getO(), acc, outputOffsets, outputSizes), lse = outTile(getLse(), m, offsets, sizes);
-  auto tile = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, acc, m, l, o, lse, getNormalizeAttr());
+  auto tile = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, acc, m, l, o, lse, getNormalizeAttr(),
+                                 getNoEmptyRowsAttr());
   SmallVector<Value> results{cutTile(b, loc, tile.getResult(0), outputSizes),
                              cutTile(b, loc, tile.getResult(1), sizes)};
   return TilingResult{{tile}, results, slices};

@@ -130,7 +130,8 @@ private:
       empties.push_back(tensor::EmptyOp::create(b, loc, cast<RankedTensorType>(tile.getType()).getShape(),
                                                 cast<RankedTensorType>(output.getType()).getElementType()));
     auto tiled = FinalizeOp::create(b, loc, TypeRange(ValueRange(empties)), tiles[0], tiles[1], tiles[2], empties[0],
-                                    empties[1], plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize());
+                                    empties[1], plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(),
+                                    finalize.getNoEmptyRows());
     SmallVector<Value> stored;
     for (auto [access, output, tile] : llvm::zip(plan.state, outputs, tiled->getResults())) {
       Value valid = tile;

@@ -226,8 +226,9 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
         o   = T(acc)         normalize = each_step
         lse = m + log(l)
 
-    A row that has seen no key (`l = 0`) gives `o = 0`, `lse = -inf`. Shapes as for `flash.online_attention`; `o` and
-    `lse` as for `flash.attention` (tensors).
+    A row that has seen no key (`l = 0`) gives `o = 0`, `lse = -inf`. With `no_empty_rows` there is none, among the rows
+    that the output has: each has a key that the mask keeps and whose score is more than -inf. The lowerings then emit no
+    guard. Shapes as for `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
 
     Example:
     ```mlir
@@ -237,7 +238,8 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
     ```
   }];
   let arguments = (ins AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l,
-                       AnyRankedTensor:$o, AnyRankedTensor:$lse, Flash_NormalizeAttr:$normalize);
+                       AnyRankedTensor:$o, AnyRankedTensor:$lse, Flash_NormalizeAttr:$normalize,
+                       UnitAttr:$no_empty_rows);
   let results = (outs AnyRankedTensor:$o_out, AnyRankedTensor:$lse_out);
   let assemblyFormat = [{
     `ins` `(` $acc `,` $m `,` $l `:` type($acc) `,` type($m) `,` type($l) `)`

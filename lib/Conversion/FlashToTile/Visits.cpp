@@ -1,0 +1,154 @@
+//===- Visits.cpp - numbers the key tiles -------------------------------------------------------------------------===//
+
+#include "Visits.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// Whether the segments follow on each other, with one run of full tiles among them at most.
+static bool isOneRun(MutableArrayRef<KeySegment> segments) {
+  int64_t fullRuns = 0;
+  for (auto [index, segment] : llvm::enumerate(segments)) {
+    if (index > 0 && !isEqualConstantIntOrValue(segment.begin, segments[index - 1].end))
+      return false;
+    fullRuns += !segment.isMasked() && (index == 0 || segments[index - 1].isMasked());
+  }
+  return fullRuns <= 1;
+}
+
+class Visits::Emitter {
+public:
+  Emitter(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars)
+      : b(b), plan(plan), scalars(scalars) {}
+
+  FailureOr<Visits> emit() {
+    visits.tile = plan.kvTile;
+    auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
+    visits.isFull = !llvm::all_of(plan.segments, isMasked);
+    if (failed(isOneRun(plan.segments) ? emitRun() : emitPieces()))
+      return failure();
+    return std::move(visits);
+  }
+
+private:
+  LogicalResult emitRun();
+  LogicalResult emitPieces();
+  LogicalResult emitPiecesOf(bool isMasked, SmallVectorImpl<Piece> &pieces, Value &count);
+  void emitConstants() { step = index(plan.kvTile), one = index(1), zero = index(0); }
+  void setTotal(Value count, bool &mayBeEmpty);
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value bound(OpFoldResult value) { return scalars.get(b, b.getLoc(), value); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value countTiles(Value distance) { return b.createOrFold<arith::DivUIOp>(add(distance, index(plan.kvTile - 1)), step); }
+  Value isEmpty(Value count) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, zero); }
+
+  ImplicitLocOpBuilder &b;
+  AttentionPlan &plan;
+  ScalarCloner &scalars;
+  Value step, one, zero;
+  Visits visits;
+};
+
+void Visits::Emitter::setTotal(Value count, bool &mayBeEmpty) {
+  visits.total = b.createOrFold<arith::MaxSIOp>(count, one);
+  std::optional<int64_t> constant = getConstantIntValue(count);
+  mayBeEmpty = !plan.finalize.getNoEmptyRows() && (!constant || *constant < 1);
+  visits.isMasked = plan.mask || mayBeEmpty;
+}
+
+LogicalResult Visits::Emitter::emitRun() {
+  Value begin = bound(plan.segments.front().begin), end = bound(plan.segments.back().end);
+  if (!begin || !end)
+    return failure();
+  emitConstants();
+  // Bounds are in order, so distances are not negative.
+  Value count = countTiles(sub(end, begin));
+  bool mayBeEmpty;
+  setTotal(count, mayBeEmpty);
+  visits.isBackwards = plan.mask != nullptr;
+  Value firstKey = begin;
+  if (visits.isBackwards)
+    firstKey = add(begin, mul(sub(visits.total, one), step));
+  // The mask keeps none of the keys that exist, but it may keep one that does not: take the first tile of those.
+  if (mayBeEmpty && getConstantIntValue(begin) != 0)
+    firstKey = arith::SelectOp::create(b, isEmpty(count), zero, firstKey);
+  visits.masked.push_back({zero, firstKey});
+  if (!visits.isFull || !visits.isMasked)
+    return success();
+
+  auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
+  auto *full = llvm::find_if_not(plan.segments, isMasked), *behind = std::find_if(full, plan.segments.end(), isMasked);
+  Value fullBegin = bound(full->begin), fullEnd = bound(std::prev(behind)->end);
+  if (!fullBegin || !fullEnd)
+    return failure();
+  Value before = countTiles(sub(fullBegin, begin)), upTo = countTiles(sub(fullEnd, begin));
+  visits.fullBegin = visits.isBackwards ? sub(count, upTo) : before;
+  visits.fullEnd = visits.isBackwards ? sub(count, before) : upTo;
+  return success();
+}
+
+/// Appends the pieces of the segments of one kind; `count` goes on from the visits before them.
+LogicalResult Visits::Emitter::emitPiecesOf(bool isMasked, SmallVectorImpl<Piece> &pieces, Value &count) {
+  for (KeySegment &segment : llvm::reverse(plan.segments)) {
+    if (segment.isMasked() != isMasked)
+      continue;
+    Value begin = bound(segment.begin), end = bound(segment.end);
+    if (!begin || !end)
+      return failure();
+    Value next = add(count, countTiles(b.createOrFold<arith::MaxSIOp>(sub(end, begin), zero)));
+    pieces.push_back({count, add(begin, mul(sub(next, one), step))});
+    count = next;
+  }
+  return success();
+}
+
+LogicalResult Visits::Emitter::emitPieces() {
+  emitConstants();
+  Value count = zero;
+  visits.isBackwards = true;
+  if (failed(emitPiecesOf(/*isMasked=*/true, visits.masked, count)))
+    return failure();
+  visits.fullBegin = count;
+  if (failed(emitPiecesOf(/*isMasked=*/false, visits.full, count)))
+    return failure();
+  visits.fullEnd = count;
+  bool mayBeEmpty;
+  setTotal(count, mayBeEmpty);
+  // Without tiles every piece begins at 0, and the last of the masked ones holds. See emitRun.
+  Piece &last = visits.masked.empty() ? visits.full.back() : visits.masked.back();
+  if (mayBeEmpty)
+    last.key = arith::SelectOp::create(b, isEmpty(count), zero, last.key);
+  return success();
+}
+
+FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars) {
+  return Emitter(b, plan, scalars).emit();
+}
+
+Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {
+  return tile::OutsideOp::create(b, visit, fullBegin, fullEnd);
+}
+
+Value Visits::emitKey(ImplicitLocOpBuilder &b, Value visit) const {
+  Value distance = arith::MulIOp::create(b, visit, arith::ConstantIndexOp::create(b, tile));
+  auto choose = [&](ArrayRef<Piece> pieces) {
+    Value key = pieces.front().key;
+    for (const Piece &piece : pieces.drop_front()) {
+      Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, visit, piece.begin);
+      key = arith::SelectOp::create(b, isBehind, piece.key, key);
+    }
+    return key;
+  };
+  Value key = choose(masked.empty() ? full : masked);
+  if (!masked.empty() && !full.empty())
+    key = arith::SelectOp::create(b, emitIsMasked(b, visit), key, choose(full));
+  if (!isBackwards)
+    return arith::AddIOp::create(b, key, distance);
+  return arith::SubIOp::create(b, key, distance);
+}

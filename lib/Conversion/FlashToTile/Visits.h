@@ -1,0 +1,53 @@
+//===- Visits.h - the key tiles of a query tile, in the order of visits -------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
+
+#include "AttentionPlan.h"
+#include "ScalarCloner.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace flashc {
+
+/// Numbers the tiles of a plan's segments, so that one loop over visits takes the place of L1's loops over keys. Those
+/// that need no mask are one interval of the numbers:
+///
+///   one run of keys, one run of full tiles in it        several of either
+///   keys       | masked | full | masked |               | masked | full |   | masked | full |   | masked |
+///   visits     |   2    |   1  |   0    |               |   2    |   4  |   |   1    |   3  |   |   0    |
+///
+/// On the left the numbers run with the keys, backwards if some tiles are masked: the masked tiles at the end (the
+/// diagonal) come first, and CTAs that work on the same keys at the same time are more likely to share them in L2. On the
+/// right the masked tiles come first, then the full ones, each from the last key to the first; which segment a visit lies
+/// in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number of segments.
+class Visits {
+public:
+  /// Emits what is the same for all visits.
+  static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars);
+
+  /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
+  mlir::Value getTotal() const { return total; }
+  /// Whether some visits are masked, and whether some are not.
+  bool hasMask() const { return isMasked; }
+  bool hasFull() const { return isFull; }
+  /// Whether a visit is masked; if some are and some are not.
+  mlir::Value emitIsMasked(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
+  /// The first key of a visit.
+  mlir::Value emitKey(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
+
+private:
+  class Emitter;
+  /// The visits from `begin` on, until another piece begins: visit u is the tile of the key `key - u * tile`, or plus.
+  struct Piece {
+    mlir::Value begin, key;
+  };
+
+  int64_t tile;
+  mlir::Value total, fullBegin, fullEnd;
+  bool isMasked, isFull, isBackwards;
+  /// In the order of visits; one run of keys is one masked piece. With pieces of both kinds `emitIsMasked` chooses.
+  llvm::SmallVector<Piece> masked, full;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
