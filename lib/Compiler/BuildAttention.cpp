@@ -176,14 +176,16 @@ private:
 };
 } // namespace
 
-/// What the window needs outside the mask region.
+/// What the window, and code that asks for the lengths, need outside the regions.
 void Printer::printConstants() {
-  if (!left && !right)
+  auto asksForLengths = [](StringRef code) { return code.contains("%flashc.nq") || code.contains("%flashc.nk"); };
+  if (!left && !right && !asksForLengths(spec.maskCode) && !asksForLengths(spec.scoreCode))
     return;
   os << "  %flashc.dim = arith.constant 2 : index\n"
      << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n"
-     << "  %flashc.nk = tensor.dim %k, %flashc.dim : " << k << "\n"
-     << "  %flashc.shift = arith.subi %flashc.nk, %flashc.nq : index\n";
+     << "  %flashc.nk = tensor.dim %k, %flashc.dim : " << k << "\n";
+  if (left || right)
+    os << "  %flashc.shift = arith.subi %flashc.nk, %flashc.nq : index\n";
   if (left.value_or(0))
     os << "  %flashc.left = arith.constant " << *left << " : index\n";
   if (right.value_or(0))

@@ -10,15 +10,17 @@ CPU, so a machine without a GPU will do to try it.
 """
 from __future__ import annotations
 
-from . import ops
+from . import masks, ops
 from ._array import ArraySpec
 from ._attention import attention
+from ._declared import assume_sorted
 from ._kernel import Cost, Kernel, compile
 from ._library import ArgumentError, CompileError, Error, GPUError, Statistics, UnsupportedTypeError, configure, \
     devices, statistics, version
 from ._traced import TraceError
+from ._varlen import varlen_attention
 
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "GPUError", "Kernel", "Statistics",
-           "TraceError", "UnsupportedTypeError", "attention", "compile", "configure", "devices", "ops", "statistics",
-           "__version__"]
+           "TraceError", "UnsupportedTypeError", "assume_sorted", "attention", "compile", "configure", "devices",
+           "masks", "ops", "statistics", "varlen_attention", "__version__"]

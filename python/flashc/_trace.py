@@ -18,9 +18,10 @@ import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ._array import CPU, ArraySpec, Array, source_of
+from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
-from ._traced import F32, I1, INDEX, Indexable, Number, Region, TraceError, Traced, as_f32, as_i1, error, \
-    make_index, plain
+from ._traced import F32, I1, INDEX, Indexable, Number, Region, TraceError, Traced, as_f32, as_i1, as_index, \
+    error, make_index, plain
 
 __all__ = ["CapturedArray", "Code", "Trace", "trace"]
 
@@ -105,21 +106,44 @@ class CapturedArray(Indexable):
             return CapturedArray(self._trace, self._name, self._array, self._view, indices)
         return self._trace.load(self, [plain(value) for value in indices])
 
+    def assume_sorted(self) -> "CapturedArray":
+        """The array, declared to ascend along its last dimension."""
+        if self._view.is_sorted:
+            return self
+        if self._prefix:
+            raise error("expected a whole array to be declared sorted, got a part of one")
+        return self._trace.capture_sorted(self._array)
+
+    def count_le(self, value: Any) -> Traced:
+        """How many elements along the last dimension are at most `value`."""
+        value = plain(value)
+        if not self._view.is_sorted:
+            raise error("expected an array that flashc.assume_sorted declares to be sorted, got another one")
+        if self.ndim != 1:
+            raise error(f"expected a sorted array with one dimension left to search, got one with {self.ndim}")
+        if isinstance(value, bool) or not (isinstance(value, int) or
+                                           isinstance(value, Traced) and value._type == INDEX):
+            raise error(f"expected an integer to compare the elements with, got {value!r}")
+        return self._trace.search(self, value)
+
 
 class _View(NamedTuple):
     """How an array is passed: without the dimensions that do not matter (one element, or stride 0), and with a last
-    one of one element if the elements of the last one that is left are apart."""
+    one of one element if the elements of the last one that is left are apart. One that is declared to be sorted keeps
+    its last dimension, which is contiguous."""
     dims: Tuple[int, ...]
     pads: bool
     type: str
+    is_sorted: bool
 
     @staticmethod
-    def of(array: Array) -> "_View":
+    def of(array: Array, is_sorted: bool = False) -> "_View":
+        last = len(array.shape) - 1
         dims = tuple(dim for dim, (extent, stride) in enumerate(zip(array.shape, array.strides))
-                     if extent != 1 and stride != 0)
-        pads = not dims or array.strides[dims[-1]] != 1
+                     if extent != 1 and stride != 0 or is_sorted and dim == last)
+        pads = not is_sorted and (not dims or array.strides[dims[-1]] != 1)
         extents = "?x" * len(dims) + ("1x" if pads else "")
-        return _View(dims, pads, f"tensor<{extents}{_C_DTYPE.get(array.dtype, array.dtype)}>")
+        return _View(dims, pads, f"tensor<{extents}{_C_DTYPE.get(array.dtype, array.dtype)}>", is_sorted)
 
     def capture(self, name: str, dtype: str) -> Capture:
         return Capture(name, _C_DTYPE.get(dtype, dtype), (0,) * len(self.dims) + ((1,) if self.pads else ()))
@@ -127,6 +151,8 @@ class _View(NamedTuple):
     def bind(self, array: Array) -> Bound:
         extents = tuple(array.shape[dim] for dim in self.dims)
         strides = tuple(array.strides[dim] for dim in self.dims)
+        if self.is_sorted:
+            strides = strides[:-1] + (1,)  # The stride of one element alone means nothing.
         return Bound(array.address, extents + ((1,) if self.pads else ()), strides + ((1,) if self.pads else ()), 0)
 
 
@@ -187,12 +213,33 @@ class Trace:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(x, numpy.generic):
             return self._capture_number(x.item())
+        is_sorted = isinstance(x, Sorted)
+        if is_sorted:
+            x = x.array
         array = x if isinstance(x, Array) else source_of(x).describe(x, self.stream)
         if array.dtype not in _ELEMENTS:
             raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, bool, int8, uint8, int32 or "
                                        f"int64, got {array.dtype}")
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item"):
             return self._capture_number(x.item())
+        self._check_memory(array)
+        if hasattr(x, "is_neg") and x.is_neg():
+            return self._capture(Sorted(x.resolve_neg()) if is_sorted else x.resolve_neg())
+        view, name = _View.of(array, is_sorted), self._fresh()
+        self.captures.append(view.capture(name, array.dtype))
+        self.bound.append(view.bind(array))
+        self.arrays.append(array)
+        captured = CapturedArray(self, name, array, view)
+        return captured if len(array.shape) else (name, array)
+
+    def capture_sorted(self, array: Array) -> CapturedArray:
+        """An array that is captured already, with the promise that it ascends."""
+        key = -id(array) - 1  # Apart from the identities of objects, since this operand is another one.
+        if key not in self._known:
+            self._known[key] = (array, self._capture(Sorted(array)))
+        return self._known[key][1]
+
+    def _check_memory(self, array: Array) -> None:
         if self.device is not None and array.address == 0 and 0 not in array.shape:
             raise ArgumentError("expected a captured array with elements in memory, got an address of 0; ArraySpec is "
                                 "for flashc.compile")
@@ -201,14 +248,6 @@ class Trace:
                                 f"where q is, got one of shape {tuple(array.shape)} on {device_name(array.device)}")
         if 0 in array.shape:
             raise ArgumentError(f"expected a captured array with elements, got shape {tuple(array.shape)}")
-        if hasattr(x, "is_neg") and x.is_neg():
-            return self._capture(x.resolve_neg())
-        view, name = _View.of(array), self._fresh()
-        self.captures.append(view.capture(name, array.dtype))
-        self.bound.append(view.bind(array))
-        self.arrays.append(array)
-        captured = CapturedArray(self, name, array, view)
-        return captured if len(array.shape) else (name, array)
 
     def _capture_number(self, value: Number) -> Tuple[str, Any]:
         name = self._fresh()
@@ -243,7 +282,22 @@ class Trace:
                 self.needs.append(Need(*value._limit, array, dim))
         if view.pads:
             names.append(region.index(0))
-        return self.element(captured._name, captured._array.dtype, view.type, names)
+        return self.element(self._operand(captured), captured._array.dtype, view.type, names)
+
+    def _operand(self, captured: CapturedArray) -> str:
+        """The name of the array in the region, which is where what is declared about it is said."""
+        name, view = captured._name, captured._view
+        if not view.is_sorted:
+            return name
+        return self.region.emit(f"flash.assume_sorted %{name} : {view.type}")[1:]
+
+    def search(self, captured: CapturedArray, value: Any) -> Traced:
+        """How many elements of a sorted array are at most `value`; all but the last dimension are indexed."""
+        region, view = self.region, captured._view
+        names = [self._inside(captured, dim, place, captured._prefix[dim]) for place, dim in enumerate(view.dims[:-1])]
+        indices = f"[{', '.join(names)}]" if names else ""
+        return make_index(region, f"flash.count_le {as_index(region, value)} in %{self._operand(captured)}{indices} : "
+                                  f"index, {view.type}", natural=True)
 
     def _inside(self, captured: CapturedArray, dim: int, place: int, value: Any) -> str:
         """An index that is inside its dimension: because it was checked, because the launch checks it, or because the
@@ -272,6 +326,10 @@ class Trace:
         elif dtype in ("i32", "i64"):
             value = region.emit(f"arith.index_cast {value} : {dtype} to index")
         return Traced(region, value, _ELEMENTS[dtype], dtype == "u8")
+
+    def length(self, name: str) -> Traced:
+        """Nq ("nq") or Nk ("nk"), which the function around the region computes: no constant of the kernel."""
+        return Traced(self.region, f"%flashc.{name}", INDEX, True)
 
     def positions(self) -> List[Traced]:
         """b, h, i, j of a new region."""
@@ -340,7 +398,7 @@ _PLAIN = (type(None), int, float, str, bytes, complex, type, types.ModuleType, t
 def _is_array(x: Any) -> bool:
     if isinstance(x, _PLAIN):
         return False
-    if isinstance(x, (memoryview, ArraySpec)):
+    if isinstance(x, (memoryview, ArraySpec, Sorted)):
         return True
     kind = type(x)
     return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__") or \
@@ -391,17 +449,62 @@ def device_name(device: int) -> str:
     return "the CPU" if device == CPU else f"GPU {device}"
 
 
-# The trace under way in this thread, for flashc.ops.array.
+# The trace under way in this thread, for flashc.ops.array and its like.
 _current = threading.local()
+
+
+def _under_way(what: str) -> Trace:
+    trace = getattr(_current, "trace", None)
+    if trace is None:
+        raise error(f"flashc.ops.{what} works while a mask or a score is traced only")
+    return trace
 
 
 def array(x: Any) -> Any:
     """An array that a mask or a score refers to in a way that flashc does not see, such as an attribute of an object:
     `flashc.ops.array(self.bias)[b, h, i, j]`."""
-    under_way = getattr(_current, "trace", None)
-    if under_way is None:
-        raise error("flashc.ops.array works while a mask or a score is traced only")
+    under_way = _under_way("array")
     return x if isinstance(x, (Traced, CapturedArray)) else under_way.capture(x)
+
+
+def query_length() -> Any:
+    """Nq, the number of queries in the attention that the mask or the score is of: no constant of the kernel."""
+    return _under_way("query_length").length("nq")
+
+
+def key_length() -> Any:
+    """Nk, the number of keys: no constant of the kernel. `j <= i + flashc.ops.key_length() - flashc.ops.query_length()`
+    is a causal mask that aligns the last query with the last key."""
+    return _under_way("key_length").length("nk")
+
+
+def count_le(array: Any, value: Any) -> Any:
+    """How many elements of a sorted array are at most `value`: a binary search, along the last dimension.
+
+    Args:
+        array: what `flashc.assume_sorted` returns, with integers as indices into all dimensions but the last:
+            `count_le(offsets, i)`, `count_le(offsets_of_batch[b], i)`.
+        value: an integer.
+
+    Returns:
+        An integer from 0 to N. Of offsets that begin at 0, `count_le(offsets, i) - 1` is the number of the segment that
+        position i lies in.
+
+    It works on arrays and numbers outside of a trace too, there in a time that grows with N.
+    """
+    if isinstance(array, Sorted) and getattr(_current, "trace", None) is not None:
+        array = _current.trace.capture(array)
+    if isinstance(array, CapturedArray):
+        return array.count_le(value)
+    if isinstance(value, Traced):
+        raise error(f"expected an array that flashc.assume_sorted declares to be sorted, got {type(array)!r}")
+    elements = array.array if isinstance(array, Sorted) else array
+    return (elements <= (value[..., None] if hasattr(value, "shape") else value)).sum(-1)
+
+
+def bound(function: Callable[..., Any], position: Any) -> Callable[..., Any]:
+    """`function`, referring to captured arrays where it refers to arrays, if it is called with a traced position."""
+    return _under_way("mask").bind(function) if isinstance(position, Traced) else function
 
 
 # --- Tracing ----------------------------------------------------------------------------------------------------------

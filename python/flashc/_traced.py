@@ -12,7 +12,8 @@ import sys
 import types
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
-from ._library import Error
+from ._array import dtype_name
+from ._library import Error, UnsupportedTypeError
 
 
 class TraceError(Error):
@@ -21,7 +22,7 @@ class TraceError(Error):
 
 # --- Where an error is ------------------------------------------------------------------------------------------------
 
-_HERE = tuple(os.path.join(os.path.dirname(os.path.abspath(__file__)), name) for name in ("_traced.py", "_trace.py"))
+_HERE = os.path.dirname(os.path.abspath(__file__))
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 
 
@@ -30,7 +31,7 @@ def error(what: str) -> TraceError:
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
-        if os.path.abspath(path) not in _HERE and not path.startswith("<") and \
+        if os.path.dirname(os.path.abspath(path)) != _HERE and not path.startswith("<") and \
                 not any(part in path for part in _FOREIGN):
             line = linecache.getline(path, frame.f_lineno).strip()
             place = f"{path}:{frame.f_lineno}: in {frame.f_code.co_name}: "
@@ -260,6 +261,30 @@ class Traced:
     def bool(self) -> Any:
         return self if self._type == I1 else self != 0
 
+    def to(self, dtype: Any, *rest: Any, **keywords: Any) -> Any:
+        """A real number, an integer or a condition, as `dtype` is. Real numbers are of 32 bits, whatever is asked."""
+        try:
+            kind = dtype_name(dtype)
+        except UnsupportedTypeError:
+            raise error(f"expected a type of numbers, integers or conditions, got {dtype!r}") from None
+        return self.bool() if kind == I1 else to_float(self) if "f" in kind else to_int(self)
+
+    type = to
+
+    def new_ones(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
+        """1, or a condition that holds: a mask that keeps everything returns it."""
+        return self._new(1, size, dtype)
+
+    def new_zeros(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
+        """0, or a condition that does not hold."""
+        return self._new(0, size, dtype)
+
+    def _new(self, value: int, size: Any, dtype: Any) -> Any:
+        if tuple(size) != ():
+            raise error(f"expected a value without dimensions, got size {size!r}")
+        one = make_index(self._region, f"arith.constant {value} : index", True)
+        return one if dtype is None and self._type == INDEX else one.to(dtype or self._type)
+
     def abs(self) -> Any:
         return absolute(self)
 
@@ -315,7 +340,11 @@ class Traced:
 
     @classmethod
     def __torch_function__(cls, function: Any, kinds: Any, inputs: Any = (), keywords: Any = None) -> Any:
-        return _by_name("torch", getattr(function, "__name__", str(function)), inputs, keywords or {})
+        name = getattr(function, "__name__", str(function))
+        if name == "__getitem__":  # of a tensor that is no Traced itself
+            from ._trace import array
+            return array(inputs[0])[inputs[1]]
+        return _by_name("torch", name, inputs, keywords or {})
 
 
 def make_index(region: Region, operation: str, natural: bool = False) -> Traced:
@@ -697,4 +726,6 @@ def _number_of(x: Any) -> Any:
         return x
     if getattr(x, "shape", None) == () and hasattr(x, "item"):
         return x.item()
+    if hasattr(x, "__array__") and not isinstance(x, Traced):
+        raise error(f"expected an element of an array, got an array of shape {tuple(x.shape)}")
     return x

@@ -1,8 +1,9 @@
-"""flashc for PyTorch: a drop-in for `torch.nn.functional.scaled_dot_product_attention`, and the op `flashc::attention`.
+"""flashc for PyTorch: drop-ins for `torch.nn.functional.scaled_dot_product_attention` and FlexAttention, and the op
+`flashc::attention`.
 
 `flashc.attention` takes PyTorch's tensors as they are, and launches on PyTorch's current stream. What cannot see a call
 of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fake tensors. There `flashc.attention` and
-`scaled_dot_product_attention` become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call outside the
+the drop-ins become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call outside the
 capture has compiled and loaded the kernel.
 
 There is no backward yet. Where gradients are recorded, `flashc.attention` refuses tensors that require one, and the
@@ -15,10 +16,10 @@ from typing import Any, Callable, Dict, Optional, Tuple, Union
 import torch
 from torch import Tensor
 
-from . import _attention
+from . import _attention, _flex
 from ._library import ArgumentError
 
-__all__ = ["scaled_dot_product_attention"]
+__all__ = ["flex_attention", "scaled_dot_product_attention"]
 
 if not hasattr(torch.library, "custom_op"):
     raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
@@ -168,7 +169,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
     return (o, lse) if return_lse else o
 
 
-# --- The drop-in ------------------------------------------------------------------------------------------------------
+# --- The drop-ins -----------------------------------------------------------------------------------------------------
 
 def _with_four_dimensions(x: Tensor) -> Tensor:
     """[..., heads, n, d] as [batch, heads, n, d]."""
@@ -233,3 +234,54 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     if o.shape[-1] != columns:
         o = o[..., :columns]
     return o.reshape(*query.shape[:-1], columns) if query.dim() != 4 else o
+
+
+def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]] = None,
+                   block_mask: Any = None, scale: Optional[float] = None, enable_gqa: bool = False,
+                   return_lse: bool = False, kernel_options: Optional[Dict[str, Any]] = None, *,
+                   return_aux: Any = None) -> Any:
+    """`torch.nn.attention.flex_attention.flex_attention` on flashc's kernels: forward, in bf16 or f16 (f32 on the CPU).
+
+    It needs no torch.compile: the functions are traced by flashc at every call.
+
+    Args:
+        query: [B, Hq, L, E].
+        key: [B, Hkv, S, E].
+        value: [B, Hkv, S, Ev].
+        score_mod: (score, b, h, q_idx, kv_idx) -> score, on the scaled score; h is the query head.
+        block_mask: a BlockMask for L queries and S keys, whose `mask_mod` is compiled into the kernel. Its tables are
+            not read, whatever they say, unless `mask_mod` is None or keeps everything (PyTorch's `noop_mask`): then
+            the mask is what they say. A function (b, h, q_idx, kv_idx) -> condition will do too, without tables:
+            `flashc.masks`, or one of your own.
+        scale: of the scores; None: 1 / sqrt(E).
+        enable_gqa: Hq is a multiple of Hkv.
+        return_lse: also return the log-sum-exp (natural logarithm), [B, Hq, L] in f32.
+        kernel_options: a dictionary. Its options tune PyTorch's kernels and change no result; all are ignored.
+        return_aux: an AuxRequest: return (o, AuxOutput) with the log-sum-exp if it asks for that. flashc computes no
+            max_scores.
+
+    Returns:
+        [B, Hq, L, Ev], with the order of dimensions in memory that `query` has. A query that sees no key gets zeros,
+        and a log-sum-exp of -inf.
+
+    Raises:
+        flashc.TraceError: a function that does what flashc cannot trace, with the line. Both are traced with values
+            that stand for all positions; tensors that they read may be in closures, globals or behind attributes.
+        flashc.ArgumentError: shapes that do not go together, a block_mask for other lengths, max_scores.
+        flashc.Error: whatever flashc.attention raises.
+
+    Under torch.compile, a score_mod or a mask_mod with a closure breaks the graph.
+    """
+    def run(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
+        q, k, columns = _padded(q), _padded(k), v.shape[-1]
+        v = _padded(v)
+        if needs_op(q, k, v):
+            result = attention(q, k, v, **keywords)
+        else:
+            result = _run(q, k, v, records_gradients=torch.is_grad_enabled(), **keywords)
+        o, *rest = result if keywords["return_lse"] else (result,)
+        o = o if o.shape[-1] == columns else o[..., :columns]
+        return (o, *rest) if rest else o
+
+    return _flex.flex_attention(run, query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse,
+                                kernel_options, return_aux)

@@ -170,6 +170,22 @@ TEST(BuildAttention, JoinsTheCodeToTheWindow) {
   });
 }
 
+TEST(BuildAttention, CodeAsksForTheLengths) {
+  AttentionSpec spec = makeSpec();
+  spec.maskCode = "%end = arith.subi %flashc.nk, %flashc.nq : index\n"
+                  "%keep = arith.cmpi slt, %j, %end : index\nflash.yield %keep : i1";
+  expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 2u); });
+  // Beside the window, which has them too.
+  spec.mask = Mask::Causal;
+  expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 2u); });
+  spec = makeSpec();
+  spec.scoreCode = "%n = arith.index_cast %flashc.nq : index to i32\n%r = arith.sitofp %n : i32 to f32\n"
+                   "flash.yield %r : f32";
+  expectGood(spec, [](Parsed &parsed) { EXPECT_GE(parsed.count("tensor.dim"), 1u); });
+  spec.scoreCode = "flash.yield %s : f32";
+  expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.count("tensor.dim"), 0u); });
+}
+
 TEST(BuildAttention, TakesCodeInAnyLayout) {
   AttentionSpec spec = makeSpec();
   spec.mask = Mask::Causal;

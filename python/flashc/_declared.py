@@ -1,0 +1,65 @@
+"""What a caller declares about an array that a mask reads: `flashc.assume_sorted`."""
+from __future__ import annotations
+
+from typing import Any
+
+from ._array import Array, source_of
+from ._library import ArgumentError, UnsupportedTypeError
+
+__all__ = ["Sorted", "assume_sorted"]
+
+
+class Sorted:
+    """An array with the promise that its elements ascend along its last dimension. Indexed, it is the array."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+        described = describe(array)
+        self.shape = tuple(described.shape)
+        if not self.shape:
+            raise ArgumentError("expected a sorted array of at least one dimension, got a scalar")
+        if described.dtype not in ("i8", "i32", "i64"):
+            raise UnsupportedTypeError(f"expected a sorted array of int8, int32 or int64, got {described.dtype}")
+        if described.strides[-1] != 1 and described.shape[-1] > 1:
+            raise ArgumentError("expected the last dimension of a sorted array to be contiguous (stride 1), got stride "
+                                f"{described.strides[-1]}; make a contiguous copy")
+
+    def __repr__(self) -> str:
+        return f"flashc.assume_sorted({self.array!r})"
+
+    @property
+    def ndim(self) -> int:
+        """The number of the array's dimensions."""
+        return len(self.shape)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.array[index]
+
+
+def describe(x: Any) -> Array:
+    """The array, as flashc sees it."""
+    return x if isinstance(x, Array) else source_of(x).describe(x)
+
+
+def assume_sorted(array: Any) -> Any:
+    """Promises that the elements of an array ascend along its last dimension.
+
+    Args:
+        array: [..., N] of int8, int32 or int64, with a contiguous last dimension: `array[..., x] <= array[..., x + 1]`.
+            Equal neighbours are fine.
+
+    Returns:
+        What stands for the array in a mask or a score: `flashc.assume_sorted(ids)[j]`, `flashc.ops.count_le(...)`. It
+        can be made outside of the function (a closure finds it) or in it.
+
+    With the promise, a mask over data becomes bounds of loops: of documents with sorted ids,
+    `ids[i] == ids[j]`, a kernel visits only the tiles of keys that it needs. Nothing checks it, since that would need
+    the elements: if they do not ascend, keys that the mask keeps may be left out, but no read leaves the array.
+
+    Raises:
+        flashc.ArgumentError, flashc.UnsupportedTypeError: no such array.
+    """
+    if isinstance(array, Sorted):
+        return array
+    declare = getattr(type(array), "assume_sorted", None)  # An array that a trace has captured.
+    return Sorted(array) if declare is None else declare(array)

@@ -1,0 +1,149 @@
+"""flashc.varlen_attention: sequences of different lengths, one behind the other."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Optional, Tuple
+
+from . import masks, ops
+from ._array import CPU, source_of
+from ._attention import attention
+from ._declared import assume_sorted
+from ._library import ArgumentError, UnsupportedTypeError
+from ._specialization import Window
+from ._trace import bound, device_name
+
+__all__ = ["varlen_attention"]
+
+
+def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None,
+                     max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, *, causal: bool = False,
+                     window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
+                     score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, return_lse: bool = False,
+                     out: Any = None, schedule: Optional[str] = None) -> Any:
+    """Exact attention of packed sequences, each to itself, as FlashAttention's `flash_attn_varlen_func`.
+
+    Sequence s has the queries `q[cu_seqlens_q[s]:cu_seqlens_q[s + 1]]` and the keys
+    `k[cu_seqlens_k[s]:cu_seqlens_k[s + 1]]`. It is the mask `flashc.masks.packed`, with the promise that offsets
+    ascend: a kernel visits only the tiles that sequences need. Any number of sequences, with any lengths, has one
+    kernel; offsets on a GPU stay there, and nothing waits for it.
+
+    Args:
+        q: queries, [total_q, Hq, D], of bf16 or f16; on the CPU f32 too. As for `flashc.attention`.
+        k: keys, [total_k, Hk, D].
+        v: values, [total_k, Hk, Dv].
+        cu_seqlens_q: [S + 1] of int32 or int64 on the device of q: 0, then where each sequence ends; total_q last.
+            Sequences of no queries, or of no keys, are fine.
+        cu_seqlens_k: those of the keys, total_k last; None, or the same array: those of the queries.
+        max_seqlen_q, max_seqlen_k: not needed; accepted since FlashAttention asks for them.
+        causal: query i of a sequence sees its key j when j <= i + Nk - Nq, with the lengths of the sequence.
+        window: (left, right) around that key, as for `flashc.attention`.
+        mask, score: functions, as for `flashc.attention`, of the number of the sequence in place of the batch, and of
+            positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. An index that is such a
+            position is clamped to the array.
+        scale, enable_gqa, schedule: as for `flashc.attention`.
+        return_lse: also return the log-sum-exp, [Hq, total_q] in f32.
+        out: where the result goes, instead of a new array: o, or (o, lse).
+
+    Returns:
+        o, [total_q, Hq, Dv], or (o, lse). A query that sees no key has o = 0 and lse = -inf.
+
+    Raises:
+        flashc.ArgumentError: shapes or devices that do not go together; offsets on the CPU that are wrong. On a GPU
+            offsets are not looked at: wrong ones give wrong numbers, but no access outside of the arrays.
+        flashc.UnsupportedTypeError, flashc.TraceError, flashc.CompileError, flashc.GPUError: as for `flashc.attention`.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling():
+        from . import _torch_graph as graph
+        return graph.outside(varlen_attention, q, k, v, {
+            "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "causal": causal, "window": window,
+            "scale": scale, "mask": mask, "score": score, "enable_gqa": enable_gqa, "return_lse": return_lse,
+            "out": out, "schedule": schedule})
+    for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
+        if len(_shape(name, x)) != 3:
+            raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
+    if cu_seqlens_k is cu_seqlens_q:
+        cu_seqlens_k = None
+    device = source_of(q).describe(q).device
+    count = _check_offsets("cu_seqlens_q", cu_seqlens_q, device, "total_q", q.shape[0])
+    if cu_seqlens_k is None:
+        if q.shape[0] != k.shape[0]:
+            raise ArgumentError(f"expected cu_seqlens_k where q and k differ in length, got {q.shape[0]} queries and "
+                                f"{k.shape[0]} keys")
+    elif _check_offsets("cu_seqlens_k", cu_seqlens_k, device, "total_k", k.shape[0]) != count:
+        raise ArgumentError("expected cu_seqlens_q and cu_seqlens_k of one length, got shapes "
+                            f"({count},) and {_shape('cu_seqlens_k', cu_seqlens_k)}")
+    inside = _Inside(cu_seqlens_q, cu_seqlens_k)
+    keep: Any = masks.packed(inside.starts, inside.key_starts, causal=causal, window=window)
+    if mask is not None:
+        if not callable(mask):
+            raise UnsupportedTypeError(f"expected mask to be a function (s, h, i, j) -> condition, got {type(mask)!r}")
+        keep = keep & inside.mask(mask)
+    result = attention(q[None], k[None], v[None], scale=scale, mask=keep,
+                       score=None if score is None else inside.score(score), enable_gqa=enable_gqa,
+                       return_lse=return_lse, layout="bshd", out=_batch_of_one(out), schedule=schedule)
+    if out is not None:
+        o, lse = out if isinstance(out, (tuple, list)) else (out, None)
+        return (o, result[1][0] if lse is None else lse) if return_lse else o
+    return (result[0][0], result[1][0]) if return_lse else result[0]
+
+
+class _Inside:
+    """Functions of the number of a sequence and of positions in it, as functions of positions in all."""
+
+    def __init__(self, starts: Any, key_starts: Any) -> None:
+        self.starts = assume_sorted(starts)
+        self.key_starts = None if key_starts is None else assume_sorted(key_starts)
+
+    def _positions(self, i: Any, j: Any) -> Tuple[Any, Any, Any]:
+        starts = ops.array(self.starts)
+        key_starts = starts if self.key_starts is None else ops.array(self.key_starts)
+        number = ops.count_le(starts, i) - 1
+        return number, i - starts[number], j - key_starts[number]
+
+    def mask(self, mask: Callable[..., Any]) -> masks.Mask:
+        def keep(b, h, i, j):
+            number, query, key = self._positions(i, j)
+            return bound(mask, j)(number, h, query, key)
+        return masks.Mask(keep, "of sequences")
+
+    def score(self, score: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(score):
+            raise UnsupportedTypeError(f"expected score to be a function (x, s, h, i, j) -> new score, got "
+                                       f"{type(score)!r}")
+
+        def rescore(x, b, h, i, j):
+            number, query, key = self._positions(i, j)
+            return bound(score, j)(x, number, h, query, key)
+        return rescore
+
+
+def _shape(name: str, x: Any) -> Tuple[int, ...]:
+    if not hasattr(x, "shape") or not hasattr(x, "__getitem__"):
+        raise UnsupportedTypeError(f"expected {name} to be an array with a shape, got {type(x)!r}")
+    return tuple(x.shape)
+
+
+def _check_offsets(name: str, offsets: Any, device: int, total: str, length: int) -> int:
+    """The number of offsets, after all that can be said about them without waiting for a GPU."""
+    shape = _shape(name, offsets)
+    array = source_of(offsets).describe(offsets)
+    if len(shape) != 1 or shape[0] == 0:
+        raise ArgumentError(f"expected {name} of shape [S + 1], got shape {shape}")
+    if array.dtype not in ("i32", "i64"):
+        raise UnsupportedTypeError(f"expected {name} of int32 or int64, got {array.dtype}")
+    if array.device != device:
+        raise ArgumentError(f"expected {name} on {device_name(device)}, where q is, got it on "
+                            f"{device_name(array.device)}")
+    if device == CPU and array.address:
+        numbers = [int(offset) for offset in offsets]
+        if numbers[0] != 0 or numbers[-1] != length or any(x > y for x, y in zip(numbers, numbers[1:])):
+            raise ArgumentError(f"expected {name} to ascend from 0 to {total} = {length}, got {numbers[:8]}"
+                                f"{'...' if len(numbers) > 8 else ''}")
+    return shape[0]
+
+
+def _batch_of_one(out: Any) -> Any:
+    if isinstance(out, (tuple, list)):
+        return tuple(None if x is None else x[None] for x in out)
+    return None if out is None else out[None]

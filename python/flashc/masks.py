@@ -1,0 +1,384 @@
+"""Masks that have names, for `flashc.attention(..., mask=...)`, to be joined with `&`, `|` and `~`.
+
+    flashc.attention(q, k, v, mask=masks.causal() & masks.documents(ids, sorted=True))
+    flashc.attention(q, k, v, mask=masks.chunked(8192) & masks.causal() | (lambda b, h, i, j: j < 4))
+
+A mask says which keys a query sees: batch b, query head h, query i of Nq, key j of Nk. The formulas below are what is
+kept. As a function `(b, h, i, j) -> condition` a mask also serves as the `mask_mod` of PyTorch's FlexAttention, and can
+be called with arrays of positions.
+
+Python's numbers are constants of the kernel. NumPy's scalars and arrays without dimensions are its arguments (another
+value is no other kernel); where `[B]` is said, an array has a number for each batch. Block sizes and dilations are
+constants always. Positions are counted from the first query and the first key, so i and j are of one sequence if it
+begins at both; `aligned` says otherwise.
+"""
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable, Optional
+
+from . import _trace, ops
+from ._array import dtype_name
+from ._declared import Sorted, assume_sorted, describe
+from ._library import ArgumentError, UnsupportedTypeError
+from ._specialization import parse_mask
+from ._traced import Traced
+
+__all__ = ["Mask", "block_causal", "block_diffusion", "causal", "chunked", "dilated_window", "documents", "key_padding",
+           "packed", "prefix_lm", "shared_prefix", "sink_window", "sliding_window"]
+
+
+class Mask:
+    """Which keys a query sees, as a function `(b, h, i, j) -> condition`.
+
+    `a & b` keeps what both keep, `a | b` what one of them keeps, `~a` what a does not; the other one may be any
+    function (b, h, i, j) -> condition. `Mask(function)` makes a mask of a function.
+    """
+
+    def __init__(self, keep: Callable[..., Any], text: Optional[str] = None) -> None:
+        if not callable(keep):
+            raise UnsupportedTypeError(f"expected a function (b, h, i, j) -> condition, got {type(keep)!r}")
+        self._keep = keep
+        # What the masks of this file keep refers to arrays in a way that a trace sees; others must be bound to it.
+        self._is_own = text is not None
+        self._text = text or getattr(keep, "__name__", "mask")
+
+    def __repr__(self) -> str:
+        return f"<flashc.masks {self._text}>"
+
+    def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return (self._keep if self._is_own else _trace.bound(self._keep, j))(b, h, i, j)
+
+    def __and__(self, other: Any) -> "Mask":
+        return _join(operator.and_, "&", self, other)
+
+    def __rand__(self, other: Any) -> "Mask":
+        return _join(operator.and_, "&", other, self)
+
+    def __or__(self, other: Any) -> "Mask":
+        return _join(operator.or_, "|", self, other)
+
+    def __ror__(self, other: Any) -> "Mask":
+        return _join(operator.or_, "|", other, self)
+
+    def __invert__(self) -> "Mask":
+        def keep(b, h, i, j):
+            kept = self(b, h, i, j)
+            return not kept if isinstance(kept, bool) else ~kept
+        return Mask(keep, f"~({self._text})")
+
+    def aligned(self, align: Any) -> "Mask":
+        """The mask with its queries moved: query i is at position i + shift.
+
+        Args:
+            align: "top-left": shift = 0, as it is. "bottom-right": shift = Nk - Nq, so that the last query is at the
+                last key (FlashAttention's way, and that of `flashc.attention(causal=True)`); the kernel serves all
+                lengths. It works in flashc only, since FlexAttention does not tell a mask the lengths: there, give the
+                shift as a number.
+        """
+        align = _check_align(align)
+        if isinstance(align, str) and align == "top-left":
+            return self
+        return Mask(lambda b, h, i, j: self(b, h, _shifted(i, align), j), f"({self._text}).aligned({_named(align)})")
+
+
+def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
+    if not callable(x) or not callable(y):
+        return NotImplemented
+    x, y = (one if isinstance(one, Mask) else Mask(one) for one in (x, y))
+    return Mask(lambda b, h, i, j: operation(x(b, h, i, j), y(b, h, i, j)), f"({x._text} {sign} {y._text})")
+
+
+# --- Arguments --------------------------------------------------------------------------------------------------------
+
+def _constant(name: str, x: Any, least: int) -> int:
+    """An integer that the kernel is specialised on."""
+    if isinstance(x, bool) or not hasattr(x, "__index__"):
+        raise UnsupportedTypeError(f"expected {name} to be an integer, got {x!r}")
+    x = operator.index(x)
+    if x < least:
+        raise ArgumentError(f"expected {name} of at least {least}, got {x}")
+    return x
+
+
+def _integers(name: str, x: Any, least: int, most: int) -> Any:
+    """`x`, an array of integers with `least` to `most` dimensions."""
+    array = x.array if isinstance(x, Sorted) else x
+    if hasattr(array, "dtype") and hasattr(array, "shape"):
+        shape, dtype = tuple(array.shape), dtype_name(array.dtype)
+    elif isinstance(array, (bool, int, float, str)) or array is None:
+        raise UnsupportedTypeError(f"expected {name} to be an array of integers, got {array!r}")
+    else:
+        shape, dtype = tuple(describe(array).shape), describe(array).dtype
+    if dtype not in ("i8", "u8", "i32", "i64"):
+        raise UnsupportedTypeError(f"expected {name} of int8, uint8, int32 or int64, got {dtype}")
+    if not least <= len(shape) <= most:
+        dims = least if least == most else f"{least} to {most}"
+        raise ArgumentError(f"expected {name} of {dims} dimensions, got shape {shape}")
+    return x
+
+
+def _parameter(name: str, x: Any, rank: int = 0) -> Any:
+    """`x`, an integer that is not negative, or an array of integers of at most `rank` dimensions."""
+    return _constant(name, x, 0) if isinstance(x, int) else _integers(name, x, 0, rank)
+
+
+def _value(x: Any, b: Any, j: Any) -> Any:
+    """A parameter where a mask is computed: a number, or that of the batch."""
+    if isinstance(x, int):
+        return x
+    x = ops.array(x) if isinstance(j, Traced) else x
+    return x if isinstance(x, Traced) or not x.ndim else x[b]
+
+
+def _at(x: Any, b: Any, place: Any) -> Any:
+    """An element of an array [N], or of the batch's line of [B, N]."""
+    x = ops.array(x) if isinstance(place, Traced) else x.array if isinstance(x, Sorted) else x
+    return x[place] if x.ndim == 1 else x[b, place]
+
+
+def _count_le(x: Any, b: Any, place: Any) -> Any:
+    """How many elements of a sorted array [N], or of the batch's line of [B, N], are at most `place`."""
+    x = ops.array(x) if isinstance(place, Traced) else x.array if isinstance(x, Sorted) else x
+    return ops.count_le(x if x.ndim == 1 else x[b], place)
+
+
+def _named(x: Any) -> str:
+    """A parameter in the text of a mask: what is in an array takes a copy from the GPU."""
+    return repr(x) if x is None or isinstance(x, (int, str)) else "..."
+
+
+def _check_align(align: Any) -> Any:
+    if isinstance(align, str):
+        if align not in ("top-left", "bottom-right"):
+            raise ArgumentError(f"expected align to be 'top-left', 'bottom-right' or an integer, got {align!r}")
+        return align
+    return align if isinstance(align, int) and not isinstance(align, bool) else _integers("align", align, 0, 0)
+
+
+def _shifted(i: Any, align: Any) -> Any:
+    """The position of a query."""
+    if not isinstance(align, str):
+        return i + _value(align, None, i)
+    if not isinstance(i, Traced):
+        raise ArgumentError("expected align to be an integer where a mask is not traced by flashc, which alone knows "
+                            "the lengths: pass Nk - Nq for 'bottom-right'")
+    return i + (ops.key_length() - ops.query_length())
+
+
+# --- Masks of positions -----------------------------------------------------------------------------------------------
+
+def causal(align: Any = "top-left") -> Mask:
+    """What a query of a language model may see: no later key.
+
+        j <= i + shift
+
+    Args:
+        align: "top-left" (shift = 0, as PyTorch's is_causal), "bottom-right" (shift = Nk - Nq, as
+            FlashAttention and `flashc.attention(causal=True)`), or the shift; see `Mask.aligned`.
+    """
+    return Mask(lambda b, h, i, j: j <= i, "causal()").aligned(align)
+
+
+def sliding_window(left: Any, right: Any = 0, align: Any = "top-left") -> Mask:
+    """Keys that are near (Longformer, Mistral; FlashAttention's window_size).
+
+        i + shift - left <= j <= i + shift + right
+
+    Args:
+        left, right: distances that are not negative, or None for no bound; right = 0 is causal.
+        align: as for `causal`.
+    """
+    if left is None and right is None:
+        raise ArgumentError("expected left or right to be a distance, got None for both: that keeps everything")
+    left = None if left is None else _parameter("left", left)
+    right = None if right is None else _parameter("right", right)
+
+    def keep(b, h, i, j):
+        since = None if left is None else j >= i - _value(left, b, j)
+        if right is None:
+            return since
+        until = j <= (i if isinstance(right, int) and right == 0 else i + _value(right, b, j))
+        return until if since is None else since & until
+    return Mask(keep, f"sliding_window({_named(left)}, {_named(right)})").aligned(align)
+
+
+def prefix_lm(prefix: Any) -> Mask:
+    """A prefix that everybody sees, and a causal rest (prefix language models: UniLM, T5).
+
+        j <= i or j < prefix
+
+    Args:
+        prefix: the length of the prefix, or one for each batch: [B] of integers.
+    """
+    prefix = _parameter("prefix", prefix, 1)
+    return Mask(lambda b, h, i, j: (j <= i) | (j < _value(prefix, b, j)), f"prefix_lm({_named(prefix)})")
+
+
+def chunked(size: int) -> Mask:
+    """Chunks that see themselves only; with `& causal()` it is Llama 4's chunked attention.
+
+        floor(i / size) = floor(j / size)
+    """
+    size = _constant("size", size, 1)
+    return Mask(lambda b, h, i, j: i // size == j // size, f"chunked({size})")
+
+
+def block_causal(size: int) -> Mask:
+    """Blocks that see themselves and all blocks before (frames of a video, blocks that are decoded at once).
+
+        floor(j / size) <= floor(i / size)
+    """
+    size = _constant("size", size, 1)
+    return Mask(lambda b, h, i, j: j // size <= i // size, f"block_causal({size})")
+
+
+def sink_window(sinks: Any, left: Any) -> Mask:
+    """A causal window and the first tokens, the attention sinks (StreamingLLM).
+
+        j <= i and (j >= i - left or j < sinks)
+
+    Args:
+        sinks: how many of the first keys every later query sees.
+        left: the distance to the last key of the window: it has left + 1 keys.
+    """
+    sinks, left = _parameter("sinks", sinks), _parameter("left", left)
+    return Mask(lambda b, h, i, j: (j <= i) & ((j >= i - _value(left, b, j)) | (j < _value(sinks, b, j))),
+                f"sink_window({_named(sinks)}, {_named(left)})")
+
+
+def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
+    """Every dilation-th key of a window (Longformer's dilated sliding window).
+
+        i - left <= j <= i + right and i mod dilation = j mod dilation
+
+    Args:
+        left, right: distances in positions, as for `sliding_window`: there are 1 + floor(left / dilation) +
+            floor(right / dilation) keys in the window.
+    """
+    dilation = _constant("dilation", dilation, 1)
+    window = sliding_window(left, right)
+    return Mask(lambda b, h, i, j: window(b, h, i, j) & (i % dilation == j % dilation),
+                f"dilated_window({_named(left)}, {dilation}, {_named(right)})")
+
+
+def key_padding(lengths: Any) -> Mask:
+    """Keys up to a length, behind which they are padding.
+
+        j < lengths[b]
+
+    Args:
+        lengths: [B] of integers, or one integer.
+    """
+    lengths = _parameter("lengths", lengths, 1)
+    return Mask(lambda b, h, i, j: j < _value(lengths, b, j), f"key_padding({_named(lengths)})")
+
+
+def block_diffusion(length: Any, size: int) -> Mask:
+    """Training of a block diffusion model (BD3-LM) on a noisy sequence and, behind it, the same sequence clean. Blocks
+    are denoised with the clean blocks in front of them. With n = length and block(x) = floor((x mod n) / size):
+
+        i <  n, j <  n:  block(i)  = block(j)      noisy sees its own noisy block
+        i <  n, j >= n:  block(j)  < block(i)      noisy sees earlier clean blocks
+        i >= n, j >= n:  block(j) <= block(i)      clean sees clean blocks up to its own
+        i >= n, j <  n:  nothing                   clean sees nothing noisy
+
+    Args:
+        length: n, of each of the two sequences: Nq = Nk = 2 n.
+        size: of a block.
+    """
+    length, size = _parameter("length", length), _constant("size", size, 1)
+
+    def keep(b, h, i, j):
+        n = _value(length, b, j)
+        block, noisy_block, clean_block = i // size, j // size, (j - n) // size
+        noisy = (j < n) & (noisy_block == block) | (j >= n) & (clean_block < block)
+        clean = (j >= n) & (clean_block <= (i - n) // size)
+        return (i < n) & noisy | (i >= n) & clean
+    return Mask(keep, f"block_diffusion({_named(length)}, {size})")
+
+
+# --- Masks of data ----------------------------------------------------------------------------------------------------
+
+def documents(ids: Any, key_ids: Any = None, *, sorted: bool = False) -> Mask:
+    """Packed documents by a number for each token: they see themselves only.
+
+        ids[i] = key_ids[j]
+
+    Args:
+        ids: [Nq], or [B, Nq], of integers: equal in one document.
+        key_ids: those of the keys, [Nk] or [B, Nk]; None: those of the queries.
+        sorted: promises that the numbers ascend along each line (`flashc.assume_sorted`). Then only tiles with kept
+            keys are visited.
+    """
+    ids = _integers("ids", ids, 1, 2)
+    key_ids = ids if key_ids is None else _integers("key_ids", key_ids, 1, 2)
+    if sorted:
+        is_same = key_ids is ids
+        ids = assume_sorted(ids)
+        key_ids = ids if is_same else assume_sorted(key_ids)
+    return Mask(lambda b, h, i, j: _at(ids, b, i) == _at(key_ids, b, j), "documents(...)")
+
+
+def shared_prefix(prefix: Any, ids: Any, *, sorted: bool = False) -> Mask:
+    """Several continuations of one prefix, behind it and each other: a query sees the prefix and its own continuation,
+    up to itself (several answers to one prompt; the prefix is computed once).
+
+        j <= i and (j < prefix or continuation(i) = continuation(j))
+
+    Args:
+        prefix: the length of the prefix, or one for each batch: [B] of integers.
+        ids: an integer n: continuations are n tokens long, continuation(x) = floor((x - prefix) / n). Or a number for
+            each token, continuation(x) = ids[x]: [N] or [B, N] of integers; those of the prefix do not matter.
+        sorted: promises that `ids` ascend, as for `documents`.
+    """
+    prefix = _parameter("prefix", prefix, 1)
+    if isinstance(ids, int):
+        size = _constant("ids", ids, 1)
+
+        def is_same(b, h, i, j):
+            start = _value(prefix, b, j)
+            return (i - start) // size == (j - start) // size
+        same, text = Mask(is_same, ""), repr(size)
+    else:
+        same, text = documents(ids, sorted=sorted), "..."
+    return Mask(lambda b, h, i, j: (j <= i) & ((j < _value(prefix, b, j)) | same(b, h, i, j)),
+                f"shared_prefix({_named(prefix)}, {text})")
+
+
+def packed(offsets: Any, key_offsets: Any = None, *, causal: bool = False, window: Any = None) -> Mask:
+    """Packed sequences by their offsets (FlashAttention's cu_seqlens): each sees itself only.
+
+    With s the sequence of query i, offsets[s] <= i < offsets[s + 1], and
+    shift = (key_offsets[s + 1] - key_offsets[s]) - (offsets[s + 1] - offsets[s]):
+
+        key_offsets[s] <= j < key_offsets[s + 1]
+        and, with causal or window, a bound on (j - key_offsets[s]) - (i - offsets[s] + shift)
+
+    Args:
+        offsets: [S + 1], or [B, S + 1], of int32 or int64: 0 first, ascending, Nq last. Equal neighbours are a sequence
+            of no tokens. Nothing checks them on a GPU.
+        key_offsets: those of the keys, as many, Nk last; None: those of the queries.
+        causal: a query sees no later key of its sequence, where the last query is at the last key.
+        window: (left, right) around that key, as for `flashc.attention`.
+    """
+    starts = key_starts = assume_sorted(_integers("offsets", offsets, 1, 2))
+    if key_offsets is not None and key_offsets is not offsets:
+        key_starts = assume_sorted(_integers("key_offsets", key_offsets, 1, 2))
+        if key_starts.shape[-1] != starts.shape[-1]:
+            raise ArgumentError("expected as many key_offsets as offsets, got shapes "
+                                f"{key_starts.shape} and {starts.shape}")
+    left, right = parse_mask(causal, window)[1]
+
+    def keep(b, h, i, j):
+        number = _count_le(starts, b, i)  # of the sequence, from 1
+        kept, position = j >= _at(key_starts, b, number - 1), i
+        if key_starts is not starts and (left >= 0 or right >= 0):
+            position = i + (_at(key_starts, b, number) - _at(starts, b, number))
+        if left >= 0:
+            kept = kept & (j >= position - left)
+        # A query that is among its keys is in front of their end.
+        if right != 0 or key_starts is not starts:
+            kept = kept & (j < _at(key_starts, b, number))
+        return kept & (j <= (position + right if right else position)) if right >= 0 else kept
+    return Mask(keep, f"packed(..., causal={causal!r}, window={window!r})")

@@ -1,0 +1,284 @@
+"""flashc.masks on the CPU: what every mask keeps, against rules for one query and one key; compositions, refusals."""
+import numpy as np
+import pytest
+
+import flashc
+from flashc import masks, ops
+from flashc._trace import trace
+
+SHAPES = [(2, 1, 200, 256), (2, 1, 131, 197), (2, 1, 197, 131), (2, 1, 1, 1), (2, 3, 5, 90)]
+
+
+def kept(mask, shape):
+    """What a kernel keeps: of equal scores and keys whose values are unit vectors."""
+    b, h, nq, nk = shape
+    q, k = np.zeros((b, h, nq, 8), np.float32), np.ones((b, h, nk, 8), np.float32)
+    v = np.broadcast_to(np.eye(nk, 256, dtype=np.float32), (b, h, nk, 256))
+    o, lse = flashc.attention(q, k, np.ascontiguousarray(v), mask=mask, return_lse=True)
+    assert np.array_equal(lse == -np.inf, ~(o > 0).any(-1))
+    return o[..., :nk] > 0
+
+
+def by_rule(rule, shape):
+    """What `rule(b, h, i, j)` says for numbers."""
+    keep = np.zeros(shape, bool)
+    for place in np.ndindex(*shape):
+        keep[place] = rule(*place)
+    return keep
+
+
+def in_numpy(mask, shape):
+    """What the mask says for arrays of positions."""
+    return np.broadcast_to(mask(*np.ogrid[tuple(slice(extent) for extent in shape)]), shape)
+
+
+def check(mask, rule, shapes=SHAPES, is_eager=True):
+    for shape in shapes:
+        want = by_rule(rule, shape)
+        assert np.array_equal(kept(mask, shape), want), shape
+        if is_eager:
+            assert np.array_equal(in_numpy(mask, shape), want), shape
+
+
+# --- Masks of positions -----------------------------------------------------------------------------------------------
+
+def in_diffusion(n, size):
+    def rule(b, h, i, j):
+        if i < n and j < n:
+            return i // size == j // size
+        if i < n:
+            return (j - n) // size < i // size
+        return j >= n and (j - n) // size <= (i - n) // size
+    return rule
+
+
+def in_continuation(prefix, size):
+    def rule(b, h, i, j):
+        if j > i:
+            return False
+        return j < prefix or i >= prefix and (i - prefix) // size == (j - prefix) // size
+    return rule
+
+
+LENGTHS = np.array([90, 3])
+POSITIONS = {
+    "causal": (masks.causal(), lambda b, h, i, j: j <= i),
+    "shifted causal": (masks.causal(7), lambda b, h, i, j: j <= i + 7),
+    "causal by an argument": (masks.causal(np.int64(-5)), lambda b, h, i, j: j <= i - 5),
+    "window": (masks.sliding_window(20), lambda b, h, i, j: j in range(i - 20, i + 1)),
+    "window on both sides": (masks.sliding_window(9, 30), lambda b, h, i, j: j in range(i - 9, i + 31)),
+    "window to the left": (masks.sliding_window(16, None), lambda b, h, i, j: i - j <= 16),
+    "window to the right": (masks.sliding_window(None, 3), lambda b, h, i, j: j - i <= 3),
+    "window of arguments": (masks.sliding_window(np.int32(64), np.int64(2)), lambda b, h, i, j: -64 <= j - i <= 2),
+    "shifted window": (masks.sliding_window(4, 4, 60), lambda b, h, i, j: abs(j - i - 60) <= 4),
+    "prefix": (masks.prefix_lm(70), lambda b, h, i, j: j <= i or j < 70),
+    "prefix of each batch": (masks.prefix_lm(LENGTHS), lambda b, h, i, j: j <= i or j < LENGTHS[b]),
+    "chunks": (masks.chunked(48), lambda b, h, i, j: any(x <= i < x + 48 and x <= j < x + 48
+                                                         for x in range(0, 256, 48))),
+    "shifted chunks": (masks.chunked(64).aligned(-30), lambda b, h, i, j: (i - 30) // 64 == j // 64),
+    "blocks": (masks.block_causal(32), lambda b, h, i, j: j < (i // 32 + 1) * 32),
+    "sinks": (masks.sink_window(4, 50), lambda b, h, i, j: j <= i and (i - j <= 50 or j < 4)),
+    "sinks of arguments": (masks.sink_window(np.int64(3), np.int64(9)),
+                           lambda b, h, i, j: j <= i and (i - j <= 9 or j < 3)),
+    "dilated": (masks.dilated_window(40, 4), lambda b, h, i, j: j in range(i, i - 41, -4)),
+    "dilated on both sides": (masks.dilated_window(30, 3, 7),
+                              lambda b, h, i, j: (i - j) % 3 == 0 and -7 <= i - j <= 30),
+    "padding": (masks.key_padding(LENGTHS), lambda b, h, i, j: j < LENGTHS[b]),
+    "padding of one length": (masks.key_padding(77), lambda b, h, i, j: j < 77),
+    "continuations": (masks.shared_prefix(50, 33), in_continuation(50, 33)),
+    "continuations of each batch": (masks.shared_prefix(LENGTHS, 20),
+                                    lambda b, h, i, j: in_continuation(LENGTHS[b], 20)(b, h, i, j)),
+    "diffusion": (masks.block_diffusion(96, 16), in_diffusion(96, 16)),
+    "diffusion of unequal blocks": (masks.block_diffusion(np.int64(70), 24), in_diffusion(70, 24)),
+}
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_mask_of_positions(name):
+    check(*POSITIONS[name])
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_mask_has_kernel(name):
+    spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
+    assert ".entry" in flashc.compile(spec, spec, spec, mask=POSITIONS[name][0]).ptx
+
+
+@pytest.mark.parametrize("mask, far", [
+    (masks.causal("bottom-right"), lambda x, j: j <= x),
+    (masks.sliding_window(9, 2, align="bottom-right"), lambda x, j: -9 <= j - x <= 2),
+    (masks.chunked(16).aligned("bottom-right"), lambda x, j: x // 16 == j // 16)])
+def test_alignment_at_the_ends(mask, far):
+    for shape in SHAPES:
+        shift = shape[3] - shape[2]
+        check(mask, lambda b, h, i, j: far(i + shift, j), [shape], is_eager=False)
+        check(mask.aligned(0), lambda b, h, i, j: far(i + shift, j), [shape], is_eager=False)
+
+
+def test_lengths_are_no_constants(no_disk):
+    mask = masks.causal("bottom-right") & (lambda b, h, i, j: j < ops.key_length() - 2)
+    for shape in SHAPES:
+        check(mask, lambda b, h, i, j: j <= i + shape[3] - shape[2] and j < shape[3] - 2, [shape], is_eager=False)
+    assert flashc.statistics().compilations == 1
+
+
+def test_lengths_in_a_score():
+    q = np.random.default_rng(0).standard_normal((1, 1, 5, 8)).astype(np.float32)
+    o, lse = flashc.attention(q, q[:, :, :3], q[:, :, :3], score=lambda s, b, h, i, j: s * 0 + ops.query_length() * j,
+                              return_lse=True)
+    assert np.allclose(lse, np.log(np.exp(5.0 * np.arange(3)).sum()))
+
+
+def test_alignment_is_that_of_the_argument():
+    spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
+    for mask, keywords in ((masks.causal("bottom-right"), {"causal": True}),
+                           (masks.sliding_window(100, 9, "bottom-right"), {"window": (100, 9)})):
+        assert flashc.compile(spec, spec, spec, mask=mask).ptx == flashc.compile(spec, spec, spec, **keywords).ptx
+
+
+def test_numbers_are_constants_and_scalars_are_not(no_disk):
+    for left in (3, 4):
+        check(masks.sliding_window(np.int64(left)), lambda b, h, i, j: 0 <= i - j <= left, SHAPES[:1])
+    assert flashc.statistics().compilations == 1
+    for left in (3, 4):
+        check(masks.sliding_window(left), lambda b, h, i, j: 0 <= i - j <= left, SHAPES[:1])
+    assert flashc.statistics().compilations == 3
+
+
+# --- Masks of data ----------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "int8"])
+def test_documents_in_any_order(rng, dtype):
+    ids = rng.integers(0, 5, 256).astype(dtype)
+    check(masks.documents(ids), lambda b, h, i, j: ids[i] == ids[j])
+
+
+def test_documents_of_each_batch(rng):
+    ids, key_ids = rng.integers(-3, 3, (2, 256)), rng.integers(-3, 3, (2, 256))
+    check(masks.documents(ids), lambda b, h, i, j: ids[b, i] == ids[b, j])
+    check(masks.documents(ids, key_ids), lambda b, h, i, j: ids[b, i] == key_ids[b, j])
+
+
+def test_continuations_by_number(rng):
+    ids = rng.integers(0, 4, 256)
+    check(masks.shared_prefix(40, ids), lambda b, h, i, j: j <= i and (j < 40 or ids[i] == ids[j]))
+
+
+# --- Compositions -----------------------------------------------------------------------------------------------------
+
+def test_compositions(rng):
+    table = rng.random(256) < 0.3
+    causal, chunked = masks.causal(), masks.chunked(40)
+    check(causal & chunked, lambda b, h, i, j: j <= i and i // 40 == j // 40)
+    check(~causal | chunked, lambda b, h, i, j: j > i or i // 40 == j // 40)
+    check(~(causal | masks.key_padding(LENGTHS)), lambda b, h, i, j: j > i and j >= LENGTHS[b])
+    check(causal & (lambda b, h, i, j: table[j] | (h == 1)), lambda b, h, i, j: j <= i and (table[j] or h == 1))
+    check((lambda b, h, i, j: table[i]) | causal, lambda b, h, i, j: j <= i or table[i])
+    check((lambda b, h, i, j: table[i]) & ~causal, lambda b, h, i, j: j > i and table[i])
+    check(masks.Mask(lambda b, h, i, j: table[j]) & chunked, lambda b, h, i, j: table[j] and i // 40 == j // 40)
+    check(lambda b, h, i, j: causal(b, h, i, j) & table[j], lambda b, h, i, j: j <= i and table[j])
+    check((causal & masks.documents(table.astype("i4"))).aligned(3),
+          lambda b, h, i, j: j <= i + 3 and table[min(i + 3, 255)] == table[j], is_eager=False)
+
+
+def test_random_compositions(rng):
+    atoms = [POSITIONS[name] for name in POSITIONS]
+    for _ in range(12):
+        mask, rule = atoms[rng.integers(len(atoms))]
+        for _ in range(rng.integers(1, 4)):
+            other, also = atoms[rng.integers(len(atoms))]
+            kind = rng.integers(3)
+            if kind == 0:
+                mask, rule = mask & other, lambda *place, x=rule, y=also: x(*place) and y(*place)
+            elif kind == 1:
+                mask, rule = mask | other, lambda *place, x=rule, y=also: x(*place) or y(*place)
+            else:
+                mask, rule = ~mask, lambda *place, x=rule: not x(*place)
+        print(mask)
+        check(mask, rule, SHAPES[1:2])
+
+
+def test_constant_functions():
+    everything, nothing = masks.Mask(lambda b, h, i, j: True), masks.Mask(lambda b, h, i, j: False)
+    check(masks.causal() & everything, lambda b, h, i, j: j <= i)
+    check(masks.causal() | nothing, lambda b, h, i, j: j <= i)
+    check(~everything | masks.chunked(9), lambda b, h, i, j: i // 9 == j // 9)
+
+
+def test_masks_say_what_they_are():
+    assert repr(masks.causal() & ~masks.chunked(8)) == "<flashc.masks (causal() & ~(chunked(8)))>"
+    assert repr(masks.key_padding(LENGTHS).aligned("bottom-right")) == \
+        "<flashc.masks (key_padding(...)).aligned('bottom-right')>"
+    assert repr(masks.sink_window(4, np.int64(3))) == "<flashc.masks sink_window(4, ...)>"
+    assert "lambda" in repr(masks.Mask(lambda b, h, i, j: j < 3))
+
+
+# --- Refusals ---------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("make, error, words", [
+    (lambda: masks.causal("top"), flashc.ArgumentError, "align to be 'top-left', 'bottom-right' or an integer"),
+    (lambda: masks.causal(1.5), flashc.UnsupportedTypeError, "align to be an array of integers, got 1.5"),
+    (lambda: masks.causal(np.arange(3)), flashc.ArgumentError, r"align of 0 dimensions, got shape \(3,\)"),
+    (lambda: masks.sliding_window(None, None), flashc.ArgumentError, "None for both"),
+    (lambda: masks.sliding_window(-1), flashc.ArgumentError, "left of at least 0, got -1"),
+    (lambda: masks.sliding_window(3, -2), flashc.ArgumentError, "right of at least 0, got -2"),
+    (lambda: masks.sliding_window(0.5), flashc.UnsupportedTypeError, "left to be an array of integers, got 0.5"),
+    (lambda: masks.sliding_window(True), flashc.UnsupportedTypeError, "left to be an integer, got True"),
+    (lambda: masks.sliding_window(np.float32(3)), flashc.UnsupportedTypeError, "left of int8, uint8, int32 or int64"),
+    (lambda: masks.sliding_window(LENGTHS), flashc.ArgumentError, r"left of 0 dimensions, got shape \(2,\)"),
+    (lambda: masks.prefix_lm(-3), flashc.ArgumentError, "prefix of at least 0"),
+    (lambda: masks.prefix_lm("3"), flashc.UnsupportedTypeError, "prefix to be an array of integers, got '3'"),
+    (lambda: masks.prefix_lm(np.ones((2, 3), int)), flashc.ArgumentError, "prefix of 0 to 1 dimensions"),
+    (lambda: masks.chunked(0), flashc.ArgumentError, "size of at least 1, got 0"),
+    (lambda: masks.chunked(2.0), flashc.UnsupportedTypeError, "size to be an integer, got 2.0"),
+    (lambda: masks.block_causal(-4), flashc.ArgumentError, "size of at least 1"),
+    (lambda: masks.sink_window(-1, 4), flashc.ArgumentError, "sinks of at least 0"),
+    (lambda: masks.sink_window(4, None), flashc.UnsupportedTypeError, "left to be an array of integers, got None"),
+    (lambda: masks.dilated_window(4, 0), flashc.ArgumentError, "dilation of at least 1"),
+    (lambda: masks.key_padding(np.zeros(2)), flashc.UnsupportedTypeError, "lengths of int8, uint8, int32 or int64"),
+    (lambda: masks.key_padding(None), flashc.UnsupportedTypeError, "lengths to be an array of integers, got None"),
+    (lambda: masks.block_diffusion(64, 0), flashc.ArgumentError, "size of at least 1"),
+    (lambda: masks.documents(np.zeros(9)), flashc.UnsupportedTypeError, "ids of int8, uint8, int32 or int64, got f64"),
+    (lambda: masks.documents(np.zeros((1, 2, 3), int)), flashc.ArgumentError, "ids of 1 to 2 dimensions"),
+    (lambda: masks.documents(3), flashc.UnsupportedTypeError, "ids to be an array of integers, got 3"),
+    (lambda: masks.documents(LENGTHS, 3), flashc.UnsupportedTypeError, "key_ids to be an array of integers, got 3"),
+    (lambda: masks.documents(np.zeros(9, "u1"), sorted=True), flashc.UnsupportedTypeError,
+     "a sorted array of int8, int32 or int64, got u8"),
+    (lambda: masks.documents(np.zeros(9, int)[::2], sorted=True), flashc.ArgumentError, "contiguous .*got stride 2"),
+    (lambda: masks.shared_prefix(3, 0), flashc.ArgumentError, "ids of at least 1"),
+    (lambda: masks.packed(3), flashc.UnsupportedTypeError, "offsets to be an array of integers, got 3"),
+    (lambda: masks.packed(LENGTHS, np.zeros(3)), flashc.UnsupportedTypeError, "key_offsets of int8"),
+    (lambda: masks.packed(LENGTHS, window=(1, 2, 3)), flashc.ArgumentError, "window to be"),
+    (lambda: masks.Mask(3), flashc.UnsupportedTypeError, r"a function \(b, h, i, j\) -> condition, got"),
+    (lambda: masks.causal() & 3, TypeError, "unsupported operand"),
+    (lambda: True | masks.causal(), TypeError, "unsupported operand"),
+    (lambda: in_numpy(masks.causal("bottom-right"), SHAPES[0]), flashc.ArgumentError, "pass Nk - Nq"),
+    (lambda: flashc.assume_sorted(np.int64(3)), flashc.ArgumentError, "at least one dimension"),
+    (lambda: flashc.assume_sorted(np.zeros(3)), flashc.UnsupportedTypeError, "got f64"),
+    (lambda: flashc.assume_sorted([1, 2]), flashc.UnsupportedTypeError, "expected an array"),
+    (lambda: ops.key_length(), flashc.TraceError, "key_length works while a mask or a score is traced only"),
+])
+def test_refusals(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_arrays_must_reach_the_positions():
+    q, k = np.zeros((3, 1, 9, 8), np.float32), np.zeros((3, 1, 5, 8), np.float32)
+    for mask, words in ((masks.key_padding(LENGTHS), "at least 3 elements in dimension 0"),
+                        (masks.documents(np.arange(5)), "at least 9 elements in dimension 0"),
+                        (masks.documents(np.arange(9), np.arange(4)), "at least 5 elements in dimension 0")):
+        with pytest.raises(flashc.ArgumentError, match=words):
+            flashc.attention(q, k, k, mask=mask)
+
+
+def test_errors_name_the_line_of_the_caller():
+    def branches(b, h, i, j):
+        return True if i < j else j < 3
+    with pytest.raises(flashc.TraceError) as caught:
+        trace(masks.causal() & branches, None)
+    line = branches.__code__.co_firstlineno + 1
+    assert f"test_masks.py:{line}: in branches: a traced value has no truth value" in str(caught.value)
+    with pytest.raises(flashc.TraceError) as caught:
+        trace(masks.causal().aligned(2**40), None)
+    assert "test_masks.py:" in str(caught.value) and "integer of 32 bits" in str(caught.value)
