@@ -52,6 +52,9 @@ def assume_sorted(array: Any) -> Any:
         What stands for the array in a mask or a score: `flashc.assume_sorted(ids)[j]`, `flashc.ops.count_le(...)`. It
         can be made outside of the function (a closure finds it) or in it.
 
+    An index into the last dimension that is computed may lie outside: in front of the array the elements are less than
+    all positions, behind it greater.
+
     With the promise, a mask over data becomes bounds of loops: of documents with sorted ids,
     `ids[i] == ids[j]`, a kernel visits only the tiles of keys that it needs. Nothing checks it, since that would need
     the elements: if they do not ascend, keys that the mask keeps may be left out, but no read leaves the array.

@@ -274,15 +274,22 @@ class Trace:
 
     def load(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
         """An element of an array, in the region at hand."""
-        view, region, array = captured._view, self.region, captured._array
-        names = [self._inside(captured, dim, place, indices[dim]) for place, dim in enumerate(view.dims)]
-        for dim, value in enumerate(indices):
-            # A dimension that is not passed has the same elements everywhere; a position must still exist in it.
-            if dim not in view.dims and isinstance(value, Traced) and value._limit is not None:
-                self.needs.append(Need(*value._limit, array, dim))
+        view, region = captured._view, self.region
+        if view.is_sorted and isinstance(indices[-1], Traced) and indices[-1]._limit is None:
+            return self._nth(captured, indices)
+        names = self._places(captured, indices)
         if view.pads:
             names.append(region.index(0))
         return self.element(self._operand(captured), captured._array.dtype, view.type, names)
+
+    def _places(self, captured: CapturedArray, indices: Sequence[Any]) -> List[str]:
+        """Where `indices` (into all dimensions, or all but the last) are in the operand."""
+        dims = captured._view.dims
+        for dim, value in enumerate(indices):
+            # A dimension that is not passed has the same elements everywhere; a position must still exist in it.
+            if dim not in dims and isinstance(value, Traced) and value._limit is not None:
+                self.needs.append(Need(*value._limit, captured._array, dim))
+        return [self._inside(captured, dim, place, indices[dim]) for place, dim in enumerate(dims) if dim < len(indices)]
 
     def _operand(self, captured: CapturedArray) -> str:
         """The name of the array in the region, which is where what is declared about it is said."""
@@ -291,13 +298,23 @@ class Trace:
             return name
         return self.region.emit(f"flash.assume_sorted %{name} : {view.type}")[1:]
 
+    def _nth(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
+        """The element of a sorted array at a computed place. Around the array the elements go on, less and greater than
+        all positions, so that they still ascend; a clamp would hide that neighbours are neighbours."""
+        operand, line = self._operand(captured), self._line(captured, indices[:-1])
+        return make_index(self.region, f"flash.nth {indices[-1]._name} in %{operand}{line} : {captured._view.type}")
+
     def search(self, captured: CapturedArray, value: Any) -> Traced:
         """How many elements of a sorted array are at most `value`; all but the last dimension are indexed."""
         region, view = self.region, captured._view
-        names = [self._inside(captured, dim, place, captured._prefix[dim]) for place, dim in enumerate(view.dims[:-1])]
-        indices = f"[{', '.join(names)}]" if names else ""
-        return make_index(region, f"flash.count_le {as_index(region, value)} in %{self._operand(captured)}{indices} : "
+        line = self._line(captured, captured._prefix)
+        return make_index(region, f"flash.count_le {as_index(region, value)} in %{self._operand(captured)}{line} : "
                                   f"index, {view.type}", natural=True)
+
+    def _line(self, captured: CapturedArray, indices: Sequence[Any]) -> str:
+        """Which line of a sorted array, by indices into all dimensions but the last."""
+        names = self._places(captured, indices)
+        return f"[{', '.join(names)}]" if names else ""
 
     def _inside(self, captured: CapturedArray, dim: int, place: int, value: Any) -> str:
         """An index that is inside its dimension: because it was checked, because the launch checks it, or because the

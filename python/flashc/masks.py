@@ -357,7 +357,7 @@ def packed(offsets: Any, key_offsets: Any = None, *, causal: bool = False, windo
 
     Args:
         offsets: [S + 1], or [B, S + 1], of int32 or int64: 0 first, ascending, Nq last. Equal neighbours are a sequence
-            of no tokens. Nothing checks them on a GPU.
+            of no tokens. Nothing checks them on a GPU; tokens behind the last offset are one more sequence.
         key_offsets: those of the keys, as many, Nk last; None: those of the queries.
         causal: a query sees no later key of its sequence, where the last query is at the last key.
         window: (left, right) around that key, as for `flashc.attention`.

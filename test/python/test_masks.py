@@ -267,7 +267,10 @@ def test_arrays_must_reach_the_positions():
     q, k = np.zeros((3, 1, 9, 8), np.float32), np.zeros((3, 1, 5, 8), np.float32)
     for mask, words in ((masks.key_padding(LENGTHS), "at least 3 elements in dimension 0"),
                         (masks.documents(np.arange(5)), "at least 9 elements in dimension 0"),
-                        (masks.documents(np.arange(9), np.arange(4)), "at least 5 elements in dimension 0")):
+                        (masks.documents(np.arange(9), np.arange(4)), "at least 5 elements in dimension 0"),
+                        (masks.documents(np.zeros((1, 9), int)), "at least 3 elements in dimension 0"),
+                        (masks.packed(np.array([[0, 9]])), "at least 3 elements in dimension 0"),
+                        (masks.packed(np.array([[0, 9], [0, 9]])), "at least 3 elements in dimension 0")):
         with pytest.raises(flashc.ArgumentError, match=words):
             flashc.attention(q, k, k, mask=mask)
 

@@ -77,6 +77,17 @@ def test_one_kernel_for_all_lengths_of_arrays(no_disk):
     assert flashc.statistics().compilations == 2
 
 
+def test_sorted_arrays_go_on_around_themselves():
+    starts = np.array([[10, 20, 20, 60], [0, 1, 2, 70]])
+    declared = flashc.assume_sorted(starts)
+
+    def at(b, place):
+        return -1000 if place < 0 else 1000 if place > 3 else starts[b, place]
+    for mask, rule in ((lambda b, h, i, j: declared[b, j // 9 - 2] <= i, lambda b, h, i, j: at(b, j // 9 - 2) <= i),
+                       (lambda b, h, i, j: declared[0, i - 70] >= j, lambda b, h, i, j: at(0, i - 70) >= j)):
+        check(mask, rule, [(2, 1, 80, 70)], is_eager=False)
+
+
 @pytest.mark.parametrize("mask, words", [
     (lambda b, h, i, j: ops.count_le(TABLE, i) > 3, "array that flashc.assume_sorted declares to be sorted"),
     (lambda b, h, i, j: ops.count_le([1, 2], i) > 3, "declares to be sorted, got <class 'list'>"),
@@ -93,6 +104,15 @@ def test_refused_searches(mask, words):
 
 TABLE, TABLE2 = np.arange(9), np.zeros((2, 9), int)
 PAIR = flashc.assume_sorted(TABLE2)
+
+
+@pytest.mark.parametrize("mask", [
+    masks.documents(np.zeros(512, int), sorted=True) & masks.causal(), masks.packed(np.array([0, 512]), causal=True),
+    masks.documents(np.zeros((2, 512), int), sorted=True), masks.shared_prefix(9, np.zeros(512, int), sorted=True),
+    masks.packed(np.array([0, 512]), np.array([0, 512]), causal=True), masks.packed(np.array([[0, 512]] * 2))], ids=repr)
+def test_mask_has_kernel(mask):
+    spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
+    assert ".entry" in flashc.compile(spec, spec, spec, mask=mask).ptx
 
 
 # --- Packed sequences -------------------------------------------------------------------------------------------------
