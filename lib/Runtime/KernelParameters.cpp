@@ -110,14 +110,14 @@ Expected<size_t> flashc::chooseEntry(const Manifest &manifest, ArrayRef<LaunchAr
   return manifest.variants.size();
 }
 
-Expected<std::array<uint32_t, 3>> flashc::computeGrid(const ManifestEntry &entry, ArrayRef<LaunchArgument> arguments,
+Expected<std::array<uint32_t, 3>> flashc::computeGrid(const ManifestKernel &kernel, ArrayRef<LaunchArgument> arguments,
                                                       int64_t smCount) {
   // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
   static constexpr int64_t limits[] = {std::numeric_limits<int32_t>::max(), 65535, 65535};
   SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
   std::array<uint32_t, 3> grid;
   for (unsigned axis = 0; axis < 3; ++axis) {
-    Expected<int64_t> value = entry.grid[axis].evaluate(shapes, smCount);
+    Expected<int64_t> value = kernel.grid[axis].evaluate(shapes, smCount);
     if (!value)
       return value.takeError();
     if (*value < 0 || *value > limits[axis])
@@ -128,6 +128,16 @@ Expected<std::array<uint32_t, 3>> flashc::computeGrid(const ManifestEntry &entry
   if (is_contained(grid, 0u))
     grid = {0, 0, 0};
   return grid;
+}
+
+Expected<size_t> flashc::computeWorkspace(const ManifestEntry &entry, ArrayRef<LaunchArgument> arguments,
+                                          int64_t smCount) {
+  if (!entry.workspace)
+    return 0;
+  Expected<int64_t> bytes = entry.workspace->evaluate(getShapes(arguments), smCount);
+  if (!bytes)
+    return bytes.takeError();
+  return static_cast<size_t>(*bytes);
 }
 
 /// What cuTensorMapEncodeTiled wants addresses and strides to be multiples of (CUDA Driver API).
@@ -203,12 +213,8 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
 
 /// Writes one parameter. Integers are little-endian here as on the device.
 static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest, const ManifestParameter &parameter,
-                            ArrayRef<LaunchArgument> arguments, cuda::DevicePtr workspace, cuda::TensorMap &value) {
+                            ArrayRef<LaunchArgument> arguments, cuda::TensorMap &value) {
   using Kind = ManifestParameter::Kind;
-  if (parameter.kind == Kind::Workspace) {
-    std::memcpy(&value, &workspace, sizeof(workspace));
-    return Error::success();
-  }
   const LaunchArgument &argument = arguments[parameter.argument];
   uint64_t bits = 0;
   switch (parameter.kind) {
@@ -242,14 +248,23 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
 }
 
 Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, const Manifest &manifest,
-                                                   const ManifestEntry &entry, ArrayRef<LaunchArgument> arguments,
-                                                   cuda::DevicePtr workspace) {
+                                                   const ManifestKernel &kernel, ArrayRef<LaunchArgument> arguments) {
   KernelParameters result;
-  result.values.resize(entry.parameters.size());
-  for (auto [parameter, value] : zip(entry.parameters, result.values))
-    if (Error error = writeParameter(driver, manifest, parameter, arguments, workspace, value))
+  result.values.resize(kernel.parameters.size());
+  for (auto [index, parameter] : enumerate(kernel.parameters)) {
+    if (parameter.kind == ManifestParameter::Kind::Workspace) {
+      result.workspaces.push_back(index);
+      continue;
+    }
+    if (Error error = writeParameter(driver, manifest, parameter, arguments, result.values[index]))
       return error;
+  }
   return result;
+}
+
+void KernelParameters::setWorkspace(cuda::DevicePtr address) {
+  for (unsigned index : workspaces)
+    std::memcpy(&values[index], &address, sizeof(address));
 }
 
 SmallVector<void *, 16> KernelParameters::getAddresses() {

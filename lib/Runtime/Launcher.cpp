@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <cstring>
+#include <limits>
 #include <optional>
 
 using namespace flashc;
@@ -37,6 +38,8 @@ Expected<std::unique_ptr<GPUDevice>> GPUDevice::open(const cuda::Driver &driver,
 }
 
 GPUDevice::~GPUDevice() {
+  if (pool)
+    driver.memPoolDestroy(pool);
   if (context)
     driver.primaryContextRelease(device);
 }
@@ -50,6 +53,25 @@ Error GPUDevice::makeCurrent() const {
 bool GPUDevice::isCurrent() const {
   cuda::Context current = nullptr;
   return driver.contextGetCurrent(&current) == 0 && current == context;
+}
+
+Expected<cuda::MemPool> GPUDevice::getPool() const {
+  std::lock_guard<std::mutex> lock(poolMutex);
+  if (pool)
+    return pool;
+  auto fail = [&](cuda::Result result) { return driver.check(result, "making a pool of memory on " + name); };
+  cuda::MemPoolProps properties;
+  properties.location = device;
+  cuda::MemPool made = nullptr;
+  if (Error error = fail(driver.memPoolCreate(&made, &properties)))
+    return error;
+  // By default a pool returns its memory whenever somebody waits for the GPU, and the next launch would be slow.
+  uint64_t keep = std::numeric_limits<uint64_t>::max();
+  if (Error error = fail(driver.memPoolSetAttribute(made, cuda::kPoolReleaseThreshold, &keep))) {
+    driver.memPoolDestroy(made);
+    return error;
+  }
+  return pool = made;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -83,24 +105,39 @@ Error DeviceBuffer::copyToHost(void *target) const {
   return driver.check(driver.memcpyDtoH(target, address, bytes), "copying from the GPU");
 }
 
-Error DeviceBuffer::fill(unsigned char byte) {
-  const cuda::Driver &driver = device->getDriver();
-  return driver.check(driver.memsetD8(address, byte, bytes), "filling memory of the GPU");
-}
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // PreparedLaunch
 //===--------------------------------------------------------------------------------------------------------------===//
 
-Error PreparedLaunch::launch(cuda::Stream stream) {
-  if (isEmpty())
-    return Error::success();
+Error PreparedLaunch::launchSteps(cuda::Stream stream) {
   const cuda::Driver &driver = device->getDriver();
-  config.stream = stream;
-  // Set here, since the object may have moved since it was prepared.
-  config.attributes = config.numAttributes ? &cluster : nullptr;
-  SmallVector<void *, 16> addresses = parameters.getAddresses();
-  return driver.check(driver.launchKernelEx(&config, function, addresses.data(), nullptr), "launching " + name);
+  for (Step &step : steps) {
+    step.config.stream = stream;
+    // Set here, since the object may have moved since it was prepared.
+    step.config.attributes = step.config.numAttributes ? &step.cluster : nullptr;
+    SmallVector<void *, 16> addresses = step.parameters.getAddresses();
+    cuda::Result result = driver.launchKernelEx(&step.config, step.function, addresses.data(), nullptr);
+    if (Error error = driver.check(result, "launching " + step.name))
+      return error;
+  }
+  return Error::success();
+}
+
+Error PreparedLaunch::launch(cuda::Stream stream) {
+  if (workspaceBytes == 0 || steps.empty())
+    return launchSteps(stream);
+  Expected<cuda::MemPool> pool = device->getPool();
+  if (!pool)
+    return pool.takeError();
+  const cuda::Driver &driver = device->getDriver();
+  cuda::DevicePtr address = 0;
+  cuda::Result result = driver.memAllocFromPoolAsync(&address, workspaceBytes, *pool, stream);
+  if (Error error = driver.check(result, "allocating " + Twine(workspaceBytes) + " bytes for " + name))
+    return error;
+  for (Step &step : steps)
+    step.parameters.setWorkspace(address);
+  Error error = launchSteps(stream);
+  return joinErrors(std::move(error), driver.check(driver.memFreeAsync(address, stream), "freeing memory of " + name));
 }
 
 namespace {
@@ -168,11 +205,11 @@ static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
   return std::nullopt;
 }
 
-Error flashc::checkEntry(StringRef ptx, const ManifestEntry &entry) {
-  std::optional<size_t> count = countParameters(ptx, entry.kernel);
-  if (!count || *count == entry.parameters.size())
+Error flashc::checkEntry(StringRef ptx, const ManifestKernel &kernel) {
+  std::optional<size_t> count = countParameters(ptx, kernel.kernel);
+  if (!count || *count == kernel.parameters.size())
     return Error::success();
-  return createStringError("kernel " + entry.kernel + ": expected " + Twine(entry.parameters.size()) +
+  return createStringError("kernel " + kernel.kernel + ": expected " + Twine(kernel.parameters.size()) +
                            " parameters, got " + Twine(*count));
 }
 
@@ -180,15 +217,15 @@ Error flashc::checkEntry(StringRef ptx, const ManifestEntry &entry) {
 /// Whether the kernel takes more is for checkEntry to say: asking the driver for one that is not there is an error to
 /// tools that watch its calls (compute-sanitizer).
 static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
-                             const ManifestEntry &entry) {
-  size_t count = entry.parameters.size(), offset, bytes;
+                             const ManifestKernel &info) {
+  size_t count = info.parameters.size(), offset, bytes;
   for (size_t index = 0; index < count; ++index) {
     if (driver.functionGetParamInfo(function, index, &offset, &bytes) != 0)
-      return createStringError("kernel " + entry.kernel + ": expected " + Twine(count) + " parameters, got " +
+      return createStringError("kernel " + info.kernel + ": expected " + Twine(count) + " parameters, got " +
                                Twine(index));
-    unsigned expected = getParameterBytes(manifest, entry.parameters[index]);
+    unsigned expected = getParameterBytes(manifest, info.parameters[index]);
     if (bytes != expected)
-      return createStringError("kernel " + entry.kernel + ": expected parameter " + Twine(index) + " to be " +
+      return createStringError("kernel " + info.kernel + ": expected parameter " + Twine(index) + " to be " +
                                Twine(expected) + " bytes, got " + Twine(bytes));
   }
   return Error::success();
@@ -197,11 +234,23 @@ static Error checkParameters(const cuda::Driver &driver, cuda::Function function
 /// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
 static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
 
+/// All kernels of a manifest, each before the entry that needs it.
+static SmallVector<const ManifestKernel *, 4> getKernels(const Manifest &manifest) {
+  SmallVector<const ManifestKernel *, 4> kernels;
+  for (size_t number = 0; number < manifest.getNumEntries(); ++number) {
+    const ManifestEntry &entry = manifest.getEntry(number);
+    for (const ManifestKernel &kernel : entry.before)
+      kernels.push_back(&kernel);
+    kernels.push_back(&entry);
+  }
+  return kernels;
+}
+
 Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
   if (Error error = checkTarget(manifest.target, device))
     return error;
-  for (size_t number = 0; number < manifest.getNumEntries(); ++number)
-    if (Error error = checkEntry(code, manifest.getEntry(number))) // machine code has no entries in text
+  for (const ManifestKernel *kernel : getKernels(manifest))
+    if (Error error = checkEntry(code, *kernel)) // machine code has no entries in text
       return error;
   const cuda::Driver &driver = device.getDriver();
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
@@ -217,33 +266,67 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
     StringRef details = StringRef(log).trim();
     return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
   }
-  for (size_t number = 0; number < info.getNumEntries(); ++number)
-    if (Error error = kernel->loadEntry(info.getEntry(number)))
+  for (const ManifestKernel *part : getKernels(info))
+    if (Error error = kernel->loadKernel(*part))
       return error;
+  // Now, since a launch may be captured, and there no pool can be made.
+  bool needsPool = false;
+  for (size_t number = 0; number < info.getNumEntries(); ++number)
+    needsPool |= info.getEntry(number).workspace.has_value();
+  if (needsPool)
+    if (Expected<cuda::MemPool> pool = device.getPool(); !pool)
+      return pool.takeError();
   return kernel;
 }
 
-Error Kernel::loadEntry(const ManifestEntry &entry) {
+Error Kernel::loadKernel(const ManifestKernel &info) {
   const cuda::Driver &driver = device.getDriver();
   cuda::Function function = nullptr;
-  cuda::Result result = driver.moduleGetFunction(&function, module, entry.kernel.c_str());
-  if (Error error = driver.check(result, "finding kernel " + entry.kernel))
+  cuda::Result result = driver.moduleGetFunction(&function, module, info.kernel.c_str());
+  if (Error error = driver.check(result, "finding kernel " + info.kernel))
     return error;
-  if (Error error = checkParameters(driver, function, manifest, entry))
+  if (Error error = checkParameters(driver, function, manifest, info))
     return error;
-  if (entry.dynamicSharedMemory > kDefaultSharedMemory) {
-    result = driver.functionSetAttribute(function, cuda::kMaxDynamicSharedSizeBytes, entry.dynamicSharedMemory);
+  if (info.dynamicSharedMemory > kDefaultSharedMemory) {
+    result = driver.functionSetAttribute(function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
     if (Error error =
-            driver.check(result, "asking for " + Twine(entry.dynamicSharedMemory) + " bytes of shared memory"))
+            driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
       return error;
   }
-  functions.push_back(function);
+  functions[info.kernel] = function;
   return Error::success();
 }
 
 Kernel::~Kernel() {
   if (module)
     device.getDriver().moduleUnload(module);
+}
+
+Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<LaunchArgument> arguments,
+                                     PreparedLaunch &launch) const {
+  Expected<std::array<uint32_t, 3>> grid = computeGrid(info, arguments, device.getSMCount());
+  if (!grid)
+    return grid.takeError();
+  if ((*grid)[0] == 0)
+    return false;
+  PreparedLaunch::Step step{info.kernel, functions.lookup(info.kernel), KernelParameters()};
+  step.cluster.id = cuda::kClusterDimension;
+  step.config.sharedMemoryBytes = info.dynamicSharedMemory;
+  for (unsigned axis = 0; axis < 3; ++axis) {
+    step.config.grid[axis] = (*grid)[axis];
+    step.config.block[axis] = info.block[axis];
+    step.cluster.value.cluster[axis] = info.cluster[axis];
+    if (info.cluster[axis] != 1)
+      step.config.numAttributes = 1;
+  }
+  if (Error error = checkAddresses(manifest, arguments))
+    return error;
+  Expected<KernelParameters> parameters = KernelParameters::build(device.getDriver(), manifest, info, arguments);
+  if (!parameters)
+    return parameters.takeError();
+  step.parameters = std::move(*parameters);
+  launch.steps.push_back(std::move(step));
+  return true;
 }
 
 Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) const {
@@ -253,37 +336,20 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
   if (!number)
     return blameArguments(number.takeError());
   const ManifestEntry &entry = manifest.getEntry(*number);
-  Expected<std::array<uint32_t, 3>> grid = computeGrid(entry, arguments, device.getSMCount());
-  if (!grid)
-    return blameArguments(grid.takeError());
-
-  PreparedLaunch launch(device, entry.kernel, functions[*number]);
-  launch.cluster.id = cuda::kClusterDimension;
-  launch.config.sharedMemoryBytes = entry.dynamicSharedMemory;
-  for (unsigned axis = 0; axis < 3; ++axis) {
-    launch.config.grid[axis] = (*grid)[axis];
-    launch.config.block[axis] = entry.block[axis];
-    launch.cluster.value.cluster[axis] = entry.cluster[axis];
-    if (entry.cluster[axis] != 1)
-      launch.config.numAttributes = 1;
-  }
-  if (launch.isEmpty()) // Empty arrays have no tensor maps.
+  PreparedLaunch launch(device, entry.kernel);
+  Expected<bool> isLaunched = prepareKernel(entry, arguments, launch);
+  // Empty arrays have no tensor maps, and nothing runs before nothing.
+  if (!isLaunched)
+    return blameArguments(isLaunched.takeError());
+  if (!*isLaunched)
     return launch;
-  if (Error error = checkAddresses(manifest, arguments))
-    return blameArguments(std::move(error));
-
-  if (entry.workspace > 0) {
-    Expected<DeviceBuffer> buffer = DeviceBuffer::allocate(device, entry.workspace);
-    if (!buffer)
-      return buffer.takeError();
-    launch.workspace = std::move(*buffer);
-    if (Error error = launch.workspace.fill(0))
-      return error;
-  }
-  Expected<KernelParameters> parameters =
-      KernelParameters::build(device.getDriver(), manifest, entry, arguments, launch.workspace.getAddress());
-  if (!parameters)
-    return blameArguments(parameters.takeError());
-  launch.parameters = std::move(*parameters);
+  for (const ManifestKernel &kernel : entry.before)
+    if (Expected<bool> isBefore = prepareKernel(kernel, arguments, launch); !isBefore)
+      return blameArguments(isBefore.takeError());
+  std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the entry is the last
+  Expected<size_t> bytes = computeWorkspace(entry, arguments, device.getSMCount());
+  if (!bytes)
+    return blameArguments(bytes.takeError());
+  launch.workspaceBytes = *bytes;
   return launch;
 }

@@ -167,12 +167,11 @@ static bool readRequirements(const json::Value *value, Manifest &manifest, json:
   return true;
 }
 
-/// An entry with everything that launches it.
-static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
+/// A kernel with everything that launches it.
+static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::Path path, std::string &why) {
   json::ObjectMapper map(value, path);
-  if (!map || !map.map("kernel", entry.kernel) || !map.map("parameters", entry.parameters) ||
-      !map.map("dynamic_shared_memory", entry.dynamicSharedMemory) || !map.mapOptional("schedule", entry.schedule) ||
-      !map.mapOptional("workspace", entry.workspace))
+  if (!map || !map.map("kernel", kernel.kernel) || !map.map("parameters", kernel.parameters) ||
+      !map.map("dynamic_shared_memory", kernel.dynamicSharedMemory))
     return false;
   const json::Object &object = *value.getAsObject();
   for (StringRef key : {"grid", "block", "cluster"}) {
@@ -181,9 +180,36 @@ static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path
       return false;
     }
   }
-  return readGrid(*object.get("grid"), entry.grid, path.field("grid"), why) &&
-         readIntegers(*object.get("block"), MutableArrayRef(entry.block), path.field("block")) &&
-         readIntegers(*object.get("cluster"), MutableArrayRef(entry.cluster), path.field("cluster"));
+  return readGrid(*object.get("grid"), kernel.grid, path.field("grid"), why) &&
+         readIntegers(*object.get("block"), MutableArrayRef(kernel.block), path.field("block")) &&
+         readIntegers(*object.get("cluster"), MutableArrayRef(kernel.cluster), path.field("cluster"));
+}
+
+/// The kernels that run before another one; most have none.
+static bool readBefore(const json::Value *value, ManifestEntry &entry, json::Path path, std::string &why) {
+  if (!value)
+    return true;
+  const json::Array *array = value->getAsArray();
+  if (!array) {
+    path.report("expected array");
+    return false;
+  }
+  for (auto [index, element] : enumerate(*array))
+    if (!readKernel(element, entry.before.emplace_back(), path.index(index), why))
+      return false;
+  return true;
+}
+
+static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
+  json::ObjectMapper map(value, path);
+  if (!map || !map.mapOptional("schedule", entry.schedule) || !readKernel(value, entry, path, why))
+    return false;
+  const json::Object &object = *value.getAsObject();
+  const json::Value *workspace = object.get("workspace");
+  if (workspace && workspace->getAsInteger() != 0 &&
+      !readFormula(*workspace, entry.workspace.emplace(), path.field("workspace"), why))
+    return false;
+  return readBefore(object.get("before"), entry, path.field("before"), why);
 }
 
 /// At least one pair of a formula and a bound.
@@ -239,10 +265,13 @@ static bool readManifest(const json::Value &value, Manifest &manifest, json::Pat
 }
 
 /// What JSON's types cannot say: parameters name arguments and dimensions that exist. `prefix` begins the messages.
-static Error checkParameters(const Manifest &manifest, const ManifestEntry &entry, const Twine &prefix) {
+static Error checkParameters(const Manifest &manifest, const ManifestKernel &kernel, bool hasWorkspace,
+                             const Twine &prefix) {
   using Kind = ManifestParameter::Kind;
-  for (auto [index, parameter] : enumerate(entry.parameters)) {
+  for (auto [index, parameter] : enumerate(kernel.parameters)) {
     std::string where = (prefix + "parameters[" + Twine(index) + "]: ").str();
+    if (parameter.kind == Kind::Workspace && !hasWorkspace)
+      return createStringError(where + "expected a workspace of some bytes, got none");
     if (parameter.kind == Kind::Workspace)
       continue;
     if (parameter.argument >= manifest.arguments.size())
@@ -277,19 +306,36 @@ static Error checkRequirements(const Manifest &manifest) {
   return Error::success();
 }
 
-/// Variants are entries of their own, for launches that can be.
-static Error checkVariants(const Manifest &manifest) {
+/// An entry's kernels are its own, which `kernels` knows, and so are those that run before it.
+static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, const Twine &prefix,
+                        StringSet<> &kernels) {
+  if (!kernels.insert(entry.kernel).second)
+    return createStringError(prefix + "expected a kernel of its own, got " + entry.kernel + " again");
+  bool hasWorkspace = entry.workspace.has_value();
+  if (Error error = checkParameters(manifest, entry, hasWorkspace, prefix))
+    return error;
+  for (auto [index, kernel] : enumerate(entry.before)) {
+    std::string where = (prefix + "before[" + Twine(index) + "]: ").str();
+    if (!kernels.insert(kernel.kernel).second)
+      return createStringError(where + "expected a kernel of its own, got " + kernel.kernel + " again");
+    if (Error error = checkParameters(manifest, kernel, hasWorkspace, where))
+      return error;
+  }
+  return Error::success();
+}
+
+/// All entries; variants are for launches that can be.
+static Error checkEntries(const Manifest &manifest) {
   SmallVector<ArrayRef<int64_t>> shapes = getShapes(manifest);
   StringSet<> kernels;
-  kernels.insert(manifest.kernel);
+  if (Error error = checkEntry(manifest, manifest, "manifest: ", kernels))
+    return error;
   for (auto [index, variant] : enumerate(manifest.variants)) {
     std::string where = ("manifest: variants[" + Twine(index) + "]: ").str();
-    if (!kernels.insert(variant.kernel).second)
-      return createStringError(where + "expected a kernel of its own, got " + variant.kernel + " again");
     for (const auto &[formula, bound] : variant.conditions)
       if (Expected<int64_t> value = formula.evaluate(shapes, /*smCount=*/1); !value)
         return createStringError(where + toString(value.takeError()));
-    if (Error error = checkParameters(manifest, variant, where))
+    if (Error error = checkEntry(manifest, variant, where, kernels))
       return error;
   }
   return Error::success();
@@ -303,9 +349,9 @@ Expected<Manifest> Manifest::parse(StringRef text) {
   if (!object || object->getString("schema") != StringRef(Manifest::kSchema))
     return createStringError("manifest: expected the schema flashc.manifest");
   std::optional<int64_t> version = object->getInteger("version");
-  if (version != kVersion)
-    return createStringError("manifest: expected version " + Twine(kVersion) + ", got " +
-                             (version ? Twine(*version).str() : std::string("none")));
+  if (version != kVersion && version != kVersionWithBefore)
+    return createStringError("manifest: expected version " + Twine(kVersion) + " or " + Twine(kVersionWithBefore) +
+                             ", got " + (version ? Twine(*version).str() : std::string("none")));
   Manifest manifest;
   json::Path::Root root("manifest");
   std::string why;
@@ -313,11 +359,9 @@ Expected<Manifest> Manifest::parse(StringRef text) {
     std::string message = toString(root.getError());
     return createStringError(why.empty() ? message : message + ": " + why);
   }
-  if (Error error = checkParameters(manifest, manifest, "manifest: "))
-    return error;
   if (Error error = checkRequirements(manifest))
     return error;
-  if (Error error = checkVariants(manifest))
+  if (Error error = checkEntries(manifest))
     return error;
   return manifest;
 }

@@ -39,10 +39,6 @@ Error LoadedKernel::launchInContext(ArrayRef<LaunchArgument> arguments, cuda::St
   Expected<PreparedLaunch> launch = kernel->prepare(arguments);
   if (!launch)
     return launch.takeError();
-  // The default stream cleared the workspace, and `stream` need not wait for it.
-  if (launch->hasWorkspace())
-    if (Error error = device->synchronize())
-      return error;
   return launch->launch(stream);
 }
 

@@ -23,6 +23,7 @@ using Module = struct ModuleImpl *;
 using Function = struct FunctionImpl *;
 using Stream = struct StreamImpl *;
 using Event = struct EventImpl *;
+using MemPool = struct MemPoolImpl *;
 
 /// CUtensorMap: opaque, 128 bytes, aligned to 64.
 struct alignas(64) TensorMap {
@@ -50,6 +51,20 @@ struct LaunchAttribute {
   } value;
 };
 static_assert(sizeof(LaunchAttribute) == 72);
+
+/// CUmemPoolProps; a pool of plain memory of one device.
+struct MemPoolProps {
+  int allocationType = 1; // CU_MEM_ALLOCATION_TYPE_PINNED
+  int handleTypes = 0;
+  int locationType = 1; // CU_MEM_LOCATION_TYPE_DEVICE
+  int location = 0;
+  void *securityAttributes = nullptr;
+  size_t maxSize = 0;
+  unsigned char reserved[56] = {};
+};
+static_assert(sizeof(MemPoolProps) == 88);
+
+enum MemPoolAttribute { kPoolReleaseThreshold = 4 };
 
 /// CUlaunchConfig.
 struct LaunchConfig {
@@ -87,7 +102,11 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(memFree, "cuMemFree_v2", DevicePtr)                                                                                \
   X(memcpyHtoD, "cuMemcpyHtoD_v2", DevicePtr, const void *, size_t)                                                    \
   X(memcpyDtoH, "cuMemcpyDtoH_v2", void *, DevicePtr, size_t)                                                          \
-  X(memsetD8, "cuMemsetD8_v2", DevicePtr, unsigned char, size_t)                                                       \
+  X(memPoolCreate, "cuMemPoolCreate", MemPool *, const MemPoolProps *)                                                 \
+  X(memPoolDestroy, "cuMemPoolDestroy", MemPool)                                                                       \
+  X(memPoolSetAttribute, "cuMemPoolSetAttribute", MemPool, int, void *)                                                \
+  X(memAllocFromPoolAsync, "cuMemAllocFromPoolAsync", DevicePtr *, size_t, MemPool, Stream)                            \
+  X(memFreeAsync, "cuMemFreeAsync", DevicePtr, Stream)                                                                 \
   X(eventCreate, "cuEventCreate", Event *, unsigned)                                                                   \
   X(eventDestroy, "cuEventDestroy_v2", Event)                                                                          \
   X(eventRecord, "cuEventRecord", Event, Stream)                                                                       \

@@ -37,17 +37,24 @@ unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &pa
 llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
 /// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they exceed what a launch can have.
-llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestEntry &entry,
+llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestKernel &kernel,
                                                     llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// The values of an entry's parameters, in order.
+/// Bytes of the memory that an entry's kernels share in a launch with these arguments.
+llvm::Expected<size_t> computeWorkspace(const ManifestEntry &entry, llvm::ArrayRef<LaunchArgument> arguments,
+                                        int64_t smCount);
+
+/// The values of a kernel's parameters, in order.
 class KernelParameters {
 public:
   /// For arguments that checkArguments passes. Encodes tensor maps through `driver`. Refuses arrays that a tensor map
   /// cannot describe: the innermost stride is 1, and the address and the other strides are multiples of 16 bytes.
   static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
-                                                const ManifestEntry &entry, llvm::ArrayRef<LaunchArgument> arguments,
-                                                cuda::DevicePtr workspace);
+                                                const ManifestKernel &kernel,
+                                                llvm::ArrayRef<LaunchArgument> arguments);
+
+  /// Says where the workspace is, which each launch has anew.
+  void setWorkspace(cuda::DevicePtr address);
 
   /// What cuLaunchKernelEx takes; valid while this object lives.
   llvm::SmallVector<void *, 16> getAddresses();
@@ -55,6 +62,8 @@ public:
 private:
   /// One parameter; a tensor map is the largest.
   std::vector<cuda::TensorMap> values;
+  /// Those that are the workspace's address.
+  llvm::SmallVector<unsigned, 1> workspaces;
 };
 
 } // namespace flashc

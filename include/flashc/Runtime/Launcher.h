@@ -3,8 +3,10 @@
 #define FLASHC_RUNTIME_LAUNCHER_H
 
 #include "flashc/Runtime/KernelParameters.h"
+#include "llvm/ADT/StringMap.h"
 
 #include <memory>
+#include <mutex>
 
 namespace flashc {
 
@@ -26,6 +28,8 @@ public:
   llvm::Error makeCurrent() const;
   /// Whether it is.
   bool isCurrent() const;
+  /// The memory that launches take theirs from, made at the first call. Threads may share it.
+  llvm::Expected<cuda::MemPool> getPool() const;
 
 private:
   explicit GPUDevice(const cuda::Driver &driver) : driver(driver) {}
@@ -35,6 +39,8 @@ private:
   cuda::Context context = nullptr;
   std::string name;
   int smCount = 0, computeCapability = 0;
+  mutable std::mutex poolMutex;
+  mutable cuda::MemPool pool = nullptr;
 };
 
 /// Device memory that is freed with this object.
@@ -54,7 +60,6 @@ public:
   cuda::DevicePtr getAddress() const { return address; }
   llvm::Error copyFromHost(const void *source);
   llvm::Error copyToHost(void *target) const;
-  llvm::Error fill(unsigned char byte);
 
 private:
   const GPUDevice *device = nullptr;
@@ -62,35 +67,44 @@ private:
   size_t bytes = 0;
 };
 
-/// A kernel with everything that one launch of it needs. The kernel and its device outlive it.
+/// A kernel with everything that one launch of it needs, and the kernels that run before it. All of them and their
+/// device outlive it.
+///
+/// The memory that the kernels share (the workspace) exists from the first kernel of a launch to the last:
+/// 1. It is taken from the device's pool in the order of the stream, before the first kernel.
+/// 2. It is given back in the order of the stream, behind the last kernel, also if one could not be started.
+/// 3. So no two launches have it at once, whatever their streams and threads; where they follow each other on one
+///    stream, the driver hands out the same memory again, without waiting.
+/// 4. While a stream is captured, 1 and 2 become nodes of the graph, and each run of the graph does them.
 class PreparedLaunch {
 public:
   PreparedLaunch(PreparedLaunch &&) = default;
-  /// Starts the kernel on `stream`; returns before it ends.
+  /// Starts the kernels on `stream`; returns before they end.
   llvm::Error launch(cuda::Stream stream = nullptr);
   /// Milliseconds of one launch, the mean of `count` launches back to back.
   llvm::Expected<float> time(unsigned count);
-  /// Whether it has memory of its own, which was cleared on the default stream.
-  bool hasWorkspace() const { return workspace.getAddress() != 0; }
 
 private:
   friend class Kernel;
-  PreparedLaunch(const GPUDevice &device, llvm::StringRef name, cuda::Function function)
-      : device(&device), name(name), function(function) {}
-  /// Whether some extent is zero, so that there is nothing to do.
-  bool isEmpty() const { return config.grid[0] == 0; }
+  struct Step {
+    llvm::StringRef name;
+    cuda::Function function;
+    KernelParameters parameters;
+    cuda::LaunchConfig config = {};
+    cuda::LaunchAttribute cluster = {};
+  };
+  PreparedLaunch(const GPUDevice &device, llvm::StringRef name) : device(&device), name(name) {}
+  llvm::Error launchSteps(cuda::Stream stream);
 
   const GPUDevice *device;
   llvm::StringRef name;
-  cuda::Function function;
-  KernelParameters parameters;
-  cuda::LaunchConfig config = {};
-  cuda::LaunchAttribute cluster = {};
-  DeviceBuffer workspace;
+  /// In order. None if some extent is zero, so that there is nothing to do.
+  llvm::SmallVector<Step, 1> steps;
+  size_t workspaceBytes = 0;
 };
 
-/// Fails if the entry is in `ptx` and takes another number of parameters than the manifest lists.
-llvm::Error checkEntry(llvm::StringRef ptx, const ManifestEntry &entry);
+/// Fails if the kernel is in `ptx` and takes another number of parameters than the manifest lists.
+llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
 
 /// A kernel in the device's memory, with its variants. The device outlives it, and it outlives its prepared launches.
 class Kernel {
@@ -109,13 +123,16 @@ public:
 private:
   Kernel(const GPUDevice &device, Manifest manifest) : device(device), manifest(std::move(manifest)) {}
 
-  llvm::Error loadEntry(const ManifestEntry &entry);
+  llvm::Error loadKernel(const ManifestKernel &info);
+  /// Adds a kernel of the manifest to `launch`, unless its grid is empty; returns whether it did.
+  llvm::Expected<bool> prepareKernel(const ManifestKernel &info, llvm::ArrayRef<LaunchArgument> arguments,
+                                     PreparedLaunch &launch) const;
 
   const GPUDevice &device;
   Manifest manifest;
   cuda::Module module = nullptr;
-  /// One for each of the manifest's entries.
-  llvm::SmallVector<cuda::Function, 2> functions;
+  /// By name, of all entries and what runs before them.
+  llvm::StringMap<cuda::Function> functions;
 };
 
 } // namespace flashc

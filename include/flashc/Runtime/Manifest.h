@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,15 +44,23 @@ struct ManifestParameter {
   unsigned alignment = 0;
 };
 
-/// An entry of the PTX, and how to launch it. A manifest for the target "cpu" says the name alone.
-struct ManifestEntry {
-  std::string kernel, schedule;
+/// A kernel of the PTX, and how to launch it.
+struct ManifestKernel {
+  std::string kernel;
   std::vector<ManifestParameter> parameters;
   std::array<GridFormula, 3> grid;
   std::array<uint32_t, 3> block = {1, 1, 1}, cluster = {1, 1, 1};
   /// In bytes.
   uint32_t dynamicSharedMemory = 0;
-  uint64_t workspace = 0;
+};
+
+/// A kernel and what it needs in a launch. A manifest for the target "cpu" says the name alone.
+struct ManifestEntry : ManifestKernel {
+  std::string schedule;
+  /// Bytes of device memory that the kernels of a launch share; none: they need none.
+  std::optional<GridFormula> workspace;
+  /// Kernels that run before it in every launch, in this order.
+  std::vector<ManifestKernel> before;
 };
 
 /// An entry for some launches only: those where every formula is at most its bound.
@@ -63,6 +72,8 @@ struct ManifestVariant : ManifestEntry {
 struct Manifest : ManifestEntry {
   static constexpr llvm::StringLiteral kSchema = "flashc.manifest";
   static constexpr int64_t kVersion = 1;
+  /// Of a manifest with kernels that run before others: who does not know them would leave them out.
+  static constexpr int64_t kVersionWithBefore = 2;
 
   std::string target;
   std::vector<ManifestArgument> arguments;

@@ -15,6 +15,8 @@ namespace {
 /// What the fake driver was told, a line for each call that matters.
 std::string notes;
 int computeCapabilityMajor = 9;
+/// Of the next launches, by number from 0: this one fails.
+int failingLaunch = -1;
 /// Sizes of the kernel's parameters.
 SmallVector<size_t> parameterBytes;
 size_t mostParametersAsked = 0;
@@ -48,6 +50,8 @@ template <typename T> T readParameter(void **parameters, unsigned index) {
 }
 
 cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function function, void **parameters, void **) {
+  if (failingLaunch-- == 0)
+    return 700;
   note<StringRef>("kernel", *reinterpret_cast<const StringLiteral *>(function));
   note("grid", ArrayRef(config->grid, 3));
   note("block", ArrayRef(config->block, 3));
@@ -104,8 +108,22 @@ cuda::Driver makeFakeDriver() {
   driver.launchKernelEx = launchKernel;
   driver.memAlloc = [](cuda::DevicePtr *address, size_t) { return *address = 4096, 0; };
   driver.memFree = [](cuda::DevicePtr) { return 0; };
-  driver.memsetD8 = [](cuda::DevicePtr address, unsigned char byte, size_t bytes) {
-    note<uint64_t>("memset", {address, byte, bytes});
+  driver.memPoolCreate = [](cuda::MemPool *pool, const cuda::MemPoolProps *properties) {
+    note<int>("pool", {properties->allocationType, properties->locationType, properties->location});
+    return *pool = reinterpret_cast<cuda::MemPool>(24), 0;
+  };
+  driver.memPoolDestroy = [](cuda::MemPool) { return note<int>("pool destroyed", {}), 0; };
+  driver.memPoolSetAttribute = [](cuda::MemPool, int attribute, void *value) {
+    EXPECT_EQ(*static_cast<uint64_t *>(value), ~uint64_t(0));
+    return note<int>("pool attribute", {attribute}), 0;
+  };
+  driver.memAllocFromPoolAsync = [](cuda::DevicePtr *address, size_t bytes, cuda::MemPool pool, cuda::Stream stream) {
+    EXPECT_EQ(pool, reinterpret_cast<cuda::MemPool>(24));
+    note<uint64_t>("allocate", {bytes, reinterpret_cast<uint64_t>(stream)});
+    return *address = 4096, 0;
+  };
+  driver.memFreeAsync = [](cuda::DevicePtr address, cuda::Stream stream) {
+    note<uint64_t>("free", {address, reinterpret_cast<uint64_t>(stream)});
     return 0;
   };
   return driver;
@@ -127,6 +145,7 @@ protected:
   Launcher() {
     notes.clear();
     computeCapabilityMajor = 9;
+    failingLaunch = -1;
     parameterBytes = {128, 8, 8, 4, 4, 8};
   }
 
@@ -142,22 +161,25 @@ protected:
     if (!launch)
       return toString(launch.takeError());
     PreparedLaunch moved = std::move(*launch);
-    return toString(moved.launch());
+    return toString(moved.launch(stream));
   }
 
   cuda::Driver driver = makeFakeDriver();
+  cuda::Stream stream = reinterpret_cast<cuda::Stream>(7);
 };
 
 TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
   EXPECT_EQ(run("good", makeArguments()), "");
   EXPECT_EQ(notes, "attribute 8 197632\n"
-                   "memset 4096 0 64\n"
+                   "pool 1 1 0\n"
+                   "pool attribute 4\n"
                    "map 9 4 1024\n"
                    "extents 128 1000 8 2\n"
                    "strides 2048 256 2048000\n"
                    "box 64 128 1 1\n"
                    "element strides 1 1 1 1\n"
                    "modes 0 3 2 0\n"
+                   "allocate 64 7\n"
                    "kernel causal\n"
                    "grid 8 8 2\n"
                    "block 384 1 1\n"
@@ -167,14 +189,64 @@ TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
                    "stride 1024\n"
                    "extent 1000\n"
                    "scalar 5.000000e-01\n"
-                   "workspace 4096\n");
+                   "workspace 4096\n"
+                   "free 4096 7\n"
+                   "pool destroyed\n");
+}
+
+/// The notes of a launch, but those about what is passed.
+std::string getSequence() {
+  std::string sequence;
+  for (StringRef line : split(StringRef(notes), '\n'))
+    if (line.starts_with("kernel") || line.starts_with("grid") || line.starts_with("allocate") ||
+        line.starts_with("free") || line.starts_with("workspace"))
+      sequence += (line + "; ").str();
+  return sequence;
+}
+
+TEST_F(Launcher, LaunchesWhatRunsBeforeFirst) {
+  EXPECT_EQ(run("good", makeArguments(), getTestManifestWithBefore()), "");
+  EXPECT_EQ(getSequence(), "allocate 64 7; kernel causal_one; grid 4 1 1; workspace 4096; "
+                           "kernel causal_few; grid 1 1 1; workspace 4096; "
+                           "kernel causal; grid 8 8 2; workspace 4096; free 4096 7; ");
+  EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\npool")) << notes;
+}
+
+TEST_F(Launcher, LaunchesNothingBeforeNothing) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].shape[0] = arguments[2].shape[0] = 0;
+  EXPECT_EQ(run("good", arguments, getTestManifestWithBefore()), "");
+  EXPECT_EQ(getSequence(), "");
+}
+
+TEST_F(Launcher, FreesTheWorkspaceOfALaunchThatFails) {
+  for (int number : {0, 2}) {
+    notes.clear();
+    failingLaunch = number;
+    EXPECT_EQ(run("good", makeArguments(), getTestManifestWithBefore()),
+              std::string("launching ") + (number == 0 ? "causal_one" : "causal") +
+                  " failed: a reason (CUDA error 700)");
+    EXPECT_TRUE(StringRef(getSequence()).ends_with("free 4096 7; ")) << notes;
+  }
+}
+
+TEST_F(Launcher, SaysWhatThereIsNoMemoryFor) {
+  driver.memAllocFromPoolAsync = [](cuda::DevicePtr *, size_t, cuda::MemPool, cuda::Stream) { return 2; };
+  EXPECT_EQ(run("good", makeArguments()), "allocating 64 bytes for causal failed: a reason (CUDA error 2)");
+  driver.memPoolCreate = [](cuda::MemPool *, const cuda::MemPoolProps *) { return 801; };
+  EXPECT_EQ(run("good", makeArguments()), "making a pool of memory on Fake failed: a reason (CUDA error 801)");
+}
+
+TEST_F(Launcher, LooksAtWhatRunsBefore) {
+  EXPECT_EQ(run(".entry causal_few() { ret; }", makeArguments(), getTestManifestWithBefore()),
+            "kernel causal_few: expected 6 parameters, got 0");
 }
 
 TEST_F(Launcher, LaunchesNothingForEmptyArrays) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[0].shape[0] = arguments[2].shape[0] = 0;
   EXPECT_EQ(run("good", arguments), "");
-  EXPECT_EQ(notes, "attribute 8 197632\n");
+  EXPECT_FALSE(StringRef(notes).contains("kernel") || StringRef(notes).contains("allocate")) << notes;
 }
 
 TEST_F(Launcher, RefusesArraysThatDoNotFit) {
@@ -192,7 +264,7 @@ TEST_F(Launcher, RefusesToMapEmptyArrays) {
   arguments[0].shape[0] = arguments[2].shape[0] = 0;
   Manifest manifest = cantFail(Manifest::parse(kTestManifest));
   Expected<KernelParameters> parameters =
-      KernelParameters::build(driver, manifest, manifest, arguments, /*workspace=*/0);
+      KernelParameters::build(driver, manifest, manifest, arguments);
   EXPECT_EQ(toString(parameters.takeError()), "argument 0 (q): expected an extent of at least 1 in dimension 0, got 0: "
                                               "without keys, o is 0 and lse is -inf");
 }
@@ -308,18 +380,20 @@ TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
     }
     notes.clear();
     EXPECT_EQ(run("good", arguments, manifest), "");
-    return notes.substr(std::min(notes.find("kernel"), notes.size()));
+    size_t begin = std::min(notes.find("kernel"), notes.size());
+    return notes.substr(begin, notes.find("free") - begin);
   };
   // Every entry that needs more shared memory than the default asks for it.
   EXPECT_TRUE(StringRef(launch(1, 128))
                   .starts_with("kernel causal_one\ngrid 1 8 1\nblock 128 1 1\nshared 1024\n"
                                "pointer 2048\n"));
-  EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\nmap")) << notes;
-  EXPECT_TRUE(StringRef(notes).ends_with("workspace 0\n")) << notes;
+  EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\npool 1 1 0\n")) << notes;
+  EXPECT_TRUE(StringRef(notes).contains("allocate 32 7\n")) << notes;
   EXPECT_TRUE(StringRef(launch(2, 128)).starts_with("kernel causal_few\ngrid 2 8 2\nblock 256 1 1\nshared 65536\n"));
+  EXPECT_TRUE(StringRef(notes).contains("allocate 16 7\n")) << notes; // a formula of the arguments
   EXPECT_TRUE(StringRef(launch(1, 256)).starts_with("kernel causal_few\ngrid 4 8 1\n"));
   EXPECT_TRUE(StringRef(launch(1, 257)).starts_with("kernel causal\ngrid 3 8 1\nblock 384 1 1\nshared 197632\n"));
-  EXPECT_TRUE(StringRef(notes).ends_with("workspace 4096\n")) << notes;
+  EXPECT_TRUE(StringRef(notes).contains("allocate 64 7\n")) << notes;
   EXPECT_EQ(launch(0, 200), "");
 }
 

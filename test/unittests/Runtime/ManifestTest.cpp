@@ -30,7 +30,9 @@ TEST(Manifest, ReadsEveryKey) {
   EXPECT_EQ(manifest->block[0], 384u);
   EXPECT_EQ(manifest->cluster[0], 2u);
   EXPECT_EQ(manifest->dynamicSharedMemory, 197632u);
-  EXPECT_EQ(manifest->workspace, 64u);
+  ASSERT_TRUE(manifest->workspace.has_value());
+  EXPECT_EQ(cantFail(manifest->workspace->evaluate({}, 1)), 64);
+  EXPECT_TRUE(manifest->before.empty());
 }
 
 /// The error for a manifest, that of the test if none is given, with `from` replaced by `to`.
@@ -45,8 +47,9 @@ std::string parseWith(StringRef from, StringRef to, std::string text = kTestMani
 
 TEST(Manifest, RefusesOtherSchemasAndVersions) {
   EXPECT_EQ(parseWith("flashc.manifest", "other"), "manifest: expected the schema flashc.manifest");
-  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "manifest: expected version 1, got 2");
-  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected version 1, got none");
+  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "accepted");
+  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 3"), "manifest: expected version 1 or 2, got 3");
+  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected version 1 or 2, got none");
 }
 
 TEST(Manifest, NamesTheKeyThatIsWrong) {
@@ -115,6 +118,36 @@ TEST(Manifest, ReadsVariants) {
   ASSERT_EQ(manifest->variants[0].conditions.size(), 2u);
   EXPECT_EQ(manifest->variants[0].conditions[0].first.getExtent(), std::pair(0u, 2u));
   EXPECT_EQ(manifest->variants[0].conditions[0].second, 128);
+}
+
+TEST(Manifest, ReadsWhatRunsBefore) {
+  Expected<Manifest> manifest = Manifest::parse(getTestManifestWithBefore());
+  ASSERT_TRUE(bool(manifest)) << toString(manifest.takeError());
+  ASSERT_EQ(manifest->before.size(), 2u);
+  EXPECT_EQ(manifest->getNumEntries(), 1u);
+  EXPECT_EQ(manifest->before[0].kernel, "causal_one");
+  EXPECT_EQ(manifest->before[0].parameters.size(), 6u);
+  EXPECT_EQ(manifest->before[1].block[0], 1024u);
+}
+
+TEST(Manifest, RefusesWhatCannotRunBefore) {
+  auto parse = [](StringRef from, StringRef to) { return parseWith(from, to, getTestManifestWithBefore()); };
+  EXPECT_EQ(parse("\"before\": [", "\"before\": 1, \"others\": ["), "expected array at manifest.before");
+  EXPECT_EQ(parse("\"before\": [", "\"before\": [1,"), "expected object at manifest.before[0]");
+  EXPECT_EQ(parse("\"kernel\": \"causal_few\",", ""), "missing value at manifest.before[1].kernel");
+  EXPECT_EQ(parse("\"block\": [1024, 1, 1],", ""), "missing value at manifest.before[1].block");
+  EXPECT_EQ(parse("causal_few", "causal"), "manifest: before[1]: expected a kernel of its own, got causal again");
+  EXPECT_EQ(parse("\"workspace\": 64", "\"workspace\": 0"),
+            "manifest: parameters[5]: expected a workspace of some bytes, got none");
+  EXPECT_EQ(parse("\"workspace\": 64", "\"workspace\": \"x\""),
+            "expected a formula at manifest.workspace: grid formula 'x': expected an integer, argK.dimN, sm_count, "
+            "ceildiv, mul, min or add, got 'x'");
+  std::string text = getTestManifestWithBefore();
+  size_t second = text.find("causal_few");
+  std::string tail = text.substr(second);
+  tail.replace(tail.find("\"dim\": 2"), 8, "\"dim\": 4");
+  EXPECT_EQ(parseWith("causal_few", "causal_few", text.substr(0, second) + tail),
+            "manifest: before[1]: parameters[2]: expected a dimension below 4, got 4");
 }
 
 TEST(Manifest, RefusesVariantsThatAreNone) {

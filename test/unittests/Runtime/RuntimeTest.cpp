@@ -13,7 +13,7 @@ namespace {
 
 /// What the fake driver saw.
 struct Counts {
-  int loaded = 0, unloaded = 0, launched = 0;
+  int loaded = 0, unloaded = 0, launched = 0, pools = 0;
 };
 Counts counts;
 cuda::Context current = nullptr;
@@ -54,10 +54,18 @@ cuda::Driver makeFakeDriver() {
     ++counts.launched;
     return 0;
   };
-  driver.contextSynchronize = [] { return 0; };
   driver.memAlloc = [](cuda::DevicePtr *address, size_t) { return *address = 4096, 0; };
   driver.memFree = [](cuda::DevicePtr) { return 0; };
-  driver.memsetD8 = [](cuda::DevicePtr, unsigned char, size_t) { return 0; };
+  driver.memPoolCreate = [](cuda::MemPool *pool, const cuda::MemPoolProps *) {
+    EXPECT_EQ(current, kPrimary);
+    return *pool = reinterpret_cast<cuda::MemPool>(24), ++counts.pools, 0;
+  };
+  driver.memPoolSetAttribute = [](cuda::MemPool, int, void *) { return 0; };
+  driver.memAllocFromPoolAsync = [](cuda::DevicePtr *address, size_t, cuda::MemPool, cuda::Stream) {
+    return *address = 4096, 0;
+  };
+  driver.memFreeAsync = [](cuda::DevicePtr, cuda::Stream) { return 0; };
+  driver.memPoolDestroy = [](cuda::MemPool) { return --counts.pools, 0; };
   return driver;
 }
 
@@ -116,6 +124,21 @@ TEST_F(RuntimeTest, LaunchesInTheRightContext) {
   handleAllErrors(kernel->launch({q, slope, o}, nullptr), [](const ErrorInfoBase &error) {
     EXPECT_TRUE(isArgumentMismatch(error.convertToErrorCode())) << error.message();
   });
+}
+
+TEST_F(RuntimeTest, MakesOnePoolOnEachGPU) {
+  {
+    Runtime runtime(driver);
+    auto first = cantFail(runtime.load("ptx", kTestManifest, 0)), second = cantFail(runtime.load("other", kTestManifest, 0));
+    EXPECT_EQ(counts.pools, 1); // before the first launch, which may be captured
+    LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
+    for (auto &kernel : {first, second})
+      EXPECT_FALSE(kernel->launch({q, slope, o}, nullptr));
+    EXPECT_EQ(counts.pools, 1);
+    cantFail(runtime.load("ptx", kTestManifest, 1));
+    EXPECT_EQ(counts.pools, 2);
+  }
+  EXPECT_EQ(counts.pools, 0);
 }
 
 TEST_F(RuntimeTest, ReportsWhatTheDriverRefusesAndTriesAgain) {

@@ -33,10 +33,23 @@ inline std::string getTestManifestWithVariants() {
   llvm::StringRef text = kTestManifest;
   return text.drop_back(text.size() - text.rfind('}')).str() + R"json(, "variants": [
   { "when": [["arg0.dim2", 128], ["arg0.dim0", 1]], "kernel": "causal_one",)json" FLASHC_TEST_PARAMETERS R"json(
-    "grid": [1, 8, 1], "block": [128, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_memory": 1024, "workspace": 0 },
+    "grid": [1, 8, 1], "block": [128, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_memory": 1024, "workspace": 32 },
   { "when": [["arg0.dim2", 256]], "kernel": "causal_few",)json" FLASHC_TEST_PARAMETERS R"json(
     "grid": ["ceildiv(arg0.dim2, 64)", 8, "arg0.dim0"], "block": [256, 1, 1], "cluster": [1, 1, 1],
-    "dynamic_shared_memory": 65536, "schedule": "few" }] })json";
+    "dynamic_shared_memory": 65536, "workspace": "mul(8, arg0.dim0)", "schedule": "few" }] })json";
+}
+
+/// The first with two kernels that run before: one for each 256 queries beyond nothing, one of a single CTA.
+inline std::string getTestManifestWithBefore() {
+  llvm::StringRef text = kTestManifest;
+  std::string result = text.drop_back(text.size() - text.rfind('}')).str() + R"json(, "before": [
+  { "kernel": "causal_one",)json" FLASHC_TEST_PARAMETERS R"json(
+    "grid": ["ceildiv(arg0.dim2, 256)", 1, 1], "block": [128, 1, 1], "cluster": [1, 1, 1],
+    "dynamic_shared_memory": 65536 },
+  { "kernel": "causal_few",)json" FLASHC_TEST_PARAMETERS R"json(
+    "grid": [1, 1, 1], "block": [1024, 1, 1], "cluster": [1, 1, 1], "dynamic_shared_memory": 0 }] })json";
+  result.replace(result.find("\"version\": 1"), 12, "\"version\": 2");
+  return result;
 }
 
 #endif // FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
