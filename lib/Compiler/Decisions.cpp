@@ -32,6 +32,8 @@ static void printEntry(llvm::raw_ostream &os, DictionaryAttr manifest, const Sch
       manifest.getAs<ArrayAttr>("grid").getAsValueRange<StringAttr>(), [&](StringRef extent) { os << extent; },
       [&] { os << " x "; });
   os << "\n";
+  if (auto why = manifest.getAs<StringAttr>("sorted"))
+    os << "  points: sorted by their work, since " << why.getValue() << "\n";
 }
 
 std::string flashc::describeDecisions(const LoweredKernel &kernel) {

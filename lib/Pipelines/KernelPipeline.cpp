@@ -19,6 +19,7 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(flashc::createConvertFlashToTile(convert));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  pm.addPass(tile::createOrder());
   pm.addPass(tile::createPipeline());
   pm.addPass(tile::createPersist());
   pm.addPass(tile::createSpecialize());

@@ -43,6 +43,8 @@ static llvm::json::Object makeObject(LLVM::LLVMFuncOp kernel) {
   return std::move(object);
 }
 
+static bool hasBefore(const llvm::json::Value &entry) { return entry.getAsObject()->get("before"); }
+
 FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
   std::optional<llvm::json::Object> manifest;
   llvm::json::Array variants;
@@ -64,6 +66,8 @@ FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
   if (!manifest || result.wasInterrupted())
     return module.emitError() << "expected one kernel with a manifest and no condition, got "
                               << (manifest ? "several" : "none");
+  if (manifest->get("before") || llvm::any_of(variants, hasBefore))
+    (*manifest)["version"] = Manifest::kVersionWithBefore;
   if (!variants.empty())
     (*manifest)["variants"] = std::move(variants);
   std::string text;

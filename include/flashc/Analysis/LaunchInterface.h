@@ -40,6 +40,9 @@ LaunchInterface describeLaunch(mlir::func::FuncOp function);
 /// The attribute of a kernel that holds its manifest, on its way to JSON.
 constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
 
+/// The attribute of a kernel whose points are to be sorted: the extents of its grid of points as formulas, for tile-order.
+constexpr llvm::StringLiteral kGridFormulasAttrName = "flashc.grid";
+
 /// The key of that manifest by which a kernel is a variant, for some launches only.
 constexpr llvm::StringLiteral kVariantConditionKey = "when";
 

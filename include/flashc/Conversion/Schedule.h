@@ -14,6 +14,11 @@
 
 namespace flashc {
 
+/// In which order a persistent kernel takes tiles of queries. Closed: by arithmetic on their numbers, right where the last
+/// tiles see the most keys or all see the same. List: by a list that another kernel makes first (`tile-order`). Auto: as
+/// the mask's bounds ask for.
+enum class Order { Auto, Closed, List };
+
 /// See `#tile.schedule` for what each choice means. The initial values are those of a table's row that says nothing.
 struct Schedule {
   int64_t consumers = 2;
@@ -34,6 +39,7 @@ struct Schedule {
   bool tmaStore = false;
   /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
   int64_t waitAfter = 0;
+  Order order = Order::Auto;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;

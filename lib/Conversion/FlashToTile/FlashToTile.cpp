@@ -1,6 +1,7 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 
 #include "KernelBuilder.h"
+#include "WorkOrder.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Target/Hopper.h"
@@ -34,6 +35,15 @@ static FailureOr<Schedule> chooseFor(const AttentionPlan &plan, StringRef overri
   return schedule;
 }
 
+/// Decides what the schedule leaves open. Returns why points are sorted, or an empty text.
+static std::string decideOrder(const AttentionPlan &plan, Schedule &schedule) {
+  std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
+  if (schedule.order == Order::Auto && schedule.persistent)
+    why = whyUnsorted(plan);
+  schedule.order = why.empty() ? Order::Closed : Order::List;
+  return why;
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // The manifest
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -52,15 +62,19 @@ static std::string getFormula(OpFoldResult extent) {
   return ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(*dim)).str();
 }
 
-/// One CTA for every tile of queries, or as many as run at once.
-static FailureOr<ArrayAttr> getGrid(const AttentionPlan &plan, bool persistent) {
+/// The tiles of queries, heads and batches, as formulas.
+static FailureOr<std::array<std::string, 3>> getExtents(const AttentionPlan &plan) {
   std::string queries = getFormula(plan.query.extent), heads = getFormula(plan.head.extent);
   std::string batches = getFormula(plan.batch.extent);
   flash::FinalizeOp finalize = plan.finalize;
   if (queries.empty() || heads.empty() || batches.empty())
     return finalize.emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
-  Builder b(plan.elementType.getContext());
-  std::string tiles = "ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")";
+  return std::array<std::string, 3>{"ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")", heads, batches};
+}
+
+/// One CTA for every tile of queries, or as many as run at once.
+static ArrayAttr getGrid(Builder b, const std::array<std::string, 3> &extents, bool persistent) {
+  auto &[tiles, heads, batches] = extents;
   if (!persistent)
     return b.getStrArrayAttr({tiles, heads, batches});
   return b.getStrArrayAttr({"min(sm_count, mul(mul(" + tiles + ", " + heads + "), " + batches + "))", "1", "1"});
@@ -99,11 +113,11 @@ static ArrayAttr getRequirements(Builder &b, const LaunchInterface &interface) {
 }
 
 static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule, KernelSignature &signature,
-                                  gpu::GPUFuncOp kernel, StringRef target, ArrayAttr grid) {
+                                  gpu::GPUFuncOp kernel, StringRef target, ArrayAttr grid, StringRef whySorted) {
   Builder b(kernel.getContext());
   LaunchInterface interface = describeLaunch(plan);
   int64_t threads = tile::hopper::kWarpgroupThreads * (schedule.consumers + 1);
-  return b.getDictionaryAttr({
+  NamedAttrList manifest({
       b.getNamedAttr("schema", b.getStringAttr(Manifest::kSchema)),
       b.getNamedAttr("version", b.getI64IntegerAttr(Manifest::kVersion)),
       b.getNamedAttr("kernel", b.getStringAttr(kernel.getName())),
@@ -118,6 +132,9 @@ static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule,
       b.getNamedAttr("workspace", b.getI64IntegerAttr(0)),
       b.getNamedAttr("schedule", b.getStringAttr(schedule.str())),
   });
+  if (!whySorted.empty())
+    manifest.set("sorted", b.getStringAttr(whySorted));
+  return manifest.getDictionary(b.getContext());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -131,10 +148,11 @@ static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
-static LogicalResult convert(ModuleOp module, AttentionPlan &plan, const Schedule &schedule, StringRef target) {
-  FailureOr<ArrayAttr> grid = getGrid(plan, schedule.persistent);
-  if (failed(grid))
+static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule schedule, StringRef target) {
+  FailureOr<std::array<std::string, 3>> extents = getExtents(plan);
+  if (failed(extents))
     return failure();
+  std::string whySorted = decideOrder(plan, schedule);
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto gpuModule = gpu::GPUModuleOp::create(b, plan.func.getLoc(), "flashc_kernels");
@@ -149,7 +167,10 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, const Schedul
     return failure();
   }
   signature.finish();
-  kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel, target, *grid));
+  kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel, target,
+                                                 getGrid(b, *extents, schedule.persistent), whySorted));
+  if (!whySorted.empty())
+    kernel->setAttr(kGridFormulasAttrName, b.getStrArrayAttr({(*extents)[0], (*extents)[1], (*extents)[2]}));
   plan.func.erase();
   return success();
 }

@@ -46,8 +46,9 @@ LogicalResult KernelBuilder::build() {
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
     return failure();
-  bool isPaired = schedule.persistent && isHeavyFirst();
-  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired);
+  bool isSorted = schedule.order == Order::List, isPaired = schedule.persistent && isHeavyFirst() && !isSorted;
+  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isSorted, /*list=*/Value(),
+                                         tile::ListScopeAttr());
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);

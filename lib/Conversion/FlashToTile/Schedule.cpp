@@ -16,17 +16,23 @@ int64_t Schedule::getQTile() const { return tile::kTileRows * consumers; }
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// A number or a flag.
+/// A number, a flag, or the order.
 struct Field {
   StringRef key;
   int64_t Schedule::*number = nullptr;
   bool Schedule::*flag = nullptr;
+  Order Schedule::*order = nullptr;
 
   constexpr Field(StringRef key, int64_t Schedule::*number) : key(key), number(number) {}
   constexpr Field(StringRef key, bool Schedule::*flag) : key(key), flag(flag) {}
+  constexpr Field(StringRef key, Order Schedule::*order) : key(key), order(order) {}
 
   llvm::Error set(Schedule &schedule, StringRef value) const;
+  std::string get(const Schedule &schedule) const;
 };
+
+constexpr std::pair<StringRef, Order> kOrders[] = {
+    {"auto", Order::Auto}, {"closed", Order::Closed}, {"list", Order::List}};
 } // namespace
 
 static constexpr Field kFields[] = {
@@ -43,6 +49,7 @@ static constexpr Field kFields[] = {
     {"tensor-sums", &Schedule::tensorSums},
     {"tma-store", &Schedule::tmaStore},
     {"wait-after", &Schedule::waitAfter},
+    {"order", &Schedule::order},
 };
 
 llvm::Error Field::set(Schedule &schedule, StringRef value) const {
@@ -50,18 +57,31 @@ llvm::Error Field::set(Schedule &schedule, StringRef value) const {
     return value.getAsInteger(10, schedule.*number)
                ? llvm::createStringError("expected an integer for '" + key + "', got '" + value + "'")
                : llvm::Error::success();
+  if (order) {
+    auto *found = llvm::find_if(kOrders, [&](auto entry) { return entry.first == value; });
+    if (found == std::end(kOrders))
+      return llvm::createStringError("expected auto, closed or list for '" + key + "', got '" + value + "'");
+    schedule.*order = found->second;
+    return llvm::Error::success();
+  }
   if (value != "true" && value != "false")
     return llvm::createStringError("expected true or false for '" + key + "', got '" + value + "'");
   schedule.*flag = value == "true";
   return llvm::Error::success();
 }
 
+std::string Field::get(const Schedule &schedule) const {
+  if (number)
+    return std::to_string(schedule.*number);
+  if (flag)
+    return schedule.*flag ? "true" : "false";
+  return llvm::find_if(kOrders, [&](auto entry) { return entry.second == schedule.*order; })->first.str();
+}
+
 SmallVector<std::pair<StringRef, std::string>, 16> Schedule::getFields() const {
   SmallVector<std::pair<StringRef, std::string>, 16> fields;
   for (const Field &field : kFields)
-    fields.push_back({field.key, field.number        ? std::to_string(this->*field.number)
-                                 : this->*field.flag ? "true"
-                                                     : "false"});
+    fields.push_back({field.key, field.get(*this)});
   return fields;
 }
 
@@ -172,6 +192,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.tmaStore && countPanels(dv) > countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
                                    " and " + Twine(dv));
+  if (schedule.order == Order::List && !schedule.persistent)
+    return llvm::createStringError("expected persistent for order=list");
   if (schedule.overlapEpilogue && !(schedule.persistent && schedule.overlap))
     return llvm::createStringError("expected persistent and overlap for overlap-epilogue");
   if (schedule.overlapEpilogue && schedule.tmaStore && schedule.qStages < 2)

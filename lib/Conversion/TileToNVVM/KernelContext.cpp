@@ -78,6 +78,11 @@ static bool isTile(RankedTensorType type) {
          hasEncoding<OperandAAttr>(type);
 }
 
+unsigned flashc::tiletonvvm::getAddressSpace(MemRefType type) {
+  auto space = dyn_cast_or_null<gpu::AddressSpaceAttr>(type.getMemorySpace());
+  return space && space.getValue() == gpu::AddressSpace::Workgroup ? 3 : 1;
+}
+
 TileTypeConverter::TileTypeConverter(MLIRContext *context) {
   Type i32 = IntegerType::get(context, 32), i64 = IntegerType::get(context, 64);
   auto convertTile = [i32](RankedTensorType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
@@ -102,9 +107,9 @@ TileTypeConverter::TileTypeConverter(MLIRContext *context) {
     return success();
   });
   addConversion([](TensorMapType type) -> Type { return LLVM::LLVMPointerType::get(type.getContext()); });
-  // A memref in device memory is its pointer and the strides of all dimensions but the innermost, which is contiguous.
+  // A memref is its pointer and the strides of all dimensions but the innermost, which is contiguous.
   addConversion([i64](MemRefType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
-    types.push_back(LLVM::LLVMPointerType::get(type.getContext(), /*addressSpace=*/1));
+    types.push_back(LLVM::LLVMPointerType::get(type.getContext(), getAddressSpace(type)));
     types.append(std::max<int64_t>(type.getRank() - 1, 0), i64);
     return success();
   });

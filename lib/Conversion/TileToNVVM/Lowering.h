@@ -104,6 +104,20 @@ void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternS
 void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateRolePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+/// Elements of arrays.
+void populateLoadPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
+/// What kernels without tiles have.
+void populatePlainPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
+
+/// Arrays in shared memory, which kernels without tiles have, become LLVM's.
+void convertSharedArrays(mlir::gpu::GPUModuleOp module);
+
+/// LLVM's number of the memory that an array lies in: 3 for shared memory, 1 for device memory.
+unsigned getAddressSpace(mlir::MemRefType type);
+
+/// The address of element (indices...) of a memref held as pointer and strides; indices are i32, offsets 64 bits.
+mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::Type element,
+                              llvm::ArrayRef<mlir::Value> indices);
 
 /// A pattern that knows its kernel.
 template <typename OpTy>

@@ -14,15 +14,15 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
 
-namespace {
-
-/// The address of element (indices...) of a memref held as pointer and strides; indices are i32, offsets 64 bits.
-Value getElementPointer(Emitter &emit, ValueRange memref, Type element, ArrayRef<Value> indices) {
+Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Type element,
+                                            ArrayRef<Value> indices) {
   Value offset = emit.toI64(indices.back());
   for (auto [dim, index] : llvm::enumerate(indices.drop_back()))
     offset = emit.add(offset, emit.mul(emit.toI64(index), memref[1 + dim]));
   return LLVM::GEPOp::create(emit.builder, emit.loc, memref[0].getType(), element, memref[0], ValueRange(offset));
 }
+
+namespace {
 
 /// Store `words` (32 bits each) at `pointer` if `predicate`.
 void storeWords(Emitter &emit, Value pointer, ArrayRef<Value> words, Value predicate) {
@@ -222,5 +222,9 @@ struct MemRefLoadLowering : OpConversionPattern<memref::LoadOp> {
 void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                                KernelContext &kernel) {
   patterns.add<StoreLowering, StoreAsyncLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
+  populateLoadPatterns(converter, patterns);
+}
+
+void flashc::tiletonvvm::populateLoadPatterns(TileTypeConverter &converter, RewritePatternSet &patterns) {
   patterns.add<MemRefLoadLowering>(converter, patterns.getContext());
 }

@@ -25,15 +25,41 @@ struct ConvertTileToNVVM : flashc::impl::ConvertTileToNVVMBase<ConvertTileToNVVM
   void runOnOperation() override {
     SmallVector<gpu::GPUFuncOp> kernels;
     getOperation()->walk([&](gpu::GPUFuncOp kernel) {
-      if (kernel->hasAttr(tile::kScheduleAttrName))
+      if (kernel->hasAttr(tile::kScheduleAttrName) || kernel->hasAttr("flashc.threads"))
         kernels.push_back(kernel);
     });
-    for (gpu::GPUFuncOp kernel : kernels)
-      if (failed(convertKernel(kernel)))
+    for (gpu::GPUFuncOp kernel : kernels) {
+      bool hasTiles = kernel->hasAttr(tile::kScheduleAttrName);
+      if (failed(hasTiles ? convertKernel(kernel) : convertPlainKernel(kernel)))
         return signalPassFailure();
+    }
+    getOperation()->walk([](gpu::GPUModuleOp module) { convertSharedArrays(module); });
   }
 
 private:
+  /// Converts what a kernel of either kind has, by `patterns` and those for types.
+  LogicalResult apply(gpu::GPUFuncOp kernel, TileTypeConverter &converter, RewritePatternSet patterns) {
+    ConversionTarget target(getContext());
+    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
+    populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
+    target.addIllegalDialect<tile::TileDialect>();
+    target.addIllegalOp<gpu::ThreadIdOp>();
+    target.addDynamicallyLegalOp<gpu::GPUFuncOp>(
+        [&](gpu::GPUFuncOp op) { return converter.isSignatureLegal(op.getFunctionType()); });
+    target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
+        [&](Operation *op) { return converter.isLegal(op); });
+    target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
+    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
+    return applyPartialConversion(kernel, target, std::move(patterns));
+  }
+
+  LogicalResult convertPlainKernel(gpu::GPUFuncOp kernel) {
+    TileTypeConverter converter(&getContext());
+    RewritePatternSet patterns(&getContext());
+    populatePlainPatterns(converter, patterns);
+    return apply(kernel, converter, std::move(patterns));
+  }
+
   LogicalResult convertKernel(gpu::GPUFuncOp kernel) {
     WalkResult walk = kernel.walk([](tile::ProgramOp program) {
       program.emitOpError() << "expected a tile.warp_specialize, got a program: run tile-specialize first";
@@ -47,22 +73,12 @@ private:
     KernelContext context = createKernelContext(kernel);
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
-    ConversionTarget target(getContext());
     populateRegisterPatterns(converter, patterns, context);
     populateProductPatterns(converter, patterns, context);
     populateRingPatterns(converter, patterns, context);
     populateStorePatterns(converter, patterns, context);
     populateRolePatterns(converter, patterns, context);
-    scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
-    populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
-    target.addIllegalDialect<tile::TileDialect>();
-    target.addDynamicallyLegalOp<gpu::GPUFuncOp>(
-        [&](gpu::GPUFuncOp op) { return converter.isSignatureLegal(op.getFunctionType()); });
-    target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
-        [&](Operation *op) { return converter.isLegal(op); });
-    target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
-    target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
-    if (failed(applyPartialConversion(kernel, target, std::move(patterns))))
+    if (failed(apply(kernel, converter, std::move(patterns))))
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);
     kernel->setAttr("flashc.threads", Builder(&getContext()).getI32IntegerAttr(

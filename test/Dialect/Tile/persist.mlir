@@ -1,6 +1,10 @@
 // RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
 // And every point is visited once, whatever the grid and the number of CTAs:
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
+// By a list, too, of whatever its items are.
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_tiles --list=tiles
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_batches --list=batches
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_heads --list=heads
 // Without pairs they come in order; the multipliers and shifts are right for all extents.
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py one_by_one --in-order
 
@@ -194,6 +198,75 @@ gpu.module @kernels {
       %x = gpu.block_id x
       %one = arith.constant 1.0 : f32
       memref.store %one, %out[%x] : memref<?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// Points by a list: rounds in turn from the first CTA to the last and back, groups of heads, and in each of them the list
+// forwards or backwards (the script above runs it). What the list says is the same in every thread.
+// CHECK-LABEL: gpu.func @list_tiles
+// CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
+// CHECK: tile.program 1 {
+// CHECK: %[[FOURFOLD:.*]] = arith.muli %grid_dim_x, %c4
+// CHECK: arith.ceildivui %[[FOURFOLD]],
+// CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
+// CHECK: arith.muli %[[ROUND]], %grid_dim_x
+// CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%{{.*}}]
+// CHECK: %[[INDEX:.*]] = arith.index_castui %[[ENTRY]] : i32 to index
+// CHECK: %[[X:.*]] = tile.uniform %[[INDEX]]
+// CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[X]]]
+gpu.module @kernels {
+  gpu.func @list_tiles(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// CHECK-LABEL: gpu.func @list_batches
+gpu.module @kernels {
+  gpu.func @list_batches(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of batches {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// CHECK-LABEL: gpu.func @list_heads
+gpu.module @kernels {
+  gpu.func @list_heads(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of heads {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
     }
     gpu.return
   }

@@ -11,7 +11,9 @@ with open(sys.argv[1]) as file:
 with open(sys.argv[2]) as file:
     manifest = json.load(file)
 
-assert manifest["schema"] == "flashc.manifest" and manifest["version"] == 1
+entries = [manifest, *manifest.get("variants", [])]
+assert manifest["schema"] == "flashc.manifest"
+assert manifest["version"] == (2 if any("before" in entry for entry in entries) else 1)
 assert f".target {manifest['target']}" in ptx, "another target"
 
 
@@ -38,7 +40,14 @@ def check(kernel):
     return len(actual)
 
 
+def check_before(entry):
+    for kernel in entry.get("before", []):
+        print(f"{kernel['kernel']} before {entry['kernel']}: {check(kernel)} parameters agree")
+
+
 print(f"{check(manifest)} parameters agree")
+check_before(manifest)
 for variant in manifest.get("variants", []):
     conditions = " and ".join(f"{formula} <= {bound}" for formula, bound in variant["when"])
     print(f"{variant['kernel']} when {conditions}: {check(variant)} parameters agree, schedule {variant['schedule']}")
+    check_before(variant)

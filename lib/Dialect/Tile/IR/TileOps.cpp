@@ -211,6 +211,12 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
   if (getPaired() && getGrid().empty())
     return emitOpError() << "expected a grid whose points are paired";
+  if ((getSorted() || getList()) && getGrid().empty())
+    return emitOpError() << "expected a grid whose points are sorted";
+  if (int(getPaired()) + int(getSorted()) + int(getList() != nullptr) > 1)
+    return emitOpError() << "expected one of paired, sorted and a list";
+  if ((getList() != nullptr) != getScope().has_value())
+    return emitOpError() << "expected a list and what its items are, or neither";
   return success();
 }
 

@@ -1,9 +1,9 @@
 //===- OverlapEpilogue.cpp - the next point's first product runs under this point's stores ------------------------===//
 
+#include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -68,17 +68,6 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Whether `op` may run twice instead of handing its results on: scalar code, and reads of captured tensors.
-static bool isScalar(Operation *op) {
-  auto isNumber = [](Type type) { return type.isIntOrIndexOrFloat(); };
-  auto stopAtEffect = [](Operation *nested) {
-    bool isFine = isa<memref::LoadOp>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
-                  isMemoryEffectFree(nested);
-    return isFine ? WalkResult::advance() : WalkResult::interrupt();
-  };
-  return llvm::all_of(op->getResultTypes(), isNumber) && !op->walk(stopAtEffect).wasInterrupted();
-}
-
 /// Finds what ops that are not `isDone` read of the head. Scalars are computed again: a loop that carries its bounds hides
 /// what they are.
 static void planCrossing(EpilogueOverlap::Side &side, llvm::function_ref<bool(Operation *)> isDone) {
@@ -89,11 +78,11 @@ static void planCrossing(EpilogueOverlap::Side &side, llvm::function_ref<bool(Op
     });
   };
   for (Operation *op : llvm::reverse(side.head))
-    if (isScalar(op) && llvm::any_of(op->getResults(), isNeeded))
+    if (isScalarCode(op) && llvm::any_of(op->getResults(), isNeeded))
       side.again.insert(side.again.begin(), op);
   SmallVector<Value> known(side.loop.getRegionIterArgs());
   for (Operation *op : side.head)
-    if (!isScalar(op))
+    if (!isScalarCode(op))
       llvm::append_range(known, op->getResults());
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
@@ -122,7 +111,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
     bool isBehind = plan.first->isBeforeInBlock(&op);
     if (isBehind && !isa<TurnPassOp>(op))
       break;
-    if (!isMemoryEffectFree(&op) && !isScalar(&op) && !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp>(op)) {
+    if (!isMemoryEffectFree(&op) && !isScalarCode(&op) && !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp>(op)) {
       InFlightDiagnostic diag = refuse(side.loop) << "expected no effects before the first product";
       diag.attachNote(op.getLoc()) << "this op has one";
       return diag;

@@ -6,6 +6,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
 
@@ -66,7 +67,7 @@ public:
   virtual scf::ForOp emitLoop() = 0;
 
   /// The point (x, y, z) of an iteration.
-  std::array<Value, 3> emitPoint(Value item) {
+  virtual std::array<Value, 3> emitPoint(Value item) {
     auto [x, head] = locate(item);
     auto [z, y] = byHeads.divide(head);
     return {x, y, z};
@@ -74,7 +75,7 @@ public:
 
 protected:
   /// Of the heads of all batches, and in it.
-  virtual std::pair<Value, Value> locate(Value item) = 0;
+  virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitPoint"); }
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
@@ -91,7 +92,6 @@ protected:
   ImplicitLocOpBuilder &b;
   Value nx, ny, nz, cta, ctas, heads;
 
-private:
   Divisor byHeads;
 };
 
@@ -168,6 +168,76 @@ private:
   /// the tail that go to those that have.
   Value pairedHeads, extra, paired, isShort, dealt;
 };
+
+/// Points by a list of items, the longest first. An item stands for one point in each of `sharers` heads; those go by in
+/// groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA four points,
+/// and the last group what is left. A group goes through the list once, forwards or backwards, so that it begins as the one
+/// before it ends, with long points or with short ones; the last one goes forwards. Of this sequence CTA c of n takes
+/// c, 2n - 1 - c, 2n + c, ...: sums of two neighbours in a sorted list are about equal.
+class ListedPoints : public Points {
+public:
+  ListedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : Points(program, b), list(program.getList()), scope(*program.getScope()), items(emitItems()),
+        sharers(emitSharers()), group(emitGroup()), last(emitLast()), byTiles(b, nx), byGroups(b, mul(items, group)),
+        inGroup(b, group), inLast(b, last) {}
+
+  scf::ForOp emitLoop() override {
+    Value total = mul(items, sharers), full = arith::DivUIOp::create(b, total, ctas);
+    Value hasLast = isBelow(getPlace(full), sub(total, mul(full, ctas)));
+    return scf::ForOp::create(b, index(0), UniformOp::create(b, add(full, count(hasLast))), index(1));
+  }
+
+  std::array<Value, 3> emitPoint(Value round) override {
+    Value number = add(mul(round, ctas), getPlace(round));
+    Value ofGroup = arith::MinUIOp::create(b, byGroups.divide(number).first, lastGroup);
+    Value rest = sub(number, mul(ofGroup, mul(items, group)));
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ofGroup, lastGroup);
+    auto [place, sharer] = inGroup.divide(rest);
+    auto [lastPlace, lastSharer] = inLast.divide(rest);
+    place = select(isLast, lastPlace, place);
+    sharer = add(mul(ofGroup, group), select(isLast, lastSharer, sharer));
+    place = select(isOdd(sub(lastGroup, ofGroup)), sub(sub(items, index(1)), place), place);
+    Value entry = arith::IndexCastUIOp::create(b, b.getIndexType(), memref::LoadOp::create(b, list, place));
+    return getPoint(UniformOp::create(b, entry), sharer);
+  }
+
+private:
+  Value emitItems() {
+    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
+  }
+  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
+
+  Value emitGroup() {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(4)), items);
+    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
+  }
+  /// The size of the last group.
+  Value emitLast() {
+    lastGroup = UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
+    return sub(sharers, mul(lastGroup, group));
+  }
+
+  /// The place of this CTA in a round.
+  Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
+
+  /// The point of an item in one of the heads that share it.
+  std::array<Value, 3> getPoint(Value item, Value sharer) {
+    if (scope == ListScope::Tiles) {
+      auto [z, y] = byHeads.divide(sharer);
+      return {item, y, z};
+    }
+    auto [rest, x] = byTiles.divide(item);
+    if (scope == ListScope::Batches)
+      return {x, sharer, rest};
+    auto [z, y] = byHeads.divide(rest);
+    return {x, y, z};
+  }
+
+  Value list;
+  ListScope scope;
+  Value items, sharers, group, lastGroup, last;
+  Divisor byTiles, byGroups, inGroup, inLast;
+};
 } // namespace
 
 /// A tile that is loaded once per point (of Q) into a ring of one slot is loaded after those that its first product reads
@@ -194,7 +264,9 @@ void tile::persistProgram(ProgramOp program) {
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(body));
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
   std::unique_ptr<Points> points;
-  if (program.getPaired())
+  if (program.getList())
+    points = std::make_unique<ListedPoints>(program, b);
+  else if (program.getPaired())
     points = std::make_unique<PairedPoints>(program, b);
   else
     points = std::make_unique<PlainPoints>(program, b);
@@ -210,6 +282,8 @@ void tile::persistProgram(ProgramOp program) {
   delayPrivateLoads(items);
   program.getGridMutable().clear();
   program.setPaired(false);
+  program.getListMutable().clear();
+  program.removeScopeAttr();
 }
 
 namespace {
@@ -217,12 +291,19 @@ struct Persist : tile::impl::PersistBase<Persist> {
   using PersistBase::PersistBase;
 
   void runOnOperation() override {
-    getOperation()->walk([&](ProgramOp program) {
+    WalkResult result = getOperation()->walk([&](ProgramOp program) {
       if (program.getGrid().empty())
-        return;
+        return WalkResult::advance();
+      if (program.getSorted()) {
+        program.emitOpError() << "expected a list of its points, which tile-order makes";
+        return WalkResult::interrupt();
+      }
       persistProgram(program);
       ++numPersistent;
+      return WalkResult::advance();
     });
+    if (result.wasInterrupted())
+      signalPassFailure();
   }
 };
 } // namespace

@@ -2,9 +2,7 @@
 
 #include "RolePlan.h"
 #include "Utils.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -18,13 +16,6 @@ void RolePlan::findVarying() {
     varyingOps.insert(op);
     varying.insert(op->result_begin(), op->result_end());
   });
-}
-
-/// Code that the producer may run as well: no tiles, no effects but reading its inputs.
-static bool isScalarCode(Operation *op) {
-  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat() || isa<MemRefType>(type); };
-  return llvm::all_of(op->getResultTypes(), isScalar) && (isMemoryEffectFree(op) || isa<memref::LoadOp>(op)) &&
-         !hasLoads(op);
 }
 
 /// Adds the code that computes `value`, which `user` needs.

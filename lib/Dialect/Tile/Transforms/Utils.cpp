@@ -1,6 +1,8 @@
 //===- Utils.cpp - what the schedule passes share -----------------------------------------------------------------===//
 
 #include "Utils.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
@@ -14,6 +16,16 @@ SetVector<Value> tile::getInputs(Operation *op) {
 
 bool tile::hasLoads(Operation *op) {
   return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+bool tile::isScalarCode(Operation *op) {
+  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat() || isa<MemRefType>(type); };
+  auto stopAtEffect = [](Operation *nested) {
+    bool isFine = isa<memref::LoadOp>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+                  isMemoryEffectFree(nested);
+    return isFine ? WalkResult::advance() : WalkResult::interrupt();
+  };
+  return llvm::all_of(op->getResultTypes(), isScalar) && !op->walk(stopAtEffect).wasInterrupted();
 }
 
 FailureOr<ScheduleAttr> tile::getSchedule(ProgramOp program) {

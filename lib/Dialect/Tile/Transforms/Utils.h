@@ -13,6 +13,9 @@ SetVector<Value> getInputs(Operation *op);
 /// Whether `op` is a tile.load or has one inside.
 bool hasLoads(Operation *op);
 
+/// Whether `op` is scalar code: no tiles, no effects but reading arrays.
+bool isScalarCode(Operation *op);
+
 /// The schedule of the program's kernel. Emits an error and fails if there is none.
 FailureOr<ScheduleAttr> getSchedule(ProgramOp program);
 

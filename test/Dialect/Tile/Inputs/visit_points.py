@@ -2,11 +2,15 @@
 for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x takes
 nx - x, and no CTA may do more than its share of them.
 
+visit_points.py FUNCTION --list=tiles: the loop goes through a list of tiles (or of batches, heads), of which each takes
+some time; every point must be visited once, and no CTA may do more than its share of them and the longest twice.
+
 visit_points.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids that
 are as large as can be, too.
 
 Every index must fit 32 bits, as it does in a kernel, and every other number 64."""
 
+import random
 import re
 import sys
 
@@ -17,6 +21,8 @@ OPERATIONS = {
     "arith.index_castui": lambda a: a, "math.ctlz": lambda a: 64 - a.bit_length(), "arith.ceildivui": lambda a, b: -(-a // b),
     "arith.cmpi": {"eq": lambda a, b: a == b, "ult": lambda a, b: a < b, "uge": lambda a, b: a >= b}, "arith.select": lambda c, a, b: a if c else b,
     "tile.uniform": lambda a: a}
+
+LIST = []  # What memref.load reads.
 
 
 def parse(text, function):
@@ -46,6 +52,9 @@ def run(operations, values, cta, ctas):
             continue
         if name in ("gpu.block_id", "gpu.grid_dim"):
             values[result] = cta if name == "gpu.block_id" else ctas
+            continue
+        if name == "memref.load":
+            values[result] = LIST[values[re.search(r"\[(%\w+)\]", operands)[1]]]
             continue
         arguments = [x.strip() for x in operands.split(",")]
         operation = OPERATIONS[name]
@@ -92,7 +101,31 @@ def check_in_order(program):
                     assert point == (item // nx // ny, item // nx % ny, item % nx), (nx, ny, item, point)
 
 
+def check_list(program, scope):
+    """Sorted lists of random work, and of work that all items share."""
+    random.seed(1)
+    for nx, ny, nz in ((1, 1, 1), (1, 3, 2), (8, 1, 1), (5, 3, 2), (16, 8, 3), (64, 2, 2), (3, 40, 1)):
+        items = {"tiles": nx, "batches": nx * nz, "heads": nx * ny * nz}[scope]
+        for ctas in {1, 2, 3, 7, nx * ny * nz // 2, nx * ny * nz} - {0}:
+            for most in (1, 50):
+                work = [random.randint(1, most) for _ in range(items)]
+                LIST[:] = sorted(range(items), key=lambda item: -work[item])
+                get = {"tiles": lambda z, y, x: work[x], "batches": lambda z, y, x: work[x + nx * z],
+                       "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}[scope]
+                ctas_points = list(visit(program, (nx, ny, nz), ctas))
+                visited = sorted(point for points in ctas_points for point in points)
+                assert visited == [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)], (nx, ny, nz, ctas)
+                times = [sum(get(*point) for point in points) for points in ctas_points]
+                assert max(times) <= sum(times) / ctas + 2 * max(work), (nx, ny, nz, ctas, times)
+                # The last group of heads ends with its shortest points.
+                assert all(get(*points[-1]) <= get(*points[-2]) for points in ctas_points if len(points) > 1 and
+                           len(points) * ctas <= items)
+
+
 program = parse(sys.stdin.read(), sys.argv[1])
+if len(sys.argv) > 2 and sys.argv[2].startswith("--list="):
+    check_list(program, sys.argv[2][len("--list="):])
+    sys.exit()
 if "--in-order" in sys.argv:
     check_in_order(program)
     sys.exit()

@@ -124,7 +124,13 @@ def Tile_AnyTile : AnyTypeOf<[AnyRankedTensor]>;
 // Programs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
+def Tile_ListScope : I32EnumAttr<"ListScope", "", [
+    I32EnumAttrCase<"Tiles", 0, "tiles">, I32EnumAttrCase<"Batches", 1, "batches">,
+    I32EnumAttrCase<"Heads", 2, "heads">]> {
+  let cppNamespace = "::mlir::tile";
+}
+
+def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMemoryEffects, AttrSizedOperandSegments,
                                          HasParent<"::mlir::gpu::GPUFuncOp">]> {
   let summary = "what one consumer warpgroup does, loads included";
   let description = [{
@@ -135,10 +141,26 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
     and `tile-persist` spreads the points over them. `paired` says that points take the less time the larger x is, so
     that one with x and one with nx - 1 - x take about as long as any other two of the kind (causal masks).
+
+    `sorted` says that how long a point takes is anything, and asks for a list of them, the longest first, which
+    `tile-order` has another kernel make: `list(%list : memref<?xi32>) of tiles`. An item of the list stands for the
+    points that take equally long:
+
+    | of | items | item |
+    |---|---|---|
+    | `tiles` | nx | x, of every head and batch |
+    | `batches` | nx * nz | x + nx * z, of every head |
+    | `heads` | nx * ny * nz | x + nx * (y + ny * z) |
+
+    A program with a grid is at most one of `paired`, `sorted` and with a list.
   }];
-  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired);
+  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$sorted,
+                       Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_ListScope>:$scope);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`sorted` $sorted^)?
+    (`list` `(` $list^ `:` type($list) `)` `of` $scope)? attr-dict-with-keyword $body
+  }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     Value getWarpgroup() { return getBody().getArgument(0); }

@@ -79,6 +79,68 @@ def Pipeline : Pass<"tile-pipeline"> {
     Statistic<"numPipelined", "num-pipelined", "key loops rotated">];
 }
 
+def Order : Pass<"tile-order"> {
+  let summary = "another kernel lists the points of a program, the longest first";
+  let description = [{
+    How long a point of a `sorted` program takes is known at the launch only: its loop over keys has bounds that read
+    arrays, or that jump between points. This pass makes a kernel of one CTA that runs before the program's. It computes
+    for every item (the tiles of queries, of every batch or head if they differ there) how many iterations that loop
+    will have, by a copy of the scalar code that the loop's own bounds come from, and lists the items, those with the
+    most first. The program's kernel gets the list as its last parameter; `tile-persist` goes through it.
+
+    The list is sorted by counting, in shared memory and without atomics; items of equal work keep their order, so that
+    neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
+    iterations is compared by its first eight bits. The workspace holds the list and, behind it, the items' work: eight
+    bytes an item.
+
+    Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
+
+    Before:
+    ```mlir
+    gpu.func @f(%n: index, %offsets: memref<?xi32>, ...) kernel {
+      ...
+      tile.program 2 grid(%nx, %ny, %nz) sorted {
+      ^bb0(%w: index):
+        %x = gpu.block_id x
+        %total = ...                                         // scalar code of %x, %n and %offsets
+        scf.for %u = %c0 to %total step %c1 ... { tile.load ... }
+      }
+    }
+    ```
+    After:
+    ```mlir
+    gpu.func @f(%n: index, %offsets: memref<?xi32>, ..., %list: memref<?xi32>) kernel {
+      ...
+      tile.program 2 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles {
+      ...
+    }
+    memref.global "private" @f_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>>
+    gpu.func @f_order(%n: index, %offsets: memref<?xi32>, %list: memref<?xi32>) kernel {
+      scf.for ... {                                          // measure
+        %work = ...                                          // the same code of the item's coordinates
+        memref.store %work, %list[%nx + %item]
+      }
+      nvvm.barrier0                                          // count, sum, place: see OrderKernel.h
+      ...
+      memref.store %item, %list[%place]                      // deal
+    }
+    ```
+    The manifest on the kernel gets a `workspace`, the parameter, and the new kernel in `before`; the attribute
+    `flashc.grid` says what the extents of the grid are at a launch, and is consumed.
+
+    A point with one tile of keys has no loop; then all points are alike and the program is left without a list. Refuses,
+    with "cannot sort its points: ..." on the program and the IR unchanged:
+    - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
+      from an effect;
+    - "expected a loop over keys in steps of one".
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
+                           "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
+                           "::mlir::scf::SCFDialect"];
+  let statistics = [
+    Statistic<"numLists", "num-lists", "programs with a list of their points">];
+}
+
 def Persist : Pass<"tile-persist"> {
   let summary = "a CTA works on one tile of queries after another";
   let description = [{
@@ -92,13 +154,19 @@ def Persist : Pass<"tile-persist"> {
     heads, with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a
     pair less, then to all, from the last CTA to the first, from the first to the last, and so on.
 
+    A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
+    every CTA four points, so that CTAs that run at the same time read the keys of few heads. A group goes through the list
+    once, the last one forwards, the one before it backwards, and so on: where groups meet, points are alike. Of that
+    sequence CTA c takes c, 2n - 1 - c, 2n + c, ...; so two of its points together are as long as two of any other's.
+
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
     `tile.uniform`. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
     whose slot is empty earlier. With two slots the next Q can come while this one is in use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
-    loads then run on from point to point. A program without a grid is left alone.
+    loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without a
+    list is an error.
 
     Before:
     ```mlir
@@ -125,7 +193,7 @@ def Persist : Pass<"tile-persist"> {
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
-                           "::mlir::scf::SCFDialect"];
+                           "::mlir::memref::MemRefDialect",                            "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
 }

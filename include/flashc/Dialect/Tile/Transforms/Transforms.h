@@ -39,6 +39,11 @@ FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 /// Rotates the loop: prologue, kernel, epilogue. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
+/// Gives a `sorted` program a list of its points, which a kernel of its own makes. Returns whether it has one: where a
+/// point has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an error and fails
+/// if what a point takes is not known ahead.
+FailureOr<bool> orderProgram(ProgramOp program);
+
 /// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
 void persistProgram(ProgramOp program);
 

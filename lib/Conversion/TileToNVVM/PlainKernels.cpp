@@ -1,0 +1,72 @@
+//===- PlainKernels.cpp - kernels without tiles -------------------------------------------------------------------===//
+//
+// Kernels that prepare something for others (tile-order): scalar code of threads, arrays in device memory, and one array in
+// shared memory, a memref.global of the workgroup's address space.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Lowering.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+
+using namespace mlir;
+using namespace flashc::tiletonvvm;
+
+namespace {
+
+struct ThreadIdLowering : OpConversionPattern<gpu::ThreadIdOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(gpu::ThreadIdOp op, OpAdaptor, ConversionPatternRewriter &rewriter) const override {
+    if (op.getDimension() != gpu::Dimension::x)
+      return rewriter.notifyMatchFailure(op, "expected a CTA of one dimension");
+    Emitter emit(rewriter, op.getLoc());
+    Value id = NVVM::ThreadIdXOp::create(rewriter, op.getLoc(), rewriter.getI32Type());
+    rewriter.replaceOp(op, emit.toIndex(id));
+    return success();
+  }
+};
+
+struct GetGlobalLowering : OpConversionPattern<memref::GetGlobalOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(memref::GetGlobalOp op, OpAdaptor, ConversionPatternRewriter &rewriter) const override {
+    auto type = LLVM::LLVMPointerType::get(getContext(), getAddressSpace(op.getType()));
+    rewriter.replaceOpWithNewOp<LLVM::AddressOfOp>(op, type, op.getName());
+    return success();
+  }
+};
+
+struct MemRefStoreLowering : OpConversionPattern<memref::StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(memref::StoreOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    SmallVector<Value> indices;
+    for (Value index : op.getIndices())
+      indices.push_back(emit.toI32(index));
+    Type element = op.getMemRefType().getElementType();
+    Value pointer = getElementPointer(emit, adaptor.getMemref(), element, indices);
+    rewriter.replaceOpWithNewOp<LLVM::StoreOp>(op, adaptor.getValue().front(), pointer);
+    return success();
+  }
+};
+
+} // namespace
+
+void flashc::tiletonvvm::convertSharedArrays(gpu::GPUModuleOp module) {
+  for (auto global : llvm::make_early_inc_range(module.getOps<memref::GlobalOp>())) {
+    OpBuilder b(global);
+    MemRefType type = global.getType();
+    auto array = LLVM::LLVMArrayType::get(type.getElementType(), type.getNumElements());
+    auto lowered = LLVM::GlobalOp::create(b, global.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::Internal,
+                                          global.getSymName(), Attribute(), /*alignment=*/16, getAddressSpace(type));
+    b.createBlock(&lowered.getInitializerRegion());
+    Value undefined = LLVM::UndefOp::create(b, global.getLoc(), array);
+    LLVM::ReturnOp::create(b, global.getLoc(), undefined);
+    global.erase();
+  }
+}
+
+void flashc::tiletonvvm::populatePlainPatterns(TileTypeConverter &converter, RewritePatternSet &patterns) {
+  patterns.add<ThreadIdLowering, GetGlobalLowering, MemRefStoreLowering>(converter, patterns.getContext());
+  populateLoadPatterns(converter, patterns);
+}

@@ -1,0 +1,263 @@
+//===- Order.cpp - a kernel that lists the points of a program, the longest first ---------------------------------===//
+
+#include "OrderKernel.h"
+#include "Utils.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_ORDER
+#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot sort its points: "; }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The work of a point
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The loop over keys: as many iterations as the point has work. Null if there is none.
+static scf::ForOp findLoopOverKeys(ProgramOp program) {
+  for (auto loop : program.getBody().front().getOps<scf::ForOp>())
+    if (hasLoads(loop))
+      return loop;
+  return {};
+}
+
+/// Adds the ops of `program` that compute `value`, and the parameters of the kernel that they read.
+static LogicalResult collect(ProgramOp program, Value value, SetVector<Operation *> &ops) {
+  Operation *op = value.getDefiningOp();
+  bool isParameter = !op && value.getParentBlock()->getParentOp() == program->getParentOp();
+  if (isParameter || (op && ops.contains(op)))
+    return success();
+  if (!op || (!isa<gpu::BlockIdOp>(op) && !isScalarCode(op))) {
+    InFlightDiagnostic diag = refuse(program) << "expected the loop over keys to be as long as scalar code says";
+    diag.attachNote(value.getLoc()) << "it depends on this value";
+    return diag;
+  }
+  for (Value input : getInputs(op))
+    if (failed(collect(program, input, ops)))
+      return failure();
+  ops.insert(op);
+  return success();
+}
+
+static ListScope getScope(const SetVector<Operation *> &ops) {
+  auto has = [&](gpu::Dimension dimension) {
+    return llvm::any_of(ops, [&](Operation *op) {
+      auto id = dyn_cast<gpu::BlockIdOp>(op);
+      return id && id.getDimension() == dimension;
+    });
+  };
+  return has(gpu::Dimension::y) ? ListScope::Heads : has(gpu::Dimension::z) ? ListScope::Batches : ListScope::Tiles;
+}
+
+/// The dimensions of the grid that items differ in.
+static ArrayRef<unsigned> getDims(ListScope scope) {
+  static constexpr unsigned tiles[] = {0}, batches[] = {0, 2}, heads[] = {0, 1, 2};
+  if (scope == ListScope::Tiles)
+    return tiles;
+  return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The kernel
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Makes the kernel beside the program's, with those of its parameters that it needs, and a list.
+class OrderBuilder {
+public:
+  OrderBuilder(ProgramOp program, scf::ForOp loop)
+      : program(program), loop(loop), main(cast<gpu::GPUFuncOp>(program->getParentOp())),
+        b(program.getLoc(), program.getContext()) {}
+
+  LogicalResult build();
+
+private:
+  Value copy(Value value);
+  Value emitWork(Value item);
+  void finish();
+  void describe();
+
+  ProgramOp program;
+  scf::ForOp loop;
+  gpu::GPUFuncOp main, kernel;
+  ImplicitLocOpBuilder b;
+  ListScope scope;
+  IRMapping map;
+  /// The numbers of the main kernel's parameters that this one has, in order.
+  SmallVector<unsigned> parameters;
+  std::array<Value, 3> grid, point;
+};
+} // namespace
+
+/// `value` in the order kernel.
+Value OrderBuilder::copy(Value value) {
+  if (Value known = map.lookupOrNull(value))
+    return known;
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument) {
+    Value parameter = kernel.getBody().front().addArgument(argument.getType(), argument.getLoc());
+    parameters.push_back(argument.getArgNumber());
+    map.map(value, parameter);
+    return parameter;
+  }
+  Operation *op = value.getDefiningOp();
+  if (auto id = dyn_cast<gpu::BlockIdOp>(op))
+    return point[static_cast<unsigned>(id.getDimension())];
+  for (Value input : getInputs(op))
+    if (Value known = copy(input); !map.contains(input))
+      map.map(input, known);
+  b.clone(*op, map);
+  return map.lookup(value);
+}
+
+Value OrderBuilder::emitWork(Value item) {
+  auto divide = [&](Value x, Value y) -> std::pair<Value, Value> {
+    Value quotient = arith::DivUIOp::create(b, x, y), remainder = arith::RemUIOp::create(b, x, y);
+    return {quotient, remainder};
+  };
+  point = {item, Value(), Value()};
+  if (scope != ListScope::Tiles)
+    std::tie(point[2], point[0]) = divide(item, grid[0]);
+  if (scope == ListScope::Heads)
+    std::tie(point[2], point[1]) = divide(point[2], grid[1]);
+  return arith::SubIOp::create(b, copy(loop.getUpperBound()), copy(loop.getLowerBound()));
+}
+
+LogicalResult OrderBuilder::build() {
+  SetVector<Operation *> ops;
+  if (getConstantIntValue(loop.getStep()) != 1)
+    return refuse(program) << "expected a loop over keys in steps of one";
+  for (Value value : llvm::concat<Value>(program.getGrid(), ValueRange{loop.getLowerBound(), loop.getUpperBound()}))
+    if (failed(collect(program, value, ops)))
+      return failure();
+  scope = getScope(ops);
+
+  b.setInsertionPointAfter(main);
+  kernel = gpu::GPUFuncOp::create(b, (main.getName() + "_order").str(), b.getFunctionType({}, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  kernel->setAttr("flashc.threads", b.getI32IntegerAttr(kOrderThreads));
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  Value count;
+  for (unsigned dim : getDims(scope)) {
+    grid[dim] = copy(program.getGrid()[dim]);
+    count = count ? b.createOrFold<arith::MulIOp>(count, grid[dim]) : grid[dim];
+  }
+  // Its number is known when all other parameters are: a stand-in until then.
+  auto listType = MemRefType::get({ShapedType::kDynamic}, b.getI32Type());
+  Block &entry = kernel.getBody().front();
+  Value list = entry.addArgument(listType, b.getLoc());
+  OrderKernel(b, kernel, list, count).emit([&](Value item) { return emitWork(item); });
+  gpu::ReturnOp::create(b);
+  Value last = entry.addArgument(listType, b.getLoc());
+  list.replaceAllUsesWith(last);
+  entry.eraseArgument(cast<BlockArgument>(list).getArgNumber());
+  finish();
+  return success();
+}
+
+/// Types of the two kernels, what the program knows of the list, and the manifest.
+void OrderBuilder::finish() {
+  auto setType = [&](gpu::GPUFuncOp function) {
+    function.setFunctionType(b.getFunctionType(function.getBody().front().getArgumentTypes(), {}));
+  };
+  setType(kernel);
+  // Workgroup attributions would stand behind the parameters; this kernel has none.
+  Value list = main.getBody().front().addArgument(kernel.getArgumentTypes().back(), program.getLoc());
+  setType(main);
+  program.getListMutable().assign(list);
+  program.setScope(scope);
+  program.setSorted(false);
+  describe();
+}
+
+/// The parameters of the manifest that stand for one of the kernel's: a memref is a pointer and strides.
+static unsigned countParameters(Type type) {
+  auto memref = dyn_cast<MemRefType>(type);
+  return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
+}
+
+void OrderBuilder::describe() {
+  auto manifest = main->getAttrOfType<DictionaryAttr>(flashc::kManifestAttrName);
+  auto extents = main->getAttrOfType<ArrayAttr>(flashc::kGridFormulasAttrName);
+  main->removeAttr(flashc::kGridFormulasAttrName);
+  if (!manifest || !extents)
+    return;
+  SmallVector<Attribute> all(manifest.getAs<ArrayAttr>("parameters").getValue()), some;
+  SmallVector<unsigned> first{0};
+  for (Type type : main.getArgumentTypes())
+    first.push_back(first.back() + countParameters(type));
+  for (unsigned number : parameters)
+    some.append(all.begin() + first[number], all.begin() + first[number + 1]);
+  Attribute workspace = b.getDictionaryAttr(b.getNamedAttr("kind", b.getStringAttr("workspace")));
+  all.push_back(workspace);
+  some.push_back(workspace);
+
+  std::string bytes = "8"; // of an item: its place in the list, its work
+  for (unsigned dim : getDims(scope))
+    bytes = "mul(" + bytes + ", " + cast<StringAttr>(extents[dim]).str() + ")";
+  NamedAttrList order, entry(manifest);
+  order.set("kernel", b.getStringAttr(kernel.getName()));
+  order.set("parameters", b.getArrayAttr(some));
+  order.set("grid", b.getStrArrayAttr({"1", "1", "1"}));
+  order.set("block", b.getI64ArrayAttr({kOrderThreads, 1, 1}));
+  order.set("cluster", b.getI64ArrayAttr({1, 1, 1}));
+  order.set("dynamic_shared_memory", b.getI64IntegerAttr(0));
+  entry.set("parameters", b.getArrayAttr(all));
+  entry.set("workspace", b.getStringAttr(bytes));
+  entry.set("before", b.getArrayAttr(order.getDictionary(b.getContext())));
+  main->setAttr(flashc::kManifestAttrName, entry.getDictionary(b.getContext()));
+}
+
+/// Removes what asks for a list from a kernel that needs none.
+static void dropRequest(Operation *kernel) {
+  kernel->removeAttr(flashc::kGridFormulasAttrName);
+  if (auto manifest = kernel->getAttrOfType<DictionaryAttr>(flashc::kManifestAttrName)) {
+    NamedAttrList entry(manifest);
+    entry.erase("sorted");
+    kernel->setAttr(flashc::kManifestAttrName, entry.getDictionary(kernel->getContext()));
+  }
+}
+
+FailureOr<bool> tile::orderProgram(ProgramOp program) {
+  scf::ForOp loop = findLoopOverKeys(program);
+  if (!loop) { // one tile of keys
+    program.setSorted(false);
+    dropRequest(program->getParentOp());
+    return false;
+  }
+  if (failed(OrderBuilder(program, loop).build()))
+    return failure();
+  return true;
+}
+
+namespace {
+struct Order : tile::impl::OrderBase<Order> {
+  using OrderBase::OrderBase;
+
+  void runOnOperation() override {
+    SmallVector<ProgramOp> programs;
+    getOperation()->walk([&](ProgramOp program) {
+      if (program.getSorted())
+        programs.push_back(program);
+    });
+    for (ProgramOp program : programs) {
+      FailureOr<bool> hasList = orderProgram(program);
+      if (failed(hasList))
+        return signalPassFailure();
+      numLists += *hasList;
+    }
+  }
+};
+} // namespace

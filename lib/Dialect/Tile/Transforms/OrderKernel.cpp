@@ -1,0 +1,235 @@
+//===- OrderKernel.cpp - a kernel that sorts items by their work --------------------------------------------------===//
+
+#include "OrderKernel.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static constexpr int64_t kLanes = 32, kWarps = kOrderThreads / kLanes, kKeys = 256, kKeyBits = 8;
+/// A row of counters has one more, for lanes without an item. An odd length keeps the rows on different banks.
+static constexpr int64_t kRow = kKeys + 1;
+/// Behind the counters: a number for each warp.
+static constexpr int64_t kPerWarp = kWarps * kRow, kScratch = kPerWarp + kWarps;
+
+OrderKernel::OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count)
+    : b(b), list(list), count(count), scratch(emitScratch(kernel)) {
+  thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  lane = arith::AndIOp::create(b, thread, index(kLanes - 1));
+  warp = arith::ShRUIOp::create(b, thread, index(5));
+  steps = arith::CeilDivUIOp::create(b, count, index(kOrderThreads));
+  firstItem = add(mul(arith::MulIOp::create(b, warp, steps), kLanes), lane);
+}
+
+Value OrderKernel::emitScratch(gpu::GPUFuncOp kernel) {
+  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto type = MemRefType::get({kScratch}, b.getI32Type(), MemRefLayoutAttrInterface(), space);
+  std::string name = (kernel.getName() + "_scratch").str();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(kernel);
+  memref::GlobalOp::create(b, name, b.getStringAttr("private"), type, b.getUnitAttr(), /*constant=*/false,
+                           /*alignment=*/IntegerAttr());
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  return memref::GetGlobalOp::create(b, type, name);
+}
+
+void OrderKernel::emit(llvm::function_ref<Value(Value)> emitWork) {
+  emitMeasure(emitWork);
+  emitBarrier();
+  emitMost();
+  emitCount();
+  emitBarrier();
+  emitPlaces();
+  emitBarrier();
+  emitDeal();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Small things
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Value OrderKernel::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+Value OrderKernel::i32(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); }
+Value OrderKernel::toI32(Value value) { return arith::IndexCastUIOp::create(b, b.getI32Type(), value); }
+Value OrderKernel::toIndex(Value value) { return arith::IndexCastUIOp::create(b, b.getIndexType(), value); }
+Value OrderKernel::add(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
+Value OrderKernel::mul(Value x, int64_t factor) { return arith::MulIOp::create(b, x, index(factor)); }
+Value OrderKernel::read(Value place) { return memref::LoadOp::create(b, scratch, place); }
+void OrderKernel::write(Value value, Value place) { memref::StoreOp::create(b, value, scratch, place); }
+void OrderKernel::emitBarrier() { NVVM::Barrier0Op::create(b); }
+
+Value OrderKernel::isBelow(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y); }
+
+void OrderKernel::emitTell(Value value) {
+  Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(kLanes - 1));
+  auto branch = scf::IfOp::create(b, isLast);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  write(value, add(index(kPerWarp), warp));
+}
+
+/// Every lane of every warp runs every step.
+void OrderKernel::emitSteps(llvm::function_ref<void(Value)> emitBody) {
+  auto loop = scf::ForOp::create(b, index(0), steps, index(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  emitBody(loop.getInductionVar());
+}
+
+/// This lane's item in a step, and whether there is one.
+std::pair<Value, Value> OrderKernel::emitItem(Value step) {
+  Value item = add(firstItem, mul(step, kLanes));
+  return {item, isBelow(item, count)};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Measure
+//===--------------------------------------------------------------------------------------------------------------===//
+
+void OrderKernel::emitMeasure(llvm::function_ref<Value(Value)> emitWork) {
+  auto clear = scf::ForOp::create(b, thread, index(kPerWarp), index(kOrderThreads));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(clear.getBody());
+    write(i32(0), clear.getInductionVar());
+  }
+  auto loop = scf::ForOp::create(b, index(0), steps, index(1), ValueRange(i32(0)));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    auto [item, isInside] = emitItem(loop.getInductionVar());
+    auto branch = scf::IfOp::create(b, b.getI32Type(), isInside, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value work = toI32(emitWork(item));
+    memref::StoreOp::create(b, work, list, add(count, item));
+    scf::YieldOp::create(b, work);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, i32(0));
+    b.setInsertionPointAfter(branch);
+    Value greater = arith::MaxUIOp::create(b, loop.getRegionIterArg(0), branch.getResult(0));
+    scf::YieldOp::create(b, greater);
+  }
+  Value greatest = NVVM::ReduxOp::create(b, b.getI32Type(), loop.getResult(0), NVVM::ReduxKind::UMAX, i32(-1));
+  emitTell(greatest);
+}
+
+/// The most work of all warps, and the bits that it has more than a key.
+void OrderKernel::emitMost() {
+  auto loop = scf::ForOp::create(b, index(0), index(kWarps), index(1), ValueRange(i32(1)));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value other = read(add(index(kPerWarp), loop.getInductionVar()));
+    Value greater = arith::MaxUIOp::create(b, loop.getRegionIterArg(0), other);
+    scf::YieldOp::create(b, greater);
+  }
+  most = loop.getResult(0);
+  // Distances are below the most.
+  Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
+  Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
+  shift = arith::MaxSIOp::create(b, spare, i32(0));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Count and deal
+//===--------------------------------------------------------------------------------------------------------------===//
+
+OrderKernel::Lane OrderKernel::emitLane(Value step) {
+  Lane result;
+  std::tie(result.item, result.isInside) = emitItem(step);
+  Value last = arith::SubIOp::create(b, count, index(1));
+  Value work = memref::LoadOp::create(b, list, add(count, arith::MinUIOp::create(b, result.item, last)));
+  Value key = arith::ShRUIOp::create(b, arith::SubIOp::create(b, most, work), shift);
+  key = arith::SelectOp::create(b, result.isInside, key, i32(kKeys));
+  result.counter = add(mul(warp, kRow), toIndex(key));
+  result.peers = NVVM::MatchSyncOp::create(b, b.getI32Type(), i32(-1), key, NVVM::MatchSyncKind::any);
+  Value below = arith::SubIOp::create(b, arith::ShLIOp::create(b, i32(1), toI32(lane)), i32(1));
+  result.rank = LLVM::CtPopOp::create(b, arith::AndIOp::create(b, result.peers, below));
+  return result;
+}
+
+void OrderKernel::emitAdvance(const Lane &lane) {
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane.rank, i32(0));
+  auto branch = scf::IfOp::create(b, isFirst);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    write(add(read(lane.counter), LLVM::CtPopOp::create(b, lane.peers)), lane.counter);
+  }
+  NVVM::SyncWarpOp::create(b, i32(-1));
+}
+
+void OrderKernel::emitCount() {
+  emitSteps([&](Value step) { emitAdvance(emitLane(step)); });
+}
+
+void OrderKernel::emitDeal() {
+  emitSteps([&](Value step) {
+    Lane lane = emitLane(step);
+    Value place = add(read(lane.counter), lane.rank);
+    auto branch = scf::IfOp::create(b, lane.isInside);
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      memref::StoreOp::create(b, toI32(lane.item), list, toIndex(place));
+    }
+    NVVM::SyncWarpOp::create(b, i32(-1));
+    emitAdvance(lane);
+  });
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Places
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Exclusive sums of the counters, key by key and in a key warp by warp. Threads without a key only shuffle.
+void OrderKernel::emitPlaces() {
+  Value hasKey = isBelow(thread, index(kKeys));
+  auto getCounter = [&](Value warp) { return add(mul(warp, kRow), thread); };
+  // What this thread's key has in all warps.
+  auto branch = scf::IfOp::create(b, b.getI32Type(), hasKey, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    auto loop = scf::ForOp::create(b, index(0), index(kWarps), index(1), ValueRange(i32(0)));
+    scf::YieldOp::create(b, loop.getResults());
+    b.setInsertionPointToStart(loop.getBody());
+    Value sum = add(loop.getRegionIterArg(0), read(getCounter(loop.getInductionVar())));
+    scf::YieldOp::create(b, sum);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, i32(0));
+  }
+  Value own = branch.getResult(0), upTo = own;
+  // Inclusive sums in the warp.
+  for (int64_t distance = 1; distance < kLanes; distance *= 2) {
+    Value other = NVVM::ShflOp::create(b, b.getI32Type(), i32(-1), upTo, i32(distance), /*mask_and_clamp=*/i32(0),
+                                       NVVM::ShflKind::up, /*return_value_and_is_valid=*/UnitAttr());
+    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, lane, index(distance));
+    upTo = add(upTo, arith::SelectOp::create(b, isThere, other, i32(0)));
+  }
+  emitTell(upTo);
+  emitBarrier();
+  // The warps before this one.
+  Value place = arith::SubIOp::create(b, upTo, own);
+  auto others = scf::ForOp::create(b, index(0), warp, index(1), ValueRange(place));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(others.getBody());
+    Value sum = add(others.getRegionIterArg(0), read(add(index(kPerWarp), others.getInductionVar())));
+    scf::YieldOp::create(b, sum);
+  }
+  auto begin = scf::IfOp::create(b, hasKey);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(begin.thenBlock());
+  auto loop = scf::ForOp::create(b, index(0), index(kWarps), index(1), ValueRange(others.getResult(0)));
+  b.setInsertionPointToStart(loop.getBody());
+  Value counter = getCounter(loop.getInductionVar()), number = read(counter);
+  write(loop.getRegionIterArg(0), counter);
+  Value next = add(loop.getRegionIterArg(0), number);
+  scf::YieldOp::create(b, next);
+}

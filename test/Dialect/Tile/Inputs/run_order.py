@@ -1,0 +1,197 @@
+"""run_order.py FUNCTION: runs the order kernel of FUNCTION, read from stdin, as its 1024 threads would, and checks the list
+that it makes: a permutation of all items, those with the most work first, items of one key in order.
+
+FUNCTION is what items are: tiles, batches or heads. An item's work is its element of the array %work, and at least 1.
+Every access of memory is checked: two threads that touch one word, one of them writing, are kept apart by a barrier or,
+in one warp, by bar.warp.sync."""
+
+import re
+import sys
+
+import numpy as np
+
+THREADS, LANES = 1024, 32
+BINARY = {
+    "arith.addi": np.add, "arith.subi": np.subtract, "arith.muli": np.multiply, "arith.andi": np.bitwise_and,
+    "arith.divui": np.floor_divide, "arith.remui": np.remainder, "arith.ceildivui": lambda a, b: -(-a // b),
+    "arith.shrui": np.right_shift, "arith.shli": np.left_shift, "arith.maxui": np.maximum, "arith.maxsi": np.maximum,
+    "arith.minui": np.minimum, "eq": np.equal, "ult": np.less, "uge": np.greater_equal}
+
+
+def parse_block(lines):
+    """The operations up to the closing brace: (results, name, text, blocks)."""
+    ops = []
+    for line in lines:
+        line = line.strip()
+        if line.startswith("}"):
+            return ops, line
+        match = re.match(r"(?:(%[\w-]+)(?::\d+)? = )?([\w.]+)\s*(.*)$", line)
+        result, name, text = match.groups()
+        blocks = []
+        if text.endswith("{"):
+            block, end = parse_block(lines)
+            blocks.append(block)
+            if "else" in end:
+                blocks.append(parse_block(lines)[0])
+        ops.append((result, name, text, blocks))
+    return ops, ""
+
+
+class Memory:
+    """An array, and who touched its words since when."""
+
+    def __init__(self, machine, size):
+        self.machine, self.data = machine, np.full(size, -1, np.int64)
+        self.writes, self.reads = {}, {}
+
+    def access(self, places, active, is_write):
+        for thread in np.flatnonzero(active):
+            place, warp = int(places[thread]), thread // LANES
+            assert 0 <= place < len(self.data), place
+            now = (self.machine.barriers, self.machine.warp_barriers, thread)
+            for others in (self.writes, self.reads) if is_write else (self.writes,):
+                for barriers, warp_barriers, other in others.get(place, ()):
+                    is_apart = other == thread or barriers < now[0] or (other // LANES == warp and warp_barriers < now[1])
+                    assert is_apart, f"threads {other} and {thread} race for word {place}"
+            accesses = (self.writes if is_write else self.reads).setdefault(place, [])
+            if accesses and accesses[-1][:2] != now[:2]:
+                accesses[:] = [other for other in accesses if other[0] == now[0] and other[2] // LANES != warp]
+            accesses.append(now)
+
+    def load(self, places, active):
+        self.access(places, active, False)
+        return np.where(active, self.data[np.clip(places, 0, len(self.data) - 1)], 0)
+
+    def store(self, values, places, active):
+        self.access(places, active, True)
+        self.data[places[active]] = values[active]
+
+
+class Machine:
+    """Threads in step: every value has one element for each; those that are not active keep what they have."""
+
+    def __init__(self, values):
+        self.values, self.barriers, self.warp_barriers = values, 0, 0
+
+    def get(self, name):
+        return self.values[name]
+
+    def by_warp(self, function):
+        return np.concatenate([np.atleast_1d(function(slice(w, w + LANES))) for w in range(0, THREADS, LANES)])
+
+    def run(self, ops, active):
+        for result, name, text, blocks in ops:
+            value = self.run_op(result, name, text, blocks, active)
+            if name == "scf.yield":
+                return value
+            if result and not isinstance(value, list):
+                self.values[result] = value
+            elif result:
+                for index, part in enumerate(value):
+                    self.values[result if len(value) == 1 else f"{result}#{index}"] = part
+        return []
+
+    def run_op(self, result, name, text, blocks, active):
+        operands = [self.get(x) for x in re.findall(r"%[\w-]+(?:#\d+)?", text.split(" : ")[0])] \
+            if not blocks and name not in ("memref.get_global", "memref.global") else []
+        full = active.all()
+        if name == "arith.constant":
+            return np.full(THREADS, int(text.split()[0]))
+        if name in BINARY:
+            return BINARY[name](*operands)
+        if name == "arith.cmpi":
+            return BINARY[text.split(",")[0]](*operands)
+        if name == "arith.select":
+            return np.where(*operands)
+        if name.startswith("arith.index_cast"):
+            return operands[0]
+        if name == "math.ctlz":
+            return np.array([32 - int(x).bit_length() for x in operands[0]])
+        if name == "llvm.intr.ctpop":
+            return np.array([int(x & 0xffffffff).bit_count() for x in operands[0]])
+        if name == "gpu.thread_id":
+            return np.arange(THREADS)
+        if name == "memref.get_global":
+            return Memory(self, 8256)
+        if name == "memref.load":
+            return operands[0].load(operands[1], active)
+        if name == "memref.store":
+            return operands[1].store(operands[0], operands[2], active)
+        if name == "scf.yield":
+            return operands
+        if name == "scf.if":
+            return self.run_if(text, blocks, active)
+        if name == "scf.for":
+            return self.run_for(text, blocks[0], active)
+        if name == "gpu.return":
+            return None
+        assert full, f"{name} where threads are apart"
+        if name == "nvvm.barrier0":
+            self.barriers += 1
+            return None
+        if name == "nvvm.bar.warp.sync":
+            self.warp_barriers += 1
+            return None
+        if name == "nvvm.redux.sync":
+            return self.by_warp(lambda lanes: np.full(LANES, operands[0][lanes].max()))
+        if name == "nvvm.match.sync":
+            bits = 1 << np.arange(LANES)
+            key = operands[1]
+            return self.by_warp(lambda lanes: np.array([int(bits[key[lanes] == x].sum()) for x in key[lanes]]))
+        if name == "nvvm.shfl.sync":
+            distance = int(operands[2][0])
+            return self.by_warp(lambda lanes: operands[1][lanes][np.maximum(np.arange(LANES) - distance, 0)])
+        raise AssertionError(f"unknown operation {name}")
+
+    def run_if(self, text, blocks, active):
+        condition = self.get(text.split()[0])
+        then = self.run(blocks[0], active & condition)
+        if len(blocks) == 1:
+            return []
+        return [np.where(condition, x, y) for x, y in zip(then, self.run(blocks[1], active & ~condition))]
+
+    def run_for(self, text, block, active):
+        variable, begin, end, step = re.match(r"(%\w+) = (\S+) to (\S+) step (\S+)", text).groups()
+        iter_args = re.search(r"iter_args\((.*?)\)", text)
+        pairs = [pair.split(" = ") for pair in iter_args[1].split(", ")] if iter_args else []
+        carried = [self.get(init) for _, init in pairs]
+        at, end, step = self.get(begin), self.get(end), self.get(step)
+        while (active & (at < end)).any():
+            now = active & (at < end)
+            self.values[variable] = at
+            for (name, _), value in zip(pairs, carried):
+                self.values[name] = value
+            carried = [np.where(now, new, old) for new, old in zip(self.run(block, now), carried)]
+            at = at + step
+        return carried
+
+
+def check(ops, parameters, grid, items, most):
+    """One run on random work of up to `most`."""
+    machine = Machine({})
+    work, result = Memory(machine, items), Memory(machine, 2 * items)
+    work.data[:] = np.random.default_rng(items + most).integers(0, most + 1, items)
+    extents = iter(grid)
+    for name, kind in parameters:
+        machine.values[name] = np.full(THREADS, next(extents)) if kind == "index" else work
+    machine.values[parameters[-1][0]] = result
+    machine.run(ops, np.ones(THREADS, bool))
+    assert machine.barriers == 4
+    expected = np.maximum(work.data, 1)
+    assert (result.data[items:] == expected).all()
+    key = (expected.max() - expected) >> max(int(expected.max() - 1).bit_length() - 8, 0)
+    assert (result.data[:items] == np.argsort(key, kind="stable")).all(), (grid, most)
+
+
+def main(function):
+    text = sys.stdin.read()
+    header, body = text[text.index(f"gpu.func @{function}_order("):].split("\n", 1)
+    parameters = re.findall(r"(%\w+): (index|memref)", header)
+    ops, _ = parse_block(iter(body.splitlines()))
+    for nx, ny, nz in ((1, 1, 1), (33, 3, 2), (256, 1, 4), (1025, 2, 1)):
+        grid = {"tiles": (nx,), "batches": (nx, nz), "heads": (nx, ny, nz)}[function]
+        for most in (1, 256, 257, 5000):
+            check(ops, parameters, grid, int(np.prod(grid)), most)
+
+
+main(sys.argv[1])

@@ -1,0 +1,167 @@
+// RUN: flashc-opt %s --split-input-file --tile-order --canonicalize --cse | FileCheck %s
+// And the kernels sort what they say they do, without a race:
+// RUN: flashc-opt %s --split-input-file --tile-order --canonicalize --cse > %t.mlir
+// RUN: %python %S/Inputs/run_order.py tiles < %t.mlir
+// RUN: %python %S/Inputs/run_order.py batches < %t.mlir
+// RUN: %python %S/Inputs/run_order.py heads < %t.mlir
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// The list is the last parameter of both kernels; the new one takes of the others what the loop's bounds read, and
+// measures by the same code. It has a place and a number for every item.
+// CHECK-LABEL: gpu.func @tiles
+// CHECK-SAME: (%{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: !tile.tensor_map<64 x bf16>, %{{.*}}: memref<?xi32>, %[[LIST:.*]]: memref<?xi32>)
+// CHECK-SAME: before = [{block = [1024, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0 : i64, grid = ["1", "1", "1"], kernel = "tiles_order",
+// CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
+// CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"},
+// CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
+// CHECK-SAME: workspace = "mul(8, arg0.dim0)"}
+// CHECK-NOT: flashc.grid
+// CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) of tiles {
+// CHECK: memref.global "private" @tiles_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>> = uninitialized
+// CHECK-LABEL: gpu.func @tiles_order
+// CHECK-SAME: (%[[NX:.*]]: index, %[[WORK:.*]]: memref<?xi32>, %[[LIST2:.*]]: memref<?xi32>) kernel attributes {flashc.threads = 1024 : i32}
+// Measure.
+// CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[ITEM:.*]], %[[NX]]
+// CHECK: scf.if %[[INSIDE]] -> (i32) {
+// CHECK: memref.load %[[WORK]][%[[ITEM]]]
+// CHECK: %[[TOTAL:.*]] = arith.maxsi
+// CHECK: %[[W:.*]] = arith.index_castui %[[TOTAL]] : index to i32
+// CHECK: %[[PLACE:.*]] = arith.addi %[[NX]], %[[ITEM]]
+// CHECK: memref.store %[[W]], %[[LIST2]][%[[PLACE]]]
+// CHECK: nvvm.redux.sync umax
+// CHECK: nvvm.barrier0
+// Count.
+// CHECK: nvvm.match.sync any
+// CHECK: llvm.intr.ctpop
+// CHECK: nvvm.bar.warp.sync
+// CHECK: nvvm.barrier0
+// Sum and place.
+// CHECK-COUNT-5: nvvm.shfl.sync up
+// CHECK: nvvm.barrier0
+// CHECK: nvvm.barrier0
+// Deal.
+// CHECK: nvvm.match.sync any
+// CHECK: memref.store %{{.*}}, %[[LIST2]]
+// CHECK-COUNT-2: nvvm.bar.warp.sync
+// CHECK: gpu.return
+gpu.module @kernels {
+  gpu.func @tiles(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel
+      attributes {tile.schedule = #schedule, flashc.grid = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                  flashc.manifest = {parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
+                                                   {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1},
+                                                   {kind = "pointer", argument = 2}]}} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 1 grid(%nx, %ny, %nz) sorted {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %i32 = memref.load %work[%x] : memref<?xi32>
+      %n = arith.index_cast %i32 : i32 to index
+      %total = arith.maxsi %n, %c1 : index
+      scf.for %u = %c0 to %total step %c1 {
+        %k = tile.load %map[%x, %y, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// Where bounds differ between batches, every batch has items of its own. An array of two
+// dimensions, which the new kernel leaves out, is two of the manifest's parameters.
+// CHECK-LABEL: gpu.func @batches
+// CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
+// CHECK-SAME: workspace = "mul(mul(8, arg0.dim0), arg0.dim2)"
+// CHECK: list(%{{.*}} : memref<?xi32>) of batches {
+// CHECK-LABEL: gpu.func @batches_order
+// CHECK-SAME: (%[[NX:.*]]: index, %[[NZ:.*]]: index, %{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>)
+// CHECK: %[[COUNT:.*]] = arith.muli %[[NX]], %[[NZ]]
+// CHECK: arith.cmpi ult, %[[ITEM:.*]], %[[COUNT]]
+// CHECK: %[[Z:.*]] = arith.divui %[[ITEM]], %[[NX]]
+// CHECK: %[[X:.*]] = arith.remui %[[ITEM]], %[[NX]]
+gpu.module @kernels {
+  gpu.func @batches(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %unused: memref<?x?xi32, strided<[?, 1]>>, %work: memref<?xi32>) kernel
+      attributes {tile.schedule = #schedule, flashc.grid = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                  flashc.manifest = {parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
+                                                   {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1},
+                                                   {kind = "pointer", argument = 1}, {kind = "stride", argument = 1, dim = 0},
+                                                   {kind = "pointer", argument = 2}]}} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 1 grid(%nx, %ny, %nz) sorted {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %z = gpu.block_id z
+      %first = arith.muli %z, %nx : index
+      %place = arith.addi %first, %x : index
+      %i32 = memref.load %work[%place] : memref<?xi32>
+      %n = arith.index_cast %i32 : i32 to index
+      %total = arith.maxsi %n, %c1 : index
+      scf.for %u = %c0 to %total step %c1 {
+        %k = tile.load %map[%z, %x, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// CHECK-LABEL: gpu.func @heads(
+// CHECK: list(%{{.*}} : memref<?xi32>) of heads {
+// CHECK-LABEL: gpu.func @heads_order
+gpu.module @kernels {
+  gpu.func @heads(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 1 grid(%nx, %ny, %nz) sorted {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %0 = arith.muli %z, %ny : index
+      %1 = arith.addi %0, %y : index
+      %2 = arith.muli %1, %nx : index
+      %place = arith.addi %2, %x : index
+      %i32 = memref.load %work[%place] : memref<?xi32>
+      %n = arith.index_cast %i32 : i32 to index
+      %total = arith.maxsi %n, %c1 : index
+      scf.for %u = %c0 to %total step %c1 {
+        %k = tile.load %map[%z, %y, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// One tile of keys: every point is as long as any other.
+// CHECK-LABEL: gpu.func @one_tile
+// CHECK-SAME: flashc.manifest = {kernel = "one_tile"}
+// CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) {
+// CHECK-NOT: gpu.func
+gpu.module @kernels {
+  gpu.func @one_tile(%n: index, %map: !tile.tensor_map<64 x bf16>) kernel
+      attributes {tile.schedule = #schedule, flashc.grid = ["1", "1", "1"], flashc.manifest = {kernel = "one_tile", sorted = "why"}} {
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.program 1 grid(%n, %n, %n) sorted {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %k = tile.load %map[%x, %x, %x] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+    }
+    gpu.return
+  }
+}
