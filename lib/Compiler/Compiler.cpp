@@ -2,6 +2,7 @@
 
 #include "flashc/Compiler/Compiler.h"
 #include "Variants.h"
+#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -82,6 +83,14 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerWith(ModuleOp module, const Schedul
   return kernel;
 }
 
+/// What the lowering has decided of a schedule, as the manifest says it.
+static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
+  kernel.walk([&](Operation *op) {
+    if (auto manifest = op->getAttrOfType<DictionaryAttr>(kManifestAttrName))
+      llvm::cantFail(overrideSchedule(schedule, manifest.getAs<StringAttr>("schedule")));
+  });
+}
+
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
   const PipelineOptions &pipeline = options.pipeline;
   if (failed(checkOptions(module, pipeline)))
@@ -94,10 +103,12 @@ FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOpt
   auto kernel = lowerWith(module, decision->choices.back().schedule, /*entry=*/"", options, level);
   if (failed(kernel))
     return failure();
-  for (const ScheduleChoice &choice : ArrayRef(decision->choices).drop_back()) {
+  adoptSchedule(**kernel, decision->choices.back().schedule);
+  for (ScheduleChoice &choice : MutableArrayRef(decision->choices).drop_back()) {
     auto variant = lowerWith(module, choice.schedule, getVariantName(module, *choice.maxQueries), options, level);
     if (failed(variant))
       return failure();
+    adoptSchedule(**variant, choice.schedule);
     addVariant(**kernel, std::move(*variant), decision->queriesArgument, *choice.maxQueries);
   }
   return LoweredKernel{std::move(*kernel), std::move(*decision)};

@@ -32,6 +32,21 @@ def test_gpu_kernel():
     assert "sm_90a" in repr(kernel) and "D=64" in repr(kernel)
 
 
+def test_kernel_that_sorts_its_work_first():
+    lengths = np.array([100, 7], np.int32)
+    kernel = flashc.compile(SPEC, SPEC, SPEC, mask=lambda b, h, i, j: j < lengths[b], target="sm_90a")
+    manifest = kernel.manifest
+    (before,) = manifest["before"]
+    assert manifest["version"] == 2 and before["grid"] == ["1", "1", "1"] and before["block"] == [1024, 1, 1]
+    assert f".entry {before['kernel']}(" in kernel.ptx and "order=list" in kernel.schedule
+    assert "sorted by their work, since the bounds of the keys read an array" in kernel.decisions
+    # It reads extents and the lengths, and writes to what the other reads.
+    assert {"kind": "pointer", "argument": 3} in before["parameters"]
+    assert before["parameters"][-1] == manifest["parameters"][-1] == {"kind": "workspace"}
+    closed = flashc.compile(SPEC, SPEC, SPEC, causal=True)
+    assert "before" not in closed.manifest and closed.manifest["version"] == 1 and "order=closed" in closed.schedule
+
+
 def test_cost():
     kernel = flashc.compile(SPEC, KEYS, KEYS, enable_gqa=True)
     cost = kernel.cost

@@ -24,7 +24,7 @@ public:
   bool dependsOn(Value position) const { return isa<BlockArgument>(position) && seen.contains(position); }
   /// Reads an array.
   bool reads = false;
-  /// Rounds the query's position to something longer than a tile.
+  /// Rounds the query's position to something longer than a tile, or asks where it is.
   bool jumps = false;
 
 private:
@@ -44,7 +44,7 @@ private:
     bool depends = false;
     for (Value input : inputs)
       depends |= visit(input);
-    jumps |= depends && divides(op);
+    jumps |= depends && makesJumps(op);
     return seen[value] = depends;
   }
 
@@ -52,8 +52,11 @@ private:
     return !divisor || *divisor > std::max(plan.qTile, plan.kvTile);
   }
 
-  /// Whether `op` divides by more than a tile. Rounding to tiles makes steps that even out.
-  bool divides(Operation *op) const {
+  /// Whether the result of `op` jumps where its operands do not: a choice, or a division by more than a tile. Rounding to
+  /// tiles makes steps that even out.
+  bool makesJumps(Operation *op) const {
+    if (isa<arith::CmpIOp>(op) || op->getNumRegions() > 0)
+      return true;
     if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::RemSIOp,
             arith::RemUIOp>(op))
       return isLong(getConstantIntValue(op->getOperand(1)));
@@ -92,13 +95,13 @@ std::string flashc::whyUnsorted(const AttentionPlan &plan) {
       if (bound->dependsOn(plan.batch.position) || bound->dependsOn(plan.head.position))
         return "the bounds of the keys differ between heads or batches";
     }
-    if (index > 0 && !isEqualConstantIntOrValue(segment.begin, plan.segments[index - 1].end))
-      return "the keys of a query are several intervals";
-    if (index == 0) {
-      beginMoves = begin.dependsOn(plan.query.position);
-      beginJumps = begin.jumps;
-    }
-    endJumps = end.jumps;
+    // Where a loop begins as the one before it ends, only that one's end counts; the last one's, that is.
+    bool isFirst = index == 0 || !isEqualConstantIntOrValue(segment.begin, plan.segments[index - 1].end);
+    bool isLast = index + 1 == plan.segments.size() ||
+                  !isEqualConstantIntOrValue(segment.end, plan.segments[index + 1].begin);
+    beginMoves |= isFirst && begin.dependsOn(plan.query.position);
+    beginJumps |= isFirst && begin.jumps;
+    endJumps |= isLast && end.jumps;
   }
   if (beginJumps || (endJumps && beginMoves))
     return "the bounds of the keys jump between queries";

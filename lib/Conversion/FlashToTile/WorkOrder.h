@@ -9,9 +9,9 @@
 namespace flashc {
 
 /// Why the tiles of queries of an attention must be sorted by their work at the launch, or an empty text where the order
-/// of their numbers will do: without a mask, and where the number of keys that a tile sees only grows with its number, up
-/// to steps of a tile (causal masks, windows). Else it is anything: bounds read arrays, differ between heads or batches,
-/// jump (chunks of more than a tile), or leave keys out in between.
+/// of their numbers will do: without a mask, and where the bounds of the keys move evenly with the queries (causal masks,
+/// windows, also with sinks beside them), so that the number of keys that a tile sees only grows with its number or stays.
+/// Else it is anything: bounds read arrays, differ between heads or batches, or jump (chunks of more than a tile).
 std::string whyUnsorted(const AttentionPlan &plan);
 
 } // namespace flashc

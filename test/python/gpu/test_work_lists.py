@@ -1,0 +1,177 @@
+"""Kernels that run before another one on a GPU: the list of work that the order kernel makes, and outputs of kernels that
+go through it, on several streams and in graphs. Skipped where there is no GPU.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_work_lists.py
+"""
+import ctypes
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+import flashc  # noqa: E402
+from test_attention import check, inputs, poison, seed  # noqa: E402, F401
+
+
+# --- The list ---------------------------------------------------------------------------------------------------------
+
+cuda = ctypes.CDLL("libcuda.so.1")
+
+
+def call(name, *arguments):
+    status = getattr(cuda, name)(*arguments)
+    assert status == 0, f"{name}: error {status}"
+
+
+def evaluate(formula, arguments):
+    """A formula of the manifest, on tensors."""
+    words = {"ceildiv": lambda x, y: -(-x // y), "mul": lambda x, y: x * y, "min": min, "add": lambda x, y: x + y,
+             "sm_count": torch.cuda.get_device_properties(0).multi_processor_count}
+    text = re.sub(r"arg(\d+)\.dim(\d+)", lambda match: str(arguments[int(match[1])].shape[int(match[2])]), str(formula))
+    return eval(text, {"__builtins__": {}}, words)
+
+
+def run_order_kernel(kernel, arguments):
+    """The workspace that the kernel before `kernel` leaves: the list, and the items' work."""
+    manifest = kernel.manifest
+    (before,) = manifest["before"]
+    workspace = torch.full((evaluate(manifest["workspace"], arguments) // 4 + 64,), -7, dtype=torch.int32, device="cuda")
+    values = []
+    for parameter in before["parameters"]:
+        x = arguments[parameter["argument"]] if "argument" in parameter else workspace
+        values.append({"workspace": lambda: ctypes.c_uint64(x.data_ptr()),
+                       "pointer": lambda: ctypes.c_uint64(x.data_ptr()),
+                       "extent": lambda: ctypes.c_int32(x.shape[parameter["dim"]]),
+                       "stride": lambda: ctypes.c_int64(x.stride(parameter["dim"]))}[parameter["kind"]]())
+    pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(value) for value in values])
+    module, function = ctypes.c_void_p(), ctypes.c_void_p()
+    call("cuModuleLoadData", ctypes.byref(module), kernel.ptx.encode())
+    try:
+        call("cuModuleGetFunction", ctypes.byref(function), module, before["kernel"].encode())
+        grid = [evaluate(extent, arguments) for extent in before["grid"]]
+        torch.cuda.synchronize()
+        call("cuLaunchKernel", function, *grid, *before["block"], before["dynamic_shared_memory"], None, pointers, None)
+        torch.cuda.synchronize()
+    finally:
+        cuda.cuModuleUnload(module)
+    assert (workspace[-64:] == -7).all(), "written behind the workspace"
+    return workspace[:-64].chunk(2)
+
+
+def assert_sorted(order, work):
+    """A permutation, by falling work: exactly up to 256, else by the distance from the most in steps of a power of two.
+    Items that compare equal keep their order."""
+    assert torch.equal(order.sort().values, torch.arange(len(order), device="cuda", dtype=torch.int32))
+    most = int(work.max())
+    key = (most - work.long()) >> max((most - 1).bit_length() - 8, 0)
+    assert torch.equal(order.long(), torch.argsort(key, stable=True))
+
+
+@pytest.mark.parametrize("batch,queries", [(1, 1), (1, 128), (3, 1000), (32, 128), (33, 4096), (300, 2000), (2, 1 << 20)])
+@pytest.mark.parametrize("keys", [100, 5000, 200000])
+def test_list_is_a_sorted_permutation(batch, queries, keys):
+    # Of such large tensors only the extents are looked at.
+    q = torch.empty(1, 1, 1, 64, device="cuda", dtype=torch.bfloat16).expand(batch, 1, queries, 64)
+    k = q[:, :, :1].expand(batch, 1, keys, 64)
+    lengths = torch.randint(0, keys + 1, (batch,), device="cuda", dtype=torch.int32)
+    small = [torch.empty(batch, 1, 256, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3)]
+    kernel = flashc.compile(*small, mask=lambda b, h, i, j: j < lengths[b], schedule="consumers=2,kv-tile=128")
+    arguments = [q, k, k, lengths]
+    for _ in range(3):
+        order, work = run_order_kernel(kernel, arguments)
+        tiles = -(-queries // 128)
+        assert torch.equal(work.view(batch, tiles), lengths.add(127).div(128, rounding_mode="floor").clamp(1)[:, None]
+                           .expand(batch, tiles).int())
+        assert_sorted(order, work)
+
+
+def test_list_of_causal_tiles():
+    q, k, v = inputs(1, 2, 2, 5000, 5000, 128)
+    kernel = flashc.compile(q, k, v, causal=True, schedule="order=list")
+    order, work = run_order_kernel(kernel, [q, k, v])
+    assert len(order) == 40 and sorted(work.tolist()) == list(range(1, 41))
+    assert_sorted(order, work)
+
+
+# --- Outputs ----------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("d", [64, 128, 256])
+@pytest.mark.parametrize("batch,heads,queries", [(1, 1, 1), (1, 2, 300), (5, 3, 700), (2, 40, 129), (1, 16, 3000)])
+def test_outputs_by_a_list(d, batch, heads, queries):
+    q, k, v = inputs(batch, heads, heads, queries, queries, d)
+    lengths = torch.randint(0, queries + 1, (batch,), device="cuda", dtype=torch.int32)
+    padding = lambda b, h, i, j: j < lengths[b]  # noqa: E731
+    check(q, k, v, padding, mask=padding)
+    widths = torch.randint(0, queries + 1, (batch, heads), device="cuda", dtype=torch.int32)
+    per_head = lambda b, h, i, j: (j <= i) & (j < widths[b, h])  # noqa: E731
+    check(q, k, v, per_head, mask=per_head)
+    check(q, k, v, lambda b, h, i, j: j <= i, causal=True, schedule="order=list")
+    check(q, k, v, schedule="order=list")
+
+
+def test_order_does_not_change_outputs():
+    q, k, v = inputs(3, 8, 2, 2000, 2000, 128)
+    lengths = torch.tensor([2000, 0, 700], device="cuda", dtype=torch.int32)
+    run = lambda **keywords: flashc.attention(  # noqa: E731
+        q, k, v, mask=lambda b, h, i, j: j < lengths[b], enable_gqa=True, **keywords)
+    o = run()
+    assert torch.equal(o, run()) and torch.equal(o, run(schedule="order=closed"))
+
+
+# --- Streams and graphs -----------------------------------------------------------------------------------------------
+
+def padded(q, k, v, lengths):
+    return flashc.attention(q, k, v, mask=lambda b, h, i, j: j < lengths[b])
+
+
+def test_streams_do_not_share_lists():
+    """Launches of one kernel on streams of their own, with lists of different lengths, at the same time."""
+    problems = []
+    for index in range(6):
+        q, k, v = inputs(4, 8, 8, 500 + 300 * index, 1500, 64)
+        problems.append((q, k, v, torch.randint(0, 1501, (4,), device="cuda", dtype=torch.int32)))
+    expected = [padded(*problem) for problem in problems]
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in problems]
+    results = [[] for _ in problems]
+    for _ in range(20):
+        for stream, problem, result in zip(streams, problems, results):
+            with torch.cuda.stream(stream):
+                result.append(padded(*problem))
+    torch.cuda.synchronize()
+    for want, result in zip(expected, results):
+        assert all(torch.equal(want, o) for o in result)
+
+
+def test_graph_makes_its_list_again():
+    q, k, v = inputs(4, 8, 8, 1000, 1000, 64)
+    lengths = torch.tensor([1000, 10, 500, 0], device="cuda", dtype=torch.int32)
+    padded(q, k, v, lengths)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        first = padded(q, k, v, lengths)
+        second = padded(q, k, v, lengths)
+    for _ in range(3):
+        lengths.copy_(torch.randint(0, 1001, (4,), device="cuda", dtype=torch.int32))
+        first.fill_(float("nan"))
+        second.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        want = padded(q, k, v, lengths)
+        assert torch.equal(first, want) and torch.equal(second, want)
+
+
+def test_memory_stays_the_same():
+    q, k, v = inputs(4, 8, 8, 1000, 1000, 64)
+    lengths = torch.tensor([1000, 10, 500, 0], device="cuda", dtype=torch.int32)
+    padded(q, k, v, lengths)
+    torch.cuda.synchronize()
+    free = torch.cuda.mem_get_info()[0]
+    for _ in range(2000):
+        padded(q, k, v, lengths)
+    torch.cuda.synchronize()
+    assert torch.cuda.mem_get_info()[0] >= free - (64 << 20)
