@@ -461,6 +461,9 @@ def _modulo(x: Any, y: Any) -> Any:
     if _is_real(x) or _is_real(y):
         return x - floor(_true_divide(x, y)) * y
     region = _region_of(x, y)
+    if not isinstance(y, Traced) and y > 0 and y & (y - 1) == 0:
+        # The remainder towards minus infinity is the last bits, also of what is negative: one operation instead of six.
+        return make_index(region, f"arith.andi {as_index(region, x)}, {region.index(y - 1)} : index", natural=True)
     dividend, divisor = as_index(region, x), _divisor(region, y)
     if _is_natural(x) and _is_natural(y):
         # The remainder of truncation is that of Python where neither is negative.

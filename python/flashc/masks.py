@@ -258,7 +258,7 @@ def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
     """
     dilation = _constant("dilation", dilation, 1)
     window = sliding_window(left, right)
-    return Mask(lambda b, h, i, j: window(b, h, i, j) & (i % dilation == j % dilation),
+    return Mask(lambda b, h, i, j: window(b, h, i, j) & ((i - j) % dilation == 0),
                 f"dilated_window({_named(left)}, {dilation}, {_named(right)})")
 
 
