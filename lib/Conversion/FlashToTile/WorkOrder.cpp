@@ -28,6 +28,11 @@ public:
   bool jumps = false;
 
 private:
+  /// Elements, or a search in them: whatever is done with an array but asking for its extents.
+  static bool hasArray(Operation *op) {
+    return !isa<tensor::DimOp, memref::DimOp>(op) && llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>);
+  }
+
   /// Whether `value` hangs on the query's position.
   bool visit(Value value) {
     if (auto [known, isNew] = seen.try_emplace(value, value == plan.query.position); !isNew)
@@ -36,8 +41,7 @@ private:
     if (!op || isa<tensor::DimOp, memref::DimOp>(op))
       return seen[value];
     reads |= op->walk([](Operation *nested) {
-                   return isa<tensor::ExtractOp, memref::LoadOp>(nested) ? WalkResult::interrupt()
-                                                                         : WalkResult::advance();
+                   return hasArray(nested) ? WalkResult::interrupt() : WalkResult::advance();
                  }).wasInterrupted();
     llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
     getUsedValuesDefinedAbove(op->getRegions(), inputs);
