@@ -1,113 +1,175 @@
 //===- WorkOrder.cpp - in which order a persistent kernel works ---------------------------------------------------===//
 
 #include "WorkOrder.h"
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace flashc;
 
+static bool isExtent(Operation *op) { return isa<tensor::DimOp, memref::DimOp>(op); }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// What a bound hangs on
+//===--------------------------------------------------------------------------------------------------------------===//
+
 namespace {
-/// What a bound of a loop over keys hangs on, in the parallel loop.
+/// The values that a bound of a loop over keys is computed from.
 class BoundInfo {
 public:
-  BoundInfo(const AttentionPlan &plan, OpFoldResult bound) : plan(plan) {
+  explicit BoundInfo(OpFoldResult bound) {
     if (auto value = dyn_cast<Value>(bound))
       visit(value);
   }
 
   bool dependsOn(Value position) const { return isa<BlockArgument>(position) && seen.contains(position); }
-  /// Reads an array.
+  /// Whether it reads an array.
   bool reads = false;
-  /// Rounds the query's position to something longer than a tile, or asks where it is.
-  bool jumps = false;
 
 private:
   /// Elements, or a search in them: whatever is done with an array but asking for its extents.
   static bool hasArray(Operation *op) {
-    return !isa<tensor::DimOp, memref::DimOp>(op) && llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>);
+    return !isExtent(op) && llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>);
   }
 
-  /// Whether `value` hangs on the query's position.
-  bool visit(Value value) {
-    if (auto [known, isNew] = seen.try_emplace(value, value == plan.query.position); !isNew)
-      return known->second;
+  void visit(Value value) {
     Operation *op = value.getDefiningOp();
-    if (!op || isa<tensor::DimOp, memref::DimOp>(op))
-      return seen[value];
+    if (!seen.insert(value).second || !op || isExtent(op))
+      return;
     reads |= op->walk([](Operation *nested) {
                    return hasArray(nested) ? WalkResult::interrupt() : WalkResult::advance();
                  }).wasInterrupted();
     llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
     getUsedValuesDefinedAbove(op->getRegions(), inputs);
-    bool depends = false;
     for (Value input : inputs)
-      depends |= visit(input);
-    jumps |= depends && makesJumps(op);
-    return seen[value] = depends;
+      visit(input);
   }
 
-  bool isLong(std::optional<int64_t> divisor) const {
-    return !divisor || *divisor > std::max(plan.qTile, plan.kvTile);
-  }
-
-  /// Whether the result of `op` jumps where its operands do not: a choice, or a division by more than a tile. Rounding to
-  /// tiles makes steps that even out.
-  bool makesJumps(Operation *op) const {
-    if (isa<arith::CmpIOp>(op) || op->getNumRegions() > 0)
-      return true;
-    if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::RemSIOp,
-            arith::RemUIOp>(op))
-      return isLong(getConstantIntValue(op->getOperand(1)));
-    AffineMap map;
-    if (auto apply = dyn_cast<affine::AffineApplyOp>(op))
-      map = apply.getAffineMap();
-    else if (auto min = dyn_cast<affine::AffineMinOp>(op))
-      map = min.getAffineMap();
-    else if (auto max = dyn_cast<affine::AffineMaxOp>(op))
-      map = max.getAffineMap();
-    bool result = false;
-    if (map)
-      map.walkExprs([&](AffineExpr expr) {
-        auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
-        bool isDivision = binary && (binary.getKind() == AffineExprKind::FloorDiv ||
-                                     binary.getKind() == AffineExprKind::CeilDiv ||
-                                     binary.getKind() == AffineExprKind::Mod);
-        auto divisor = isDivision ? dyn_cast<AffineConstantExpr>(binary.getRHS()) : AffineConstantExpr();
-        result |= isDivision && isLong(divisor ? std::optional(divisor.getValue()) : std::nullopt);
-      });
-    return result;
-  }
-
-  const AttentionPlan &plan;
-  llvm::DenseMap<Value, bool> seen;
+  llvm::SmallDenseSet<Value> seen;
 };
 } // namespace
 
+//===--------------------------------------------------------------------------------------------------------------===//
+// The work of a tile
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Numbers for bounds, by the ops' own folders.
+class BoundEvaluator {
+public:
+  /// The tile of queries begins at `first`; see whyUnsorted for `length`.
+  BoundEvaluator(const AttentionPlan &plan, int64_t first, int64_t length) : builder(plan.elementType.getContext()), length(length) {
+    values[plan.query.position] = builder.getIndexAttr(first);
+  }
+
+  /// None if it is computed by what does not fold.
+  std::optional<int64_t> get(OpFoldResult bound) {
+    auto value = dyn_cast<Value>(bound);
+    auto number = dyn_cast_or_null<IntegerAttr>(value ? evaluate(value) : cast<Attribute>(bound));
+    return number ? std::optional<int64_t>(number.getInt()) : std::nullopt;
+  }
+
+private:
+  Attribute evaluate(Value value) {
+    if (auto found = values.find(value); found != values.end())
+      return found->second;
+    Attribute result;
+    Operation *op = value.getDefiningOp();
+    if (op && isExtent(op))
+      result = builder.getIndexAttr(length);
+    else if (op)
+      result = fold(op, cast<OpResult>(value).getResultNumber());
+    else if (value.getType().isIntOrIndex())
+      result = builder.getIntegerAttr(value.getType(), length / 8);
+    return values[value] = result;
+  }
+
+  Attribute fold(Operation *op, unsigned number) {
+    SmallVector<Attribute> operands;
+    for (Value operand : op->getOperands()) {
+      operands.push_back(evaluate(operand));
+      if (!operands.back())
+        return {};
+    }
+    if (op->getNumRegions() > 0)
+      return {};
+    // A folder may change its op first.
+    OwningOpRef<Operation *> copy(op->clone());
+    SmallVector<OpFoldResult> results;
+    for (int attempt = 0; attempt < 4 && results.empty(); ++attempt)
+      if (failed(copy->fold(operands, results)))
+        return {};
+    if (results.size() != op->getNumResults())
+      return {};
+    if (auto attribute = dyn_cast<Attribute>(results[number]))
+      return attribute;
+    return evaluate(cast<Value>(results[number])); // one of its operands
+  }
+
+  Builder builder;
+  int64_t length;
+  llvm::DenseMap<Value, Attribute> values;
+};
+} // namespace
+
+/// Tiles of keys that a tile of queries visits; none: not known. Loops may leave gaps; a tile belongs to one of them.
+static std::optional<int64_t> countVisits(const AttentionPlan &plan, int64_t first, int64_t length) {
+  BoundEvaluator evaluator(plan, first, length);
+  int64_t visits = 0;
+  for (const KeySegment &segment : plan.segments) {
+    std::optional<int64_t> begin = evaluator.get(segment.begin), end = evaluator.get(segment.end);
+    if (!begin || !end)
+      return std::nullopt;
+    visits += llvm::divideCeil(std::max<int64_t>(*end - *begin, 0), plan.kvTile);
+  }
+  return std::max<int64_t>(visits, 1);
+}
+
+/// Whether of `length` queries tiles see fewer keys than tiles before them, by more than a fifth of what would be if none
+/// did. None: not known.
+static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int64_t samples) {
+  int64_t tiles = llvm::divideCeil(length, plan.qTile), most = 0, missing = 0, all = 0;
+  for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
+    int64_t tile = tiles <= samples ? sample : sample * tiles / samples;
+    std::optional<int64_t> visits = countVisits(plan, tile * plan.qTile, length);
+    if (!visits)
+      return std::nullopt;
+    most = std::max(most, *visits);
+    missing += most - *visits;
+    all += most;
+  }
+  return 5 * missing > all;
+}
+
+/// The same of as many queries as there are, or of some numbers of them.
+static std::optional<bool> falls(const AttentionPlan &plan) {
+  if (std::optional<int64_t> length = getConstantIntValue(plan.query.extent))
+    return falls(plan, *length, /*samples=*/64);
+  for (int64_t tiles : {16, 32, 64, 128}) {
+    std::optional<bool> result = falls(plan, tiles * plan.qTile, /*samples=*/16);
+    if (!result || *result)
+      return result;
+  }
+  return false;
+}
+
 std::string flashc::whyUnsorted(const AttentionPlan &plan) {
-  bool beginMoves = false, beginJumps = false, endJumps = false;
-  for (auto [index, segment] : llvm::enumerate(plan.segments)) {
-    BoundInfo begin(plan, segment.begin), end(plan, segment.end);
-    for (const BoundInfo *bound : {&begin, &end}) {
-      if (bound->reads)
+  if (!plan.mask)
+    return "";
+  for (const KeySegment &segment : plan.segments)
+    for (OpFoldResult bound : {segment.begin, segment.end}) {
+      BoundInfo info(bound);
+      if (info.reads)
         return "the bounds of the keys read an array";
-      if (bound->dependsOn(plan.batch.position) || bound->dependsOn(plan.head.position))
+      if (info.dependsOn(plan.batch.position) || info.dependsOn(plan.head.position))
         return "the bounds of the keys differ between heads or batches";
     }
-    // Where a loop begins as the one before it ends, only that one's end counts; the last one's, that is.
-    bool isFirst = index == 0 || !isEqualConstantIntOrValue(segment.begin, plan.segments[index - 1].end);
-    bool isLast = index + 1 == plan.segments.size() ||
-                  !isEqualConstantIntOrValue(segment.end, plan.segments[index + 1].begin);
-    beginMoves |= isFirst && begin.dependsOn(plan.query.position);
-    beginJumps |= isFirst && begin.jumps;
-    endJumps |= isLast && end.jumps;
-  }
-  if (beginJumps || (endJumps && beginMoves))
-    return "the bounds of the keys jump between queries";
-  return "";
+  std::optional<bool> isFalling = falls(plan);
+  if (!isFalling)
+    return "the bounds of the keys are known at the launch only";
+  return *isFalling ? "tiles of queries see fewer keys than tiles before them" : "";
 }
