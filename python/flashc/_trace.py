@@ -10,14 +10,13 @@ microseconds; `flashc.compile` pays once.
 """
 from __future__ import annotations
 
-import functools
 import struct
 import sys
 import threading
-import types
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ._array import CPU, ArraySpec, Array, source_of
+from ._array import CPU, Array, source_of
+from ._binding import bind
 from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
 from ._traced import F32, I1, INDEX, Indexable, Number, Region, TraceError, Traced, as_f32, as_i1, as_index, \
@@ -357,108 +356,9 @@ class Trace:
         """The text of the region, ending with its result."""
         return "\n".join(self.region.lines + [f"flash.yield {result} : {type}"])
 
-    # Functions that refer to arrays.
     def bind(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function`, referring to captured arrays where it refers to arrays: in its closure, its defaults, the
-        globals that it names, and in functions, tuples, lists and dictionaries that it reaches so."""
-        if not _reaches_array(function, set()):
-            return function
-        return self._wrap(function, {})
-
-    def _wrap(self, x: Any, done: Dict[int, Any]) -> Any:
-        if isinstance(x, _PLAIN):
-            return x
-        if id(x) in done:
-            return done[id(x)]
-        if isinstance(x, types.FunctionType):
-            return self._wrap_function(x, done)
-        if isinstance(x, functools.partial):
-            return functools.partial(self._wrap(x.func, done), *[self._wrap(value, done) for value in x.args],
-                                     **{name: self._wrap(value, done) for name, value in x.keywords.items()})
-        if isinstance(x, types.MethodType):
-            return types.MethodType(self._wrap(x.__func__, done), x.__self__)
-        if isinstance(x, (tuple, list)) and len(x) <= _MOST:
-            values = [self._wrap(value, done) for value in x]
-            return values if isinstance(x, list) else type(x)(*values) if hasattr(x, "_fields") else tuple(values)
-        if isinstance(x, dict) and len(x) <= _MOST:
-            return {name: self._wrap(value, done) for name, value in x.items()}
-        return self.capture(x) if _is_array(x) else x
-
-    def _wrap_function(self, function: types.FunctionType, done: Dict[int, Any]) -> types.FunctionType:
-        cells = tuple(types.CellType() for _ in function.__closure__ or ())
-        namespace = function.__globals__
-        scope = dict(namespace)
-        copy = types.FunctionType(function.__code__, scope, function.__name__, None, cells or None)
-        done[id(function)] = copy
-        for cell, old in zip(cells, function.__closure__ or ()):
-            try:
-                contents = old.cell_contents
-            except ValueError:
-                continue  # An empty cell stays empty.
-            cell.cell_contents = self._wrap(contents, done)
-        for name in _global_names(function.__code__):
-            if name in namespace:
-                scope[name] = self._wrap(namespace[name], done)
-        if function.__defaults__:
-            copy.__defaults__ = tuple(self._wrap(value, done) for value in function.__defaults__)
-        if function.__kwdefaults__:
-            copy.__kwdefaults__ = {name: self._wrap(value, done) for name, value in function.__kwdefaults__.items()}
-        return copy
-
-
-# Containers that are longer are not searched for arrays.
-_MOST = 256
-_PLAIN = (type(None), int, float, str, bytes, complex, type, types.ModuleType, types.BuiltinFunctionType, Traced,
-          CapturedArray)
-
-
-def _is_array(x: Any) -> bool:
-    if isinstance(x, _PLAIN):
-        return False
-    if isinstance(x, (memoryview, ArraySpec, Sorted)):
-        return True
-    kind = type(x)
-    return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__") or \
-        hasattr(kind, "__cuda_array_interface__") or hasattr(x, "__cuda_array_interface__") or \
-        hasattr(x, "__array_interface__")
-
-
-def _global_names(code: types.CodeType) -> Tuple[str, ...]:
-    names = code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            names += _global_names(constant)
-    return names
-
-
-def _reaches_array(x: Any, seen: set) -> bool:
-    if isinstance(x, _PLAIN) or id(x) in seen:
-        return False
-    if isinstance(x, types.FunctionType):
-        if x.__module__ and x.__module__.split(".")[0] in ("flashc", "torch", "numpy"):
-            return False
-        seen.add(id(x))
-        for cell in x.__closure__ or ():
-            try:
-                contents = cell.cell_contents
-            except ValueError:
-                continue
-            if _reaches_array(contents, seen):
-                return True
-        namespace = x.__globals__
-        return any(_reaches_array(namespace[name], seen) for name in _global_names(x.__code__) if name in namespace) \
-            or any(_reaches_array(value, seen) for value in x.__defaults__ or ()) \
-            or any(_reaches_array(value, seen) for value in (x.__kwdefaults__ or {}).values())
-    if isinstance(x, functools.partial):
-        seen.add(id(x))
-        return any(_reaches_array(value, seen) for value in (x.func, *x.args, *x.keywords.values()))
-    if isinstance(x, types.MethodType):
-        return _reaches_array(x.__func__, seen)
-    if isinstance(x, (tuple, list, dict)):
-        seen.add(id(x))
-        return len(x) <= _MOST and any(_reaches_array(value, seen)
-                                       for value in (x.values() if isinstance(x, dict) else x))
-    return _is_array(x)
+        """`function`, referring to captured arrays where it refers to arrays."""
+        return bind(function, self.capture)
 
 
 def device_name(device: int) -> str:

@@ -178,3 +178,18 @@ def test_refusals(changes, error, words):
     y = torch.zeros(2, 4, 90, 16)
     with pytest.raises(error, match=words):
         flex(**{"q": x, "k": y, "v": y, **changes})
+
+
+def test_functions_that_pytorch_joins(qkv):
+    """PyTorch's and_masks is a function of PyTorch, whose closure is not searched for tensors."""
+    def and_masks(*mask_mods):
+        def and_mask(b, h, q_idx, kv_idx):
+            result = b.new_ones((), dtype=torch.bool)
+            for mask in mask_mods:
+                result = result & mask(b, h, q_idx, kv_idx)
+            return result
+        and_mask.__module__ = "torch.nn.attention.flex_attention"
+        return and_mask
+    ids = DOCUMENTS
+    check(qkv, lambda b, h, i, j: (ids.numpy()[i] == ids.numpy()[j]) & (j <= i),
+          block_mask=and_masks(lambda b, h, i, j: ids[i] == ids[j], masks.causal()))

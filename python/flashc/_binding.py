@@ -1,0 +1,120 @@
+"""Functions that refer to arrays, made to refer to what stands for the arrays in a trace."""
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any, Callable, Dict, Tuple
+
+from ._array import ArraySpec
+from ._declared import Sorted
+from ._traced import Indexable, Traced
+
+__all__ = ["bind"]
+
+# Containers that are longer are not searched for arrays.
+_MOST = 256
+_PLAIN = (type(None), int, float, str, bytes, complex, type, types.ModuleType, types.BuiltinFunctionType, Traced,
+          Indexable)
+
+
+def _is_array(x: Any) -> bool:
+    if isinstance(x, _PLAIN):
+        return False
+    if isinstance(x, (memoryview, ArraySpec, Sorted)):
+        return True
+    kind = type(x)
+    return hasattr(kind, "__dlpack__") or hasattr(kind, "__array_interface__") or \
+        hasattr(kind, "__cuda_array_interface__") or hasattr(x, "__cuda_array_interface__") or \
+        hasattr(x, "__array_interface__")
+
+
+def _global_names(code: types.CodeType) -> Tuple[str, ...]:
+    names = code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names += _global_names(constant)
+    return names
+
+
+def _reaches_array(x: Any, seen: set) -> bool:
+    if isinstance(x, _PLAIN) or id(x) in seen:
+        return False
+    if isinstance(x, types.FunctionType):
+        if x.__module__ and x.__module__.split(".")[0] in ("flashc", "torch", "numpy"):
+            return False
+        seen.add(id(x))
+        for cell in x.__closure__ or ():
+            try:
+                contents = cell.cell_contents
+            except ValueError:
+                continue
+            if _reaches_array(contents, seen):
+                return True
+        namespace = x.__globals__
+        return any(_reaches_array(namespace[name], seen) for name in _global_names(x.__code__) if name in namespace) \
+            or any(_reaches_array(value, seen) for value in x.__defaults__ or ()) \
+            or any(_reaches_array(value, seen) for value in (x.__kwdefaults__ or {}).values())
+    if isinstance(x, functools.partial):
+        seen.add(id(x))
+        return any(_reaches_array(value, seen) for value in (x.func, *x.args, *x.keywords.values()))
+    if isinstance(x, types.MethodType):
+        return _reaches_array(x.__func__, seen)
+    if isinstance(x, (tuple, list, dict)):
+        seen.add(id(x))
+        return len(x) <= _MOST and any(_reaches_array(value, seen)
+                                       for value in (x.values() if isinstance(x, dict) else x))
+    return _is_array(x)
+
+
+def bind(function: Callable[..., Any], capture: Callable[[Any], Any]) -> Callable[..., Any]:
+    """`function`, referring to `capture(x)` where it refers to an array x: in its closure, its defaults, the globals
+    that it names, and in functions, tuples, lists and dictionaries that it reaches so."""
+    return _Binder(capture).wrap(function) if _reaches_array(function, set()) else function
+
+
+class _Binder:
+    """Copies what reaches arrays. Each thing is copied once, so that what refers to itself still does."""
+
+    def __init__(self, capture: Callable[[Any], Any]) -> None:
+        self.capture = capture
+        self.done: Dict[int, Any] = {}
+
+    def wrap(self, x: Any) -> Any:
+        if isinstance(x, _PLAIN):
+            return x
+        if id(x) in self.done:
+            return self.done[id(x)]
+        if isinstance(x, types.FunctionType):
+            return self.wrap_function(x)
+        if isinstance(x, functools.partial):
+            return functools.partial(self.wrap(x.func), *[self.wrap(value) for value in x.args],
+                                     **{name: self.wrap(value) for name, value in x.keywords.items()})
+        if isinstance(x, types.MethodType):
+            return types.MethodType(self.wrap(x.__func__), x.__self__)
+        if isinstance(x, (tuple, list)) and len(x) <= _MOST:
+            values = [self.wrap(value) for value in x]
+            return values if isinstance(x, list) else type(x)(*values) if hasattr(x, "_fields") else tuple(values)
+        if isinstance(x, dict) and len(x) <= _MOST:
+            return {name: self.wrap(value) for name, value in x.items()}
+        return self.capture(x) if _is_array(x) else x
+
+    def wrap_function(self, function: types.FunctionType) -> types.FunctionType:
+        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        namespace = function.__globals__
+        scope = dict(namespace)
+        copy = types.FunctionType(function.__code__, scope, function.__name__, None, cells or None)
+        self.done[id(function)] = copy
+        for cell, old in zip(cells, function.__closure__ or ()):
+            try:
+                contents = old.cell_contents
+            except ValueError:
+                continue  # An empty cell stays empty.
+            cell.cell_contents = self.wrap(contents)
+        for name in _global_names(function.__code__):
+            if name in namespace:
+                scope[name] = self.wrap(namespace[name])
+        if function.__defaults__:
+            copy.__defaults__ = tuple(self.wrap(value) for value in function.__defaults__)
+        if function.__kwdefaults__:
+            copy.__kwdefaults__ = {name: self.wrap(value) for name, value in function.__kwdefaults__.items()}
+        return copy
