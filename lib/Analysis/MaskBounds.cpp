@@ -1,204 +1,237 @@
-//===- MaskBounds.cpp - which key tiles a mask keeps --------------------------------------------------------------===//
+//===- MaskBounds.cpp - which tiles a mask keeps ------------------------------------------------------------------===//
 
 #include "flashc/Analysis/MaskBounds.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "MaskProjection.h"
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::flash;
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Reading the region
+// From conjunctions to intervals
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Collects the conjuncts of one mask region.
-class MaskReader {
+/// Turns conjunctions into intervals, in tiles.
+class BoundsBuilder {
 public:
-  explicit MaskReader(Region &mask) : region(mask), query(mask.getArgument(2)), key(mask.getArgument(3)) {}
+  BoundsBuilder(MaskSet &mask, const MaskLoop &loop, MLIRContext *context)
+      : mask(mask), space(mask.space), loop(loop), context(context), begin(symbol(LoopBounds::Begin)) {
+    bounds.tileSize = loop.tileSize;
+    collectFacts();
+  }
 
-  MaskBounds read() {
-    visit(cast<YieldOp>(region.front().getTerminator()).getValue());
+  LoopBounds build() {
+    std::vector<MaskProjection> kept = project(mask.kept), cut = project(mask.cut);
+    // A single interval with cuts at its ends needs no proofs: that is most masks, and compile time counts.
+    bool isSimple = kept.size() <= 1 && llvm::all_of(cut, [](const MaskProjection &part) {
+                      return part.bounds.size() + part.conditions.size() <= 1;
+                    });
+    if (!isSimple) {
+      prune(kept);
+      prune(cut);
+    }
+    for (const MaskProjection &part : kept)
+      bounds.kept.push_back(makeInterval(part, /*isCut=*/false));
+    for (const MaskProjection &part : cut)
+      bounds.cut.push_back(makeInterval(part, /*isCut=*/true));
     return std::move(bounds);
   }
 
 private:
-  void visit(Value condition) {
-    IntegerAttr constant;
-    if (matchPattern(condition, m_Constant(&constant))) {
-      if (constant.getValue().isZero())
-        bounds.constraints.push_back({0, 0, LinearExpr(-1)});
-      return;
-    }
-    Operation *op = condition.getDefiningOp();
-    if (auto conjunction = dyn_cast_or_null<arith::AndIOp>(op)) {
-      visit(conjunction.getLhs());
-      visit(conjunction.getRhs());
-      return;
-    }
-    auto compare = dyn_cast_or_null<arith::CmpIOp>(op);
-    if (!compare || !visitCompare(compare))
-      bounds.opaque.push_back(op ? op : region.getParentOp());
-  }
-
-  bool visitCompare(arith::CmpIOp op) {
-    LinearExpr lhs = LinearExpr::get(op.getLhs()), rhs = LinearExpr::get(op.getRhs());
-    switch (op.getPredicate()) {
-    case arith::CmpIPredicate::sge:
-      return require(lhs - rhs);
-    case arith::CmpIPredicate::sgt:
-      return require(lhs - rhs - 1);
-    case arith::CmpIPredicate::sle:
-      return require(rhs - lhs);
-    case arith::CmpIPredicate::slt:
-      return require(rhs - lhs - 1);
-    case arith::CmpIPredicate::eq:
-      return require(lhs - rhs) && require(rhs - lhs);
-    case arith::CmpIPredicate::ult:
-    case arith::CmpIPredicate::ule: {
-      // `x < c` unsigned is `0 <= x < c` for a constant c that is not negative.
-      std::optional<int64_t> limit = rhs.getConstantValue();
-      bool isStrict = op.getPredicate() == arith::CmpIPredicate::ult;
-      return limit && *limit >= 0 && require(lhs) && require(rhs - lhs - (isStrict ? 1 : 0));
-    }
-    default:
-      return false;
-    }
-  }
-
-  /// Adds `expr >= 0`, if it depends on i and j in no other way than linearly.
-  bool require(const LinearExpr &expr) {
-    MaskConstraint constraint{expr.getCoefficient(key), expr.getCoefficient(query), expr.without(key).without(query)};
-    for (const LinearExpr::Term &term : constraint.rest.getTerms())
-      if (!isUniform(term.value) || matchPattern(term.value, m_Constant())) // a constant too large to compute with
-        return false;
-    bounds.constraints.push_back(constraint);
-    return true;
-  }
-
-  /// Whether a value is the same for all i and j.
-  bool isUniform(Value value) const {
-    if (value == query || value == key)
-      return false;
-    Operation *op = value.getDefiningOp();
-    if (!op || !region.isAncestor(op->getParentRegion()))
-      return true;
-    bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
-    return onlyReads && op->getNumRegions() == 0 &&
-           llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
-  }
-
-  Region &region;
-  Value query, key;
-  MaskBounds bounds;
-};
-} // namespace
-
-MaskBounds mlir::flash::analyzeMask(Region &mask) {
-  return MaskReader(mask).read();
-}
-
-void MaskConstraint::print(raw_ostream &os, AsmState &state) const {
-  int64_t sign = key > 0 ? -1 : 1; // What j is compared with.
-  if (key != 0) {
-    if (std::abs(key) != 1)
-      os << std::abs(key) << " * ";
-    os << (key < 0 ? "j <= " : "j >= ");
-  }
-  if (int64_t factor = sign * query; factor != 0)
-    os << (factor == 1 ? "" : factor == -1 ? "-" : std::to_string(factor) + " * ") << "i";
-  (rest * sign).print(os, state, /*isContinued=*/query != 0);
-  if (key == 0)
-    os << " >= 0";
-}
-
-void MaskBounds::print(raw_ostream &os, AsmState &state) const {
-  for (const MaskConstraint &constraint : constraints) {
-    constraint.print(os, state);
-    os << '\n';
-  }
-  for (Operation *op : opaque)
-    os << "opaque: " << op->getName() << '\n';
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// From constraints to bounds
-//===--------------------------------------------------------------------------------------------------------------===//
-
-namespace {
-/// Turns constraints into bounds, in tiles.
-class BoundsBuilder {
-public:
-  BoundsBuilder(int64_t tileSize, MLIRContext *context)
-      : context(context), tile(tileSize), begin(symbol(LoopBounds::Begin)) {
-    bounds.keptBegin.push_back(begin);
-    bounds.keptEnd.push_back(tileCeil(symbol(LoopBounds::End)));
-    // The last tile may stick out of the loop: then it is not whole.
-    bounds.fullEnd.push_back(tileFloor(symbol(LoopBounds::End)));
-  }
-
-  void add(const MaskConstraint &constraint) {
-    AffineExpr least, most;
-    std::tie(least, most) = getRange(constraint.query, constraint.rest);
-    if (constraint.key == 0) {
-      bounds.keptIf.push_back(most);
-      bounds.fullIf.push_back(least);
-    } else if (constraint.key < 0) { // j <= floor(limit / -key)
-      uint64_t factor = -constraint.key;
-      bounds.keptEnd.push_back(tileCeil(most.floorDiv(factor) + 1));
-      bounds.fullEnd.push_back(tileFloor(least.floorDiv(factor) + 1));
-    } else { // j >= ceil(limit / key), limit = -(query * i + rest)
-      uint64_t factor = constraint.key;
-      std::tie(least, most) = getRange(-constraint.query, constraint.rest * -1);
-      bounds.keptBegin.push_back(tileFloor(least.ceilDiv(factor)));
-      bounds.fullBegin.push_back(tileCeil(most.ceilDiv(factor)));
-    }
-  }
-
-  LoopBounds bounds;
-
-private:
   AffineExpr symbol(unsigned position) const { return getAffineSymbolExpr(position, context); }
+  static MaskExpr variable(unsigned index) { return MaskExpr::variable(index); }
 
-  /// The least and the most that `query * i + rest` is for a query i of the tile: it is monotone in i.
-  std::pair<AffineExpr, AffineExpr> getRange(int64_t query, const LinearExpr &rest) {
-    AffineExpr first = symbol(LoopBounds::FirstQuery), last = first + symbol(LoopBounds::NumQueries) - 1;
-    AffineExpr atFirst = first * query + import(rest), atLast = last * query + import(rest);
-    return query > 0 ? std::make_pair(atFirst, atLast) : std::make_pair(atLast, atFirst);
+  //===------------------------------------------------------------------------------------------------------------===//
+  // What is known where the loop runs
+  //===------------------------------------------------------------------------------------------------------------===//
+
+  MaskExpr read(const LinearExpr &expr) {
+    MaskExpr result(expr.getConstant());
+    for (const LinearExpr::Term &term : expr.getTerms())
+      result += MaskExpr::variable(space.getSymbol(term.value), term.coefficient);
+    return result;
+  }
+
+  void assumeNatural(const MaskExpr &expr) {
+    if (!expr.isLarge())
+      bounds.facts.push_back(expr);
+  }
+
+  void assumeEqual(const MaskExpr &a, const MaskExpr &b) {
+    assumeNatural(a - b);
+    assumeNatural(b - a);
+  }
+
+  void collectFacts() {
+    MaskExpr first = variable(MaskSpace::First), count = variable(MaskSpace::Count);
+    assumeNatural(count - 1);
+    assumeNatural(MaskExpr(loop.otherTileSize) - count);
+    bounds.begin = loop.begin ? read(*loop.begin) : variable(MaskSpace::Begin);
+    bounds.end = loop.end ? read(*loop.end) : variable(MaskSpace::End);
+    if (loop.count && loop.count->getConstantValue())
+      assumeEqual(count, read(*loop.count));
+    if (loop.to)
+      assumeNatural(read(*loop.to) - first - count);
+    if (loop.from) {
+      MaskExpr distance = first - read(*loop.from);
+      assumeEqual(distance, space.floorDiv(distance, loop.otherTileSize) * loop.otherTileSize);
+      assumeNatural(distance);
+    }
+    MaskExpr tile = variable(MaskSpace::Tile) - bounds.begin;
+    assumeEqual(tile, space.floorDiv(tile, loop.tileSize) * loop.tileSize);
+    assumeNatural(tile);
+    assumeNatural(bounds.end - variable(MaskSpace::Tile) - 1);
+  }
+
+  //===------------------------------------------------------------------------------------------------------------===//
+  // Projections
+  //===------------------------------------------------------------------------------------------------------------===//
+
+  std::vector<MaskProjection> project(ArrayRef<MaskConjunct> conjuncts) {
+    std::vector<MaskProjection> parts;
+    for (const MaskConjunct &conjunct : conjuncts) {
+      parts.push_back(projectOntoTiles(space, conjunct, loop.target, loop.tileSize, bounds.facts));
+      if (parts.back().isEmpty)
+        parts.pop_back();
+    }
+    return parts;
+  }
+
+  static SmallVector<MaskExpr> getRows(const MaskProjection &part) {
+    SmallVector<MaskExpr> rows(part.bounds);
+    rows.append(part.conditions);
+    return rows;
+  }
+
+  /// Drops what is empty for every tile, and what is inside another one.
+  void prune(std::vector<MaskProjection> &parts) {
+    MaskProver prover(space, bounds.facts);
+    llvm::erase_if(parts, [&](const MaskProjection &part) { return prover.isEmpty(getRows(part)); });
+    for (size_t n = parts.size(); n-- > 0;) {
+      SmallVector<MaskExpr> rows = getRows(parts[n]);
+      for (size_t other = 0; other < parts.size(); ++other)
+        if (other != n && llvm::all_of(getRows(parts[other]), [&](const MaskExpr &row) {
+              return llvm::is_contained(rows, row) || prover.implies(rows, row);
+            })) {
+          parts.erase(parts.begin() + n);
+          break;
+        }
+    }
+  }
+
+  //===------------------------------------------------------------------------------------------------------------===//
+  // Expressions
+  //===------------------------------------------------------------------------------------------------------------===//
+
+  TileInterval makeInterval(const MaskProjection &part, bool isCut) {
+    TileInterval interval;
+    interval.isExact = part.isExact;
+    for (const MaskExpr &row : part.bounds) {
+      int64_t factor = row[MaskSpace::Tile];
+      MaskExpr rest = row.without(MaskSpace::Tile);
+      if (factor > 0) { // A position in the tile, which is at most its last one, is >= limit / factor.
+        MaskExpr limit = MaskExpr(factor * (loop.tileSize - 1)) - rest;
+        AffineExpr position = isCut ? makeExpr(limit - 1).floorDiv(factor) + 1 : makeExpr(limit).ceilDiv(factor);
+        interval.begin.push_back(tileFloor(position));
+        interval.beginTiles.push_back(space.floorDiv(space.ceilDiv(limit, factor) - bounds.begin, loop.tileSize));
+      } else { // The tile's first position is <= rest / factor.
+        factor = -factor;
+        AffineExpr position = isCut ? makeExpr(rest + 1).ceilDiv(factor) : makeExpr(rest).floorDiv(factor) + 1;
+        interval.end.push_back(tileCeil(position));
+        interval.endTiles.push_back(space.ceilDiv(space.floorDiv(rest, factor) + 1 - bounds.begin, loop.tileSize));
+      }
+    }
+    for (const MaskExpr &condition : part.conditions)
+      (isRoom(condition, part) ? interval.rooms : interval.conditions).push_back(makeExpr(condition));
+    interval.conditionExprs = part.conditions;
+    return interval;
+  }
+
+  /// Whether a condition is the distance of a last position from a first one, which bound the tiles.
+  bool isRoom(const MaskExpr &condition, const MaskProjection &part) const {
+    return llvm::any_of(part.bounds, [&](const MaskExpr &low) {
+      return low[MaskSpace::Tile] == 1 && llvm::any_of(part.bounds, [&](const MaskExpr &high) {
+               return high[MaskSpace::Tile] == -1 && low + high - (loop.tileSize - 1) == condition;
+             });
+    });
   }
 
   /// The last tile boundary up to a position, and the first from it on.
-  AffineExpr tileFloor(AffineExpr position) const { return begin + (position - begin).floorDiv(tile) * tile; }
-  AffineExpr tileCeil(AffineExpr position) const { return begin + (position - begin).ceilDiv(tile) * tile; }
-
-  AffineExpr import(const LinearExpr &expr) {
-    AffineExpr sum = getAffineConstantExpr(expr.getConstant(), context);
-    for (const LinearExpr::Term &term : expr.getTerms()) {
-      auto *known = llvm::find(bounds.captured, term.value);
-      unsigned position = known - bounds.captured.begin();
-      if (known == bounds.captured.end())
-        bounds.captured.push_back(term.value);
-      sum = sum + symbol(LoopBounds::FirstCaptured + position) * term.coefficient;
-    }
-    return sum;
+  AffineExpr tileFloor(AffineExpr position) const {
+    return begin + (position - begin).floorDiv(loop.tileSize) * loop.tileSize;
+  }
+  AffineExpr tileCeil(AffineExpr position) const {
+    return begin + (position - begin).ceilDiv(loop.tileSize) * loop.tileSize;
   }
 
+  AffineExpr makeExpr(const MaskExpr &expr) {
+    int64_t first = expr[MaskSpace::First], count = expr[MaskSpace::Count];
+    bool isLast = first == count; // the last position of the tile
+    AffineExpr rest = getAffineConstantExpr(expr.getConstant() + (isLast ? first : 0), context);
+    for (unsigned index : {MaskSpace::Begin, MaskSpace::End})
+      rest = rest + symbol(index == MaskSpace::Begin ? LoopBounds::Begin : LoopBounds::End) * expr[index];
+    for (unsigned index = MaskSpace::FirstDynamic; index < expr.size(); ++index)
+      if (expr[index] != 0)
+        rest = rest + makeVariable(index) * expr[index];
+    AffineExpr position = symbol(LoopBounds::First);
+    if (isLast)
+      return (position + symbol(LoopBounds::Count) - 1) * first + rest;
+    return position * first + (count == 0 ? rest : symbol(LoopBounds::Count) * count + rest);
+  }
+
+  AffineExpr makeVariable(unsigned index) {
+    const MaskSpace::Variable variable = space[index];
+    if (variable.isQuotient())
+      return makeExpr(variable.dividend).floorDiv(variable.divisor);
+    CapturedValue captured{variable.value, variable.at};
+    auto *known = llvm::find_if(bounds.captured, [&](const CapturedValue &other) {
+      return other.value == captured.value && other.at == captured.at;
+    });
+    unsigned position = known - bounds.captured.begin();
+    if (known == bounds.captured.end())
+      bounds.captured.push_back(captured);
+    return symbol(LoopBounds::FirstCaptured + position);
+  }
+
+  MaskSet &mask;
+  MaskSpace &space;
+  const MaskLoop &loop;
   MLIRContext *context;
-  uint64_t tile;
   AffineExpr begin;
+  LoopBounds bounds;
 };
 } // namespace
 
-LoopBounds mlir::flash::computeLoopBounds(const MaskBounds &mask, int64_t tileSize, MLIRContext *context) {
-  BoundsBuilder builder(tileSize, context);
-  for (const MaskConstraint &constraint : mask.constraints)
-    builder.add(constraint);
-  builder.bounds.hasFull = mask.opaque.empty();
-  return std::move(builder.bounds);
+LoopBounds mlir::flash::computeLoopBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
+  return BoundsBuilder(mask, loop, context).build();
 }
+
+MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
+  auto isEverything = [](const TileInterval &interval) {
+    return interval.isPrefix() && interval.isSuffix() && interval.conditions.empty() && !interval.isExact;
+  };
+  auto isExact = [](const TileInterval &interval) { return interval.isExact; };
+  if (!mask.opaque.empty()) {
+    bool isOpaque = llvm::any_of(bounds.kept, isEverything) && llvm::any_of(bounds.cut, isEverything);
+    std::string reason;
+    llvm::raw_string_ostream os(reason);
+    llvm::interleaveComma(mask.opaque, os, [&](Operation *op) { os << op->getName(); });
+    os << " is not understood";
+    return {isOpaque ? MaskClass::Opaque : MaskClass::Conservative, reason};
+  }
+  if (!llvm::all_of(bounds.kept, isExact))
+    return {MaskClass::Conservative, "between the bounds there may be tiles without a kept pair"};
+  if (!llvm::all_of(bounds.cut, isExact))
+    return {MaskClass::Conservative, "between the bounds of masked tiles there may be whole ones"};
+  if (std::max(bounds.kept.size(), bounds.cut.size()) > LoopBounds::kMaxIntervals)
+    return {MaskClass::Conservative, "many intervals are taken as one"};
+  return {MaskClass::Exact, ""};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Printing
+//===--------------------------------------------------------------------------------------------------------------===//
 
 /// Prints an expression of bounds with the names of its symbols.
 static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds, AsmState &state, bool isOperand) {
@@ -208,10 +241,13 @@ static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds
     return;
   }
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
-    if (symbol.getPosition() < LoopBounds::FirstCaptured)
+    if (symbol.getPosition() < LoopBounds::FirstCaptured) {
       os << kNames[symbol.getPosition()];
-    else
-      bounds.captured[symbol.getPosition() - LoopBounds::FirstCaptured].printAsOperand(os, state);
+      return;
+    }
+    const CapturedValue &captured = bounds.captured[symbol.getPosition() - LoopBounds::FirstCaptured];
+    captured.value.printAsOperand(os, state);
+    os << (captured.at == MaskSpace::At::FirstRow ? "[first]" : captured.at == MaskSpace::At::LastRow ? "[last]" : "");
     return;
   }
   auto binary = cast<AffineBinaryOpExpr>(expr);
@@ -238,29 +274,42 @@ static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds
   os << (hasParentheses ? ")" : "");
 }
 
-void LoopBounds::print(raw_ostream &os, AsmState &state) const {
-  auto printList = [&](StringRef name, ArrayRef<AffineExpr> list) {
-    os << name << '(';
-    llvm::interleaveComma(list, os, [&](AffineExpr expr) { printExpr(os, expr, *this, state, /*isOperand=*/false); });
-    os << ')';
+static void printInterval(raw_ostream &os, const TileInterval &interval, const LoopBounds &bounds, AsmState &state) {
+  auto printList = [&](ArrayRef<AffineExpr> list, StringRef function, StringRef none) {
+    if (list.empty())
+      os << none;
+    if (list.size() > 1)
+      os << function << '(';
+    llvm::interleaveComma(list, os, [&](AffineExpr expr) { printExpr(os, expr, bounds, state, /*isOperand=*/false); });
+    if (list.size() > 1)
+      os << ')';
   };
-  auto printCondition = [&](ArrayRef<AffineExpr> list) {
-    if (!list.empty())
-      printList(" if 0 <= min", list);
-  };
-  printList("kept [max", keptBegin);
-  printList(", min", keptEnd);
-  os << ")";
-  printCondition(keptIf);
-  if (!hasFull) {
-    os << " full none";
+  os << '[';
+  printList(interval.begin, "max", "begin");
+  os << ", ";
+  printList(interval.end, "min", "end");
+  os << ')';
+  SmallVector<AffineExpr> conditions(interval.conditions);
+  conditions.append(interval.rooms);
+  if (conditions.empty())
     return;
-  }
-  if (fullBegin.empty())
-    os << " full [begin";
-  else
-    printList(" full [max", fullBegin);
-  printList(", min", fullEnd);
-  os << ")";
-  printCondition(fullIf);
+  os << " if 0 <= ";
+  printList(conditions, "min", "");
+}
+
+void MaskClass::print(raw_ostream &os) const {
+  static constexpr StringLiteral kNames[] = {"exact", "conservative", "opaque"};
+  os << kNames[kind];
+  if (!reason.empty())
+    os << ": " << reason;
+}
+
+void LoopBounds::print(raw_ostream &os, AsmState &state) const {
+  auto printUnion = [&](StringRef name, ArrayRef<TileInterval> intervals) {
+    os << name << ' ' << (intervals.empty() ? "nothing" : "");
+    llvm::interleave(
+        intervals, os, [&](const TileInterval &interval) { printInterval(os, interval, *this, state); }, " or ");
+  };
+  printUnion("kept", kept);
+  printUnion("\ncut", cut);
 }

@@ -1,70 +1,87 @@
-//===- MaskBounds.h - which key tiles a mask keeps ----------------------------------------------------------------===//
+//===- MaskBounds.h - which tiles a mask keeps --------------------------------------------------------------------===//
 //
-// A mask region is read as a conjunction of comparisons that are linear in the query i and the key j. For a tile of
-// queries, each of them says where the key tiles begin and end that it keeps in part, and that it keeps as a whole.
-// Nothing here makes IR: `flash-bound-loops` does, from a `LoopBounds`.
-//
-// It is assumed that positions and what is computed from them in `index`, `i64` and `i32` do not overflow. Arithmetic
-// in narrower integers, and a cast to them, may: those comparisons are opaque.
+// From a mask as a union of conjunctions (`MaskSet`) to intervals of tiles: those that hold a kept pair, and those that
+// hold a pair that is not kept. Nothing here makes IR: `flash-bound-loops` does, from a `LoopBounds`.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_MASKBOUNDS_H
 #define FLASHC_ANALYSIS_MASKBOUNDS_H
 
-#include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Analysis/MaskProver.h"
 #include "mlir/IR/AffineExpr.h"
 
 namespace mlir::flash {
 
-/// One comparison of a mask, as `j * key + i * query + rest >= 0`. The values of `rest` depend on neither i nor j: they
-/// are captured from outside, the region's arguments b and h, or computed from those in the region.
-struct MaskConstraint {
-  int64_t key;
-  int64_t query;
-  LinearExpr rest;
-
-  /// Prints `j <= i + %shift`, `j >= i - 255`, or `i - %n - 1 >= 0` where no key occurs.
-  void print(raw_ostream &os, AsmState &state) const;
+/// Which loop the bounds are for, and what is known where it runs. The loop goes over tiles of `target`, Key or Query;
+/// `First` and `Count` say which positions of the other direction it is for.
+struct MaskLoop {
+  MaskSpace::Fixed target = MaskSpace::Key;
+  int64_t tileSize = 0;
+  int64_t otherTileSize = 0;                // Count is at most this
+  std::optional<LinearExpr> begin, end;     // the loop's
+  std::optional<LinearExpr> count;          // of positions in the other direction's tile
+  std::optional<LinearExpr> from, to;       // the other direction's tiles begin at from, from + otherTileSize, ... < to
 };
 
-/// What is known about a mask: it keeps only what satisfies every constraint, and exactly that if nothing is opaque.
-struct MaskBounds {
-  SmallVector<MaskConstraint> constraints;
-  SmallVector<Operation *> opaque; // conjuncts that are not linear comparisons
+/// Tiles between bounds that are multiples of the tile from the loop's begin on: [max(begin), min(end)), and only if
+/// all conditions and rooms are >= 0. Without an entry a bound is that of the loop.
+struct TileInterval {
+  SmallVector<AffineExpr> begin, end, conditions;
+  /// Conditions that say how far the last position is behind the first: the end is not further than (room + 1) tiles
+  /// behind the begin. That bound says the same without a choice, which would make the bounds uneven.
+  SmallVector<AffineExpr> rooms;
+  /// The bounds in tiles, counted from the loop's begin, and the conditions and rooms, for proofs about them.
+  SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
+  bool isExact = true; // each of the tiles holds a pair that the interval is for
 
-  /// One line per conjunct.
-  void print(raw_ostream &os, AsmState &state) const;
+  bool isPrefix() const { return begin.empty(); }
+  bool isSuffix() const { return end.empty(); }
 };
 
-/// Reads a mask region. Understands arith.andi of arith.cmpi (signed; eq as two constraints; unsigned against a
-/// constant) of what LinearExpr looks through, and constants. Any other conjunct, and `ne`, is opaque.
-MaskBounds analyzeMask(Region &mask);
+/// A value that the expressions of bounds use, and the position i that it is for if it depends on one.
+struct CapturedValue {
+  Value value;
+  MaskSpace::At at;
+};
 
-/// The key tiles that a tile of queries needs. The original loop visits the tiles at begin, begin + tile, ... below
-/// end; the bounds are positions of that sequence:
-///
-///     begin ... keptBegin ... fullBegin ... fullEnd ... keptEnd ... end
-///       skipped  | some kept   | all kept    | some kept  | skipped
-///
-/// Each list holds lower bounds for a begin and upper bounds for an end: the bound itself is their maximum or minimum,
-/// still to be clamped to the original range and ordered as drawn. No tile with a kept pair (i, j) is skipped, and
-/// every pair is kept between fullBegin and fullEnd; for a single constraint both are tight.
+/// The tiles that a tile of the other direction needs. The original loop visits those at begin, begin + tile, ... below
+/// end. No tile outside all `kept` intervals has a kept pair, and no tile outside all `cut` ones has a pair that is not
+/// kept, but for the last tile if it sticks out of the loop.
 struct LoopBounds {
-  /// The symbols of the expressions: where the loop begins and ends, the first query of the tile, and how many there
-  /// are; then `captured`.
-  enum Symbol : unsigned { Begin, End, FirstQuery, NumQueries, FirstCaptured };
+  /// The symbols of the expressions: where the loop begins and ends, the first position of the other direction's tile,
+  /// and how many there are; then `captured`.
+  enum Symbol : unsigned { Begin, End, First, Count, FirstCaptured };
 
-  SmallVector<AffineExpr> keptBegin, fullBegin, fullEnd, keptEnd;
-  SmallVector<AffineExpr> keptIf, fullIf; // unless all are >= 0 the range is empty
-  bool hasFull = true;                    // false: no tile is known to be kept as a whole
-  SmallVector<Value> captured;
+  std::vector<TileInterval> kept, cut;
+  SmallVector<CapturedValue> captured;
+  SmallVector<MaskExpr> facts; // that hold where the loop runs
+  MaskExpr begin, end;         // of the loop
+  /// Of more disjoint intervals than these only the hull is used.
+  static constexpr size_t kMaxIntervals = 6;
+  int64_t tileSize;
 
-  /// Prints `kept [max(..), min(..)) full [max(..), min(..))`.
+  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`.
   void print(raw_ostream &os, AsmState &state) const;
 };
 
-/// The bounds of a loop over tiles of `tileSize` keys.
-LoopBounds computeLoopBounds(const MaskBounds &mask, int64_t tileSize, MLIRContext *context);
+/// How well bounds say what a mask keeps.
+struct MaskClass {
+  enum Kind {
+    Exact,        // no empty tile is visited, no whole tile is masked
+    Conservative, // that may happen
+    Opaque        // there is no bound
+  };
+  Kind kind;
+  std::string reason; // why not exact
+
+  /// Prints `exact`, or `conservative: <reason>`.
+  void print(raw_ostream &os) const;
+};
+
+MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
+
+/// The bounds of a loop over tiles. Adds variables to the mask's space.
+LoopBounds computeLoopBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);
 
 } // namespace mlir::flash
 

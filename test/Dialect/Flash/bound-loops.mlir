@@ -236,3 +236,74 @@ func.func @never(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: i
   }
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
+
+// Sink tokens and a window: the tile of the sink first, and the window's tiles, of which those inside it are whole. What
+// one is in, the other one does not visit again.
+// CHECK-LABEL: func @sink_window
+// CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %[[SINK_END:.*]] step
+// CHECK:           flash.online_attention {{.*}} mask
+// CHECK:         scf.for %{{[a-z0-9]+}} = %[[BEGIN:.*]] to %[[FULL:.*]] step
+// CHECK:           flash.online_attention {{.*}} mask
+// CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL]] to %[[FULL_END:.*]] step
+// CHECK:           flash.online_attention
+// CHECK-NOT:       mask
+// CHECK:         scf.for %{{[a-z0-9]+}} = %[[FULL_END]] to %{{.*}} step
+// CHECK:           flash.online_attention {{.*}} mask
+// CHECK-NOT:     scf.for
+func.func @sink_window(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c256 = arith.constant 256 : index
+  %all:3 = scf.for %i0 = %c0 to %c256 step %c64 iter_args(%a0 = %q, %a1 = %m, %a2 = %m) -> (!q, !row, !row) {
+    %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %a0, %s1 = %a1, %s2 = %a2) -> (!q, !row, !row) {
+      %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
+      %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+          at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+          mask (%b: index, %h: index, %i: index, %j: index) {
+            %c4 = arith.constant 4 : index
+            %c100 = arith.constant 100 : index
+            %distance = arith.subi %i, %j : index
+            %near = arith.cmpi slt, %distance, %c100 : index
+            %sink = arith.cmpi slt, %j, %c4 : index
+            %either = arith.ori %near, %sink : i1
+            %causal = arith.cmpi sle, %j, %i : index
+            %p = arith.andi %causal, %either : i1
+            flash.yield %p : i1
+          } -> !q, !row, !row
+      scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
+    }
+    scf.yield %r#0, %r#1, %r#2 : !q, !row, !row
+  }
+  return %all#0, %all#1, %all#2 : !q, !row, !row
+}
+
+// A flag per head: without it every key is kept. It is 0 or 1 in front of the loops.
+// CHECK-LABEL: func @flag
+// CHECK:         %[[FLAG:.*]] = tensor.extract
+// CHECK:         %[[N:.*]] = arith.index_castui %[[FLAG]] : i1 to index
+// CHECK:         scf.for
+// CHECK:           flash.online_attention
+// CHECK-NOT:       mask
+// CHECK:         scf.for
+// CHECK:           flash.online_attention {{.*}} mask
+func.func @flag(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index, %flags: tensor<?xi1>) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c256 = arith.constant 256 : index
+  %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
+    %t = tensor.extract_slice %k[0, 0, %pos, 0] [1, 1, 32, 8] [1, 1, 1, 1] : tensor<1x1x256x8xf32> to !tile
+    %s:3 = flash.online_attention ins(%q, %t, %t : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+        at(%b0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %causal = arith.cmpi sle, %j, %i : index
+          %true = arith.constant true
+          %flag = tensor.extract %flags[%h] : tensor<?xi1>
+          %p = arith.select %flag, %causal, %true : i1
+          flash.yield %p : i1
+        } -> !q, !row, !row
+    scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
+  }
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}

@@ -1,6 +1,6 @@
 //===- BoundLoops.cpp - the mask as loop bounds -------------------------------------------------------------------===//
 
-#include "flashc/Analysis/MaskBounds.h"
+#include "KeySegments.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -9,7 +9,6 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -58,20 +57,6 @@ static scf::ForOp matchKeyLoop(OnlineAttentionOp op) {
   return loop;
 }
 
-/// Moves constraints on values that are not known before the loop to the opaque ones.
-static void dropUnavailable(MaskBounds &mask, OnlineAttentionOp op, scf::ForOp loop) {
-  auto isUnavailable = [&](const MaskConstraint &constraint) {
-    return llvm::any_of(constraint.rest.getTerms(), [&](const LinearExpr::Term &term) {
-      Value value = term.value;
-      return !loop.isDefinedOutsideOfLoop(value) && !op.getMask().isAncestor(value.getParentRegion());
-    });
-  };
-  size_t before = mask.constraints.size();
-  llvm::erase_if(mask.constraints, isUnavailable);
-  if (mask.constraints.size() != before)
-    mask.opaque.push_back(op);
-}
-
 /// How many queries of the tile exist: all of them, or those that a padded tile was made from.
 static OpFoldResult getNumQueries(OnlineAttentionOp op, scf::ForOp loop) {
   if (auto pad = op.getQ().getDefiningOp<tensor::PadOp>())
@@ -87,109 +72,6 @@ static OpFoldResult getNumQueries(OnlineAttentionOp op, scf::ForOp loop) {
 //===--------------------------------------------------------------------------------------------------------------===//
 // Rewriting
 //===--------------------------------------------------------------------------------------------------------------===//
-
-namespace {
-/// The bounds of the consecutive loops, as values or constants: [kept, full) masked, [full, fullEnd) unmasked,
-/// [fullEnd, keptEnd) masked.
-struct SplitPoints {
-  OpFoldResult keptBegin, fullBegin, fullEnd, keptEnd;
-};
-
-/// Turns LoopBounds into IR in front of a loop.
-class BoundsEmitter {
-public:
-  BoundsEmitter(OnlineAttentionOp op, scf::ForOp loop, const LoopBounds &bounds)
-      : op(op), bounds(bounds), b(loop), loc(loop.getLoc()) {
-    hoisted.map(op.getMask().getArgument(0), op.getB0());
-    hoisted.map(op.getMask().getArgument(1), op.getH0());
-    symbols = {getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
-               getAsOpFoldResult(op.getI0()), getNumQueries(op, loop)};
-    for (Value value : bounds.captured)
-      symbols.push_back(getAsOpFoldResult(makeIndex(hoist(value))));
-  }
-
-  SplitPoints emit() {
-    SplitPoints points;
-    OpFoldResult end = reduce(bounds.keptEnd, /*isMin=*/true);
-    points.keptBegin = reduce(bounds.keptBegin, /*isMin=*/false);
-    if (bounds.keptBegin.size() > 1)
-      points.keptBegin = clamp(points.keptBegin, end, /*isMin=*/true);
-    if (!isSame(points.keptBegin, symbols[LoopBounds::Begin]) || bounds.keptEnd.size() > 1)
-      end = clamp(end, points.keptBegin, /*isMin=*/false);
-    points.keptEnd = unless(bounds.keptIf, end, points.keptBegin);
-    points.fullBegin = points.fullEnd = points.keptEnd;
-    if (!bounds.hasFull)
-      return points;
-    points.fullBegin = points.keptBegin;
-    if (!bounds.fullBegin.empty())
-      points.fullBegin = clamp(clamp(reduce(bounds.fullBegin, /*isMin=*/false), points.keptBegin, /*isMin=*/false),
-                               points.keptEnd, /*isMin=*/true);
-    OpFoldResult fullEnd = clamp(reduce(bounds.fullEnd, /*isMin=*/true), points.keptEnd, /*isMin=*/true);
-    points.fullEnd = unless(bounds.fullIf, clamp(fullEnd, points.fullBegin, /*isMin=*/false), points.fullBegin);
-    return points;
-  }
-
-private:
-  static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
-
-  /// Copies what computes a value inside the mask region to the front of the loop.
-  Value hoist(Value value) {
-    if (Value known = hoisted.lookupOrNull(value))
-      return known;
-    Operation *def = value.getDefiningOp();
-    if (!def || !op.getMask().isAncestor(def->getParentRegion()))
-      return value;
-    for (Value operand : def->getOperands())
-      hoisted.map(operand, hoist(operand));
-    b.clone(*def, hoisted);
-    return hoisted.lookup(value);
-  }
-
-  Value makeIndex(Value value) { return getValueOrCreateCastToIndexLike(b, loc, b.getIndexType(), value); }
-
-  OpFoldResult reduce(ArrayRef<AffineExpr> exprs, bool isMin) {
-    AffineMap map = AffineMap::get(0, symbols.size(), exprs, b.getContext());
-    if (exprs.size() == 1)
-      return affine::makeComposedFoldedAffineApply(b, loc, map, symbols);
-    return isMin ? affine::makeComposedFoldedAffineMin(b, loc, map, symbols)
-                 : affine::makeComposedFoldedAffineMax(b, loc, map, symbols);
-  }
-
-  OpFoldResult clamp(OpFoldResult value, OpFoldResult limit, bool isMin) {
-    if (isSame(value, limit))
-      return value;
-    AffineMap map = AffineMap::getMultiDimIdentityMap(2, b.getContext());
-    return isMin ? affine::makeComposedFoldedAffineMin(b, loc, map, {value, limit})
-                 : affine::makeComposedFoldedAffineMax(b, loc, map, {value, limit});
-  }
-
-  /// `value` if all conditions are >= 0, else `otherwise`.
-  OpFoldResult unless(ArrayRef<AffineExpr> conditions, OpFoldResult value, OpFoldResult otherwise) {
-    for (AffineExpr condition : conditions) {
-      OpFoldResult least = reduce(condition, /*isMin=*/true);
-      if (std::optional<int64_t> constant = getConstantIntValue(least)) {
-        value = *constant >= 0 ? value : otherwise;
-        continue;
-      }
-      // One statement each: the order in which arguments are evaluated depends on the compiler.
-      Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-      Value bound = getValueOrCreateConstantIndexOp(b, loc, least);
-      Value holds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, bound, zero);
-      Value chosen = getValueOrCreateConstantIndexOp(b, loc, value);
-      Value rejected = getValueOrCreateConstantIndexOp(b, loc, otherwise);
-      value = arith::SelectOp::create(b, loc, holds, chosen, rejected).getResult();
-    }
-    return value;
-  }
-
-  OnlineAttentionOp op;
-  const LoopBounds &bounds;
-  OpBuilder b;
-  Location loc;
-  IRMapping hoisted;
-  SmallVector<OpFoldResult> symbols;
-};
-} // namespace
 
 /// In a loop that visits whole tiles only, the size of a slice clamped at the loop's original end is the tile's.
 static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
@@ -210,19 +92,12 @@ static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
   }
 }
 
-/// Replaces `loop` by up to three consecutive loops that thread its state; returns those without a mask.
-static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, const SplitPoints &points, int64_t tile) {
-  struct Segment {
-    OpFoldResult begin, end;
-    bool isFull;
-  };
-  Segment segments[] = {{points.keptBegin, points.fullBegin, false},
-                        {points.fullBegin, points.fullEnd, true},
-                        {points.fullEnd, points.keptEnd, false}};
+/// Replaces `loop` by consecutive loops that thread its state; returns those without a mask.
+static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, ArrayRef<KeySegment> segments, int64_t tile) {
   OpBuilder b(loop);
   SmallVector<Value> state(loop.getInitArgs());
   SmallVector<scf::ForOp> fullLoops;
-  for (const Segment &segment : segments) {
+  for (const KeySegment &segment : segments) {
     auto begin = getConstantIntValue(segment.begin), end = getConstantIntValue(segment.end);
     if (isEqualConstantIntOrValue(segment.begin, segment.end) || (begin && end && *begin >= *end))
       continue;
@@ -245,12 +120,38 @@ static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, const SplitPoints &poi
   return fullLoops;
 }
 
+/// What is known about the loop over keys.
+static MaskLoop describe(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries) {
+  MaskLoop result;
+  result.tileSize = op.getKType().getDimSize(2);
+  result.otherTileSize = op.getQType().getDimSize(2);
+  result.begin = LinearExpr::get(loop.getLowerBound());
+  result.end = LinearExpr::get(loop.getUpperBound());
+  result.count = LinearExpr::get(numQueries);
+  // The loop over queries: flash-swap-loops has put it around this one.
+  auto argument = dyn_cast<BlockArgument>(op.getI0());
+  auto queries = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  if (queries && getConstantIntValue(queries.getStep()) == result.otherTileSize) {
+    result.from = LinearExpr::get(queries.getLowerBound());
+    result.to = LinearExpr::get(queries.getUpperBound());
+  }
+  return result;
+}
+
 static std::string toString(const LoopBounds &bounds, Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
   AsmState state(op->getParentOfType<FunctionOpInterface>());
   bounds.print(os, state);
   return text;
+}
+
+/// Nothing is known: every tile may be kept, and every tile may be cut.
+static bool isTrivial(const LoopBounds &bounds) {
+  auto isEverything = [](const TileInterval &interval) {
+    return interval.isPrefix() && interval.isSuffix() && interval.conditions.empty();
+  };
+  return llvm::any_of(bounds.kept, isEverything) && llvm::any_of(bounds.cut, isEverything);
 }
 
 namespace {
@@ -269,20 +170,22 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
   }
 
   void boundLoop(OnlineAttentionOp op, scf::ForOp loop) {
-    MaskBounds mask = analyzeMask(op.getMask());
-    dropUnavailable(mask, op, loop);
-    for (Operation *conjunct : mask.opaque) {
+    // What the loop computes is not known before it.
+    MaskSet mask = readMask(op.getMask(), [&](Value value) {
+      return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
+    });
+    for (Operation *part : mask.opaque) {
       ++numOpaque;
-      emitMissed(conjunct, "opaque to the analysis of masks: every tile keeps its mask");
+      emitMissed(part, "opaque to the analysis of masks: it bounds no loop");
     }
-    if (mask.constraints.empty() && !mask.opaque.empty())
+    OpFoldResult numQueries = getNumQueries(op, loop);
+    LoopBounds bounds = computeLoopBounds(mask, describe(op, loop, numQueries), op.getContext());
+    if (isTrivial(bounds))
       return;
-    int64_t tile = op.getKType().getDimSize(2);
-    LoopBounds bounds = computeLoopBounds(mask, tile, op.getContext());
     if (op.getContext()->getRemarkEngine())
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << toString(bounds, op);
-    SplitPoints points = BoundsEmitter(op, loop, bounds).emit();
-    numUnmasked += splitLoop(loop, points, tile).size();
+    SmallVector<KeySegment> segments = emitKeySegments(op, loop, numQueries, bounds, mask.space);
+    numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
     ++numBounded;
   }
 };
@@ -296,11 +199,17 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
       if (!function || !op.hasMask())
         return;
       AsmState state(function);
-      MaskBounds mask = analyzeMask(op.getMask());
+      MaskSet mask = readMask(op.getMask());
       llvm::outs() << "mask in @" << function.getName() << ":\n";
       mask.print(llvm::outs(), state);
-      computeLoopBounds(mask, op.getKType().getDimSize(2), &getContext()).print(llvm::outs(), state);
-      llvm::outs() << "\n";
+      MaskLoop loop;
+      loop.tileSize = op.getKType().getDimSize(2);
+      loop.otherTileSize = op.getQType().getDimSize(2);
+      LoopBounds bounds = computeLoopBounds(mask, loop, &getContext());
+      bounds.print(llvm::outs(), state);
+      llvm::outs() << "\nclass ";
+      classify(mask, bounds).print(llvm::outs());
+      llvm::outs() << '\n';
     });
     markAllAnalysesPreserved();
   }

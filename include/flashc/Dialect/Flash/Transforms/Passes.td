@@ -251,11 +251,11 @@ def BoundLoops : Pass<"flash-bound-loops"> {
   let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{
     Reads the mask of a `flash.online_attention` in its key loop as bounds on j (`lib/Analysis/MaskBounds`), and
-    replaces the loop by up to three, one after the other, that pass the state on: tiles that the mask cuts on the left,
-    tiles that it keeps as a whole, which lose the mask, and tiles that it cuts on the right. Tiles that it leaves empty
-    are not visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a
-    sliding window does work proportional to its width; the tail of a sequence that is not a multiple of the tile is one
-    last masked tile.
+    replaces the loop by consecutive ones, in ascending order of keys, that pass the state on: those with tiles that the
+    mask cuts, and those with tiles that it keeps as a whole, which lose the mask. Tiles that it leaves empty are not
+    visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a sliding
+    window does work proportional to its width; sink tokens in front of it are one masked tile more; the tail of a
+    sequence that is not a multiple of the tile is one last masked tile.
 
     Why here: it needs the key loop innermost, for one tile of queries (`flash-swap-loops`). What comes after sees a
     loop without a mask, where the time goes, and short loops with one.
@@ -278,18 +278,19 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     }
     ```
 
-    The mask is a conjunction (`arith.andi`) of comparisons that are linear in i and j with constant factors; all else
-    may be captured, or computed in the region from what is captured and b and h (lengths, offsets), in which case that
-    computation is copied in front of the loop. Over the tile's queries, without those that pad a last tile, each
-    comparison is evaluated at the first and the last query. No tile with a kept pair is skipped; a single comparison
-    gives tight bounds, several give the intersection of theirs. The bounds are multiples of the tile from the original
-    lower bound on, ordered and inside the original range; loops that are known to be empty are not made. In the
-    unmasked loop slices lose their clamp (`affine.min`) at the end of the sequence. Positions in `index`, `i64` and
-    `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays opaque.
+    The mask may combine comparisons with and, or, xor, not and select; what is compared is linear in i and j, with min,
+    max, select, and quotients and remainders by constants. All else may be captured, or computed in the region from
+    what is captured and b and h (lengths, offsets), in which case that computation is copied in front of the loop.
+    `docs/masks.md` says how bounds follow. No tile with a kept pair is skipped, and no tile without a mask has a pair
+    that is not kept; whether the bounds are tight is the mask's class (`flash-print-mask-bounds`). The bounds are
+    multiples of the tile from the original lower bound on, ordered and inside the original range; loops that are known
+    to be empty are not made. Intervals whose order is not known are ordered at run time, by their begins and by their
+    ends. In loops without a mask slices lose their clamp (`affine.min`) at the end of the sequence. Positions in
+    `index`, `i64` and `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays
+    opaque.
 
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
-    - "opaque to the analysis of masks: every tile keeps its mask": a conjunct such as `arith.ori` or `ne`; the others
-      still bound the loop;
+    - "opaque to the analysis of masks: it bounds no loop": a comparison of `i * j`, say; the others still bound it;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
       step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
       attention's state", "the loop has side effects", "the tile's query position changes inside the loop".
@@ -303,9 +304,10 @@ def BoundLoops : Pass<"flash-bound-loops"> {
 def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   let summary = "print what flash-bound-loops knows about masks";
   let description = [{
-    For every `flash.online_attention` with a mask, prints the conjuncts as bounds on j and the loop bounds that follow
-    for its key tiles, on standard output. `begin` and `end` are the original loop's bounds, `i0` the first query of the
-    tile, `rows` the number of its queries. The IR does not change.
+    For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions of
+    bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; and the
+    class: exact, conservative or opaque, and why. `begin` and `end` are the original loop's bounds, `i0` the first query
+    of the tile, `rows` the number of its queries. The IR does not change.
   }];
 }
 

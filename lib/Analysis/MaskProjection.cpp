@@ -1,0 +1,228 @@
+//===- MaskProjection.cpp - which tiles a conjunction of constraints meets ----------------------------------------===//
+
+#include "MaskProjection.h"
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+namespace {
+/// A constraint, and the set of those of the mask that it comes from.
+struct Row {
+  MaskExpr expr;
+  uint64_t origins;
+};
+
+/// One conjunction, from which variables are eliminated one by one.
+class Elimination {
+public:
+  Elimination(MaskSpace &space, ArrayRef<MaskExpr> facts) : space(space), facts(facts) {}
+
+  void add(const MaskExpr &expr, uint64_t origins) {
+    MaskExpr tight = expr.tightened();
+    if (tight.isConstant()) {
+      isEmpty |= tight.getConstant() < 0;
+      return;
+    }
+    if (tight.isLarge()) { // Leaving it out is safe.
+      isExact = false;
+      return;
+    }
+    for (Row &row : rows) {
+      MaskExpr difference = tight - row.expr;
+      if (!difference.isConstant())
+        continue;
+      bool isTighter = difference.getConstant() < 0;
+      bool isSimpler = difference.getConstant() == 0 && llvm::popcount(origins) < llvm::popcount(row.origins);
+      if (isTighter || isSimpler)
+        row = {tight, origins};
+      return;
+    }
+    rows.push_back({tight, origins});
+  }
+
+  /// Adds what defines the variables that occur.
+  void addDefinitions() {
+    BitVector done(space.size());
+    for (size_t n = 0; n < rows.size(); ++n)
+      for (unsigned index = MaskSpace::FirstDynamic; index < rows[n].expr.size(); ++index) {
+        if (rows[n].expr[index] == 0 || !space.isPosition(index) || done[index])
+          continue;
+        done.set(index);
+        define(index);
+      }
+  }
+
+  /// Eliminates all variables that change with i and j, those first for which it is exact.
+  void run() {
+    while (!isEmpty) {
+      unsigned best = 0;
+      size_t bestCost = std::numeric_limits<size_t>::max();
+      for (unsigned variable = MaskSpace::Query; variable < space.size(); ++variable)
+        if (isPosition(variable))
+          if (std::optional<size_t> cost = getCost(variable); cost && *cost < bestCost) {
+            best = variable;
+            bestCost = *cost;
+          }
+      if (best == 0)
+        return;
+      eliminate(best);
+    }
+  }
+
+  SmallVector<Row> rows;
+  bool isEmpty = false, isExact = true;
+
+private:
+  bool isPosition(unsigned variable) const {
+    return variable == MaskSpace::Query || variable == MaskSpace::Key ||
+           (variable >= MaskSpace::FirstDynamic && space.isPosition(variable));
+  }
+
+  /// Whether an expression changes with what is eliminated or bounded.
+  bool hasPosition(const MaskExpr &expr) const {
+    if (expr[MaskSpace::Tile] != 0)
+      return true;
+    for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
+      if (expr[variable] != 0 && isPosition(variable))
+        return true;
+    return false;
+  }
+
+  void define(unsigned index) {
+    const MaskSpace::Variable variable = space[index];
+    MaskExpr self = MaskExpr::variable(index);
+    if (variable.isQuotient()) {
+      MaskExpr remainder = variable.dividend - self * variable.divisor;
+      add(remainder, 0);
+      add(MaskExpr(variable.divisor - 1) - remainder, 0);
+    } else {
+      add(self - MaskExpr::variable(variable.first), 0);
+      add(MaskExpr::variable(variable.last) - self, 0);
+    }
+  }
+
+  /// The number of rows that eliminating a variable makes; many more if it may not be exact. Nothing if it does not
+  /// occur.
+  std::optional<size_t> getCost(unsigned variable) const {
+    size_t lower = 0, upper = 0;
+    bool isUnitLower = true, isUnitUpper = true;
+    for (const Row &row : rows) {
+      int64_t factor = row.expr[variable];
+      lower += factor > 0;
+      upper += factor < 0;
+      isUnitLower &= factor <= 1;
+      isUnitUpper &= factor >= -1;
+    }
+    if (lower + upper == 0)
+      return std::nullopt;
+    return lower * upper + (isUnitLower || isUnitUpper ? 0 : 1000);
+  }
+
+  void eliminate(unsigned variable) {
+    SmallVector<Row> before = std::move(rows), lower, upper;
+    rows.clear();
+    for (const Row &row : before) {
+      if (row.expr[variable] == 0)
+        rows.push_back(row);
+      else
+        (row.expr[variable] > 0 ? lower : upper).push_back(row);
+    }
+    constexpr size_t kMaxRows = 128; // More are left out, which is safe.
+    if (lower.size() * upper.size() > kMaxRows) {
+      isExact = false;
+      return;
+    }
+    for (const Row &low : lower)
+      for (const Row &high : upper)
+        combine(low, high, variable, before);
+  }
+
+  /// `a * x >= low` and `b * x <= high` have a common x only if `b * low <= a * high`; and if one factor is 1, or there
+  /// is room for a multiple of the other between the two, always then.
+  void combine(const Row &lowRow, const Row &highRow, unsigned variable, ArrayRef<Row> all) {
+    int64_t a = lowRow.expr[variable], b = -highRow.expr[variable];
+    MaskExpr low = lowRow.expr.without(variable) * -1, high = highRow.expr.without(variable);
+    uint64_t origins = lowRow.origins | highRow.origins;
+    if (a > 1 && b > 1 && !hasPosition(low)) { // x is whole: its bound may be rounded
+      low = space.ceilDiv(low, a);
+      a = 1;
+    } else if (a > 1 && b > 1 && !hasPosition(high)) {
+      high = space.floorDiv(high, b);
+      b = 1;
+    }
+    MaskExpr room = high * a - low * b;
+    add(room, origins);
+    if (a > 1 && b > 1 && isExact) {
+      SmallVector<MaskExpr> context;
+      for (const Row &row : all)
+        context.push_back(row.expr.without(variable) == row.expr ? row.expr : MaskExpr(0));
+      context.push_back(room);
+      isExact = MaskProver(space, facts).implies(context, room - (a - 1) * (b - 1));
+    }
+  }
+
+  MaskSpace &space;
+  ArrayRef<MaskExpr> facts;
+};
+} // namespace
+
+/// Bounds that come from several constraints, and that the others do not imply.
+static void dropImplied(SmallVectorImpl<Row> &rows, const MaskProver &prover) {
+  SmallVector<MaskExpr> others;
+  for (size_t n = rows.size(); n-- > 0;) {
+    if (llvm::popcount(rows[n].origins) < 2)
+      continue;
+    others.clear();
+    for (size_t other = 0; other < rows.size(); ++other)
+      if (other != n)
+        others.push_back(rows[other].expr);
+    if (prover.implies(others, rows[n].expr))
+      rows.erase(rows.begin() + n);
+  }
+}
+
+/// Row functions are known at the ends of a tile only: that is exact for one of them, alone.
+static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
+  unsigned numFunctions = 0, numOthers = 0;
+  for (const MaskExpr &constraint : conjunct.constraints)
+    for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable) {
+      if (constraint[variable] == 0 || variable == MaskSpace::Key)
+        continue;
+      numFunctions += space[variable].isRow;
+      numOthers += !space[variable].isRow && space.isPosition(variable);
+    }
+  return numFunctions > 1 || (numFunctions == 1 && numOthers > 0);
+}
+
+MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, unsigned target,
+                                             int64_t tileSize, ArrayRef<MaskExpr> facts) {
+  MaskProjection result;
+  Elimination elimination(space, facts);
+  bool isTooLong = conjunct.constraints.size() > 64;
+  for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(64)))
+    elimination.add(constraint, uint64_t(1) << index);
+  MaskExpr tile = MaskExpr::variable(MaskSpace::Tile), self = MaskExpr::variable(target);
+  elimination.add(self - tile, 0);
+  elimination.add(tile + (tileSize - 1) - self, 0);
+  MaskExpr other = MaskExpr::variable(target == MaskSpace::Key ? MaskSpace::Query : MaskSpace::Key);
+  MaskExpr first = MaskExpr::variable(MaskSpace::First);
+  elimination.add(other - first, 0);
+  elimination.add(first + MaskExpr::variable(MaskSpace::Count) - 1 - other, 0);
+  elimination.addDefinitions();
+  elimination.run();
+
+  result.isEmpty = elimination.isEmpty;
+  result.isExact = elimination.isExact && conjunct.isKnown && !isTooLong && !hasUnknownRows(space, conjunct);
+  SmallVector<Row> &rows = elimination.rows;
+  // What comes from no constraint holds for every tile. Those of one constraint come first, in their order.
+  llvm::erase_if(rows, [](const Row &row) { return row.origins == 0; });
+  llvm::stable_sort(rows, [](const Row &a, const Row &b) {
+    return std::make_pair(llvm::popcount(a.origins), llvm::countr_zero(a.origins)) <
+           std::make_pair(llvm::popcount(b.origins), llvm::countr_zero(b.origins));
+  });
+  dropImplied(rows, MaskProver(space, facts));
+  for (const Row &row : rows)
+    (row.expr[MaskSpace::Tile] == 0 ? result.conditions : result.bounds).push_back(row.expr);
+  return result;
+}

@@ -1,0 +1,26 @@
+//===- MaskProjection.h - which tiles a conjunction of constraints meets ------------------------------------------===//
+#ifndef FLASHC_LIB_ANALYSIS_MASKPROJECTION_H
+#define FLASHC_LIB_ANALYSIS_MASKPROJECTION_H
+
+#include "flashc/Analysis/MaskProver.h"
+
+namespace mlir::flash {
+
+/// A conjunction of constraints seen from a loop over tiles: `MaskSpace::Tile` is where a tile begins.
+struct MaskProjection {
+  SmallVector<MaskExpr> bounds;     // with Tile in them
+  SmallVector<MaskExpr> conditions; // without
+  bool isEmpty = false;
+  bool isExact = true; // each tile within the bounds has a pair that satisfies all constraints
+};
+
+/// Eliminates i, j and the quotients of them: the position `target` is in [Tile, Tile + tileSize), the other one in
+/// [First, First + Count). Fourier and Motzkin's elimination, with a proof at each step that no tile is added which
+/// only fractions would reach. What does not follow from a single constraint and the tile is left out where the other
+/// bounds and the facts imply it.
+MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, unsigned target, int64_t tileSize,
+                                ArrayRef<MaskExpr> facts);
+
+} // namespace mlir::flash
+
+#endif // FLASHC_LIB_ANALYSIS_MASKPROJECTION_H

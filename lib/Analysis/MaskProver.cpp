@@ -1,0 +1,110 @@
+//===- MaskProver.cpp - what follows from constraints -------------------------------------------------------------===//
+
+#include "flashc/Analysis/MaskProver.h"
+#include "mlir/Analysis/Presburger/Simplex.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+using namespace mlir::presburger;
+
+namespace {
+/// A simplex over those variables of the space that occur.
+class System {
+public:
+  explicit System(const MaskSpace &space) : space(space), columns(space.size(), -1) {}
+
+  void add(const MaskExpr &constraint) {
+    rows.push_back(constraint);
+    for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable)
+      if (constraint[variable] != 0)
+        use(variable);
+  }
+
+  /// Adds a fact that says something about the variables that occur.
+  void addFact(const MaskExpr &fact) {
+    for (unsigned variable = MaskSpace::Query; variable < fact.size(); ++variable)
+      if (fact[variable] != 0 && columns[variable] < 0)
+        return;
+    rows.push_back(fact);
+  }
+
+  bool isEmpty() {
+    space.proofBudget -= rows.size() * (numColumns + 1);
+    if (space.proofBudget < 0)
+      return false;
+    Simplex simplex(numColumns);
+    SmallVector<DynamicAPInt> coefficients(numColumns + 1);
+    for (const MaskExpr &row : rows) {
+      std::fill(coefficients.begin(), coefficients.end(), DynamicAPInt(0));
+      for (unsigned variable = MaskSpace::Query; variable < row.size(); ++variable)
+        if (row[variable] != 0)
+          coefficients[columns[variable]] = row[variable];
+      coefficients.back() = row.getConstant();
+      simplex.addInequality(coefficients);
+      if (simplex.isEmpty())
+        return true;
+    }
+    return false;
+  }
+
+private:
+  void use(unsigned index) {
+    if (columns[index] >= 0)
+      return;
+    columns[index] = numColumns++;
+    const MaskSpace::Variable &variable = space[index];
+    MaskExpr self = MaskExpr::variable(index);
+    if (variable.isNatural)
+      add(self);
+    if (variable.value && variable.value.getType().isInteger(1))
+      add(MaskExpr(1) - self);
+    if (variable.isRow) {
+      add(self - MaskExpr::variable(variable.first));
+      add(MaskExpr::variable(variable.last) - self);
+    }
+    if (variable.isQuotient()) {
+      MaskExpr remainder = variable.dividend - self * variable.divisor;
+      add(remainder);
+      add(MaskExpr(variable.divisor - 1) - remainder);
+    }
+  }
+
+  const MaskSpace &space;
+  SmallVector<int> columns;
+  int numColumns = 0;
+  SmallVector<MaskExpr> rows;
+};
+} // namespace
+
+/// Whether two constraints are opposite half-spaces that do not meet: most contradictions are.
+static bool contradict(const MaskExpr &a, const MaskExpr &b) {
+  MaskExpr sum = a + b;
+  return sum.isConstant() && sum.getConstant() < 0;
+}
+
+bool MaskProver::isEmpty(ArrayRef<MaskExpr> constraints) const {
+  space.proofBudget -= constraints.size() * constraints.size();
+  if (space.proofBudget < 0)
+    return false;
+  for (auto [index, a] : llvm::enumerate(constraints)) {
+    if (a.isConstant() && a.getConstant() < 0)
+      return true;
+    for (const MaskExpr &b : constraints.take_front(index))
+      if (contradict(a, b))
+        return true;
+  }
+  System system(space);
+  for (const MaskExpr &constraint : constraints)
+    system.add(constraint.tightened());
+  for (const MaskExpr &fact : facts)
+    system.addFact(fact);
+  return system.isEmpty();
+}
+
+bool MaskProver::implies(ArrayRef<MaskExpr> constraints, const MaskExpr &conclusion) const {
+  if (conclusion.isConstant())
+    return conclusion.getConstant() >= 0;
+  SmallVector<MaskExpr> all(constraints);
+  all.push_back(conclusion * -1 - 1);
+  return isEmpty(all);
+}

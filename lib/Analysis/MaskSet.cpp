@@ -1,0 +1,208 @@
+//===- MaskSet.cpp - a mask as a union of conjunctions ------------------------------------------------------------===//
+
+#include "flashc/Analysis/MaskSet.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/AsmState.h"
+#include "llvm/Support/MathExtras.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::flash;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Expressions
+//===--------------------------------------------------------------------------------------------------------------===//
+
+MaskExpr MaskExpr::variable(unsigned variable, int64_t factor) {
+  MaskExpr expr;
+  if (factor != 0)
+    expr.coefficients.resize(variable + 1, 0);
+  if (factor != 0)
+    expr.coefficients[variable] = factor;
+  return expr;
+}
+
+MaskExpr &MaskExpr::add(const MaskExpr &other, int64_t factor) {
+  if (other.size() > size())
+    coefficients.resize(other.size(), 0);
+  for (auto [mine, theirs] : llvm::zip(coefficients, other.coefficients))
+    mine += factor * theirs;
+  while (coefficients.size() > 1 && coefficients.back() == 0)
+    coefficients.pop_back();
+  return *this;
+}
+
+MaskExpr MaskExpr::without(unsigned variable) const {
+  return *this - MaskExpr::variable(variable, (*this)[variable]);
+}
+
+int64_t MaskExpr::getDivisor() const {
+  int64_t divisor = 0;
+  for (int64_t coefficient : llvm::drop_begin(coefficients))
+    divisor = std::gcd(divisor, coefficient);
+  return divisor;
+}
+
+MaskExpr MaskExpr::tightened() const {
+  int64_t divisor = getDivisor();
+  if (divisor <= 1)
+    return *this;
+  MaskExpr result = *this;
+  for (int64_t &coefficient : result.coefficients)
+    coefficient = llvm::divideFloorSigned(coefficient, divisor);
+  return result;
+}
+
+bool MaskExpr::isLarge() const {
+  constexpr int64_t kMaxFactor = int64_t(1) << 24, kMaxConstant = int64_t(1) << 40;
+  return std::abs(getConstant()) > kMaxConstant || llvm::any_of(llvm::drop_begin(coefficients), [](int64_t coefficient) {
+    return std::abs(coefficient) > kMaxFactor;
+  });
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Variables
+//===--------------------------------------------------------------------------------------------------------------===//
+
+MaskSpace::MaskSpace() : variables(FirstDynamic) {
+  for (auto [index, variable] : llvm::enumerate(variables))
+    variable.isNatural = index != Tile;
+}
+
+/// A captured value that cannot be negative: a condition, a size, or the position b or h.
+static bool isNaturalValue(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    return isa<OnlineAttentionOp, AttentionOp>(argument.getOwner()->getParentOp());
+  return value.getType().isInteger(1) || isa_and_nonnull<tensor::DimOp, memref::DimOp>(value.getDefiningOp());
+}
+
+unsigned MaskSpace::getSymbol(Value value, At at) {
+  for (unsigned index = FirstDynamic; index < variables.size(); ++index)
+    if (Value known = variables[index].value; known && variables[index].at == at && !variables[index].isRow)
+      if (LinearExpr::symbol(known) == LinearExpr::symbol(value))
+        return index;
+  variables.push_back({value, at, {}, 0, isNaturalValue(value)});
+  return variables.size() - 1;
+}
+
+unsigned MaskSpace::getRowFunction(Value value) {
+  for (unsigned index = FirstDynamic; index < variables.size(); ++index)
+    if (variables[index].isRow && variables[index].value == value)
+      return index;
+  unsigned first = getSymbol(value, At::FirstRow), last = getSymbol(value, At::LastRow);
+  Variable function{value, At::Anywhere, {}, 0, false};
+  function.isRow = true;
+  function.first = first;
+  function.last = last;
+  variables.push_back(function);
+  return variables.size() - 1;
+}
+
+MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {
+  if (divisor == 1)
+    return expr;
+  // Multiples of the divisor come out of the quotient.
+  MaskExpr whole, rest;
+  for (unsigned index = 0; index < expr.size(); ++index) {
+    // Of the constant what is left is not negative; of a coefficient, as little as possible in size.
+    int64_t quotient = index == One ? llvm::divideFloorSigned(expr[index], divisor) : expr[index] / divisor;
+    if (index != One && 2 * std::abs(expr[index] - quotient * divisor) > divisor)
+      quotient += expr[index] < 0 ? -1 : 1;
+    whole += MaskExpr::variable(index, quotient);
+    rest += MaskExpr::variable(index, expr[index] - quotient * divisor);
+  }
+  if (rest.isConstant())
+    return whole;
+  for (unsigned index = FirstDynamic; index < variables.size(); ++index)
+    if (variables[index].divisor == divisor && variables[index].dividend == rest)
+      return whole + MaskExpr::variable(index);
+  variables.push_back({Value(), At::Anywhere, rest, divisor, isNatural(rest)});
+  return whole + MaskExpr::variable(variables.size() - 1);
+}
+
+bool MaskSpace::isPosition(unsigned variable) const {
+  if (variable == Query || variable == Key || variables[variable].isRow)
+    return true;
+  const MaskExpr &dividend = variables[variable].dividend;
+  for (unsigned index = Query; index < dividend.size(); ++index)
+    if (dividend[index] != 0 && isPosition(index))
+      return true;
+  return false;
+}
+
+bool MaskSpace::isNatural(const MaskExpr &expr) const {
+  if (expr.getConstant() < 0)
+    return false;
+  for (unsigned index = Query; index < expr.size(); ++index)
+    if (expr[index] != 0 && (expr[index] < 0 || !variables[index].isNatural))
+      return false;
+  return true;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Printing
+//===--------------------------------------------------------------------------------------------------------------===//
+
+void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr, unsigned skip) const {
+  static constexpr StringLiteral kNames[] = {"", "i", "j", "tile", "begin", "end", "i0", "rows"};
+  bool isFirst = true;
+  auto printSign = [&](int64_t factor) {
+    if (!isFirst || factor < 0)
+      os << (isFirst ? "-" : factor < 0 ? " - " : " + ");
+    isFirst = false;
+    return std::abs(factor);
+  };
+  for (unsigned index = Query; index < expr.size(); ++index) {
+    if (index == skip || expr[index] == 0)
+      continue;
+    if (int64_t factor = printSign(expr[index]); factor != 1)
+      os << factor << " * ";
+    const Variable &variable = variables[index];
+    if (index < FirstDynamic) {
+      os << kNames[index];
+    } else if (variable.isQuotient()) {
+      os << '(';
+      print(os, state, variable.dividend);
+      os << ") floordiv " << variable.divisor;
+    } else {
+      variable.value.printAsOperand(os, state);
+      os << (variable.at == At::FirstRow ? "[first]" : variable.at == At::LastRow ? "[last]" : "");
+    }
+  }
+  if (expr.getConstant() != 0 || isFirst)
+    os << printSign(expr.getConstant());
+}
+
+void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, unsigned target) const {
+  int64_t factor = expr[target];
+  if (factor == 0) {
+    print(os, state, expr);
+    os << " >= 0";
+    return;
+  }
+  if (std::abs(factor) != 1)
+    os << std::abs(factor) << " * ";
+  os << (target == Query ? "i" : "j") << (factor < 0 ? " <= " : " >= ");
+  print(os, state, expr.without(target) * (factor < 0 ? 1 : -1));
+}
+
+void MaskSet::print(raw_ostream &os, AsmState &state) const {
+  StringRef separator = kept.size() == 1 ? "\n" : " and ";
+  for (const MaskConjunct &conjunct : kept) {
+    if (kept.size() > 1)
+      os << "or ";
+    llvm::interleave(
+        conjunct.constraints, os,
+        [&](const MaskExpr &constraint) { space.printConstraint(os, state, constraint, MaskSpace::Key); }, separator);
+    if (kept.size() > 1 && !conjunct.isKnown)
+      os << (conjunct.constraints.empty() ? "unknown" : " and unknown");
+    if (kept.size() > 1 || !conjunct.constraints.empty())
+      os << '\n';
+  }
+  if (kept.empty())
+    os << "nothing\n";
+  for (Operation *op : opaque)
+    os << "opaque: " << op->getName() << '\n';
+}

@@ -1,0 +1,228 @@
+"""Checks flash-bound-loops against brute force, for masks as programs.
+
+    mask_property.py generate            prints a function for each mask, tile shape and way to give the sizes
+    mask_property.py check < output      runs what flash-bound-loops made of them, for many sizes
+
+The bounds are computed at run time here: this evaluates the index arithmetic in front of the loops, and looks at all
+pairs (i, j) of each tile of queries:
+- sound: no tile with a kept pair is skipped, and a tile in a loop without a mask keeps every pair of a valid query;
+- in order: the loops visit tiles of the original loop, ascending, none twice;
+- tight, where the mask is reported to be exact: no tile without a kept pair is visited, no whole tile is masked;
+- the masks with a name are exact.
+"""
+
+import random
+import re
+import sys
+
+import numpy
+
+from mask_programs import ARITH, EVALUATE, Writer, evaluate, named, random_mask
+
+SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257), (300, 300)]
+
+
+class Case:
+    """One mask, tile shape, and the sizes if they are constants of the program."""
+
+    def __init__(self, name, mask, rng, sizes):
+        self.name, self.mask, self.sizes = name, mask, sizes
+        self.q_tile, self.kv_tile = rng.choice([1, 8, 16, 32]), rng.choice([8, 16, 32])
+        if sizes:
+            self.symbols = [rng.randint(0, 200), rng.randint(0, 200)]
+
+    def runs(self, rng):
+        """(nq, nk, values of the captured symbols)."""
+        if self.sizes:
+            return [(*self.sizes, self.symbols)]
+        sizes = rng.sample(SIZES, 4) if self.name.startswith("random") else SIZES
+        return [(nq, nk, [rng.randint(0, nk + 20), rng.randint(0, nk + 20)]) for nq, nk in sizes]
+
+    def function(self, name):
+        q, kv = self.q_tile, self.kv_tile
+        acc, row = f"tensor<1x1x{q}x1xf32>", f"tensor<1x1x{q}xf32>"
+        tile, valid = f"tensor<1x1x{kv}x1xf32>", "tensor<1x1x?x1xf32>"
+        given = dict(zip(("nq", "nk", "s0", "s1"), (*self.sizes, *self.symbols))) if self.sizes else {}
+        constants = "\n".join(f"%{key} = arith.constant {value} : index" for key, value in given.items())
+        arguments = "".join(f", %{key}: index" for key in ("nq", "nk", "s0", "s1") if key not in given)
+        writer = Writer()
+        keep = writer.write(self.mask)
+        if not self.sizes or self.sizes[1] % kv:
+            inside = writer.emit("arith.cmpi slt, %j, %nk : index")
+            keep = writer.emit(f"arith.andi {keep}, {inside} : i1")
+        mask = "\n".join(writer.lines)
+        return f"""func.func @{name}(%q: {valid}, %k: {tile}, %a: {acc}, %m: {row}{arguments}) -> {acc} {{
+{constants}
+%zero = arith.constant 0 : index
+%qstep = arith.constant {q} : index
+%step = arith.constant {kv} : index
+%f = arith.constant 0.0 : f32
+%all = scf.for %i0 = %zero to %nq step %qstep iter_args(%state = %a) -> ({acc}) {{
+%rows = affine.min affine_map<(d0)[s0] -> ({q}, s0 - d0)>(%i0)[%nq]
+%qs = tensor.extract_slice %q[0, 0, %i0, 0] [1, 1, %rows, 1] [1, 1, 1, 1] : {valid} to {valid}
+%high = affine.apply affine_map<(d0) -> ({q} - d0)>(%rows)
+%qt = tensor.pad %qs low[0, 0, 0, 0] high[0, 0, %high, 0] {{
+^bb0(%x0: index, %x1: index, %x2: index, %x3: index):
+tensor.yield %f : f32
+}} : {valid} to {acc}
+%r:3 = scf.for %pos = %zero to %nk step %step iter_args(%p0 = %state, %p1 = %m, %p2 = %m) -> ({acc}, {row}, {row}) {{
+%t:3 = flash.online_attention ins(%qt, %k, %k : {acc}, {tile}, {tile}) outs(%p0, %p1, %p2 : {acc}, {row}, {row})
+  at(%zero, %zero, %i0, %pos) {{normalize = #flash.normalize<deferred>, scale = 1.0 : f32}}
+  mask (%b: index, %h: index, %i: index, %j: index) {{
+{mask}
+flash.yield {keep} : i1
+}} -> {acc}, {row}, {row}
+scf.yield %t#0, %t#1, %t#2 : {acc}, {row}, {row}
+}}
+scf.yield %r#0 : {acc}
+}}
+return %all : {acc}
+}}
+"""
+
+
+def make_cases():
+    rng, cases = random.Random(5), []
+    masks = list(named().items()) + [(f"random_{n}", random_mask(rng)) for n in range(200)]
+    for name, mask in masks:
+        cases += [Case(name, mask, rng, None), Case(name, mask, rng, (rng.randint(1, 300), rng.randint(1, 300))),
+                  Case(name, mask, rng, (128, 192))]
+    return cases
+
+
+# --- Running the index arithmetic -------------------------------------------------------------------------------------
+
+class Int(int):
+    """An integer whose `@` is division rounded up: affine's ceildiv, which binds like `*`."""
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod", "neg", "radd", "rsub", "rmul"):
+    def _wrapped(self, *other, _method=getattr(int, f"__{_name}__")):
+        return Int(_method(self, *other))
+    setattr(Int, f"__{_name}__", _wrapped)
+Int.__matmul__ = lambda x, y: Int(-(-int(x) // int(y)))
+
+COMPUTE = {name: EVALUATE[op] for op, name in ARITH.items()}
+
+
+def compile_line(line):
+    """A function of the values so far that gives the result of one operation, and the result's name; or None."""
+    if match := re.match(r"(%[\w-]+) = arith.constant (-?\d+) : index", line):
+        value = Int(match[2])
+        return match[1], lambda values: value
+    if match := re.match(r"(%[\w-]+) = affine\.(apply|min|max) affine_map<(.*) -> \((.*)\)>(\(.*)$", line):
+        names = re.findall(r"[ds]\d+", match[3])
+        operands = re.findall(r"%[\w-]+", match[5])
+        text = match[4].replace("floordiv", "//").replace("ceildiv", "@").replace("mod", "%")
+        text = re.sub(r"(?<![ds\d])(\d+)", r"Int(\1)", text)
+        function = eval(f"lambda {', '.join(names)}: ({text},)", {"Int": Int})
+        reduce = {"apply": lambda x: x[0], "min": min, "max": max}[match[2]]
+        return match[1], lambda values: reduce(function(*[values[operand] for operand in operands]))
+    if match := re.match(r"(%[\w-]+) = arith.cmpi (\w+), (%[\w-]+), (%[\w-]+) : (?:index|i1)", line):
+        return match[1], lambda values: bool(EVALUATE[match[2]](values[match[3]], values[match[4]]))
+    if match := re.match(r"(%[\w-]+) = arith.constant (true|false)", line):
+        return match[1], lambda values: match[2] == "true"
+    if match := re.match(r"(%[\w-]+) = arith.index_castui (%[\w-]+) : i1 to index", line):
+        return match[1], lambda values: Int(values[match[2]])
+    if match := re.match(r"(%[\w-]+) = arith.(\w+) (%[\w-]+), (%[\w-]+) : (index|i1)", line):
+        to = Int if match[5] == "index" else bool
+        return match[1], lambda values: to(COMPUTE[match[2]](values[match[3]], values[match[4]]))
+    if match := re.match(r"(%[\w-]+) = arith.select (%[\w-]+), (%[\w-]+), (%[\w-]+) : (?:index|i1)", line):
+        return match[1], lambda values: values[match[3]] if values[match[2]] else values[match[4]]
+    return None
+
+
+class Program:
+    """The part of one function that computes the bounds of its key loops."""
+
+    def __init__(self, header, body):
+        self.arguments = re.findall(r"(%[\w-]+): index", header)
+        self.steps, self.loops = [], []
+        lines = body.split("\n")
+        for n, line in enumerate(lines):
+            depth = (len(line) - len(line.lstrip())) // 2
+            if match := re.match(r"\s*%[\w-]+(?::\d+)? = scf\.for (%[\w-]+) = (%[\w-]+) to (%[\w-]+) step", line):
+                if depth == 2:
+                    self.i0 = match[1]
+                else:
+                    end = next(m for m in range(n, len(lines)) if lines[m].startswith("      }"))
+                    is_masked = " mask (" in "\n".join(lines[n:end])
+                    self.loops.append((match[2], match[3], is_masked))
+            elif depth in (2, 3) and (step := compile_line(line.strip())):
+                self.steps.append(step)
+
+    def run(self, arguments, i0):
+        """The key loops for one tile of queries: (begin, end, is masked)."""
+        values = dict(zip(self.arguments, map(Int, arguments)))
+        if hasattr(self, "i0"):
+            values[self.i0] = Int(i0)
+        else:
+            assert i0 == 0
+        for name, step in self.steps:
+            try:
+                values[name] = step(values)
+            except KeyError:
+                pass  # it uses what is not an index
+        return [(values[begin], values[end], is_masked) for begin, end, is_masked in self.loops]
+
+
+def find_fault(case, loops, kept, nk, is_exact):
+    """`kept` has a row for each query of the tile. Returns what is wrong, or None."""
+    starts = range(0, nk, case.kv_tile)
+    needed = [t for t in starts if kept[:, t:t + case.kv_tile].any()]
+    whole = [t for t in starts if t + case.kv_tile <= nk and kept[:, t:t + case.kv_tile].all()]
+    visited = [t for begin, end, _ in loops for t in range(begin, end, case.kv_tile)]
+    unmasked = [t for begin, end, masked in loops for t in range(begin, end, case.kv_tile) if not masked]
+    if visited != sorted(set(visited)) or not set(visited) <= set(starts):
+        return f"out of order: visits {visited}"
+    if not set(needed) <= set(visited):
+        return f"unsound: needs {needed}, visits {visited}"
+    if not set(unmasked) <= set(whole):
+        return f"unsound: whole tiles {whole}, unmasked {unmasked}"
+    if is_exact and (visited != needed or unmasked != whole):
+        return f"not tight: needs {needed}, visits {visited}; whole tiles {whole}, unmasked {unmasked}"
+    return None
+
+
+def check(case, program, is_exact, rng):
+    for nq, nk, symbols in case.runs(rng):
+        kept = numpy.broadcast_to(evaluate(case.mask, numpy.arange(nq)[:, None], numpy.arange(nk)[None, :], symbols),
+                                  (nq, nk))
+        arguments = [] if case.sizes else [nq, nk, *symbols]
+        for i0 in range(0, nq, case.q_tile * (7 if case.q_tile == 1 else 1)):
+            fault = find_fault(case, program.run(arguments, i0), kept[i0:i0 + case.q_tile], nk, is_exact)
+            if fault:
+                return f"nq={nq} nk={nk} symbols={symbols} i0={i0} tiles={case.q_tile}x{case.kv_tile}: {fault}"
+    return None
+
+
+def main():
+    cases = make_cases()
+    if sys.argv[1] == "generate":
+        for n, case in enumerate(cases):
+            print(case.function(f"case_{n}"))
+        return
+    text = sys.stdin.read()
+    maps = dict(re.findall(r"^(#map\d*) = (affine_map<.*>)$", text, re.MULTILINE))
+    text = re.sub(r"#map\d*\b", lambda match: maps[match[0]], text)
+    classes = {int(n): kind for n, kind in re.findall(r"mask in @case_(\d+):\n(?:.*\n)*?class (\w+)", text)}
+    functions = re.findall(r"func\.func @case_(\d+)(\(.*)\n((?:.*\n)*?)  }\n", text)
+    assert [int(n) for n, _, _ in functions] == list(range(len(cases))), "expected every case once"
+    failures, numbers = 0, {"exact": 0, "conservative": 0, "opaque": 0}
+    for (n, header, body), case in zip(functions, cases):
+        kind = classes[int(n)]
+        numbers[kind] += 1
+        fault = check(case, Program(header, body), kind == "exact", random.Random(int(n)))
+        if not fault and kind != "exact" and not case.name.startswith("random"):
+            fault = f"expected an exact mask, got {kind}"
+        if fault:
+            failures += 1
+            print(f"case_{n} {case.name}: {fault}")
+    # The cases are only worth something if they reach both sides of the question.
+    assert numbers["exact"] > 100 and numbers["conservative"] > 100, numbers
+    print(f"{len(cases)} cases, {failures} failures")
+    sys.exit(failures != 0)
+
+
+if __name__ == "__main__":
+    main()
