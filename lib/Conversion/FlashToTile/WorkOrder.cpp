@@ -41,8 +41,8 @@ private:
     if (!seen.insert(value).second || !op || isExtent(op))
       return;
     reads |= op->walk([](Operation *nested) {
-                   return hasArray(nested) ? WalkResult::interrupt() : WalkResult::advance();
-                 }).wasInterrupted();
+                 return hasArray(nested) ? WalkResult::interrupt() : WalkResult::advance();
+               }).wasInterrupted();
     llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
     getUsedValuesDefinedAbove(op->getRegions(), inputs);
     for (Value input : inputs)
@@ -62,7 +62,8 @@ namespace {
 class BoundEvaluator {
 public:
   /// The tile of queries begins at `first`; see whyUnsorted for `length`.
-  BoundEvaluator(const AttentionPlan &plan, int64_t first, int64_t length) : builder(plan.elementType.getContext()), length(length) {
+  BoundEvaluator(const AttentionPlan &plan, int64_t first, int64_t length)
+      : builder(plan.elementType.getContext()), length(length) {
     values[plan.query.position] = builder.getIndexAttr(first);
   }
 
@@ -129,8 +130,8 @@ static std::optional<int64_t> countVisits(const AttentionPlan &plan, int64_t fir
   return std::max<int64_t>(visits, 1);
 }
 
-/// Whether of `length` queries tiles see fewer keys than tiles before them, by more than a fifth of what would be if none
-/// did. None: not known.
+/// Whether of `length` queries tiles see fewer keys than tiles before them, by more than a fifth of what would be if
+/// none did. None: not known.
 static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, plan.qTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {

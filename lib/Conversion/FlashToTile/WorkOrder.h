@@ -8,13 +8,14 @@
 
 namespace flashc {
 
-/// Why the tiles of queries of an attention must be sorted by their work at the launch, or an empty text where the order
-/// of their numbers will do: without a mask, and where the number of keys that a tile sees grows with its number or stays,
-/// but for a fifth of all (causal masks, windows, whole chunks). Else it is anything: bounds read arrays, differ between
-/// heads or batches, or fall with the queries (chunks that are causal inside, a few queries that see all keys).
+/// Why the tiles of queries of an attention must be sorted by their work at the launch, or an empty text where the
+/// order of their numbers will do: without a mask, and where the number of keys that a tile sees grows with its number
+/// or stays, but for a fifth of all (causal masks, windows, whole chunks). Else it is anything: bounds read arrays,
+/// differ between heads or batches, or fall with the queries (chunks that are causal inside, a few queries that see all
+/// keys).
 ///
-/// Bounds that only hang on the query are computed for some of its tiles. What is not known before the launch is supposed:
-/// 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.
+/// Bounds that only hang on the query are computed for some of its tiles. What is not known before the launch is
+/// supposed: 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.
 std::string whyUnsorted(const AttentionPlan &plan);
 
 } // namespace flashc

@@ -1,5 +1,5 @@
-"""Kernels that run before another one on a GPU: the list of work that the order kernel makes, and outputs of kernels that
-go through it, on several streams and in graphs. Skipped where there is no GPU.
+"""Kernels that run before another one on a GPU: the list of work that the order kernel makes, and outputs of kernels
+that go through it, on several streams and in graphs. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_work_lists.py
 """
@@ -38,7 +38,8 @@ def run_order_kernel(kernel, arguments):
     """The workspace that the kernel before `kernel` leaves: the list, and the items' work."""
     manifest = kernel.manifest
     (before,) = manifest["before"]
-    workspace = torch.full((evaluate(manifest["workspace"], arguments) // 4 + 64,), -7, dtype=torch.int32, device="cuda")
+    words = evaluate(manifest["workspace"], arguments) // 4
+    workspace = torch.full((words + 64,), -7, dtype=torch.int32, device="cuda")
     values = []
     for parameter in before["parameters"]:
         x = arguments[parameter["argument"]] if "argument" in parameter else workspace
@@ -70,7 +71,8 @@ def assert_sorted(order, work):
     assert torch.equal(order.long(), torch.argsort(key, stable=True))
 
 
-@pytest.mark.parametrize("batch,queries", [(1, 1), (1, 128), (3, 1000), (32, 128), (33, 4096), (300, 2000), (2, 1 << 20)])
+@pytest.mark.parametrize("batch,queries", [(1, 1), (1, 128), (3, 1000), (32, 128), (33, 4096), (300, 2000),
+                                           (2, 1 << 20), (1, 1 << 27)])
 @pytest.mark.parametrize("keys", [100, 5000, 200000])
 def test_list_is_a_sorted_permutation(batch, queries, keys):
     # Of such large tensors only the extents are looked at.

@@ -12,6 +12,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 static constexpr int64_t kLanes = 32, kWarps = kOrderThreads / kLanes, kKeys = 256, kKeyBits = 8;
+static_assert(kWarps == kLanes, "a lane looks at each warp's number");
 /// A row of counters has one more, for lanes without an item. An odd length keeps the rows on different banks.
 static constexpr int64_t kRow = kKeys + 1;
 /// Behind the counters: a number for each warp.
@@ -118,17 +119,11 @@ void OrderKernel::emitMeasure(llvm::function_ref<Value(Value)> emitWork) {
   emitTell(greatest);
 }
 
-/// The most work of all warps, and the bits that it has more than a key.
+/// The most work of all warps, of which every lane looks at one, and the bits that it has more than a key.
 void OrderKernel::emitMost() {
-  auto loop = scf::ForOp::create(b, index(0), index(kWarps), index(1), ValueRange(i32(1)));
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    Value other = read(add(index(kPerWarp), loop.getInductionVar()));
-    Value greater = arith::MaxUIOp::create(b, loop.getRegionIterArg(0), other);
-    scf::YieldOp::create(b, greater);
-  }
-  most = loop.getResult(0);
+  Value ofWarp = read(add(index(kPerWarp), lane));
+  Value ofAll = NVVM::ReduxOp::create(b, b.getI32Type(), ofWarp, NVVM::ReduxKind::UMAX, i32(-1));
+  most = arith::MaxUIOp::create(b, ofAll, i32(1));
   // Distances are below the most.
   Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, most, i32(1)));
   Value spare = arith::SubIOp::create(b, i32(32 - kKeyBits), zeros);
@@ -187,31 +182,20 @@ void OrderKernel::emitDeal() {
 // Places
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Exclusive sums of the counters, key by key and in a key warp by warp. Threads without a key only shuffle.
+/// Exclusive sums of the counters, key by key and in a key warp by warp. Threads without a key look at the column of
+/// lanes without items, and count nothing. Loads stand side by side: their latency is what a small kernel consists of.
 void OrderKernel::emitPlaces() {
   Value hasKey = isBelow(thread, index(kKeys));
-  auto getCounter = [&](Value warp) { return add(mul(warp, kRow), thread); };
-  // What this thread's key has in all warps.
-  auto branch = scf::IfOp::create(b, b.getI32Type(), hasKey, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.thenBlock());
-    auto loop = scf::ForOp::create(b, index(0), index(kWarps), index(1), ValueRange(i32(0)));
-    scf::YieldOp::create(b, loop.getResults());
-    b.setInsertionPointToStart(loop.getBody());
-    Value sum = add(loop.getRegionIterArg(0), read(getCounter(loop.getInductionVar())));
-    scf::YieldOp::create(b, sum);
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, i32(0));
-  }
-  Value own = branch.getResult(0), upTo = own;
-  // Inclusive sums in the warp.
-  for (int64_t distance = 1; distance < kLanes; distance *= 2) {
-    Value other = NVVM::ShflOp::create(b, b.getI32Type(), i32(-1), upTo, i32(distance), /*mask_and_clamp=*/i32(0),
-                                       NVVM::ShflKind::up, /*return_value_and_is_valid=*/UnitAttr());
-    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, lane, index(distance));
-    upTo = add(upTo, arith::SelectOp::create(b, isThere, other, i32(0)));
-  }
+  Value column = arith::MinUIOp::create(b, thread, index(kKeys));
+  SmallVector<Value> counters, numbers;
+  for (int64_t warp = 0; warp < kWarps; ++warp)
+    counters.push_back(add(index(warp * kRow), column));
+  for (Value counter : counters)
+    numbers.push_back(read(counter));
+  Value sum = i32(0);
+  for (Value number : numbers)
+    sum = add(sum, number);
+  Value own = arith::SelectOp::create(b, hasKey, sum, i32(0)), upTo = emitSumOfLanes(own);
   emitTell(upTo);
   emitBarrier();
   // The warps before this one.
@@ -220,16 +204,26 @@ void OrderKernel::emitPlaces() {
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(others.getBody());
-    Value sum = add(others.getRegionIterArg(0), read(add(index(kPerWarp), others.getInductionVar())));
-    scf::YieldOp::create(b, sum);
+    Value next = add(others.getRegionIterArg(0), read(add(index(kPerWarp), others.getInductionVar())));
+    scf::YieldOp::create(b, next);
   }
-  auto begin = scf::IfOp::create(b, hasKey);
+  place = others.getResult(0);
+  auto branch = scf::IfOp::create(b, hasKey);
   OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(begin.thenBlock());
-  auto loop = scf::ForOp::create(b, index(0), index(kWarps), index(1), ValueRange(others.getResult(0)));
-  b.setInsertionPointToStart(loop.getBody());
-  Value counter = getCounter(loop.getInductionVar()), number = read(counter);
-  write(loop.getRegionIterArg(0), counter);
-  Value next = add(loop.getRegionIterArg(0), number);
-  scf::YieldOp::create(b, next);
+  b.setInsertionPointToStart(branch.thenBlock());
+  for (auto [counter, number] : llvm::zip(counters, numbers)) {
+    write(place, counter);
+    place = add(place, number);
+  }
+}
+
+/// The sum of a value over this lane and those below.
+Value OrderKernel::emitSumOfLanes(Value value) {
+  for (int64_t distance = 1; distance < kLanes; distance *= 2) {
+    Value other = NVVM::ShflOp::create(b, b.getI32Type(), i32(-1), value, i32(distance), /*mask_and_clamp=*/i32(0),
+                                       NVVM::ShflKind::up, /*return_value_and_is_valid=*/UnitAttr());
+    Value isThere = arith::CmpIOp::create(b, arith::CmpIPredicate::uge, lane, index(distance));
+    value = add(value, arith::SelectOp::create(b, isThere, other, i32(0)));
+  }
+  return value;
 }

@@ -10,13 +10,13 @@ namespace mlir::tile {
 /// Threads of the one CTA that sorts.
 constexpr int64_t kOrderThreads = 1024;
 
-/// Writes the body of a kernel of one CTA with kOrderThreads threads, which lists the items 0 to `count` - 1, those with
-/// the most work first: a counting sort in shared memory, by 256 keys. Items of one key stay in the order of their
+/// Writes the body of a kernel of one CTA with kOrderThreads threads, which lists the items 0 to `count` - 1, those
+/// with the most work first: a counting sort in shared memory, by 256 keys. Items of one key stay in the order of their
 /// numbers, so that the list is the same in every run.
 ///
-/// Warp w of 32 has the items from w * steps * 32 on, 32 in each of its steps; a lane beyond the last item takes part with
-/// a key of its own, 256. The key is the distance from the most work, shifted right until it is below 256: sorted exactly
-/// if the most is 256 or less, else by the first eight bits.
+/// Warp w of 32 has the items from w * steps * 32 on, 32 in each of its steps; a lane beyond the last item takes part
+/// with a key of its own, 256. The key is the distance from the most work, shifted right until it is below 256: sorted
+/// exactly if the most is 256 or less, else by the first eight bits.
 ///
 /// ```
 ///   measure   work of every item into the list's second half; the most of each warp; counters to 0
@@ -35,7 +35,7 @@ constexpr int64_t kOrderThreads = 1024;
 /// 3. In a step of a warp, lanes with one key elect the lowest, which alone writes that counter; bar.warp.sync stands
 ///    between the lanes' reads and that write, and between that write and the next step's reads (match.sync orders no
 ///    memory, PTX ISA 9.7.13.11).
-/// 4. Between barriers 2 and 4, column t is read and written by thread t only.
+/// 4. Between barriers 2 and 4, column t of a key is read and written by thread t only, and that of key 256 only read.
 /// 5. What a thread reads of the list's second half another thread wrote before barrier 1, if not itself.
 class OrderKernel {
 public:
@@ -58,6 +58,7 @@ private:
   void emitMost();
   void emitCount();
   void emitPlaces();
+  Value emitSumOfLanes(Value value);
   void emitDeal();
   void emitSteps(llvm::function_ref<void(Value)> emitBody);
   std::pair<Value, Value> emitItem(Value step);

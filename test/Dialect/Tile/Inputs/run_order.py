@@ -1,5 +1,5 @@
-"""run_order.py FUNCTION: runs the order kernel of FUNCTION, read from stdin, as its 1024 threads would, and checks the list
-that it makes: a permutation of all items, those with the most work first, items of one key in order.
+"""run_order.py FUNCTION: runs the order kernel of FUNCTION, read from stdin, as its 1024 threads would, and checks the
+list that it makes: a permutation of all items, those with the most work first, items of one key in order.
 
 FUNCTION is what items are: tiles, batches or heads. An item's work is its element of the array %work, and at least 1.
 Every access of memory is checked: two threads that touch one word, one of them writing, are kept apart by a barrier or,
@@ -51,8 +51,8 @@ class Memory:
             now = (self.machine.barriers, self.machine.warp_barriers, thread)
             for others in (self.writes, self.reads) if is_write else (self.writes,):
                 for barriers, warp_barriers, other in others.get(place, ()):
-                    is_apart = other == thread or barriers < now[0] or (other // LANES == warp and warp_barriers < now[1])
-                    assert is_apart, f"threads {other} and {thread} race for word {place}"
+                    is_synchronized = barriers < now[0] or (other // LANES == warp and warp_barriers < now[1])
+                    assert other == thread or is_synchronized, f"threads {other} and {thread} race for word {place}"
             accesses = (self.writes if is_write else self.reads).setdefault(place, [])
             if accesses and accesses[-1][:2] != now[:2]:
                 accesses[:] = [other for other in accesses if other[0] == now[0] and other[2] // LANES != warp]

@@ -114,7 +114,8 @@ def check_list(program, scope):
                        "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}[scope]
                 ctas_points = list(visit(program, (nx, ny, nz), ctas))
                 visited = sorted(point for points in ctas_points for point in points)
-                assert visited == [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)], (nx, ny, nz, ctas)
+                points = [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)]
+                assert visited == points, (nx, ny, nz, ctas)
                 times = [sum(get(*point) for point in points) for points in ctas_points]
                 assert max(times) <= sum(times) / ctas + 2 * max(work), (nx, ny, nz, ctas, times)
                 # The last group of heads ends with its shortest points.
