@@ -52,6 +52,7 @@ config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cach
 config.substitutions.append(("%unittests", os.path.join(config.flashc_obj_root, "test", "unittests")))
 capi_dir = os.path.join(config.flashc_obj_root, "test", "CAPI")
 config.substitutions.append(("%capi_launch", os.path.join(capi_dir, "flashc-launch-test")))
+config.substitutions.append(("%capi_explain", os.path.join(capi_dir, "flashc-explain-test")))
 config.substitutions.append((r"%capi\b", os.path.join(capi_dir, "flashc-capi-test")))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))

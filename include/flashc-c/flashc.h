@@ -249,6 +249,44 @@ FLASHC_EXPORTED FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const Flas
 FLASHC_EXPORTED void flashcKernelDestroy(FlashcKernel kernel);
 
 /*===--------------------------------------------------------------------------------------------------------------===*\
+|* Explaining a mask
+\*===--------------------------------------------------------------------------------------------------------------===*/
+
+/** What a mask does to the tiles of one call: text, and which tiles a kernel visits. */
+typedef struct FlashcExplanation {
+  void *ptr;
+} FlashcExplanation;
+
+/** Explains the one attention of a module in MLIR's text form, `length` bytes at `text`, called with these arguments:
+ *  as for a launch, but addresses are in the memory of this process, and 0 stands for elements that are not at hand.
+ *  Only what loop bounds read must be there (lengths, document ids); a message names it. Nothing is computed, and no
+ *  GPU is needed. Tiles are those of the kernel that a launch with these extents takes; for the target "cpu", and for
+ *  f32, those of the loops there. `options` may be null. The caller owns `*out`. */
+FLASHC_EXPORTED FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
+                                               const FlashcCompileOptions *options, const FlashcArgument *arguments,
+                                               size_t count, FlashcExplanation *out, char **message);
+
+/** The explanation for people (docs/explain.md), and as a JSON object with the keys function, mask_class ("exact",
+ *  "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
+ *  batch, heads, queries, keys (extents), rows and columns (tiles of one head), varies_by_batch and varies_by_head
+ *  (whether batches, heads may differ), and counts (skipped, partial and full tiles of all heads). They belong to the
+ *  explanation. Of a null explanation they are null. */
+FLASHC_EXPORTED const char *flashcExplanationGetText(FlashcExplanation explanation);
+FLASHC_EXPORTED const char *flashcExplanationGetJSON(FlashcExplanation explanation);
+
+/** The tiles of one query head, row by row (tiles of queries), rows * columns bytes: 0 skipped, 1 visited with the
+ *  mask, 2 visited without. They belong to the explanation. Null if there is no such head, or no explanation. */
+FLASHC_EXPORTED const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head);
+
+/** The same as a PNG file of `*length` bytes: a row for each tile of queries from the top, a column for each tile of
+ *  keys; skipped tiles are light grey, those with the mask orange, those without blue. The caller owns `*out` and frees
+ *  it with flashcStringDestroy. */
+FLASHC_EXPORTED FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head,
+                                                     char **out, size_t *length, char **message);
+
+FLASHC_EXPORTED void flashcExplanationDestroy(FlashcExplanation explanation);
+
+/*===--------------------------------------------------------------------------------------------------------------===*\
 |* Launching
 \*===--------------------------------------------------------------------------------------------------------------===*/
 

@@ -266,10 +266,6 @@ bool CostCounter::costDependsOn(Operation *loop, Value counter) {
   auto [entry, isNew] = dependence.try_emplace({loop, counter}, false);
   if (!isNew)
     return entry->second;
-  std::function<bool(Value)> isFrom = [&](Value value) {
-    Operation *op = value.getDefiningOp();
-    return value == counter || (op && loop->isProperAncestor(op) && llvm::any_of(op->getOperands(), isFrom));
-  };
   WalkResult result = loop->walk([&](Operation *op) {
     SmallVector<Value> values;
     if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
@@ -282,7 +278,7 @@ bool CostCounter::costDependsOn(Operation *loop, Value counter) {
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
     else if (isa<tensor::EmptyOp, tensor::PadOp>(op))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
-    return llvm::any_of(values, isFrom) ? WalkResult::interrupt() : WalkResult::advance();
+    return isComputedFrom(values, counter, loop) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return dependence[{loop, counter}] = result.wasInterrupted();
 }

@@ -1,7 +1,8 @@
 //===- IndexEvaluator.cpp - index arithmetic with numbers ---------------------------------------------------------===//
 
 #include "IndexEvaluator.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -11,8 +12,12 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
+#include "llvm/ADT/SmallPtrSet.h"
+#include "llvm/ADT/bit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
+
+#include <cstring>
 
 using namespace mlir;
 using namespace flashc;
@@ -43,15 +48,178 @@ std::optional<int64_t> IndexEvaluator::get(OpFoldResult value) const {
   return get(cast<Value>(value));
 }
 
+//===--------------------------------------------------------------------------------------------------------------===//
+// Constants of any type
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static unsigned getBitWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
+
+/// The constant of a scalar type whose bytes, lowest first, are those of `bits`; null for other types.
+static Attribute makeConstant(Type type, uint64_t bits) {
+  if (!type.isIntOrIndexOrFloat() || getBitWidth(type) > 64)
+    return nullptr;
+  APInt value(getBitWidth(type), bits, /*isSigned=*/false, /*implicitTrunc=*/true);
+  if (auto floatType = dyn_cast<FloatType>(type))
+    return FloatAttr::get(type, APFloat(floatType.getFloatSemantics(), value));
+  return IntegerAttr::get(type, value);
+}
+
+static std::optional<int64_t> getInteger(Attribute constant) {
+  auto integer = dyn_cast_or_null<IntegerAttr>(constant);
+  return integer && integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue())
+                                                           : std::nullopt;
+}
+
+void IndexEvaluator::setScalar(Value argument, uint64_t bits) {
+  if (Attribute constant = makeConstant(argument.getType(), bits))
+    scalars[argument] = constant;
+}
+
 std::optional<int64_t> IndexEvaluator::get(Value value) const {
   if (auto found = counters.find(value); found != counters.end())
     return found->second;
-  APInt constant;
-  if (matchPattern(value, m_ConstantInt(&constant)))
-    return constant.getSExtValue();
-  Operation *op = value.getDefiningOp();
-  return op ? evaluate(op) : std::nullopt;
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  std::optional<int64_t> number = getInteger(getConstant(value));
+  if (number)
+    known[value] = *number;
+  return number;
 }
+
+Attribute IndexEvaluator::getConstant(Value value) const {
+  Attribute constant;
+  if (matchPattern(value, m_Constant(&constant)))
+    return constant;
+  if (Attribute scalar = scalars.lookup(value))
+    return scalar;
+  if (auto result = dyn_cast<OpResult>(value))
+    return evaluate(result);
+  unknown = value;
+  return nullptr;
+}
+
+/// Ops that are so frequent that they are computed without constants in between; folding does all others.
+static bool isIndexArithmetic(Operation *op) {
+  return isa<affine::AffineApplyOp, affine::AffineMinOp, affine::AffineMaxOp, tensor::DimOp, memref::DimOp>(op) ||
+         (isa<arith::AddIOp, arith::SubIOp, arith::MulIOp>(op) && op->getResult(0).getType().isIndex());
+}
+
+Attribute IndexEvaluator::evaluate(OpResult result) const {
+  Operation *op = result.getOwner();
+  if (isIndexArithmetic(op)) {
+    std::optional<int64_t> number = evaluateInteger(op);
+    return number ? makeConstant(result.getType(), *number) : nullptr;
+  }
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    return load(extract.getTensor(), extract.getIndices());
+  if (auto loadOp = dyn_cast<memref::LoadOp>(op))
+    return load(loadOp.getMemRef(), loadOp.getIndices());
+  if (isa<flash::CountLeOp, flash::NthOp>(op)) {
+    auto count = dyn_cast<flash::CountLeOp>(op);
+    std::optional<int64_t> number = count ? evaluateSearch(count) : evaluateSearch(cast<flash::NthOp>(op));
+    return number ? makeConstant(result.getType(), *number) : nullptr;
+  }
+  return fold(result);
+}
+
+std::optional<SmallVector<int64_t, 4>> IndexEvaluator::getAll(ValueRange values) const {
+  SmallVector<int64_t, 4> numbers;
+  for (Value value : values) {
+    std::optional<int64_t> number = get(value);
+    if (!number)
+      return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+Attribute IndexEvaluator::load(Value array, ValueRange indices) const {
+  auto positions = getAll(indices);
+  return positions ? read(array, *positions) : nullptr;
+}
+
+Attribute IndexEvaluator::read(Value array, ArrayRef<int64_t> positions) const {
+  Value argument = getRootArgument(array);
+  auto found = elements.find(argument);
+  auto shape = shapes.find(argument);
+  unknown = argument ? argument : array;
+  if (found == elements.end() || shape == shapes.end())
+    return nullptr;
+  int64_t offset = 0;
+  for (auto [position, extent, stride] : llvm::zip_equal(positions, shape->second, found->second.strides)) {
+    if (position < 0 || position >= extent)
+      return nullptr;
+    offset += position * stride;
+  }
+  Type type = cast<ShapedType>(array.getType()).getElementType();
+  unsigned bytes = llvm::divideCeil(getBitWidth(type), 8);
+  uint64_t bits = 0;
+  if (bytes <= sizeof(bits))
+    std::memcpy(&bits, found->second.first + offset * bytes, bytes); // this machine is little-endian, as GPUs are
+  return makeConstant(type, bits);
+}
+
+/// Step for step what the kernel does (expandCountLe), so that this is also what it finds where a promise is broken.
+std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::CountLeOp op) const {
+  Value sorted = op.getSorted();
+  std::optional<int64_t> value = get(op.getValue());
+  std::optional<int64_t> extent = getExtent(sorted, cast<ShapedType>(sorted.getType()).getRank() - 1);
+  auto positions = getAll(op.getIndices());
+  if (!value || !extent || !positions)
+    return std::nullopt;
+  int64_t count = 0;
+  positions->push_back(0);
+  for (int64_t step = llvm::bit_floor(uint64_t(*extent)); step > 0; step /= 2) {
+    positions->back() = std::min(count + step, *extent) - 1;
+    std::optional<int64_t> element = getInteger(read(sorted, *positions));
+    if (!element)
+      return std::nullopt;
+    if (count + step <= *extent && *element <= *value)
+      count += step;
+  }
+  return count;
+}
+
+std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::NthOp op) const {
+  Value sorted = op.getSorted();
+  std::optional<int64_t> position = get(op.getPosition());
+  std::optional<int64_t> extent = getExtent(sorted, cast<ShapedType>(sorted.getType()).getRank() - 1);
+  auto positions = getAll(op.getIndices());
+  if (!position || !extent || !positions)
+    return std::nullopt;
+  if (*position < 0 || *position >= *extent)
+    return *position < 0 ? -flash::kFarPosition : flash::kFarPosition;
+  positions->push_back(*position);
+  std::optional<int64_t> element = getInteger(read(sorted, *positions));
+  return element ? std::optional(std::clamp(*element, -flash::kFarPosition, flash::kFarPosition)) : std::nullopt;
+}
+
+/// What the op's own folding makes of constants.
+Attribute IndexEvaluator::fold(OpResult result) const {
+  Operation *op = result.getOwner();
+  SmallVector<Attribute, 4> operands;
+  for (Value operand : op->getOperands()) {
+    Type type = operand.getType();
+    if (type.isIntOrIndex()) {
+      std::optional<int64_t> number = get(operand); // which is then known
+      operands.push_back(number ? makeConstant(type, *number) : nullptr);
+    } else {
+      operands.push_back(type.isIntOrIndexOrFloat() ? getConstant(operand) : nullptr);
+    }
+    if (type.isIntOrIndexOrFloat() && !operands.back())
+      return nullptr;
+  }
+  SmallVector<OpFoldResult, 1> results;
+  unknown = result;
+  if (op->getNumRegions() || failed(op->fold(operands, results)) || results.empty())
+    return nullptr;
+  OpFoldResult folded = results[result.getResultNumber()];
+  return isa<Attribute>(folded) ? cast<Attribute>(folded) : getConstant(cast<Value>(folded));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Integers
+//===--------------------------------------------------------------------------------------------------------------===//
 
 /// `expr` with numbers for its dimensions and symbols.
 static int64_t evaluateExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigned numDims) {
@@ -80,47 +248,46 @@ static int64_t evaluateExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigne
 
 std::optional<int64_t> IndexEvaluator::evaluateAffine(Operation *op) const {
   AffineMap map = cast<AffineMapAttr>(op->getAttr("map")).getValue();
-  SmallVector<int64_t, 8> operands;
-  for (Value operand : op->getOperands()) {
-    std::optional<int64_t> value = get(operand);
-    if (!value)
-      return std::nullopt;
-    operands.push_back(*value);
-  }
+  auto operands = getAll(op->getOperands());
+  if (!operands)
+    return std::nullopt;
   SmallVector<int64_t, 4> results;
   for (AffineExpr expr : map.getResults())
-    results.push_back(evaluateExpr(expr, operands, map.getNumDims()));
+    results.push_back(evaluateExpr(expr, *operands, map.getNumDims()));
   return isa<affine::AffineMinOp>(op) ? *llvm::min_element(results) : *llvm::max_element(results);
 }
 
-std::optional<int64_t> IndexEvaluator::evaluate(Operation *op) const {
+/// Of isIndexArithmetic.
+std::optional<int64_t> IndexEvaluator::evaluateInteger(Operation *op) const {
   if (isa<affine::AffineApplyOp, affine::AffineMinOp, affine::AffineMaxOp>(op))
     return evaluateAffine(op);
   if (isa<tensor::DimOp, memref::DimOp>(op)) {
     std::optional<int64_t> dim = get(op->getOperand(1));
     return dim ? getExtent(op->getOperand(0), *dim) : std::nullopt;
   }
-  if (auto cast = dyn_cast<arith::IndexCastOp>(op))
-    return get(cast.getIn());
-  if (op->getNumOperands() != 2)
-    return std::nullopt;
   std::optional<int64_t> a = get(op->getOperand(0)), b = get(op->getOperand(1));
   if (!a || !b)
     return std::nullopt;
-  return TypeSwitch<Operation *, std::optional<int64_t>>(op)
-      .Case<arith::AddIOp>([&](auto) { return *a + *b; })
-      .Case<arith::SubIOp>([&](auto) { return *a - *b; })
-      .Case<arith::MulIOp>([&](auto) { return *a * *b; })
-      .Case<arith::MinSIOp>([&](auto) { return std::min(*a, *b); })
-      .Case<arith::MaxSIOp>([&](auto) { return std::max(*a, *b); })
-      .Case<arith::FloorDivSIOp>([&](auto) -> std::optional<int64_t> {
-        return *b > 0 ? std::optional(llvm::divideFloorSigned(*a, *b)) : std::nullopt;
-      })
-      .Case<arith::CeilDivSIOp>([&](auto) -> std::optional<int64_t> {
-        return *b > 0 ? std::optional(llvm::divideCeilSigned(*a, *b)) : std::nullopt;
-      })
-      .Default(std::nullopt);
+  return isa<arith::AddIOp>(op) ? *a + *b : isa<arith::SubIOp>(op) ? *a - *b : *a * *b;
 }
+
+bool flashc::isComputedFrom(ValueRange values, Value source, Operation *loop) {
+  SmallVector<Value> worklist(values);
+  llvm::SmallPtrSet<Operation *, 16> visited;
+  while (!worklist.empty()) {
+    Value value = worklist.pop_back_val();
+    if (value == source)
+      return true;
+    Operation *op = value.getDefiningOp();
+    if (op && loop->isProperAncestor(op) && visited.insert(op).second)
+      llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Extents
+//===--------------------------------------------------------------------------------------------------------------===//
 
 std::optional<int64_t> IndexEvaluator::getExtent(Value tensor, int64_t dim) const {
   auto type = cast<ShapedType>(tensor.getType());
@@ -142,6 +309,7 @@ std::optional<int64_t> IndexEvaluator::getExtent(Value tensor, int64_t dim) cons
     if (low && high && source)
       return *low + *source + *high;
   }
+  unknown = tensor;
   return std::nullopt;
 }
 

@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_ANALYSIS_INDEXEVALUATOR_H
 #define FLASHC_LIB_ANALYSIS_INDEXEVALUATOR_H
 
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
@@ -10,14 +11,24 @@
 
 namespace flashc {
 
-/// Evaluates index values and tensor extents, given the shapes of a function's arguments and the values of loop
-/// counters. An unknown value (read from memory, a scalar argument) is none.
+/// Evaluates integers and tensor extents, given the shapes of a function's arguments, the values of loop counters and,
+/// as far as they are known, those of scalar arguments and of arrays' elements. What is computed from anything else is
+/// none. An i1 that holds is -1.
 class IndexEvaluator {
 public:
   void setShape(mlir::Value argument, llvm::ArrayRef<int64_t> shape) {
     shapes[argument].assign(shape.begin(), shape.end());
   }
-  void setCounter(mlir::Value counter, int64_t value) { counters[counter] = value; }
+  /// Where the elements of an array with a shape lie in the memory of this process; strides are in elements.
+  void setElements(mlir::Value argument, const void *first, llvm::ArrayRef<int64_t> strides) {
+    elements[argument] = {static_cast<const char *>(first), {strides.begin(), strides.end()}};
+  }
+  /// A scalar argument's bytes in its own type, lowest first.
+  void setScalar(mlir::Value argument, uint64_t bits);
+  void setCounter(mlir::Value counter, int64_t value) {
+    counters[counter] = value;
+    known.clear();
+  }
 
   std::optional<int64_t> get(mlir::Value value) const;
   std::optional<int64_t> get(mlir::OpFoldResult value) const;
@@ -25,17 +36,43 @@ public:
   /// The product of the extents.
   std::optional<int64_t> getNumElements(mlir::Value tensor) const;
 
+  /// After none: the argument or the result of an op that had no value.
+  mlir::Value getUnknown() const { return unknown; }
+
 private:
-  std::optional<int64_t> evaluate(mlir::Operation *op) const;
+  struct Elements {
+    const char *first;
+    llvm::SmallVector<int64_t, 4> strides;
+  };
+
+  /// The value as a constant, of any scalar type; null if it has none.
+  mlir::Attribute getConstant(mlir::Value value) const;
+  mlir::Attribute evaluate(mlir::OpResult result) const;
+  std::optional<int64_t> evaluateInteger(mlir::Operation *op) const;
   std::optional<int64_t> evaluateAffine(mlir::Operation *op) const;
+  mlir::Attribute load(mlir::Value array, mlir::ValueRange indices) const;
+  /// The element of one of the function's arrays at positions that may lie outside; null if they do.
+  mlir::Attribute read(mlir::Value array, llvm::ArrayRef<int64_t> positions) const;
+  std::optional<int64_t> evaluateSearch(mlir::flash::CountLeOp op) const;
+  std::optional<int64_t> evaluateSearch(mlir::flash::NthOp op) const;
+  std::optional<llvm::SmallVector<int64_t, 4>> getAll(mlir::ValueRange values) const;
+  mlir::Attribute fold(mlir::OpResult result) const;
 
   llvm::DenseMap<mlir::Value, llvm::SmallVector<int64_t, 4>> shapes;
+  llvm::DenseMap<mlir::Value, Elements> elements;
+  llvm::DenseMap<mlir::Value, mlir::Attribute> scalars;
   llvm::DenseMap<mlir::Value, int64_t> counters;
+  /// Integers that were computed since a counter changed: what branches and joins again is computed once.
+  mutable llvm::DenseMap<mlir::Value, int64_t> known;
+  mutable mlir::Value unknown;
 };
 
 /// The tensor that `tensor` has the shape (and, in destination style, the memory) of: a loop's argument has those of
 /// its initial value, a result those of its destination. Null if there is none.
 mlir::Value getTiedValue(mlir::Value tensor);
+
+/// Whether one of `values` is computed from `source` by ops inside `loop`.
+bool isComputedFrom(mlir::ValueRange values, mlir::Value source, mlir::Operation *loop);
 
 } // namespace flashc
 

@@ -85,16 +85,7 @@ static llvm::Expected<std::string> print(const FlashcAttention &attention) {
 /// Finds or compiles the kernel of `text`, and hands it to the caller.
 static FlashcStatus compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options,
                                 FlashcKernel *out, char **message) {
-  KernelRequest request;
-  request.text = std::move(text);
-  if (options && options->function)
-    request.function = options->function;
-  if (options && options->target)
-    request.pipeline.target = options->target;
-  if (options && options->schedule)
-    request.pipeline.schedule = options->schedule;
-  if (options && options->schedule_table)
-    request.pipeline.scheduleTable = options->schedule_table;
+  KernelRequest request = makeRequest(std::move(text), options);
   const std::shared_ptr<Context> &context = unwrap(handle);
   llvm::Expected<std::shared_ptr<const CachedKernel>> kernel = context->kernels.get(request);
   if (!kernel)

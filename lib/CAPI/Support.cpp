@@ -39,6 +39,20 @@ FlashcStatus capi::succeed(char **message) {
   return FLASHC_OK;
 }
 
+KernelRequest capi::makeRequest(std::string text, const FlashcCompileOptions *options) {
+  KernelRequest request;
+  request.text = std::move(text);
+  if (options && options->function)
+    request.function = options->function;
+  if (options && options->target)
+    request.pipeline.target = options->target;
+  if (options && options->schedule)
+    request.pipeline.schedule = options->schedule;
+  if (options && options->schedule_table)
+    request.pipeline.scheduleTable = options->schedule_table;
+  return request;
+}
+
 std::optional<llvm::SmallVector<LaunchArgument, 8>> capi::convert(const FlashcArgument *arguments, size_t count,
                                                                   bool needsStrides) {
   if (!arguments && count > 0)

@@ -63,6 +63,9 @@ FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 /// Success, with `*message` null.
 FlashcStatus succeed(char **message);
 
+/// What to compile, and how; null options stand for the defaults.
+KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options);
+
 /// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise.
 /// None after a null pointer where there should be one.
 std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,

@@ -1,6 +1,7 @@
 //===- Compiler.cpp - from a module to a kernel -------------------------------------------------------------------===//
 
 #include "flashc/Compiler/Compiler.h"
+#include "Lowering.h"
 #include "Variants.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
@@ -51,31 +52,48 @@ LogicalResult flashc::keepFunction(ModuleOp module, StringRef name, const Compil
       options);
 }
 
+LogicalResult flashc::checkTarget(ModuleOp module, StringRef target) {
+  if (llvm::is_contained(getTargets(), target))
+    return success();
+  return module.emitError("expected the target to be one of ")
+         << llvm::join(getTargets(), ", ") << ", got '" << target << "'";
+}
+
 /// The names that the back end would otherwise meet late, or not at all.
 static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeline) {
-  if (!llvm::is_contained(getTargets(), pipeline.target))
-    return module.emitError("expected the target to be one of ")
-           << llvm::join(getTargets(), ", ") << ", got '" << pipeline.target << "'";
+  if (failed(checkTarget(module, pipeline.target)))
+    return failure();
   if (pipeline.algorithm != "fa2")
     return module.emitError("expected algorithm fa2 for a kernel, got '") << pipeline.algorithm << "'";
   return success();
 }
 
-/// A clone of `module` with a kernel by one schedule, at `level`.
-static FailureOr<OwningOpRef<ModuleOp>> lowerWith(ModuleOp module, const Schedule &schedule, StringRef entry,
-                                                  const CompileOptions &options, KernelLevel level) {
-  CompileOptions tiled = options;
-  PipelineOptions &pipeline = tiled.pipeline;
+FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
+  const PipelineOptions &pipeline = options.pipeline;
+  bool hasTiles = pipeline.qTile || pipeline.kvTile || options.addAlgorithm;
+  return decideSchedules(module, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});
+}
+
+CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedule &schedule) {
+  CompileOptions result = options;
+  PipelineOptions &pipeline = result.pipeline;
   pipeline.schedule = schedule.str(); // decided once: L1 shows less of the shapes and more of the mask
   pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule.getQTile();
   pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule.kvTile;
+  return result;
+}
+
+/// A clone of `module` with a kernel by one schedule, at `level`.
+static FailureOr<OwningOpRef<ModuleOp>> lowerWith(ModuleOp module, const Schedule &schedule, StringRef entry,
+                                                  const CompileOptions &options, KernelLevel level) {
+  CompileOptions tiled = withSchedule(options, schedule);
   OwningOpRef<ModuleOp> kernel = module.clone();
   if (!entry.empty())
     renameEntry(*kernel, entry);
   auto build = [&](OpPassManager &pm) {
     if (failed(addAlgorithm(pm, tiled)))
       return failure();
-    buildKernelPipeline(pm, pipeline, level);
+    buildKernelPipeline(pm, tiled.pipeline, level);
     return success();
   };
   if (failed(runPasses(*kernel, build, "lower", tiled)))
@@ -92,12 +110,9 @@ static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
 }
 
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
-  const PipelineOptions &pipeline = options.pipeline;
-  if (failed(checkOptions(module, pipeline)))
+  if (failed(checkOptions(module, options.pipeline)))
     return failure();
-  bool hasTiles = pipeline.qTile || pipeline.kvTile || options.addAlgorithm;
-  FailureOr<ScheduleDecision> decision =
-      decideSchedules(module, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});
+  FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
   auto kernel = lowerWith(module, decision->choices.back().schedule, /*entry=*/"", options, level);

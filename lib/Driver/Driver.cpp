@@ -1,6 +1,7 @@
 //===- Driver.cpp - the flashc program ----------------------------------------------------------------------------===//
 
 #include "flashc/Driver/Driver.h"
+#include "Explain.h"
 #include "Options.h"
 #include "Output.h"
 #include "PrintCost.h"
@@ -120,6 +121,8 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
   if (options.printCost && failed(printCost(*module, compileOptions, options)))
     return failure();
   if (options.printDecisions && failed(printDecisions()))
+    return failure();
+  if (options.explain && failed(printExplanations(*module, compileOptions, options)))
     return failure();
   if (options.runOnGPU) {
     TimingScope scope = timing.nest("run on the GPU");

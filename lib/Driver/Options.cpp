@@ -53,6 +53,14 @@ struct CommandLine {
                           cl::cat(category)};
   cl::opt<bool> printDecisions{"print-decisions", cl::desc("Print what was chosen for the kernel, and why"),
                                cl::cat(category)};
+  cl::opt<bool> explain{"explain", cl::desc("Print which tiles the mask skips, and what is known about it"),
+                        cl::cat(category)};
+  cl::opt<std::string> tileMap{"tile-map", cl::desc("Draw the tiles that --explain counts"),
+                               cl::value_desc("file.png"), cl::cat(category)};
+  cl::opt<int64_t> tileMapBatch{"tile-map-batch", cl::desc("The batch that --tile-map draws (default: 0)"),
+                                cl::cat(category)};
+  cl::opt<int64_t> tileMapHead{"tile-map-head", cl::desc("The query head that --tile-map draws (default: 0)"),
+                               cl::cat(category)};
   cl::opt<bool> time{"time", cl::desc("Print how long each step took"), cl::cat(category)};
 };
 
@@ -91,6 +99,10 @@ static bool checkNames(const CommandLine &line) {
                       llvm::Twine(*tile));
   if (line.checkEachPass && line.run == "gpu")
     return complain("expected --check-each-pass to run on the CPU, got --run=gpu");
+  for (const cl::Option *option : {(const cl::Option *)&line.tileMap, (const cl::Option *)&line.tileMapBatch,
+                                   (const cl::Option *)&line.tileMapHead})
+    if (option->getNumOccurrences() && !line.explain)
+      return complain("expected --explain beside --" + option->ArgStr);
   return true;
 }
 
@@ -120,9 +132,14 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.runOnCPU = !options.runOnGPU && (line.run == "cpu" || line.check || line.checkEachPass || line.printResults);
   options.printCost = line.printCost;
   options.printDecisions = line.printDecisions;
+  options.explain = line.explain;
+  options.tileMap = line.tileMap;
+  options.tileMapBatch = line.tileMapBatch;
+  options.tileMapHead = line.tileMapHead;
   options.time = line.time;
   options.wantsOutput = line.emit.getNumOccurrences() || !options.outputFile.empty() ||
-                        !(options.runOnCPU || options.runOnGPU || options.printCost || options.printDecisions);
+                        !(options.runOnCPU || options.runOnGPU || options.printCost || options.printDecisions ||
+                          options.explain);
   if (options.emit >= EmitKind::PTX && llvm::StringRef(options.outputFile).ends_with(".json"))
     return complain("expected -o to name the kernel, not its manifest, got '" + options.outputFile + "'");
   bool isKernel = options.runOnGPU || options.printDecisions || (options.wantsOutput && options.emit >= EmitKind::Tile);
@@ -142,7 +159,8 @@ static constexpr const char *kOverview =
     "  flashc attention.mlir -o attention.ptx         the kernel and how to launch it\n"
     "  flashc attention.mlir --emit=loops             the algorithm as tiled loops\n"
     "  flashc attention.mlir --check                  run those loops, compare with Algorithm 0\n"
-    "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n";
+    "  flashc attention.mlir --print-cost --dims=Nq=4096,Nk=4096\n"
+    "  flashc attention.mlir --explain --dims=Nq=4096,Nk=4096\n";
 
 static void printVersion(llvm::raw_ostream &os) { os << "flashc " FLASHC_VERSION " (LLVM " LLVM_VERSION_STRING ")\n"; }
 

@@ -362,23 +362,27 @@ static void fillSorted(HostTensor &tensor, const ArgumentInfo &info, int64_t las
   });
 }
 
+HostTensor flashc::makeInput(const FunctionInputs &inputs, size_t number, uint64_t seed) {
+  const ArgumentInfo &info = inputs.arguments[number];
+  HostTensor tensor = makeTensor(info);
+  if (info.role == ArgumentRole::Output)
+    return tensor; // stays poisoned
+  std::mt19937_64 generator(seed * 0x9E3779B97F4A7C15u + number);
+  if (info.isSorted) {
+    fillSorted(tensor, info, std::max(inputs.dims.at("Nq"), inputs.dims.at("Nk")), generator);
+    return tensor;
+  }
+  std::normal_distribution<double> normal;
+  std::uniform_int_distribution<int64_t> integer(0, info.dtype == DType::I1 ? 1 : inputs.dims.at("Nk"));
+  tensor.forEach([&](int64_t, void *data) {
+    storeElement(info.dtype, data, isFloat(info.dtype) ? normal(generator) : double(integer(generator)));
+  });
+  return tensor;
+}
+
 llvm::SmallVector<HostTensor> flashc::makeInputs(const FunctionInputs &inputs, uint64_t seed) {
   llvm::SmallVector<HostTensor> tensors;
-  for (const ArgumentInfo &info : inputs.arguments) {
-    size_t number = tensors.size();
-    HostTensor &tensor = tensors.emplace_back(makeTensor(info));
-    if (info.role == ArgumentRole::Output)
-      continue; // stays poisoned
-    std::mt19937_64 generator(seed * 0x9E3779B97F4A7C15u + number);
-    if (info.isSorted) {
-      fillSorted(tensor, info, std::max(inputs.dims.at("Nq"), inputs.dims.at("Nk")), generator);
-      continue;
-    }
-    std::normal_distribution<double> normal;
-    std::uniform_int_distribution<int64_t> integer(0, info.dtype == DType::I1 ? 1 : inputs.dims.at("Nk"));
-    tensor.forEach([&](int64_t, void *data) {
-      storeElement(info.dtype, data, isFloat(info.dtype) ? normal(generator) : double(integer(generator)));
-    });
-  }
+  for (size_t number = 0; number < inputs.arguments.size(); ++number)
+    tensors.push_back(makeInput(inputs, number, seed));
   return tensors;
 }

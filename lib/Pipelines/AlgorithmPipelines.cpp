@@ -26,8 +26,8 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   softmax.normalize = flash::Normalize::EachStep;
   pm.addPass(flash::createOnlineSoftmax(softmax));
   flash::TileOptions tile;
-  tile.qTile = options.qTile ? options.qTile : 64;
-  tile.kvTile = options.kvTile ? options.kvTile : 64;
+  tile.qTile = options.qTile ? options.qTile : flashc::kDefaultTile;
+  tile.kvTile = options.kvTile ? options.kvTile : flashc::kDefaultTile;
   pm.addPass(flash::createTile(tile));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

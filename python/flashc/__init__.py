@@ -4,6 +4,7 @@
     o = flashc.attention(q, k, v, causal=True)
     o = flashc.attention(q, k, v, mask=lambda b, h, i, j: (j <= i) & (i - j < 256))
     print(flashc.compile(q, k, v, causal=True).ptx)
+    print(flashc.explain(q, k, v, causal=True, png="tiles.png"))
 
 PyTorch, NumPy, CuPy and others give the arrays; none of them is needed to import this. Arrays on the host run on the
 CPU, so a machine without a GPU will do to try it.
@@ -14,6 +15,7 @@ from . import masks, ops
 from ._array import ArraySpec
 from ._attention import attention
 from ._declared import assume_sorted
+from ._explain import Explanation, explain
 from ._kernel import Cost, Kernel, compile
 from ._library import ArgumentError, CompileError, Error, GPUError, Statistics, UnsupportedTypeError, configure, \
     devices, statistics, version
@@ -21,6 +23,6 @@ from ._traced import TraceError
 from ._varlen import varlen_attention
 
 __version__ = version()
-__all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "GPUError", "Kernel", "Statistics",
-           "TraceError", "UnsupportedTypeError", "assume_sorted", "attention", "compile", "configure", "devices",
-           "masks", "ops", "statistics", "varlen_attention", "__version__"]
+__all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
+           "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention", "compile", "configure",
+           "devices", "explain", "masks", "ops", "statistics", "varlen_attention", "__version__"]

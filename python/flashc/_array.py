@@ -430,6 +430,37 @@ def synchronize(stream: int) -> None:
         raise GPUError(f"cannot wait for the stream {stream:#x} on which an array is written (CUDA error {status})")
 
 
+def _within(device: int, call: Any) -> int:
+    """Runs `call` with the GPU's primary context as the current one."""
+    driver, handle, context = _cuda(), c_int(0), c_void_p()
+    status = driver.cuDeviceGet(ctypes.byref(handle), c_int(device)) or \
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+    if status != 0:
+        return status
+    try:
+        status = driver.cuCtxPushCurrent_v2(context)
+        if status != 0:
+            return status
+        try:
+            return call(driver)
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(c_void_p()))
+    finally:
+        driver.cuDevicePrimaryCtxRelease_v2(handle)
+
+
+def copy_to_host(array: Array) -> Any:
+    """A copy, on the host, of the memory of a GPU from an array's first element to its last one."""
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))
+    memory = ctypes.create_string_buffer(span * ITEM_SIZE[array.dtype])
+    # What writes the array may be on any stream.
+    status = _within(array.device, lambda driver: driver.cuCtxSynchronize() or driver.cuMemcpyDtoH_v2(
+        memory, c_uint64(array.address), c_size_t(len(memory))))
+    if status != 0:
+        raise GPUError(f"cannot copy an array from GPU {array.device} (CUDA error {status})")
+    return memory
+
+
 class Scratch:
     """Memory of a GPU for one launch, from the driver. It is freed in the order of the stream: after the launch."""
     __slots__ = ("address", "_stream", "_device")
@@ -437,33 +468,16 @@ class Scratch:
     def __init__(self, device: int, size: int, stream: int) -> None:
         self.address, self._stream, self._device = 0, stream, device
         address = c_uint64(0)
-        status = self._within(lambda driver: driver.cuMemAllocAsync(ctypes.byref(address), c_size_t(size),
-                                                                    c_void_p(stream)))
+        status = _within(device, lambda driver: driver.cuMemAllocAsync(ctypes.byref(address), c_size_t(size),
+                                                                       c_void_p(stream)))
         if status != 0:
             raise GPUError(f"cannot allocate {size} bytes on GPU {device} (CUDA error {status})")
         self.address = address.value
 
     def __del__(self) -> None:
         if self.address and not sys.is_finalizing():
-            self._within(lambda driver: driver.cuMemFreeAsync(c_uint64(self.address), c_void_p(self._stream)))
-
-    def _within(self, call: Any) -> int:
-        """Runs `call` with the GPU's primary context as the current one."""
-        driver, device, context = _cuda(), c_int(0), c_void_p()
-        status = driver.cuDeviceGet(ctypes.byref(device), c_int(self._device)) or \
-            driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
-        if status != 0:
-            return status
-        try:
-            status = driver.cuCtxPushCurrent_v2(context)
-            if status != 0:
-                return status
-            try:
-                return call(driver)
-            finally:
-                driver.cuCtxPopCurrent_v2(ctypes.byref(c_void_p()))
-        finally:
-            driver.cuDevicePrimaryCtxRelease_v2(device)
+            _within(self._device, lambda driver: driver.cuMemFreeAsync(c_uint64(self.address),
+                                                                       c_void_p(self._stream)))
 
 
 # --- Buffers ----------------------------------------------------------------------------------------------------------

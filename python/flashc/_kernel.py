@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import _library
 from ._array import CPU, Array, ArraySpec, contiguous_strides, source_of
@@ -82,22 +82,7 @@ class Kernel:
     @property
     def cost(self) -> Cost:
         """The cost of a call with the shapes that were given to `flashc.compile`."""
-        q, k, v = self._arrays
-        is_bshd = self._layout == "bshd"
-        frame = _Frame(self._specialization.ranks)
-        numbers: List[int] = []
-        for x in (q, k, v):
-            numbers += canonical(x.shape, is_bshd)
-            numbers += canonical(contiguous_strides(x.shape), is_bshd)
-        for one in self._code.bound:
-            numbers += one.extents
-            numbers += one.strides
-        batch, heads, length, _ = _positions(q, k, is_bshd)
-        outputs = (batch, heads, length, v.shape[3]), (batch, heads, length)
-        for shape in outputs if self._specialization.has_lse else outputs[:1]:
-            numbers += shape
-            numbers += contiguous_strides(shape)
-        frame.set_numbers(numbers)
+        frame = make_frame(self._specialization, self._code, self._arrays, self._layout == "bshd")
         cost = self._compiled.cost(ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count)
         return Cost(cost.matmul_flops, cost.other_flops, cost.bytes_read, cost.bytes_written)
 
@@ -180,6 +165,24 @@ def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
+    request = make_request(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, target,
+                           schedule, static_shapes)
+    can_launch = all(array.address or not isinstance(array.owner, ArraySpec) for array in request.code.arrays)
+    return Kernel(request.specialization, layout, request.code, request.arrays, enable_gqa, can_launch)
+
+
+class Request(NamedTuple):
+    """What is to be compiled, and for what it was asked."""
+    specialization: Specialization
+    code: Code
+    #: q, k, v.
+    arrays: Sequence[Array]
+
+
+def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Optional[float], mask: Any, score: Any,
+                 enable_gqa: bool, return_lse: bool, layout: str, target: Optional[str], schedule: Optional[str],
+                 static_shapes: bool) -> Request:
+    """The arguments of `flashc.compile`, checked."""
     is_bshd = check_layout(layout)
     arrays = [source_of(x).describe(x) for x in (q, k, v)]
     specs = [isinstance(x, ArraySpec) for x in (q, k, v)]
@@ -209,5 +212,24 @@ def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         parse_scale(scale, extents.head_dim), kind, bounds, code.mask, code.score, code.captures,
         (extents.batch, extents.key_heads, extents.queries, extents.keys) if static_shapes else (ANY,) * 4, target,
         schedule, bool(return_lse))
-    can_launch = all(array.address or not isinstance(array.owner, ArraySpec) for array in code.arrays)
-    return Kernel(specialization, layout, code, arrays, enable_gqa, can_launch)
+    return Request(specialization, code, arrays)
+
+
+def make_frame(specialization: Specialization, code: Code, arrays: Sequence[Array], is_bshd: bool) -> _Frame:
+    """The arguments of a call as C reads them, for questions about it: without addresses."""
+    q, k, v = arrays
+    frame = _Frame(specialization.ranks)
+    numbers: List[int] = []
+    for x in (q, k, v):
+        numbers += canonical(x.shape, is_bshd)
+        numbers += canonical(contiguous_strides(x.shape), is_bshd)
+    for one in code.bound:
+        numbers += one.extents
+        numbers += one.strides
+    batch, heads, length, _ = _positions(q, k, is_bshd)
+    outputs = (batch, heads, length, v.shape[3]), (batch, heads, length)
+    for shape in outputs if specialization.has_lse else outputs[:1]:
+        numbers += shape
+        numbers += contiguous_strides(shape)
+    frame.set_numbers(numbers)
+    return frame

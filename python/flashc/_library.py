@@ -52,7 +52,7 @@ DEVICE_CPU = -1
 
 
 class Handle(ctypes.Structure):
-    """FlashcContext, FlashcKernel and FlashcLoadedKernel, which look the same."""
+    """FlashcContext, FlashcKernel, FlashcLoadedKernel and FlashcExplanation, which look the same."""
     _fields_ = [("ptr", c_void_p)]
 
 
@@ -116,6 +116,13 @@ _FUNCTIONS = {
     "flashcKernelGetIR": (c_int, [Handle, c_char_p, POINTER(_Text), POINTER(_Text)]),
     "flashcKernelGetCost": (c_int, [Handle, POINTER(Argument), c_size_t, POINTER(CostStruct), POINTER(_Text)]),
     "flashcKernelDestroy": (None, [Handle]),
+    "flashcExplainText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Argument), c_size_t,
+                                  POINTER(Handle), POINTER(_Text)]),
+    "flashcExplanationGetText": (c_char_p, [Handle]),
+    "flashcExplanationGetJSON": (c_char_p, [Handle]),
+    "flashcExplanationGetTiles": (c_void_p, [Handle, c_int64, c_int64]),
+    "flashcExplanationGetPNG": (c_int, [Handle, c_int64, c_int64, POINTER(_Text), POINTER(c_size_t), POINTER(_Text)]),
+    "flashcExplanationDestroy": (None, [Handle]),
     "flashcKernelLoad": (c_int, [Handle, c_int, POINTER(Handle), POINTER(_Text)]),
     # Called for every launch with ready-made addresses. A structure of one pointer is passed as that pointer is (System
     # V and AArch64), so the handle goes as c_void_p, which ctypes converts fastest.
@@ -249,6 +256,29 @@ class CompiledKernel(_Owned):
         return LoadedKernel(handle, self)
 
 
+class Explanation(_Owned):
+    """FlashcExplanation."""
+    __slots__ = ()
+    destroy = "flashcExplanationDestroy"
+
+    def text(self) -> str:
+        return lib.flashcExplanationGetText(self.handle).decode()
+
+    def json(self) -> str:
+        return lib.flashcExplanationGetJSON(self.handle).decode()
+
+    def tiles(self, batch: int, head: int, count: int) -> bytes:
+        return ctypes.string_at(lib.flashcExplanationGetTiles(self.handle, batch, head), count)
+
+    def png(self, batch: int, head: int) -> bytes:
+        data, size = c_void_p(), c_size_t()
+        _checked(lib.flashcExplanationGetPNG, self.handle, batch, head, ctypes.byref(data), ctypes.byref(size))
+        try:
+            return ctypes.string_at(data, size.value)
+        finally:
+            lib.flashcStringDestroy(data)
+
+
 class Context(_Owned):
     """FlashcContext, with the user's table of schedules."""
     __slots__ = ("_table",)
@@ -284,6 +314,13 @@ class Context(_Owned):
         _checked(lib.flashcCompileAttention, self.handle, ctypes.byref(attention), ctypes.byref(options),
                  ctypes.byref(handle))
         return CompiledKernel(handle, self)
+
+    def explain(self, attention: Attention, target: str, schedule: Optional[str], arguments: Any,
+                count: int) -> Explanation:
+        text, options, handle = self.attention_text(attention).encode(), self._options(target, schedule), Handle()
+        _checked(lib.flashcExplainText, self.handle, text, len(text), ctypes.byref(options), arguments, count,
+                 ctypes.byref(handle))
+        return Explanation(handle)
 
     def attention_text(self, attention: Attention) -> str:
         text = c_void_p()

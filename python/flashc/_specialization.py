@@ -37,8 +37,8 @@ class Specialization(NamedTuple):
         """Those of the kernel's arguments: q, k, v, the captures, o, and lse if it is an output."""
         return [4, 4, 4, *(len(capture.shape) for capture in self.captures), 4, *([3] if self.has_lse else [])]
 
-    def compile(self, context: Optional[_library.Context] = None) -> _library.CompiledKernel:
-        """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
+    def describe(self) -> _library.Attention:
+        """The attention as the C API takes it."""
         if self.target != CPU_TARGET and self.dtype not in ("bf16", "f16"):
             raise UnsupportedTypeError(f"expected q, k and v of bf16 or f16 on a GPU, got {self.dtype}: Tensor Cores "
                                        "multiply 16-bit numbers; convert the arrays, or use arrays on the CPU")
@@ -49,11 +49,14 @@ class Specialization(NamedTuple):
             what = "at most 256" if self.dtype == "f32" else "multiples of 8 from 8 to 256"
             raise ArgumentError(f"expected head dimensions D and Dv that are {what}, got {self.head_dim} and "
                                 f"{self.value_dim}; zeros may fill them up")
-        attention = _library.make_attention(
+        return _library.make_attention(
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse)
-        return (context or _library.context()).compile_attention(attention, self.target, self.schedule)
+
+    def compile(self, context: Optional[_library.Context] = None) -> _library.CompiledKernel:
+        """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
+        return (context or _library.context()).compile_attention(self.describe(), self.target, self.schedule)
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------

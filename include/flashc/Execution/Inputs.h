@@ -66,6 +66,8 @@ mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, cons
 /// and ends with the larger of Nq and Nk, like offsets that cut all positions into segments; what lies between is
 /// uniform and sorted. So the segment of a position exists, and some segments are empty.
 llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
+/// The same for one argument.
+HostTensor makeInput(const FunctionInputs &inputs, size_t number, uint64_t seed);
 
 } // namespace flashc
 

@@ -18,6 +18,9 @@ class OpPassManager;
 
 namespace flashc {
 
+/// Rows of queries and of keys in a tile where nobody says.
+constexpr int64_t kDefaultTile = 64;
+
 /// What the pipelines are asked for; the driver's command line fills it.
 struct PipelineOptions {
   /// GPU architecture, as ptxas spells it.
@@ -28,7 +31,7 @@ struct PipelineOptions {
   std::string schedule;
   /// Text of a schedule table (docs/schedules.md) that is looked at before the built-in one; empty: none.
   std::string scheduleTable;
-  /// Rows of queries and of keys in a tile; 0: 64, or what the schedule wants on a GPU.
+  /// Rows of queries and of keys in a tile; 0: kDefaultTile, or what the schedule wants on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
 };

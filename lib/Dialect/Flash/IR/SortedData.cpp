@@ -216,9 +216,6 @@ void CountLeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRCon
 /// Searches of arrays of this many elements are written out where the number is known.
 static constexpr int64_t kMaxUnrolled = 64;
 
-/// What flash.nth gives at positions that do not exist is as far from 0 as 32 bits and a tile leave room for.
-static constexpr int64_t kFar = (int64_t(1) << 31) - (int64_t(1) << 16);
-
 /// Brings both to one type that holds either: an index where the integer has up to 32 bits.
 static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
   if (x.getType() == y.getType())
@@ -296,7 +293,7 @@ Value mlir::flash::expandNth(OpBuilder &builder, Location loc, Value position, V
   // In its own type first, which may hold more than an index of a kernel.
   Type type = element.getType();
   auto far = [&](Type type, int64_t sign) -> Value {
-    return arith::ConstantOp::create(b, b.getIntegerAttr(type, sign * kFar));
+    return arith::ConstantOp::create(b, b.getIntegerAttr(type, sign * kFarPosition));
   };
   if (type.isIndex() || type.getIntOrFloatBitWidth() >= 32) {
     element = arith::MinSIOp::create(b, element, far(type, 1));

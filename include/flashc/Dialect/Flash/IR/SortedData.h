@@ -17,6 +17,9 @@ struct ElementRead {
 /// tensor.extract, memref.load, flash.count_le and flash.nth; nothing for another op.
 std::optional<ElementRead> getElementRead(Operation *op);
 
+/// What flash.nth gives at positions that do not exist is as far from 0 as 32 bits and a tile leave room for.
+constexpr int64_t kFarPosition = (int64_t(1) << 31) - (int64_t(1) << 16);
+
 /// Reads the element at a position along the last dimension of an array; null after an error.
 using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 

@@ -1,0 +1,116 @@
+//===- Explain.cpp - what the C API tells about a mask ------------------------------------------------------------===//
+
+#include "Support.h"
+#include "flashc/Compiler/Explain.h"
+
+#include <cstdlib>
+#include <cstring>
+
+using namespace mlir;
+using namespace flashc;
+using namespace flashc::capi;
+
+namespace {
+
+/// What a FlashcExplanation is.
+struct ExplanationHandle {
+  Explanation explanation;
+  std::string text, json;
+};
+
+} // namespace
+
+static const ExplanationHandle *unwrap(FlashcExplanation explanation) {
+  return static_cast<const ExplanationHandle *>(explanation.ptr);
+}
+
+/// The arguments suit the attention of `module` as they would have to at a launch.
+static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, ArrayRef<LaunchArgument> arguments,
+                          Session &session, char **message) {
+  FailureOr<CompiledKernel> kernel = compileForCPU(module, pipeline);
+  if (failed(kernel))
+    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+  llvm::Expected<Manifest> manifest = Manifest::parse(kernel->manifest);
+  if (!manifest)
+    return fail(FLASHC_COMPILE_ERROR, manifest.takeError(), message);
+  if (llvm::Error error = checkArguments(*manifest, arguments))
+    return fail(FLASHC_ARGUMENT_MISMATCH, std::move(error), message);
+  return succeed(message);
+}
+
+FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
+                               const FlashcCompileOptions *options, const FlashcArgument *arguments, size_t count,
+                               FlashcExplanation *out, char **message) {
+  if (out)
+    out->ptr = nullptr;
+  auto converted = convert(arguments, count, /*needsStrides=*/true);
+  if (!context.ptr || !text || !out || !converted)
+    return fail(FLASHC_INVALID_ARGUMENT,
+                "expected a context, a text, arguments with extents and strides and a place for the explanation, got a "
+                "null pointer",
+                message);
+  KernelRequest request = makeRequest(std::string(text, length), options);
+  Session session(capi::unwrap(context)->registry);
+  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
+  if (failed(module) || failed(keepFunction(**module, request.function)))
+    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+  if (FlashcStatus status = check(**module, request.pipeline, *converted, session, message))
+    return status;
+  // compileForCPU found that there is one.
+  auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
+    return function.isPublic() && !function.isExternal();
+  });
+  CompileOptions compileOptions;
+  compileOptions.pipeline = request.pipeline;
+  FailureOr<Explanation> explanation = explain(*functions.begin(), *converted, compileOptions);
+  if (failed(explanation))
+    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+  std::string words = explanation->str(), json = explanation->toJSON();
+  out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json)};
+  return succeed(message);
+}
+
+const char *flashcExplanationGetText(FlashcExplanation explanation) {
+  return explanation.ptr ? unwrap(explanation)->text.c_str() : nullptr;
+}
+
+const char *flashcExplanationGetJSON(FlashcExplanation explanation) {
+  return explanation.ptr ? unwrap(explanation)->json.c_str() : nullptr;
+}
+
+/// Whether there is a map for this head.
+static bool hasHead(FlashcExplanation explanation, int64_t batch, int64_t head) {
+  const TileGrid &grid = unwrap(explanation)->explanation.tiles.getGrid();
+  return batch >= 0 && batch < grid.batch && head >= 0 && head < grid.heads;
+}
+
+const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head) {
+  if (!explanation.ptr || !hasHead(explanation, batch, head))
+    return nullptr;
+  return reinterpret_cast<const uint8_t *>(unwrap(explanation)->explanation.tiles.getTiles(batch, head).data());
+}
+
+FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head, char **out,
+                                     size_t *length, char **message) {
+  if (out)
+    *out = nullptr;
+  if (!explanation.ptr || !out || !length)
+    return fail(FLASHC_INVALID_ARGUMENT, "expected an explanation and places for the bytes, got a null pointer",
+                message);
+  if (!hasHead(explanation, batch, head)) {
+    const TileGrid &grid = unwrap(explanation)->explanation.tiles.getGrid();
+    return fail(FLASHC_INVALID_ARGUMENT,
+                ("expected a batch from 0 to " + llvm::Twine(grid.batch - 1) + " and a head from 0 to " +
+                 llvm::Twine(grid.heads - 1) + ", got " + llvm::Twine(batch) + " and " + llvm::Twine(head))
+                    .str(),
+                message);
+  }
+  std::string file = drawTileMap(unwrap(explanation)->explanation.tiles, batch, head);
+  *out = copyText(file);
+  *length = file.size();
+  return succeed(message);
+}
+
+void flashcExplanationDestroy(FlashcExplanation explanation) {
+  delete static_cast<ExplanationHandle *>(explanation.ptr);
+}

@@ -1,0 +1,171 @@
+//===- Explain.cpp - what a mask does to the tiles of a call ------------------------------------------------------===//
+
+#include "flashc/Compiler/Explain.h"
+#include "Lowering.h"
+#include "ValueNames.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Analysis/MaskBounds.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The mask
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static std::vector<std::string> splitLines(StringRef text) {
+  std::vector<std::string> lines;
+  for (StringRef line : llvm::split(text.rtrim('\n'), '\n'))
+    if (!line.empty())
+      lines.push_back(line.str());
+  return lines;
+}
+
+static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttentionOp op,
+                                   const std::vector<std::string> &arguments) {
+  AsmState state(function);
+  ValueNames names(function, op, arguments);
+  flash::MaskBounds mask = flash::analyzeMask(op.getMask());
+  MaskExplanation result;
+  std::string formulas, bounds;
+  llvm::raw_string_ostream formulasStream(formulas), boundsStream(bounds);
+  for (const flash::MaskConstraint &constraint : mask.constraints) {
+    constraint.print(formulasStream, state);
+    formulasStream << "\n";
+  }
+  flash::computeLoopBounds(mask, op.getKType().getDimSize(2), op.getContext()).print(boundsStream, state);
+  result.formulas = splitLines(names.rewrite(formulas, state));
+  result.bounds = splitLines(names.rewrite(bounds, state));
+  if (!mask.opaque.empty())
+    result.maskClass = mask.constraints.empty() ? "opaque" : "conservative";
+  for (Operation *conjunct : mask.opaque)
+    result.reasons.push_back("no bound is known for '" + conjunct->getName().getStringRef().str() + "'");
+  return result;
+}
+
+namespace {
+
+/// Looks at the mask when flash-bound-loops is about to.
+struct MaskObserver : PassInstrumentation {
+  MaskObserver(std::optional<MaskExplanation> &mask, const std::vector<std::string> &arguments)
+      : mask(mask), arguments(arguments) {}
+
+  void runBeforePass(Pass *pass, Operation *root) override {
+    if (pass->getArgument() != "flash-bound-loops" || mask)
+      return;
+    mask.emplace(); // what has no mask region keeps every pair
+    root->walk([&](flash::OnlineAttentionOp op) {
+      if (op.hasMask())
+        mask = explainMask(op->getParentOfType<func::FuncOp>(), op, arguments);
+    });
+  }
+
+  std::optional<MaskExplanation> &mask;
+  const std::vector<std::string> &arguments;
+};
+
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The tiles
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static std::string describeChoice(const ScheduleChoice &choice, StringRef target) {
+  std::string text = "by the schedule for " + target.str();
+  if (choice.maxQueries)
+    text += " of up to " + std::to_string(*choice.maxQueries) + " queries";
+  return text + " (" + choice.row.table + ", line " + std::to_string(choice.row.line) + ": " + choice.row.text + ")";
+}
+
+/// Takes the tiles of the kernel that a launch with so many queries would choose; says where they come from.
+static FailureOr<std::string> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
+  const PipelineOptions &pipeline = options.pipeline;
+  auto module = attention->getParentOfType<ModuleOp>();
+  if (pipeline.target != kCPUTarget && failed(checkTarget(module, pipeline.target)))
+    return failure();
+  if (options.addAlgorithm)
+    return std::string("by the passes");
+  if (pipeline.qTile && pipeline.kvTile)
+    return std::string("as asked for");
+  bool hasKernel = pipeline.target != kCPUTarget && pipeline.algorithm == "fa2" &&
+                   !attention.getQType().getElementType().isF32();
+  if (!hasKernel)
+    return std::string("by default, since this has no kernel for a GPU");
+  FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
+  if (failed(decision))
+    return failure();
+  const ScheduleChoice *choice = llvm::find_if(decision->choices, [&](const ScheduleChoice &choice) {
+    return !choice.maxQueries || queries <= *choice.maxQueries;
+  });
+  options = withSchedule(options, choice->schedule);
+  return describeChoice(*choice, options.pipeline.target);
+}
+
+/// The one attention of a function.
+static FailureOr<flash::AttentionOp> findAttention(func::FuncOp function) {
+  SmallVector<flash::AttentionOp> found;
+  function.walk([&](flash::AttentionOp op) { found.push_back(op); });
+  if (found.size() != 1)
+    return function.emitError("expected one attention to explain, got ") << found.size();
+  return found.front();
+}
+
+/// The extents that an attention has in a call; all are positive.
+static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<LaunchArgument> arguments) {
+  TileGrid grid;
+  for (auto [number, value] : {std::pair(0, attention.getQ()), {1, attention.getK()}}) {
+    BlockArgument argument = getRootArgument(value);
+    if (!argument || argument.getArgNumber() >= arguments.size())
+      return attention.emitError("expected q and k to be arguments of the function, got something computed");
+    ArrayRef<int64_t> shape = arguments[argument.getArgNumber()].shape;
+    if (shape.size() != 4 || llvm::any_of(shape, [](int64_t extent) { return extent < 1; }))
+      return attention.emitError("expected extents of at least 1 to explain a call");
+    if (number == 0)
+      std::tie(grid.batch, grid.heads, grid.queries) = std::tuple(shape[0], shape[1], shape[2]);
+    else
+      grid.keys = shape[2];
+  }
+  return grid;
+}
+
+FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgument> arguments,
+                                       const CompileOptions &given) {
+  OwningOpRef<ModuleOp> module = source->getParentOfType<ModuleOp>().clone();
+  if (failed(keepFunction(*module, source.getName(), given)))
+    return failure();
+  auto function = module->lookupSymbol<func::FuncOp>(source.getName());
+  FailureOr<flash::AttentionOp> attention = findAttention(function);
+  if (failed(attention))
+    return failure();
+  FailureOr<TileGrid> grid = getGrid(*attention, arguments);
+  if (failed(grid))
+    return failure();
+  CompileOptions options = given;
+  FailureOr<std::string> tileSource = chooseTiles(*attention, grid->queries, options);
+  if (failed(tileSource))
+    return failure();
+  grid->qTile = options.pipeline.qTile ? options.pipeline.qTile : kDefaultTile;
+  grid->kvTile = options.pipeline.kvTile ? options.pipeline.kvTile : kDefaultTile;
+
+  std::vector<std::string> names;
+  for (const ManifestArgument &argument : describeLaunch(function).arguments)
+    names.push_back(argument.name);
+  std::optional<MaskExplanation> mask;
+  options.configure = [&](PassManager &pm) {
+    pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
+    return given.configure ? given.configure(pm) : success();
+  };
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
+  if (failed(runPasses(*module, algorithm, "algorithm", options)))
+    return failure();
+  if (!mask)
+    mask = {"opaque", {"the passes do not bound loops (flash-bound-loops)"}, {}, {}};
+  FailureOr<TileMap> tiles = mapTiles(module->lookupSymbol<func::FuncOp>(source.getName()), arguments, *grid);
+  if (failed(tiles))
+    return failure();
+  return Explanation{source.getName().str(), std::move(*mask), std::move(*tileSource), std::move(*tiles)};
+}

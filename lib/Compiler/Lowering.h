@@ -1,0 +1,20 @@
+//===- Lowering.h - what the compiler's files share about the way to a kernel -------------------------------------===//
+#ifndef FLASHC_LIB_COMPILER_LOWERING_H
+#define FLASHC_LIB_COMPILER_LOWERING_H
+
+#include "flashc/Compiler/Compiler.h"
+
+namespace flashc {
+
+/// Diagnoses a target for which there are no kernels.
+mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target);
+
+/// The schedules of the one attention of `module` (L0 or L1), by the options. Fails after a diagnostic.
+mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const CompileOptions &options);
+
+/// The options for a kernel of one schedule: L1's tiles are those of the schedule unless the options give others.
+CompileOptions withSchedule(const CompileOptions &options, const Schedule &schedule);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_COMPILER_LOWERING_H

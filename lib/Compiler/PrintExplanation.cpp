@@ -1,0 +1,103 @@
+//===- PrintExplanation.cpp - an explanation as text and as JSON --------------------------------------------------===//
+
+#include "flashc/Compiler/Explain.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace flashc;
+namespace json = llvm::json;
+
+static void printLines(llvm::raw_ostream &os, llvm::StringRef title, const std::vector<std::string> &lines) {
+  for (auto [number, line] : llvm::enumerate(lines))
+    os << (number == 0 ? title : llvm::StringRef()) << (number == 0 ? "\n  " : "  ") << line << "\n";
+}
+
+static void printShare(llvm::raw_ostream &os, llvm::StringRef name, int64_t count, int64_t total) {
+  os << llvm::formatv("  {0,-8}{1,12}{2,8:f1} %\n", name, count, 100.0 * double(count) / double(total));
+}
+
+/// Calls `visit` with every batch and head that has a map of its own, and with its name.
+static void forEachMap(const TileMap &tiles, llvm::function_ref<void(int64_t, int64_t, const std::string &)> visit) {
+  for (int64_t batch = 0; batch < (tiles.getVariesByBatch() ? tiles.getGrid().batch : 1); ++batch)
+    for (int64_t head = 0; head < (tiles.getVariesByHead() ? tiles.getGrid().heads : 1); ++head) {
+      std::string name;
+      if (tiles.getVariesByBatch())
+        name += "batch " + std::to_string(batch);
+      if (tiles.getVariesByHead())
+        name += (name.empty() ? "head " : ", head ") + std::to_string(head);
+      visit(batch, head, name);
+    }
+}
+
+/// A line for each batch and head, where their counts are not all the same.
+static void printEach(llvm::raw_ostream &os, const TileMap &tiles) {
+  constexpr int64_t kMaxLines = 64;
+  TileCounts first = tiles.count(0, 0);
+  bool differ = false;
+  forEachMap(tiles, [&](int64_t batch, int64_t head, const std::string &) {
+    differ |= !(tiles.count(batch, head) == first);
+  });
+  if (!differ)
+    return;
+  os << (tiles.getVariesByHead() ? "each head:\n" : "each head of a batch:\n");
+  int64_t lines = 0;
+  forEachMap(tiles, [&](int64_t batch, int64_t head, const std::string &name) {
+    TileCounts counts = tiles.count(batch, head);
+    if (lines++ < kMaxLines)
+      os << "  " << name << ": skipped " << counts.skipped << ", partial " << counts.partial << ", full " << counts.full
+         << "\n";
+  });
+  if (lines > kMaxLines)
+    os << "  and " << lines - kMaxLines << " more\n";
+}
+
+std::string Explanation::str() const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  const TileGrid &grid = tiles.getGrid();
+  os << "explain @" << function << " (B = " << grid.batch << ", Hq = " << grid.heads << ", Nq = " << grid.queries
+     << ", Nk = " << grid.keys << ")\n";
+  os << "mask: " << mask.maskClass << "\n";
+  for (const std::string &reason : mask.reasons)
+    os << "  because " << reason << "\n";
+  if (mask.formulas.empty() && mask.reasons.empty())
+    os << "keeps every pair\n";
+  printLines(os, "keeps the pairs (i, j) with", mask.formulas);
+  printLines(os, "visits the keys, for queries i0 to i0 + rows - 1", mask.bounds);
+  os << "tiles: " << grid.qTile << " queries x " << grid.kvTile << " keys, " << tileSource << "\n";
+  TileCounts counts = tiles.count();
+  os << "of " << counts.total() << " tiles (" << grid.batch * grid.heads << " heads of " << grid.getRows() << " x "
+     << grid.getColumns() << ")\n";
+  printShare(os, "skipped", counts.skipped, counts.total());
+  printShare(os, "partial", counts.partial, counts.total());
+  printShare(os, "full", counts.full, counts.total());
+  printEach(os, tiles);
+  return text;
+}
+
+static json::Object toJSON(const TileCounts &counts) {
+  return json::Object{{"skipped", counts.skipped}, {"partial", counts.partial}, {"full", counts.full}};
+}
+
+std::string Explanation::toJSON() const {
+  const TileGrid &grid = tiles.getGrid();
+  json::Object object{{"function", function},
+                      {"mask_class", mask.maskClass},
+                      {"reasons", json::Array(mask.reasons)},
+                      {"formulas", json::Array(mask.formulas)},
+                      {"bounds", json::Array(mask.bounds)},
+                      {"tile", json::Array{grid.qTile, grid.kvTile}},
+                      {"tile_source", tileSource},
+                      {"batch", grid.batch},
+                      {"heads", grid.heads},
+                      {"queries", grid.queries},
+                      {"keys", grid.keys},
+                      {"rows", grid.getRows()},
+                      {"columns", grid.getColumns()},
+                      {"varies_by_batch", tiles.getVariesByBatch()},
+                      {"varies_by_head", tiles.getVariesByHead()},
+                      {"counts", ::toJSON(tiles.count())}};
+  return llvm::formatv("{0:2}", json::Value(std::move(object)));
+}

@@ -1,0 +1,114 @@
+//===- ValueNames.cpp - formulas for people -----------------------------------------------------------------------===//
+
+#include "ValueNames.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+ValueNames::ValueNames(func::FuncOp function, flash::OnlineAttentionOp tile, std::vector<std::string> arguments)
+    : function(function), arguments(std::move(arguments)) {
+  for (auto [position, name] : {std::pair(tile.getB0(), "b"), {tile.getH0(), "h"}, {tile.getI0(), "i0"},
+                                {tile.getJ0(), "j0"}})
+    names[position] = name;
+  static constexpr StringLiteral kPositions[] = {"b", "h", "i", "j"};
+  for (auto [argument, name] : llvm::zip(tile.getMask().getArguments(), kPositions))
+    names[argument] = name.str();
+  for (auto [argument, name] : llvm::zip(function.getArguments(), this->arguments))
+    names[argument] = name;
+}
+
+static std::string printOperand(Value value, AsmState &state) {
+  std::string name;
+  llvm::raw_string_ostream os(name);
+  value.printAsOperand(os, state);
+  return name;
+}
+
+/// An extent of q, k, v by its letter; of another argument as extent(name, dimension).
+std::string ValueNames::describeExtent(Operation *dim, AsmState &state) {
+  APInt number;
+  BlockArgument argument = getRootArgument(dim->getOperand(0));
+  if (!argument || !matchPattern(dim->getOperand(1), m_ConstantInt(&number)) || number.uge(4))
+    return printOperand(dim->getResult(0), state);
+  StringRef name = arguments[argument.getArgNumber()];
+  static constexpr StringLiteral kQuery[] = {"B", "Hq", "Nq", "D"}, kKey[] = {"B", "Hk", "Nk", "D"};
+  if (name == "q" || name == "k" || name == "v")
+    return (name == "q" ? kQuery : kKey)[number.getZExtValue()].str();
+  return ("extent(" + name + ", " + Twine(number.getZExtValue()) + ")").str();
+}
+
+static StringRef getSymbol(Operation *op) {
+  return llvm::StringSwitch<StringRef>(op->getName().getStringRef())
+      .Case("arith.addi", "+")
+      .Case("arith.subi", "-")
+      .Case("arith.muli", "*")
+      .Cases({"arith.divsi", "arith.divui", "arith.floordivsi"}, "floordiv")
+      .Cases({"arith.remsi", "arith.remui"}, "mod")
+      .Case("arith.ceildivsi", "ceildiv")
+      .Default("");
+}
+
+static StringRef getFunctionName(Operation *op) {
+  return llvm::StringSwitch<StringRef>(op->getName().getStringRef())
+      .Cases({"arith.minsi", "arith.minui"}, "min")
+      .Cases({"arith.maxsi", "arith.maxui"}, "max")
+      .Default(op->getName().stripDialect());
+}
+
+std::string ValueNames::describeOp(Operation *op, AsmState &state) {
+  if (isa<tensor::DimOp, memref::DimOp>(op))
+    return describeExtent(op, state);
+  SmallVector<std::string> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(describe(operand, state));
+  if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(op))
+    return operands[0];
+  if (isa<tensor::ExtractOp, memref::LoadOp>(op))
+    return operands[0] + "[" + llvm::join(llvm::drop_begin(operands), ", ") + "]";
+  if (StringRef symbol = getSymbol(op); !symbol.empty())
+    return "(" + operands[0] + " " + symbol.str() + " " + operands[1] + ")";
+  return getFunctionName(op).str() + "(" + llvm::join(operands, ", ") + ")";
+}
+
+std::string ValueNames::describe(Value value, AsmState &state) {
+  APInt constant;
+  if (matchPattern(value, m_ConstantInt(&constant)))
+    return llvm::toString(constant, 10, /*Signed=*/true);
+  auto [entry, isNew] = names.try_emplace(value, printOperand(value, state));
+  if (!isNew)
+    return entry->second;
+  Operation *op = value.getDefiningOp();
+  // What has regions, or makes a tensor, says more by its name than as a formula.
+  if (!op || op->getNumRegions() || op->getNumOperands() == 0 || !value.getType().isIntOrIndexOrFloat())
+    return entry->second;
+  std::string text = describeOp(op, state);
+  return names[value] = text;
+}
+
+std::string ValueNames::rewrite(StringRef text, AsmState &state) {
+  llvm::StringMap<Value> values;
+  auto add = [&](Value value) { values[printOperand(value, state)] = value; };
+  function.walk([&](Operation *op) {
+    llvm::for_each(op->getResults(), add);
+    for (Region &region : op->getRegions())
+      for (Block &block : region)
+        llvm::for_each(block.getArguments(), add);
+  });
+  std::string result;
+  while (!text.empty()) {
+    size_t size = text.front() != '%' ? text.find('%') : text.drop_front().find_if_not([](char c) {
+      return llvm::isAlnum(c) || StringRef("_$.-#").contains(c);
+    });
+    StringRef word = text.take_front(text.front() == '%' && size != StringRef::npos ? size + 1 : size);
+    Value value = values.lookup(word);
+    result += value ? describe(value, state) : word.str();
+    text = text.drop_front(word.size());
+  }
+  return result;
+}

@@ -1,0 +1,68 @@
+//===- Explain.cpp - --explain, --tile-map ------------------------------------------------------------------------===//
+
+#include "Explain.h"
+#include "Output.h"
+#include "RunCPU.h"
+#include "flashc/Compiler/Explain.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <cstring>
+
+using namespace mlir;
+using namespace flashc;
+
+/// An argument as a launch has it. `tensor` keeps the elements; the large ones, which no mask reads, have none.
+static LaunchArgument makeArgument(const FunctionInputs &inputs, size_t number, uint64_t seed, HostTensor &tensor) {
+  const ArgumentInfo &info = inputs.arguments[number];
+  LaunchArgument argument;
+  argument.shape.assign(info.shape.begin(), info.shape.end());
+  if (info.role == ArgumentRole::Output || llvm::is_contained({"q", "k", "v"}, info.name)) {
+    argument.strides.assign(info.shape.size(), 0);
+    return argument;
+  }
+  tensor = makeInput(inputs, number, seed);
+  argument.strides.assign(tensor.getStrides().begin(), tensor.getStrides().end());
+  unsigned bytes = getByteSize(tensor.getDType());
+  const char *first = static_cast<const char *>(tensor.getBuffer()) + tensor.getOffset() * bytes;
+  if (info.isScalar)
+    std::memcpy(&argument.scalar, first, bytes);
+  else
+    argument.address = reinterpret_cast<uintptr_t>(first);
+  return argument;
+}
+
+static LogicalResult drawTiles(const TileMap &tiles, const DriverOptions &options) {
+  const TileGrid &grid = tiles.getGrid();
+  int64_t batch = options.tileMapBatch, head = options.tileMapHead;
+  if (batch >= 0 && batch < grid.batch && head >= 0 && head < grid.heads)
+    return writeOutput(options.tileMap, drawTileMap(tiles, batch, head));
+  llvm::errs() << "flashc: error: expected --tile-map-batch from 0 to " << grid.batch - 1
+               << " and --tile-map-head from 0 to " << grid.heads - 1 << ", got " << batch << " and " << head << "\n";
+  return failure();
+}
+
+LogicalResult flashc::printExplanations(ModuleOp module, const CompileOptions &compileOptions,
+                                        const DriverOptions &options) {
+  auto functions = selectFunctions(module);
+  if (failed(functions))
+    return failure();
+  if (functions->size() != 1 && !options.tileMap.empty())
+    return module.emitError("expected one function to draw the tiles of, got ")
+           << functions->size() << "; choose one with --function";
+  for (func::FuncOp function : *functions) {
+    FailureOr<FunctionInputs> inputs = describeInputs(function, options.inputs);
+    if (failed(inputs))
+      return failure();
+    SmallVector<HostTensor> tensors(inputs->arguments.size());
+    SmallVector<LaunchArgument> arguments;
+    for (auto [number, tensor] : llvm::enumerate(tensors))
+      arguments.push_back(makeArgument(*inputs, number, options.inputs.seed, tensor));
+    FailureOr<Explanation> explanation = explain(function, arguments, compileOptions);
+    if (failed(explanation))
+      return failure();
+    llvm::outs() << explanation->str();
+    if (!options.tileMap.empty() && failed(drawTiles(explanation->tiles, options)))
+      return failure();
+  }
+  return success();
+}

@@ -1,0 +1,154 @@
+"""flashc.explain: which tiles of a call a mask skips, masks and leaves alone."""
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from typing import Any, List, Optional, Sequence, Tuple
+
+from . import _library
+from ._array import CPU, ITEM_SIZE, Array, copy_to_host
+from ._kernel import make_frame, make_request
+from ._launch import _WORDS, _signed
+from ._library import ArgumentError
+from ._specialization import CPU_TARGET, GPU_TARGET, Window
+from ._trace import Code
+
+__all__ = ["Explanation", "explain"]
+
+#: Arrays on a GPU with more bytes are not copied to the host. What bounds loops has an element per batch, document or
+#: position; an array with an element per pair bounds none.
+_MAX_COPY = 1 << 28
+
+
+class Explanation:
+    """What `flashc.explain` found out. `str()` gives it as text.
+
+    Attributes:
+        mask_class: "exact" (a tile is visited only if it holds a pair that is kept, and masked only if it holds one
+            that is not), "conservative" (some tiles are visited or masked without need), "opaque" (all are visited,
+            masked).
+        reasons: why the mask is not exact.
+        formulas: what a pair (i, j) that is kept satisfies; none: every pair is kept.
+        bounds: the key tiles that are visited, as formulas of a tile's first query i0 and its number of queries, rows.
+        tile: (queries, keys) of a tile.
+        tile_source: where the tile's shape comes from.
+        skipped, partial, full: how many tiles are never visited, visited with the mask, visited without; of all heads
+            of all batches.
+        rows, columns: the tiles of queries and of keys of one head.
+    """
+
+    def __init__(self, explanation: _library.Explanation) -> None:
+        self._explanation = explanation
+        facts = json.loads(explanation.json())
+        self.mask_class: str = facts["mask_class"]
+        self.reasons: List[str] = facts["reasons"]
+        self.formulas: List[str] = facts["formulas"]
+        self.bounds: List[str] = facts["bounds"]
+        self.tile: Tuple[int, int] = tuple(facts["tile"])
+        self.tile_source: str = facts["tile_source"]
+        self.skipped: int = facts["counts"]["skipped"]
+        self.partial: int = facts["counts"]["partial"]
+        self.full: int = facts["counts"]["full"]
+        self.rows: int = facts["rows"]
+        self.columns: int = facts["columns"]
+        self._batch, self._heads = facts["batch"], facts["heads"]
+        self._varies = facts["varies_by_batch"], facts["varies_by_head"]
+
+    def __str__(self) -> str:
+        return self._explanation.text()
+
+    def __repr__(self) -> str:
+        return (f"<flashc.Explanation {self.mask_class}: skipped {self.skipped}, partial {self.partial}, full "
+                f"{self.full} tiles of {self.tile[0]} x {self.tile[1]}>")
+
+    @property
+    def tiles(self) -> List[List[List[List[int]]]]:
+        """The class of each tile, [B][Hq][rows][columns]: 0 skipped, 1 partial, 2 full. Batches and heads that cannot
+        differ share their lists."""
+        by_batch, by_head = self._varies
+        heads = {(b, h): self._head(b, h) for b in range(self._batch if by_batch else 1)
+                 for h in range(self._heads if by_head else 1)}
+        return [[heads[b if by_batch else 0, h if by_head else 0] for h in range(self._heads)]
+                for b in range(self._batch)]
+
+    def _head(self, batch: int, head: int) -> List[List[int]]:
+        data = self._explanation.tiles(batch, head, self.rows * self.columns)
+        return [list(data[row * self.columns:(row + 1) * self.columns]) for row in range(self.rows)]
+
+    def png(self, batch: int = 0, head: int = 0) -> bytes:
+        """The tiles of one head as a PNG file: a row for each tile of queries from the top, a column for each tile of
+        keys; skipped ones light grey, partial ones orange, full ones blue.
+
+        Raises:
+            flashc.ArgumentError: there is no such head.
+        """
+        return self._explanation.png(batch, head)
+
+
+def explain(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
+            mask: Any = None, score: Any = None, enable_gqa: bool = False, return_lse: bool = False,
+            layout: str = "bhsd", target: Optional[str] = None, schedule: Optional[str] = None,
+            static_shapes: bool = False, png: Any = None, batch: int = 0, head: int = 0) -> Explanation:
+    """Explains a call of `flashc.attention`: the class of its mask and why, the loop bounds as formulas, and which
+    tiles of the kernel that these shapes would launch are skipped, masked, and computed without the mask.
+
+    Nothing is computed and no GPU is needed. Where loop bounds read arrays (lengths, document ids), their elements
+    count; those on a GPU are copied to the host.
+
+    Args:
+        q, k, v: arrays, or `flashc.ArraySpec(shape, dtype)`: their shapes and element type matter.
+        causal, window, scale, mask, score, enable_gqa, return_lse, layout, schedule, static_shapes: as for
+            `flashc.attention`.
+        target: "sm_90a", or "cpu" for the loops that arrays on the host run. None: "sm_90a", but "cpu" for f32.
+        png: a file for the picture of one head (`Explanation.png`), or None.
+        batch, head: which head the picture is of.
+
+    Returns:
+        A `flashc.Explanation`.
+
+    Raises:
+        flashc.CompileError: the compiler refuses, in its own words; among them, which array's elements loop bounds read
+            and an ArraySpec stands for.
+        flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
+    """
+    request = make_request(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout,
+                           target or GPU_TARGET, schedule, static_shapes)
+    if any(0 in array.shape for array in request.arrays):
+        raise ArgumentError("expected extents of at least 1 to explain a call, got arrays without elements")
+    specialization = request.specialization
+    if target is None and specialization.dtype == "f32":
+        specialization = specialization._replace(target=CPU_TARGET)
+    frame = make_frame(specialization, request.code, request.arrays, layout == "bshd")
+    keep = _bind(frame.words, request.code)
+    explanation = Explanation(_library.context().explain(
+        specialization.describe(), specialization.target, schedule,
+        ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
+    del keep
+    if png is not None:
+        data = explanation.png(batch, head)
+        with open(os.fspath(png), "wb") as file:
+            file.write(data)
+    return explanation
+
+
+def _bind(words: Any, code: Code) -> List[Any]:
+    """Writes addresses on the host, and scalars, into the arguments' words; returns what keeps the memory."""
+    copies: List[Any] = []
+    arrays = iter(code.arrays)
+    for number, (capture, one) in enumerate(zip(code.captures, code.bound), 3):
+        words[number * _WORDS + 4] = _signed(one.scalar)
+        if capture.shape:
+            words[number * _WORDS] = _host_address(next(arrays), one.address, copies)
+    return copies
+
+
+def _host_address(array: Array, address: int, copies: List[Any]) -> int:
+    """Where an array's elements are on the host; 0 if they are not at hand."""
+    if array.device == CPU or not address:
+        return address
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))
+    if span * ITEM_SIZE[array.dtype] > _MAX_COPY:
+        return 0
+    copies.append(copy_to_host(array))
+    return ctypes.addressof(copies[-1])

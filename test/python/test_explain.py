@@ -1,0 +1,197 @@
+"""flashc.explain: tiles against element masks, arrays that bound loops, pictures, refusals."""
+import ctypes
+import importlib
+import types
+
+import numpy as np
+import pytest
+
+import flashc
+from flashc import _array, _explain
+
+SKIPPED, PARTIAL, FULL = range(3)
+
+
+def specs(batch=1, heads=2, queries=300, keys=500, dim=64, dtype="bf16"):
+    q, k = (flashc.ArraySpec((batch, heads, length, dim), dtype) for length in (queries, keys))
+    return q, k, k
+
+
+def classify(keeps, tile):
+    """The tightest classes of the tiles of an element mask [Nq, Nk]."""
+    (queries, keys), (rows, columns) = keeps.shape, tile
+    result = []
+    for i in range(0, queries, rows):
+        cells = []
+        for j in range(0, keys, columns):
+            part = keeps[i:i + rows, j:j + columns]
+            # A tile that sticks out is masked.
+            whole = j + columns <= keys and part.all()
+            cells.append(FULL if whole else PARTIAL if part.any() else SKIPPED)
+        result.append(cells)
+    return result
+
+
+@pytest.mark.parametrize("queries, keys", [(300, 500), (64, 64), (1, 1000), (257, 130), (1100, 90)])
+@pytest.mark.parametrize("keywords, keeps", [
+    ({}, lambda i, j, shift: (i >= 0) & (j >= 0)),
+    ({"causal": True}, lambda i, j, shift: j <= i + shift),
+    ({"window": (40, 7)}, lambda i, j, shift: (j >= i + shift - 40) & (j <= i + shift + 7)),
+    ({"mask": lambda b, h, i, j: (j <= i) & (i - j < 300)}, lambda i, j, shift: (j <= i) & (i - j < 300))])
+def test_tiles_are_those_of_the_element_mask(queries, keys, keywords, keeps):
+    q, k, v = specs(queries=queries, keys=keys)
+    explanation = flashc.explain(q, k, v, **keywords)
+    i, j = np.ogrid[:queries, :keys]
+    want = classify(keeps(i, j, keys - queries), explanation.tile)
+    assert explanation.mask_class == "exact" and explanation.reasons == []
+    assert explanation.tiles == [[want, want]]
+    assert (explanation.rows, explanation.columns) == np.shape(want)
+    for name, kind in (("skipped", SKIPPED), ("partial", PARTIAL), ("full", FULL)):
+        assert getattr(explanation, name) == 2 * np.sum(np.equal(want, kind)), name
+
+
+def test_tiles_are_those_of_the_kernel():
+    for queries in (200, 5000):
+        q, k, v = specs(queries=queries)
+        kernel = flashc.compile(q, k, v, causal=True, return_lse=False)
+        variants = [variant for variant in kernel.manifest.get("variants", [])
+                    if all(queries <= bound for _, bound in variant["when"])]
+        schedule = dict(pair.split("=") for pair in (variants[0] if variants else kernel.manifest)["schedule"].split(","))
+        explanation = flashc.explain(q, k, v, causal=True)
+        assert explanation.tile == (64 * int(schedule["consumers"]), int(schedule["kv-tile"]))
+        assert "sm_90a" in explanation.tile_source and "line" in explanation.tile_source
+    explanation = flashc.explain(q, k, v, causal=True, schedule="consumers=1,kv-tile=64")
+    assert explanation.tile == (64, 64)
+    assert flashc.explain(q, k, v, target="cpu").tile == (64, 64)
+    # The CPU's loops are the only ones for f32.
+    assert flashc.explain(*specs(dtype="f32")).tile == (64, 64)
+
+
+def test_arrays_bound_loops():
+    q, k, v = specs(batch=3, heads=2)
+    ends = np.array([[100, 500], [0, 128], [499, 77]], np.int32)
+    flipped, heads = ends[::-1, ::-1], np.array([5, 400], np.int64)
+    for array, mask in ((ends, lambda b, h, i, j: j < ends[b, h]), (flipped, lambda b, h, i, j: j < flipped[b, h]),
+                        (heads, lambda b, h, i, j: j < heads[h])):
+        explanation = flashc.explain(q, k, v, mask=mask)
+        j = np.arange(500)
+        bound = np.broadcast_to(array, (3, 2))
+        for b in range(3):
+            for h in range(2):
+                keeps = np.broadcast_to(j < bound[b, h], (300, 500))
+                assert explanation.tiles[b][h] == classify(keeps, explanation.tile), (b, h)
+    assert "head 1: skipped" in str(explanation) and "batch" not in str(explanation).split("each head:")[1]
+    assert any("capture0[h]" in formula for formula in explanation.formulas)
+    # Numbers that are captured count, too; what no bound reads need not be there.
+    count, bias = np.int64(130), flashc.ArraySpec((3, 2, 300, 500), "f32")
+    explanation = flashc.explain(q, k, v, mask=lambda b, h, i, j: j < count,
+                                 score=lambda s, b, h, i, j: s + bias[b, h, i, j])
+    assert explanation.tiles[2][1] == classify(np.broadcast_to(j < 130, (300, 500)), explanation.tile)
+
+
+def test_missing_elements_are_named():
+    q, k, v = specs()
+    lengths = flashc.ArraySpec((1,), "i32")
+    with pytest.raises(flashc.CompileError, match=r"elements of argument 3 \(capture0\), which loop bounds read"):
+        flashc.explain(q, k, v, mask=lambda b, h, i, j: j < lengths[b])
+
+
+def test_masks_that_are_not_exact_say_why():
+    q, k, v = specs()
+    bits = flashc.ArraySpec((300, 500), "bool")
+    explanation = flashc.explain(q, k, v, mask=bits)
+    assert explanation.mask_class != "exact" and explanation.reasons
+    assert explanation.skipped == explanation.full == 0
+    assert f"mask: {explanation.mask_class}\n  because {explanation.reasons[0]}" in str(explanation)
+    assert explanation.mask_class in repr(explanation)
+
+
+def test_layout_and_groups():
+    q, k = flashc.ArraySpec((2, 300, 8, 64), "bf16"), flashc.ArraySpec((2, 500, 2, 64), "bf16")
+    explanation = flashc.explain(q, k, k, causal=True, layout="bshd", enable_gqa=True)
+    same = flashc.explain(*specs(), causal=True)
+    assert np.shape(explanation.tiles) == (2, 8, explanation.rows, explanation.columns)
+    assert explanation.tiles[1][7] == same.tiles[0][0] and explanation.full == 8 * same.full
+    host = np.zeros((1, 2, 300, 64), np.float16)
+    assert flashc.explain(host, host, host, causal=True).tile[0] >= 64
+
+
+def test_picture(tmp_path):
+    reader = importlib.import_module("decode-png")
+    ends = np.array([100, 400], np.int64)
+    path = tmp_path / "tiles.png"
+    explanation = flashc.explain(*specs(), mask=lambda b, h, i, j: j < ends[h], png=path, head=1)
+    assert path.read_bytes() == explanation.png(0, 1) != explanation.png()
+    width, height, pixels = reader.read(path)
+    # Lines between tiles, and around all of them.
+    scale = width // explanation.columns
+    assert (width, height) == (explanation.columns * scale + 1, explanation.rows * scale + 1)
+    for row, cells in enumerate(explanation.tiles[0][1]):
+        for column, cell in enumerate(cells):
+            colour = pixels[row * scale + scale // 2][column * scale + scale // 2]
+            assert reader.NAMES[colour] == ".pF"[cell]
+            assert pixels[row * scale + 1][column * scale] == (255, 255, 255)
+    with pytest.raises(flashc.ArgumentError, match="expected a batch from 0 to 0 and a head from 0 to 1, got 0 and 2"):
+        flashc.explain(*specs(), png=path, head=2)
+
+
+def test_picture_of_a_large_map(tmp_path):
+    reader = importlib.import_module("decode-png")
+    path = tmp_path / "tiles.png"
+    explanation = flashc.explain(*specs(queries=70000, keys=9000), causal=True, png=path)
+    width, height, pixels = reader.read(path)
+    assert (width, height) == (explanation.columns, explanation.rows)
+    assert [[".pF".index(reader.NAMES[colour]) for colour in row] for row in pixels] == explanation.tiles[0][0]
+
+
+def test_arrays_on_a_gpu_are_copied(monkeypatch):
+    """A driver that copies from the host: GPU 0's memory is that of an array here."""
+    elements = np.array([[100, -1], [400, -1]], np.int32)
+    column = elements[:, 0]
+    noted = []
+
+    class Driver(types.SimpleNamespace):
+        def cuMemcpyDtoH_v2(self, memory, address, size):
+            noted.append(size.value)
+            ctypes.memmove(memory, address.value, size.value)
+            return 0
+
+    names = ("cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
+             "cuDevicePrimaryCtxRelease_v2", "cuCtxSynchronize")
+    driver = Driver(**{name: lambda *arguments: 0 for name in names})
+    monkeypatch.setattr(_array, "_cuda", lambda: driver)
+    describe = _array.NumpySource.describe
+    monkeypatch.setattr(_array.NumpySource, "describe",
+                        lambda self, x, stream=None: describe(self, x, stream)._replace(device=0))
+    q, k, v = specs(batch=2)
+
+    def explain():
+        return flashc.explain(q, k, v, mask=lambda b, h, i, j: j < column[b])
+    explanation = explain()
+    assert noted == [3 * 4]
+    j = np.arange(500)
+    for b in range(2):
+        want = classify(np.broadcast_to(j < column[b], (300, 500)), explanation.tile)
+        assert explanation.tiles[b] == [want, want]
+    monkeypatch.setattr(_explain, "_MAX_COPY", 11)
+    with pytest.raises(flashc.CompileError, match="which loop bounds read"):
+        explain()
+    monkeypatch.undo()
+    monkeypatch.setattr(_array, "_cuda", lambda: types.SimpleNamespace(cuDeviceGet=lambda *arguments: 100))
+    with pytest.raises(flashc.GPUError, match=r"cannot copy an array from GPU 3 \(CUDA error 100\)"):
+        _array.copy_to_host(_array.Array(64, (2,), (1,), "i32", 3, None))
+
+
+def test_refusals():
+    q, k, v = specs()
+    for arguments, keywords, error, match in (
+            ((q, k, v), {"target": "sm_1"}, flashc.CompileError, "expected the target to be one of sm_90a"),
+            ((q, k, v), {"schedule": "kv-tile=banana"}, flashc.CompileError, "expected an integer for 'kv-tile'"),
+            ((q, k, v), {"window": (1, 2, 3)}, flashc.ArgumentError, "expected window to be"),
+            ((q, k, v), {"layout": "hbsd"}, flashc.ArgumentError, "expected layout"),
+            ((q, k, v), {"mask": lambda b, h, i, j: i}, flashc.TraceError, "expected the mask to return a condition"),
+            (specs(queries=0), {}, flashc.ArgumentError, "expected extents of at least 1 to explain a call"),
+            ((q, q, v), {}, flashc.ArgumentError, "expected k and v of one length"),
+            (specs(dtype="f32"), {"target": "sm_90a"}, flashc.UnsupportedTypeError, "Tensor Cores")):
+        with pytest.raises(error, match=match):
+            flashc.explain(*arguments, **keywords)
