@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _array, _explain
+from flashc import _array, _explain, _library
+from flashc._launch import _WORDS, _Frame
 
 SKIPPED, PARTIAL, FULL = range(3)
 
@@ -195,3 +196,38 @@ def test_refusals():
             (specs(dtype="f32"), {"target": "sm_90a"}, flashc.UnsupportedTypeError, "Tensor Cores")):
         with pytest.raises(error, match=match):
             flashc.explain(*arguments, **keywords)
+
+
+def test_searches_of_sorted_arrays():
+    """Keys of the segments up to that of the batch, and before an element at any position."""
+    offsets = np.array([0, 130, 130, 256, 400], np.int32)
+    code = """%s = flash.assume_sorted %offsets : tensor<?xi32>
+        %one = arith.constant 1 : index
+        %c = flash.count_le %j in %s : index, tensor<?xi32>
+        %segment = arith.subi %c, %one : index
+        %before = arith.cmpi sle, %segment, %b : index
+        %three = arith.constant 300 : i16
+        %n = flash.count_le %three in %s : i16, tensor<?xi32>
+        %position = arith.muli %n, %h : index
+        %m = flash.nth %position in %s : tensor<?xi32>
+        %inside = arith.cmpi slt, %j, %m : index
+        %keep = arith.andi %before, %inside : i1
+        flash.yield %keep : i1"""
+    batch, heads, queries, keys, dim = 7, 3, 64, 500, 64
+    attention = _library.make_attention(
+        dtype="bf16", head_dim=dim, value_dim=dim, group_size=1, scale=1.0, mask=_library.MASK_NONE, window=(-1, -1),
+        mask_code=code, score_code=None, captures=[("offsets", "i32", (0,))], extents=(0, 0, 0, 0), has_lse=False)
+    frame = _Frame([4, 4, 4, 1, 4])
+    q, k = (batch, heads, queries, dim), (batch, heads, keys, dim)
+    frame.set_numbers([number for shape in (q, k, k, (5,), q)
+                       for number in (*shape, *_array.contiguous_strides(shape))])
+    frame.words[3 * _WORDS] = offsets.ctypes.data
+    explanation = flashc.Explanation(_library.context().explain(
+        attention, "sm_90a", None, ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
+    j = np.arange(keys)
+    for b in range(batch):
+        for h in range(heads):
+            # Four offsets are at most 300; there is no element at position 8, and all keys come before it.
+            end = (offsets[0], offsets[4], keys)[h]
+            keeps = (np.searchsorted(offsets, j, "right") - 1 <= b) & (j < end)
+            assert explanation.tiles[b][h] == classify(np.broadcast_to(keeps, (queries, keys)), explanation.tile)
