@@ -61,6 +61,10 @@ static StringRef getFunctionName(Operation *op) {
       .Default(op->getName().stripDialect());
 }
 
+static std::string index(StringRef array, ArrayRef<std::string> indices) {
+  return indices.empty() ? array.str() : (array + "[" + llvm::join(indices, ", ") + "]").str();
+}
+
 std::string ValueNames::describeOp(Operation *op, AsmState &state) {
   if (isa<tensor::DimOp, memref::DimOp>(op))
     return describeExtent(op, state);
@@ -70,7 +74,13 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(op))
     return operands[0];
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))
-    return operands[0] + "[" + llvm::join(llvm::drop_begin(operands), ", ") + "]";
+    return index(operands[0], ArrayRef(operands).drop_front());
+  if (isa<flash::CountLeOp>(op))
+    return "count_le(" + operands[0] + ", " + index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
+  if (isa<flash::NthOp>(op)) {
+    std::rotate(operands.begin(), operands.begin() + 1, operands.end()); // the array, leading indices, the position
+    return index(operands[0], ArrayRef(operands).drop_front());
+  }
   if (StringRef symbol = getSymbol(op); !symbol.empty())
     return "(" + operands[0] + " " + symbol.str() + " " + operands[1] + ")";
   return getFunctionName(op).str() + "(" + llvm::join(operands, ", ") + ")";
@@ -80,6 +90,9 @@ std::string ValueNames::describe(Value value, AsmState &state) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
     return llvm::toString(constant, 10, /*Signed=*/true);
+  if (isa<ShapedType>(value.getType()))
+    if (BlockArgument argument = getRootArgument(value))
+      value = argument;
   auto [entry, isNew] = names.try_emplace(value, printOperand(value, state));
   if (!isNew)
     return entry->second;
@@ -89,6 +102,21 @@ std::string ValueNames::describe(Value value, AsmState &state) {
     return entry->second;
   std::string text = describeOp(op, state);
   return names[value] = text;
+}
+
+/// A name consists of these, behind the % of an SSA name.
+static bool isWord(char c) { return llvm::isAlnum(c) || StringRef("_$.-#").contains(c); }
+
+/// `formula` with `value` in the place of the query i.
+static std::string replaceQuery(StringRef formula, StringRef value) {
+  std::string result;
+  while (!formula.empty()) {
+    size_t size = isWord(formula.front()) ? formula.find_if_not(isWord) : formula.find_if(isWord);
+    StringRef part = formula.take_front(size);
+    result += part == "i" ? value : part;
+    formula = formula.drop_front(part.size());
+  }
+  return result;
 }
 
 std::string ValueNames::rewrite(StringRef text, AsmState &state) {
@@ -102,13 +130,17 @@ std::string ValueNames::rewrite(StringRef text, AsmState &state) {
   });
   std::string result;
   while (!text.empty()) {
-    size_t size = text.front() != '%' ? text.find('%') : text.drop_front().find_if_not([](char c) {
-      return llvm::isAlnum(c) || StringRef("_$.-#").contains(c);
-    });
-    StringRef word = text.take_front(text.front() == '%' && size != StringRef::npos ? size + 1 : size);
-    Value value = values.lookup(word);
-    result += value ? describe(value, state) : word.str();
+    size_t size = text.front() == '%' ? text.find_if_not(isWord, 1) : text.find('%');
+    StringRef word = text.take_front(size);
     text = text.drop_front(word.size());
+    Value value = values.lookup(word);
+    std::string formula = value ? describe(value, state) : word.str();
+    // The value of a row, for the first and the last row of a tile.
+    if (value && text.consume_front("[first]"))
+      formula = replaceQuery(formula, "i0");
+    else if (value && text.consume_front("[last]"))
+      formula = replaceQuery(formula, "i0 + rows - 1");
+    result += formula;
   }
   return result;
 }
