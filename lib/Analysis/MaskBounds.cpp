@@ -297,9 +297,13 @@ static void printInterval(raw_ostream &os, const TileInterval &interval, const L
   printList(conditions, "min", "");
 }
 
-void MaskClass::print(raw_ostream &os) const {
+StringRef MaskClass::getName(Kind kind) {
   static constexpr StringLiteral kNames[] = {"exact", "conservative", "opaque"};
-  os << kNames[kind];
+  return kNames[kind];
+}
+
+void MaskClass::print(raw_ostream &os) const {
+  os << getName(kind);
   if (!reason.empty())
     os << ": " << reason;
 }

@@ -4,7 +4,7 @@
 #include "Lowering.h"
 #include "ValueNames.h"
 #include "flashc/Analysis/LaunchInterface.h"
-#include "flashc/Analysis/MaskBounds.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
@@ -17,33 +17,53 @@ using namespace flashc;
 // The mask
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static std::vector<std::string> splitLines(StringRef text) {
+/// What `print` prints, with formulas for SSA names; one line each.
+static std::vector<std::string> printLines(ValueNames &names, AsmState &state,
+                                           llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os);
   std::vector<std::string> lines;
-  for (StringRef line : llvm::split(text.rtrim('\n'), '\n'))
-    if (!line.empty())
-      lines.push_back(line.str());
+  for (StringRef line : llvm::split(StringRef(text).rtrim('\n'), '\n'))
+    if (!line.empty() && !line.starts_with("opaque:")) { // which is a reason, and no formula
+      if (lines.empty())
+        line.consume_front("or "); // of a union
+      lines.push_back(names.rewrite(line, state));
+    }
   return lines;
+}
+
+/// The bounds of a loop that begins at 0, as those of any loop are harder to read.
+static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
+  if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
+    return bounds;
+  SmallVector<AffineExpr> symbols;
+  for (size_t symbol = 0; symbol < flash::LoopBounds::FirstCaptured + bounds.captured.size(); ++symbol)
+    symbols.push_back(getAffineSymbolExpr(symbol, context));
+  symbols[flash::LoopBounds::Begin] = getAffineConstantExpr(0, context);
+  for (auto *intervals : {&bounds.kept, &bounds.cut})
+    for (flash::TileInterval &interval : *intervals)
+      for (auto *list : {&interval.begin, &interval.end, &interval.conditions, &interval.rooms})
+        for (AffineExpr &expr : *list)
+          expr = expr.replaceSymbols(symbols);
+  return bounds;
 }
 
 static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttentionOp op,
                                    const std::vector<std::string> &arguments) {
+  std::optional<flash::KeyBounds> found = flash::computeKeyBounds(op);
+  if (!found)
+    return {"opaque", {"the loop over keys is not one that can be bounded"}, {}, {}};
   AsmState state(function);
   ValueNames names(function, op, arguments);
-  flash::MaskBounds mask = flash::analyzeMask(op.getMask());
+  flash::MaskClass maskClass = flash::classify(found->mask, found->bounds);
+  flash::LoopBounds bounds = simplify(found->bounds, op.getContext());
   MaskExplanation result;
-  std::string formulas, bounds;
-  llvm::raw_string_ostream formulasStream(formulas), boundsStream(bounds);
-  for (const flash::MaskConstraint &constraint : mask.constraints) {
-    constraint.print(formulasStream, state);
-    formulasStream << "\n";
-  }
-  flash::computeLoopBounds(mask, op.getKType().getDimSize(2), op.getContext()).print(boundsStream, state);
-  result.formulas = splitLines(names.rewrite(formulas, state));
-  result.bounds = splitLines(names.rewrite(bounds, state));
-  if (!mask.opaque.empty())
-    result.maskClass = mask.constraints.empty() ? "opaque" : "conservative";
-  for (Operation *conjunct : mask.opaque)
-    result.reasons.push_back("no bound is known for '" + conjunct->getName().getStringRef().str() + "'");
+  result.maskClass = flash::MaskClass::getName(maskClass.kind);
+  if (!maskClass.reason.empty())
+    result.reasons.push_back(maskClass.reason);
+  result.formulas = printLines(names, state, [&](llvm::raw_ostream &os) { found->mask.print(os, state); });
+  result.bounds = printLines(names, state, [&](llvm::raw_ostream &os) { bounds.print(os, state); });
   return result;
 }
 

@@ -74,6 +74,7 @@ struct MaskClass {
   Kind kind;
   std::string reason; // why not exact
 
+  static StringRef getName(Kind kind);
   /// Prints `exact`, or `conservative: <reason>`.
   void print(raw_ostream &os) const;
 };

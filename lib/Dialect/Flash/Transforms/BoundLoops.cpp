@@ -2,6 +2,7 @@
 
 #include "KeySegments.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -138,6 +139,18 @@ static MaskLoop describe(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult num
   return result;
 }
 
+std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
+  scf::ForOp loop = matchKeyLoop(op);
+  if (!loop)
+    return std::nullopt;
+  // What the loop computes is not known before it.
+  MaskSet mask = readMask(op.getMask(), [&](Value value) {
+    return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
+  });
+  LoopBounds bounds = computeLoopBounds(mask, describe(op, loop, getNumQueries(op, loop)), op.getContext());
+  return KeyBounds{std::move(mask), std::move(bounds)};
+}
+
 static std::string toString(const LoopBounds &bounds, Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -165,26 +178,20 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
         ops.push_back(op);
     });
     for (OnlineAttentionOp op : ops)
-      if (scf::ForOp loop = matchKeyLoop(op))
-        boundLoop(op, loop);
+      if (std::optional<KeyBounds> found = computeKeyBounds(op))
+        boundLoop(op, cast<scf::ForOp>(op->getParentOp()), found->mask, found->bounds);
   }
 
-  void boundLoop(OnlineAttentionOp op, scf::ForOp loop) {
-    // What the loop computes is not known before it.
-    MaskSet mask = readMask(op.getMask(), [&](Value value) {
-      return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
-    });
+  void boundLoop(OnlineAttentionOp op, scf::ForOp loop, MaskSet &mask, const LoopBounds &bounds) {
     for (Operation *part : mask.opaque) {
       ++numOpaque;
       emitMissed(part, "opaque to the analysis of masks: it bounds no loop");
     }
-    OpFoldResult numQueries = getNumQueries(op, loop);
-    LoopBounds bounds = computeLoopBounds(mask, describe(op, loop, numQueries), op.getContext());
     if (isTrivial(bounds))
       return;
     if (op.getContext()->getRemarkEngine())
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << toString(bounds, op);
-    SmallVector<KeySegment> segments = emitKeySegments(op, loop, numQueries, bounds, mask.space);
+    SmallVector<KeySegment> segments = emitKeySegments(op, loop, getNumQueries(op, loop), bounds, mask.space);
     numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
     ++numBounded;
   }

@@ -7,6 +7,7 @@
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H
 
+#include "flashc/Analysis/MaskBounds.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/SCF/Transforms/TileUsingInterface.h"
 #include "mlir/IR/PatternMatch.h"
@@ -39,6 +40,16 @@ bool isTile(OnlineAttentionOp op, TileSizes sizes);
 /// Tiles `op` by one head and `sizes`, in scf.for loops over batch, head, key tiles, query tiles (innermost), and
 /// replaces it. Emits an error and fails if a size is not positive.
 FailureOr<scf::SCFTilingResult> tileOnlineAttention(RewriterBase &rewriter, OnlineAttentionOp op, TileSizes sizes);
+
+/// A mask, and the bounds that it gives to the loop over key tiles.
+struct KeyBounds {
+  MaskSet mask;
+  LoopBounds bounds;
+};
+
+/// The bounds of the loop around `op`, which has a mask; none, and a missed-optimisation remark, where it is not a loop
+/// over key tiles that does nothing else.
+std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
 
 } // namespace mlir::flash
 
