@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _array, _explain, _library
+from flashc import _array, _explain, _library, masks
 from flashc._launch import _WORDS, _Frame
 
 SKIPPED, PARTIAL, FULL = range(3)
@@ -49,6 +49,36 @@ def test_tiles_are_those_of_the_element_mask(queries, keys, keywords, keeps):
     assert (explanation.rows, explanation.columns) == np.shape(want)
     for name, kind in (("skipped", SKIPPED), ("partial", PARTIAL), ("full", FULL)):
         assert getattr(explanation, name) == 2 * np.sum(np.equal(want, kind)), name
+
+
+IDS = np.repeat([0, 1, 3, 4], [290, 10, 300, 200]).astype(np.int32)
+OFFSETS = np.array([0, 200, 200, 533, 800], np.int32)
+MASKS = {
+    "causal": masks.causal(), "window": masks.sliding_window(100, 30), "prefix": masks.prefix_lm(200),
+    "chunks": masks.chunked(192), "blocks": masks.block_causal(48), "sinks": masks.sink_window(5, 130),
+    "dilated": masks.dilated_window(300, 4), "lengths": masks.key_padding(np.array([700, 129])),
+    "diffusion": masks.block_diffusion(400, 64), "documents": masks.documents(IDS, sorted=True),
+    "any documents": masks.documents(IDS), "shared prefix": masks.shared_prefix(300, IDS, sorted=True),
+    "packed": masks.packed(OFFSETS), "packed causal": masks.packed(OFFSETS, causal=True),
+    "both": masks.causal() & masks.chunked(256) | masks.sliding_window(3, 3), "none": ~masks.causal() & masks.causal(),
+    "not": ~masks.sliding_window(70, 70)}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks_by_name(name):
+    """No pair that is kept is skipped, none that is cut goes without the mask; of an exact mask nothing else is visited
+    or masked."""
+    mask = MASKS[name]
+    explanation = flashc.explain(*specs(batch=2, heads=1, queries=800, keys=800), mask=mask)
+    if name in ("causal", "window", "chunks", "blocks", "sinks", "prefix", "lengths"):
+        assert explanation.mask_class == "exact", explanation.reasons
+    keeps = np.broadcast_to(mask(*np.ogrid[:2, :1, :800, :800]), (2, 1, 800, 800))
+    for batch in range(2):
+        tightest = np.array(classify(keeps[batch, 0], explanation.tile))
+        tiles = np.array(explanation.tiles[batch][0])
+        if explanation.mask_class == "exact":
+            assert np.array_equal(tiles, tightest)
+        assert np.all((tiles == tightest) | (tiles == PARTIAL))
 
 
 def test_tiles_are_those_of_the_kernel():
