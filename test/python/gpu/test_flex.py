@@ -174,7 +174,8 @@ def test_keys_of_one_batch():
 def test_results():
     q, k, v = qkv(1, 2, 2, 100, 100, 64)
     o, lse = flashc.torch.flex_attention(q, k, v, return_lse=True, kernel_options={"BLOCK_M": 64})
-    assert torch.equal(flashc.torch.flex_attention(q, k, v), o)
+    # Without the log-sum-exp it is another kernel, which adds up a row in another order.
+    torch.testing.assert_close(flashc.torch.flex_attention(q, k, v), o, rtol=1e-2, atol=4e-3)
     if hasattr(torch_flex, "AuxRequest"):
         again, aux = flashc.torch.flex_attention(q, k, v, return_aux=torch_flex.AuxRequest(lse=True))
         assert isinstance(aux, torch_flex.AuxOutput) and torch.equal(again, o) and torch.equal(aux.lse, lse)
