@@ -61,8 +61,18 @@ static StringRef getFunctionName(Operation *op) {
       .Default(op->getName().stripDialect());
 }
 
+/// Without the parentheses around a sum or product, which a list needs not.
+static std::string joinBare(ArrayRef<std::string> formulas) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  llvm::interleaveComma(formulas, os, [&](StringRef formula) {
+    os << (formula.starts_with("(") ? formula.drop_front().drop_back() : formula);
+  });
+  return text;
+}
+
 static std::string index(StringRef array, ArrayRef<std::string> indices) {
-  return indices.empty() ? array.str() : (array + "[" + llvm::join(indices, ", ") + "]").str();
+  return indices.empty() ? array.str() : (array + "[" + joinBare(indices) + "]").str();
 }
 
 std::string ValueNames::describeOp(Operation *op, AsmState &state) {
@@ -76,20 +86,25 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))
     return index(operands[0], ArrayRef(operands).drop_front());
   if (isa<flash::CountLeOp>(op))
-    return "count_le(" + operands[0] + ", " + index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
+    return "count_le(" + joinBare(operands[0]) + ", " + index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
   if (isa<flash::NthOp>(op)) {
     std::rotate(operands.begin(), operands.begin() + 1, operands.end()); // the array, leading indices, the position
     return index(operands[0], ArrayRef(operands).drop_front());
   }
   if (StringRef symbol = getSymbol(op); !symbol.empty())
     return "(" + operands[0] + " " + symbol.str() + " " + operands[1] + ")";
-  return getFunctionName(op).str() + "(" + llvm::join(operands, ", ") + ")";
+  return getFunctionName(op).str() + "(" + joinBare(operands) + ")";
 }
 
 std::string ValueNames::describe(Value value, AsmState &state) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
     return llvm::toString(constant, 10, /*Signed=*/true);
+  if (APFloat real(0.0); matchPattern(value, m_ConstantFloat(&real))) {
+    SmallString<16> digits;
+    real.toString(digits);
+    return digits.str().str();
+  }
   if (isa<ShapedType>(value.getType()))
     if (BlockArgument argument = getRootArgument(value))
       value = argument;

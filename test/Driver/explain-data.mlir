@@ -30,6 +30,7 @@ func.func @lengths(%q: tensor<?x2x?x8xf32>, %k: tensor<?x2x?x8xf32>, %v: tensor<
 
 // The bound of a head is that of its place in a strided array, at least 100, times a scalar that is at least 1.
 // STRIDED: mask: exact
+// STRIDED: j <= (max(select(arg4, arg3[b, h], max(arg3[b, h], 100)), 100) * fptosi(maximumf(arg5, 1))) - 1
 // STRIDED: each head:
 // STRIDED-NEXT: batch 0, head 0: skipped {{[0-9]+}}, partial {{[01]}}, full {{[0-9]+$}}
 // STRIDED-NEXT: batch 0, head 1:

@@ -254,6 +254,8 @@ def test_searches_of_sorted_arrays():
     frame.words[3 * _WORDS] = offsets.ctypes.data
     explanation = flashc.Explanation(_library.context().explain(
         attention, "sm_90a", None, ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
+    assert "j <= offsets[b + 1] - 1" in explanation.formulas, explanation.formulas
+    assert "j <= offsets[count_le(300, offsets) * h] - 1" in explanation.formulas
     j = np.arange(keys)
     for b in range(batch):
         for h in range(heads):
