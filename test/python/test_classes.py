@@ -51,8 +51,9 @@ def test_exact(name):
         check(EXACT[name], nq, nk)
 
 
-@pytest.mark.parametrize("name", sorted(set(POSITIONS) - {"diffusion of unequal blocks"}))
+@pytest.mark.parametrize("name", sorted(set(POSITIONS) - {"diffusion of unequal blocks", "continuations of each batch"}))
 def test_positions_are_exact(name):
+    """Two are left out: with a length that is no constant, where blocks begin is not known either."""
     spec = flashc.ArraySpec((2, 1, 256, 64), "bf16")
     assert flashc.explain(spec, spec, spec, mask=POSITIONS[name][0]).mask_class == "exact"
 
