@@ -229,6 +229,32 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
   return {MaskClass::Exact, ""};
 }
 
+/// Whether the constraints leave no row outside all the sets: a row outside breaks a constraint of each of them.
+static bool coverAllRows(const MaskProver &prover, ArrayRef<SmallVector<MaskExpr>> sets,
+                         SmallVectorImpl<MaskExpr> &outside) {
+  if (prover.isEmpty(outside))
+    return true;
+  if (sets.empty())
+    return false;
+  return llvm::all_of(sets.front(), [&](const MaskExpr &constraint) {
+    outside.push_back(constraint * -1 - 1);
+    bool isCovered = coverAllRows(prover, sets.drop_front(), outside);
+    outside.pop_back();
+    return isCovered;
+  });
+}
+
+bool mlir::flash::keepsEveryRow(MaskSet &mask, const LoopBounds &bounds) {
+  std::vector<SmallVector<MaskExpr>> sets;
+  for (const MaskConjunct &conjunct : mask.kept)
+    if (SmallVector<MaskExpr> rows;
+        projectOntoRows(mask.space, conjunct, bounds.begin, bounds.end, bounds.facts, rows))
+      sets.push_back(std::move(rows));
+  MaskExpr row = MaskExpr::variable(MaskSpace::Query), first = MaskExpr::variable(MaskSpace::First);
+  SmallVector<MaskExpr> outside{row - first, first + MaskExpr::variable(MaskSpace::Count) - 1 - row};
+  return coverAllRows(MaskProver(mask.space, bounds.facts), sets, outside);
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -16,7 +16,9 @@ struct Row {
 /// One conjunction, from which variables are eliminated one by one.
 class Elimination {
 public:
-  Elimination(MaskSpace &space, ArrayRef<MaskExpr> facts) : space(space), facts(facts) {}
+  /// Eliminates what changes with a pair; with `keepsRows` not what changes with i alone.
+  Elimination(MaskSpace &space, ArrayRef<MaskExpr> facts, bool keepsRows = false)
+      : space(space), facts(facts), keepsRows(keepsRows) {}
 
   void add(const MaskExpr &expr, uint64_t origins) {
     MaskExpr tight = expr.tightened();
@@ -46,7 +48,7 @@ public:
     BitVector done(space.size());
     for (size_t n = 0; n < rows.size(); ++n)
       for (unsigned index = MaskSpace::FirstDynamic; index < rows[n].expr.size(); ++index) {
-        if (rows[n].expr[index] == 0 || !space.isPosition(index) || done[index])
+        if (rows[n].expr[index] == 0 || !isPosition(index) || done[index])
           continue;
         done.set(index);
         define(index);
@@ -75,8 +77,15 @@ public:
 
 private:
   bool isPosition(unsigned variable) const {
-    return variable == MaskSpace::Query || variable == MaskSpace::Key ||
-           (variable >= MaskSpace::FirstDynamic && space.isPosition(variable));
+    if (variable < MaskSpace::FirstDynamic)
+      return variable == MaskSpace::Key || (variable == MaskSpace::Query && !keepsRows);
+    if (!keepsRows)
+      return space.isPosition(variable);
+    const MaskExpr &dividend = space[variable].dividend;
+    for (unsigned index = MaskSpace::Query; index < dividend.size(); ++index)
+      if (dividend[index] != 0 && isPosition(index))
+        return true;
+    return false;
   }
 
   /// Whether an expression changes with what is eliminated or bounded.
@@ -164,6 +173,7 @@ private:
 
   MaskSpace &space;
   ArrayRef<MaskExpr> facts;
+  bool keepsRows;
 };
 } // namespace
 
@@ -225,4 +235,21 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
   for (const Row &row : rows)
     (row.expr[MaskSpace::Tile] == 0 ? result.conditions : result.bounds).push_back(row.expr);
   return result;
+}
+
+bool mlir::flash::projectOntoRows(MaskSpace &space, const MaskConjunct &conjunct, const MaskExpr &begin,
+                                  const MaskExpr &end, ArrayRef<MaskExpr> facts, SmallVectorImpl<MaskExpr> &result) {
+  Elimination elimination(space, facts, /*keepsRows=*/true);
+  if (!conjunct.isKnown || conjunct.constraints.size() > 64)
+    return false;
+  for (auto [index, constraint] : llvm::enumerate(conjunct.constraints))
+    elimination.add(constraint, uint64_t(1) << index);
+  MaskExpr key = MaskExpr::variable(MaskSpace::Key);
+  elimination.add(key - begin, 0);
+  elimination.add(end - 1 - key, 0);
+  elimination.addDefinitions();
+  elimination.run();
+  for (const Row &row : elimination.rows)
+    result.push_back(row.expr);
+  return elimination.isExact && !elimination.isEmpty;
 }

@@ -21,6 +21,11 @@ struct MaskProjection {
 MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, unsigned target, int64_t tileSize,
                                 ArrayRef<MaskExpr> facts);
 
+/// Eliminates j, which goes over [begin, end), and the quotients of it: constraints on i, of which each that satisfies
+/// them all has a key in the conjunct. False if that may not be so.
+bool projectOntoRows(MaskSpace &space, const MaskConjunct &conjunct, const MaskExpr &begin, const MaskExpr &end,
+                     ArrayRef<MaskExpr> facts, SmallVectorImpl<MaskExpr> &result);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_LIB_ANALYSIS_MASKPROJECTION_H

@@ -84,6 +84,9 @@ MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
 /// The bounds of a loop over tiles. Adds variables to the mask's space.
 LoopBounds computeLoopBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);
 
+/// Whether every query of the tile is known to have a key that the mask keeps. `bounds` are those of a loop over keys.
+bool keepsEveryRow(MaskSet &mask, const LoopBounds &bounds);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_ANALYSIS_MASKBOUNDS_H

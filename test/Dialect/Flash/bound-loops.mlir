@@ -307,3 +307,42 @@ func.func @flag(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: in
   }
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
+
+// Every query sees itself: no row is without a key, and flash.finalize is told so. Not where the score may be -inf.
+// CHECK-LABEL: func @no_empty_rows
+// CHECK:         flash.finalize {{.*}}no_empty_rows
+// CHECK:         flash.finalize
+// CHECK-NOT:     no_empty_rows
+// CHECK:         return
+func.func @no_empty_rows(%q: !q, %k: !tile, %m: !row, %bias: f32) -> (!q, !row, !q, !row) {
+  %c0 = arith.constant 0 : index
+  %c32 = arith.constant 32 : index
+  %c64 = arith.constant 64 : index
+  %c256 = arith.constant 256 : index
+  %all:4 = scf.for %i0 = %c0 to %c256 step %c64 iter_args(%a = %q, %b = %m, %c = %q, %d = %m) -> (!q, !row, !q, !row) {
+    %r:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
+      %s:3 = flash.online_attention ins(%q, %k, %k : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+          at(%c0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+          mask (%bb: index, %h: index, %i: index, %j: index) {
+            %p = arith.cmpi sle, %j, %i : index
+            flash.yield %p : i1
+          } -> !q, !row, !row
+      scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
+    }
+    %o:2 = flash.finalize ins(%r#0, %r#1, %r#2 : !q, !row, !row) outs(%q, %m : !q, !row)
+        {normalize = #flash.normalize<deferred>} -> !q, !row
+    %t:3 = scf.for %pos = %c0 to %c256 step %c32 iter_args(%s0 = %q, %s1 = %m, %s2 = %m) -> (!q, !row, !row) {
+      %s:3 = flash.online_attention ins(%q, %k, %k : !q, !tile, !tile) outs(%s0, %s1, %s2 : !q, !row, !row)
+          at(%c0, %c0, %i0, %pos) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+          score (%x: f32, %bb: index, %h: index, %i: index, %j: index) {
+            %y = arith.addf %x, %bias : f32
+            flash.yield %y : f32
+          } -> !q, !row, !row
+      scf.yield %s#0, %s#1, %s#2 : !q, !row, !row
+    }
+    %u:2 = flash.finalize ins(%t#0, %t#1, %t#2 : !q, !row, !row) outs(%q, %m : !q, !row)
+        {normalize = #flash.normalize<deferred>} -> !q, !row
+    scf.yield %o#0, %o#1, %u#0, %u#1 : !q, !row, !q, !row
+  }
+  return %all#0, %all#1, %all#2, %all#3 : !q, !row, !q, !row
+}

@@ -6,10 +6,12 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/AsmState.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -151,6 +153,33 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
   return KeyBounds{std::move(mask), std::move(bounds)};
 }
 
+/// Whether a score is more than -inf if the product of query and key is: it is computed from that, from positions and
+/// from finite constants, without a division, a logarithm or data.
+static bool keepsScoresFinite(Region &score) {
+  auto isFinite = [&](Value value) {
+    FloatAttr constant;
+    if (matchPattern(value, m_Constant(&constant)))
+      return constant.getValue().isFinite();
+    return !isa<FloatType>(value.getType()) || score.isAncestor(value.getParentRegion());
+  };
+  return score.empty() || llvm::all_of(score.front(), [&](Operation &op) {
+    bool isReal = llvm::any_of(op.getResultTypes(), llvm::IsaPred<FloatType>);
+    return llvm::all_of(op.getOperands(), isFinite) &&
+           (!isReal || isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp,
+                           arith::MaximumFOp, arith::MinimumFOp, arith::SIToFPOp, arith::UIToFPOp, arith::SelectOp,
+                           math::TanhOp, math::AbsFOp>(op));
+  });
+}
+
+/// Tells the end of the attention that each row of the tile has seen a key.
+static void markRows(OnlineAttentionOp op, scf::ForOp loop) {
+  if (!keepsScoresFinite(op.getScore()))
+    return;
+  for (Operation *user : loop->getUsers())
+    if (auto finalize = dyn_cast<FinalizeOp>(user))
+      finalize.setNoEmptyRows(true);
+}
+
 static std::string toString(const LoopBounds &bounds, Operation *op) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -176,10 +205,22 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     getOperation()->walk([&](OnlineAttentionOp op) {
       if (op.hasMask())
         ops.push_back(op);
+      else
+        markUnmasked(op);
     });
     for (OnlineAttentionOp op : ops)
       if (std::optional<KeyBounds> found = computeKeyBounds(op))
         boundLoop(op, cast<scf::ForOp>(op->getParentOp()), found->mask, found->bounds);
+  }
+
+  /// Without a mask every row sees all keys, if there are any.
+  void markUnmasked(OnlineAttentionOp op) {
+    auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+    if (!loop || op.getJ0() != loop.getInductionVar() || ValueRange(op.getDpsInits()) != loop.getRegionIterArgs())
+      return;
+    auto begin = getConstantIntValue(loop.getLowerBound()), end = getConstantIntValue(loop.getUpperBound());
+    if (begin && end && *begin < *end)
+      markRows(op, loop);
   }
 
   void boundLoop(OnlineAttentionOp op, scf::ForOp loop, MaskSet &mask, const LoopBounds &bounds) {
@@ -187,6 +228,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       ++numOpaque;
       emitMissed(part, "opaque to the analysis of masks: it bounds no loop");
     }
+    if (keepsEveryRow(mask, bounds))
+      markRows(op, loop);
     if (isTrivial(bounds))
       return;
     if (op.getContext()->getRemarkEngine())
