@@ -247,8 +247,7 @@ static bool coverAllRows(const MaskProver &prover, ArrayRef<SmallVector<MaskExpr
 bool mlir::flash::keepsEveryRow(MaskSet &mask, const LoopBounds &bounds) {
   std::vector<SmallVector<MaskExpr>> sets;
   for (const MaskConjunct &conjunct : mask.kept)
-    if (SmallVector<MaskExpr> rows;
-        projectOntoRows(mask.space, conjunct, bounds.begin, bounds.end, bounds.facts, rows))
+    if (SmallVector<MaskExpr> rows; projectOntoRows(mask.space, conjunct, bounds.begin, bounds.end, bounds.facts, rows))
       sets.push_back(std::move(rows));
   MaskExpr row = MaskExpr::variable(MaskSpace::Query), first = MaskExpr::variable(MaskSpace::First);
   SmallVector<MaskExpr> outside{row - first, first + MaskExpr::variable(MaskSpace::Count) - 1 - row};

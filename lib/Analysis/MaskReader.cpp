@@ -207,7 +207,8 @@ private:
       MaskExpr belowLimit = (limits->front().value - piece.value - (isStrict ? 1 : 0));
       MaskExpr second = holds ? belowLimit : belowLimit * -1 - 1;
       Union guard{piece.guard};
-      Union both = holds ? conjoin(require(atLeastZero), require(second)) : disjoin(require(atLeastZero), require(second));
+      Union both =
+          holds ? conjoin(require(atLeastZero), require(second)) : disjoin(require(atLeastZero), require(second));
       natural = disjoin(natural, conjoin(guard, both));
     }
     return natural;
@@ -275,8 +276,7 @@ private:
       std::optional<Pieces> pieces = sum ? getTerm(term.value) : std::nullopt;
       if (!pieces)
         return std::nullopt;
-      sum = combine(*sum, *pieces,
-                    [&](const MaskExpr &a, const MaskExpr &b) { return a + b * term.coefficient; });
+      sum = combine(*sum, *pieces, [&](const MaskExpr &a, const MaskExpr &b) { return a + b * term.coefficient; });
     }
     return sum;
   }
@@ -299,7 +299,8 @@ private:
     if (isa<arith::ExtUIOp, arith::IndexCastUIOp>(op))
       return getUnsigned(op->getOperand(0));
     if (auto absolute = dyn_cast<math::AbsIOp>(op))
-      return getBySign(absolute.getOperand(), [](const MaskExpr &x) { return x; }, [](const MaskExpr &x) { return x * -1; });
+      return getBySign(
+          absolute.getOperand(), [](const MaskExpr &x) { return x; }, [](const MaskExpr &x) { return x * -1; });
     return getQuotient(op);
   }
 
@@ -393,7 +394,9 @@ private:
     Value dividend = op->getOperand(0);
     auto floorBy = [&](int64_t d) { return [this, d](const MaskExpr &x) { return set.space.floorDiv(x, d); }; };
     auto ceilBy = [&](int64_t d) { return [this, d](const MaskExpr &x) { return set.space.ceilDiv(x, d); }; };
-    auto remainderBy = [&](int64_t d) { return [this, d](const MaskExpr &x) { return x - set.space.floorDiv(x, d) * d; }; };
+    auto remainderBy = [&](int64_t d) {
+      return [this, d](const MaskExpr &x) { return x - set.space.floorDiv(x, d) * d; };
+    };
     if (isa<arith::AndIOp>(op)) { // with 2^n - 1, in two's complement
       if (divisor <= 0 || !llvm::isPowerOf2_64(divisor + 1))
         return std::nullopt;

@@ -34,9 +34,7 @@ MaskExpr &MaskExpr::add(const MaskExpr &other, int64_t factor) {
   return *this;
 }
 
-MaskExpr MaskExpr::without(unsigned variable) const {
-  return *this - MaskExpr::variable(variable, (*this)[variable]);
-}
+MaskExpr MaskExpr::without(unsigned variable) const { return *this - MaskExpr::variable(variable, (*this)[variable]); }
 
 int64_t MaskExpr::getDivisor() const {
   int64_t divisor = 0;
@@ -57,9 +55,9 @@ MaskExpr MaskExpr::tightened() const {
 
 bool MaskExpr::isLarge() const {
   constexpr int64_t kMaxFactor = int64_t(1) << 24, kMaxConstant = int64_t(1) << 40;
-  return std::abs(getConstant()) > kMaxConstant || llvm::any_of(llvm::drop_begin(coefficients), [](int64_t coefficient) {
-    return std::abs(coefficient) > kMaxFactor;
-  });
+  return std::abs(getConstant()) > kMaxConstant ||
+         llvm::any_of(llvm::drop_begin(coefficients),
+                      [](int64_t coefficient) { return std::abs(coefficient) > kMaxFactor; });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

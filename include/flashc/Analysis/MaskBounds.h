@@ -17,10 +17,10 @@ namespace mlir::flash {
 struct MaskLoop {
   MaskSpace::Fixed target = MaskSpace::Key;
   int64_t tileSize = 0;
-  int64_t otherTileSize = 0;                // Count is at most this
-  std::optional<LinearExpr> begin, end;     // the loop's
-  std::optional<LinearExpr> count;          // of positions in the other direction's tile
-  std::optional<LinearExpr> from, to;       // the other direction's tiles begin at from, from + otherTileSize, ... < to
+  int64_t otherTileSize = 0;            // Count is at most this
+  std::optional<LinearExpr> begin, end; // the loop's
+  std::optional<LinearExpr> count;      // of positions in the other direction's tile
+  std::optional<LinearExpr> from, to;   // the other direction's tiles begin at from, from + otherTileSize, ... < to
 };
 
 /// Tiles between bounds that are multiples of the tile from the loop's begin on: [max(begin), min(end)), and only if

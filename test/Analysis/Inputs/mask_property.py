@@ -19,7 +19,8 @@ import numpy
 
 from mask_programs import ARITH, EVALUATE, Writer, evaluate, named, random_mask
 
-SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257), (300, 300)]
+SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257),
+         (300, 300)]
 
 
 class Case:

@@ -163,12 +163,12 @@ static bool keepsScoresFinite(Region &score) {
     return !isa<FloatType>(value.getType()) || score.isAncestor(value.getParentRegion());
   };
   return score.empty() || llvm::all_of(score.front(), [&](Operation &op) {
-    bool isReal = llvm::any_of(op.getResultTypes(), llvm::IsaPred<FloatType>);
-    return llvm::all_of(op.getOperands(), isFinite) &&
-           (!isReal || isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp,
-                           arith::MaximumFOp, arith::MinimumFOp, arith::SIToFPOp, arith::UIToFPOp, arith::SelectOp,
-                           math::TanhOp, math::AbsFOp>(op));
-  });
+           bool isReal = llvm::any_of(op.getResultTypes(), llvm::IsaPred<FloatType>);
+           return llvm::all_of(op.getOperands(), isFinite) &&
+                  (!isReal || isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp,
+                                  arith::MaximumFOp, arith::MinimumFOp, arith::SIToFPOp, arith::UIToFPOp,
+                                  arith::SelectOp, math::TanhOp, math::AbsFOp>(op));
+         });
 }
 
 /// Tells the end of the attention that each row of the tile has seen a key.

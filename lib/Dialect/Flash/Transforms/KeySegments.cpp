@@ -83,8 +83,8 @@ protected:
       exprs.push_back(b.getAffineDimExpr(1) + (room + 1) * bounds.tileSize);
     SmallVector<OpFoldResult> operands{end, begin};
     operands.append(symbols);
-    return affine::makeComposedFoldedAffineMin(
-        b, loc, AffineMap::get(2, symbols.size(), exprs, b.getContext()), operands);
+    return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(2, symbols.size(), exprs, b.getContext()),
+                                               operands);
   }
 
   const LoopBounds &getBounds() const { return bounds; }
