@@ -29,8 +29,8 @@ EXACT = {
 
 
 def check(mask, nq, nk, wants="exact"):
-    """The class; of an exact mask every tile, of another one that no tile is skipped, or computed without the mask, that
-    may not be."""
+    """The class; of an exact mask every tile, of others that no tile is skipped, or left without the mask, that may
+    not be."""
     q, k = (flashc.ArraySpec((2, 1, n, 64), "bf16") for n in (nq, nk))
     got = flashc.explain(q, k, k, mask=mask)
     assert got.mask_class == wants, got
@@ -51,7 +51,8 @@ def test_exact(name):
         check(EXACT[name], nq, nk)
 
 
-@pytest.mark.parametrize("name", sorted(set(POSITIONS) - {"diffusion of unequal blocks", "continuations of each batch"}))
+@pytest.mark.parametrize("name",
+                         sorted(set(POSITIONS) - {"diffusion of unequal blocks", "continuations of each batch"}))
 def test_positions_are_exact(name):
     """Two are left out: with a length that is no constant, where blocks begin is not known either."""
     spec = flashc.ArraySpec((2, 1, 256, 64), "bf16")
