@@ -37,6 +37,10 @@ struct Schedule {
   bool tensorSums = false;
   /// The output goes through Q's slot and the TMA, and not straight from registers.
   bool tmaStore = false;
+  /// ... through shared memory of its own, so that Q's slot is free when its last product is done.
+  bool outputSlot = false;
+  /// From round to round a persistent CTA of a masked kernel moves on by one pair of query tiles.
+  bool rotatePairs = false;
   /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
   int64_t waitAfter = 0;
   Order order = Order::Auto;

@@ -47,8 +47,8 @@ LogicalResult KernelBuilder::build() {
   if (failed(grid))
     return failure();
   bool isSorted = schedule.order == Order::List, isPaired = schedule.persistent && isHeavyFirst() && !isSorted;
-  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isSorted, /*list=*/Value(),
-                                         tile::ListScopeAttr());
+  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs,
+                                         isSorted, /*list=*/Value(), tile::ListScopeAttr());
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -72,6 +72,9 @@ void KernelBuilder::emitRings() {
   v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
   if (schedule.tensorSums)
     ones = tile::AllocOnesOp::create(b, tile::getOnesType(plan.elementType));
+  if (schedule.outputSlot)
+    outputSlot = tile::AllocOutputOp::create(
+        b, tile::SlotType::get(b.getContext(), tile::kTileRows, plan.valueDim, plan.elementType));
 }
 
 RankedTensorType KernelBuilder::getOutputType() {
@@ -314,7 +317,9 @@ void KernelBuilder::emitOutputs(State state) {
   for (const Output &out : plan.outputs) {
     if (!out.isLse && schedule.tmaStore && !std::exchange(isStored, true)) { // a second copy has no slot to go through
       Value map = signature.getTensorMap(out.argument, tile::kTileRows);
-      tile::StoreAsyncOp::create(b, output, map, batch, head, row, qTile);
+      if (outputSlot)
+        tile::StoreWaitOp::create(b, /*all=*/true);
+      tile::StoreAsyncOp::create(b, output, map, batch, head, row, outputSlot ? outputSlot : qTile);
       continue;
     }
     // tile.store writes the output 16 bytes at a time.

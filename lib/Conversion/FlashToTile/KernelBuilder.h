@@ -66,6 +66,8 @@ private:
   mlir::Value qTile;
   /// The panel of ones, if the tensor cores sum the rows.
   mlir::Value ones;
+  /// What the output leaves through, if not Q's slot.
+  mlir::Value outputSlot;
   State final;
 };
 

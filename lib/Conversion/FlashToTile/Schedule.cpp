@@ -49,6 +49,8 @@ static constexpr Field kFields[] = {
     {"tensor-sums", &Schedule::tensorSums},
     {"tma-store", &Schedule::tmaStore},
     {"wait-after", &Schedule::waitAfter},
+    {"output-slot", &Schedule::outputSlot},
+    {"rotate-pairs", &Schedule::rotatePairs},
     {"order", &Schedule::order},
 };
 
@@ -149,6 +151,7 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t
   };
   return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
          schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
+         (schedule.outputSlot ? schedule.consumers * (slot(tile::kTileRows, dv) - 2 * hopper::kMbarrierBytes) : 0) +
          (schedule.tensorSums ? hopper::kOnesBytes : 0) + hopper::kSwizzleAlignment;
 }
 
@@ -189,16 +192,20 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.waitAfter > 0 && !schedule.overlap)
     return llvm::createStringError("expected overlap for wait-after");
   auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
-  if (schedule.tmaStore && countPanels(dv) > countPanels(d))
+  if (schedule.outputSlot && !schedule.tmaStore)
+    return llvm::createStringError("expected tma-store for output-slot");
+  if (schedule.tmaStore && !schedule.outputSlot && countPanels(dv) > countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
                                    " and " + Twine(dv));
   if (schedule.order == Order::List && !schedule.persistent)
     return llvm::createStringError("expected persistent for order=list");
   if (schedule.overlapEpilogue && !(schedule.persistent && schedule.overlap))
     return llvm::createStringError("expected persistent and overlap for overlap-epilogue");
-  if (schedule.overlapEpilogue && schedule.tmaStore && schedule.qStages < 2)
-    return llvm::createStringError("expected q-stages of 2 for overlap-epilogue with tma-store, got " +
+  if (schedule.overlapEpilogue && schedule.tmaStore && !schedule.outputSlot && schedule.qStages < 2)
+    return llvm::createStringError("expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got " +
                                    Twine(schedule.qStages));
+  if (schedule.rotatePairs && !schedule.persistent)
+    return llvm::createStringError("expected persistent for rotate-pairs");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
     if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
       return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));

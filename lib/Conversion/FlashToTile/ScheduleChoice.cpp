@@ -214,15 +214,18 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Whether the attention may keep a field from having a row's value.
+static bool mayNotBe(StringRef key) { return key == "tensor-sums" || key == "tma-store" || key == "output-slot"; }
+
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.
 static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, StringRef initial,
                            const ScheduleChoice &choice, StringRef overrides) {
   if (hasOverride(overrides, key))
     return "override";
   if (hasOverride(choice.row.overrides, key))
-    return value == inRow        ? "row"
-           : overrides.empty() || key == "tensor-sums" || key == "tma-store" ? "row, but it cannot here"
-                                                                            : "row, adapted to the overrides";
+    return value == inRow                      ? "row"
+           : overrides.empty() || mayNotBe(key) ? "row, but it cannot here"
+                                               : "row, adapted to the overrides";
   return value == initial ? "default" : "follows from the rest";
 }
 

@@ -189,20 +189,31 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (!isOverridden("tensor-sums"))
     schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
                           (schedule.tensorSums || !isInRow("tensor-sums"));
-  // A row's second slot of Q is for the next tile, and for memory that nothing else needs: other overrides may take it.
-  bool hasRoom = getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
-  if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom))
+  // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
+  // needs: other overrides may take it.
+  auto hasRoom = [&] {
+    return getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
+  };
+  if (!overrides.empty() && !isOverridden("output-slot"))
+    schedule.outputSlot &= hasRoom();
+  if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom()))
     schedule.qStages = 1;
   // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
   if (!isOverridden("tma-store")) {
-    bool hasRoomForO = llvm::divideCeil(key.dv, hopper::kPanelCols) <= llvm::divideCeil(key.d, hopper::kPanelCols);
+    bool hasRoomForO = schedule.outputSlot || llvm::divideCeil(key.dv, hopper::kPanelCols) <=
+                                                  llvm::divideCeil(key.d, hopper::kPanelCols);
     bool mustOverlap = isOverridden("overlap-epilogue") && schedule.overlapEpilogue;
-    schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && !(mustOverlap && schedule.qStages == 1) &&
-                        (isInRow("tma-store") ? schedule.tmaStore : schedule.persistent && schedule.qStages > 1);
+    bool hasSlot = schedule.qStages > 1 || schedule.outputSlot;
+    schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && !(mustOverlap && !hasSlot) &&
+                        (isInRow("tma-store") ? schedule.tmaStore : schedule.persistent && hasSlot);
   }
+  if (!isOverridden("output-slot"))
+    schedule.outputSlot &= schedule.tmaStore;
+  if (!isOverridden("rotate-pairs"))
+    schedule.rotatePairs &= schedule.persistent;
   if (!isOverridden("overlap-epilogue")) {
     bool canOverlapTiles = schedule.persistent && schedule.overlap;
-    bool holdsOnlySlot = schedule.tmaStore && schedule.qStages == 1;
+    bool holdsOnlySlot = schedule.tmaStore && schedule.qStages == 1 && !schedule.outputSlot;
     if (!isInRow("overlap-epilogue"))
       schedule.overlapEpilogue = canOverlapTiles && schedule.qStages > 1;
     else if (!overrides.empty() && (!canOverlapTiles || holdsOnlySlot))

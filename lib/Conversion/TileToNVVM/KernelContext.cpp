@@ -33,6 +33,10 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
     context.rings[alloc].data = offset;
     offset += copies(ring) * ring.getStages() * ring.getSlotBytes();
   });
+  kernel.walk([&](AllocOutputOp alloc) {
+    context.outputs[alloc] = offset;
+    offset += context.schedule.getConsumers() * alloc.getSlot().getType().getBytes();
+  });
   kernel.walk([&](AllocOnesOp alloc) {
     context.ones = offset;
     context.onesType = alloc.getSlot().getType().getElementType();

@@ -28,6 +28,8 @@ struct KernelContext {
   };
   /// In the order of their allocations: the code that follows it is the same in every run.
   llvm::MapVector<mlir::Operation *, RingOffsets> rings;
+  /// Byte offsets of the consumers' slots for their outputs.
+  llvm::DenseMap<mlir::Operation *, int64_t> outputs;
   /// Byte offset of the panel of ones, behind all slots; if there is one, its element type.
   int64_t ones = 0;
   mlir::Type onesType;

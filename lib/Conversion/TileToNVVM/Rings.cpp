@@ -78,6 +78,20 @@ struct AllocOnesLowering : KernelPattern<AllocOnesOp> {
   }
 };
 
+struct AllocOutputLowering : KernelPattern<AllocOutputOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AllocOutputOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value consumer = emit.add(kernel.warpgroup, -1);
+    Value offset = emit.add(emit.mul(consumer, op.getSlot().getType().getBytes()), kernel.outputs.lookup(op));
+    Value field = getAddressField(emit, emit.add(kernel.sharedBase, offset));
+    SmallVector<Value> values = {field, emit.i32(0)}; // never released
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
 struct AcquireLowering : KernelPattern<AcquireOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(AcquireOp op, OneToNOpAdaptor adaptor,
@@ -156,6 +170,6 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
 
 void flashc::tiletonvvm::populateRingPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                               KernelContext &kernel) {
-  patterns.add<AllocRingLowering, AllocOnesLowering, AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>(
-      converter, patterns.getContext(), kernel);
+  patterns.add<AllocRingLowering, AllocOnesLowering, AllocOutputLowering, AcquireLowering, CopyAsyncLowering,
+               WaitLowering, ReleaseLowering>(converter, patterns.getContext(), kernel);
 }

@@ -132,8 +132,15 @@ private:
   }
 };
 
+/// The warps of a consumer meet, each after `first`.
+void emitStoreBarrier(Emitter &emit, const KernelContext &kernel, const std::string &first) {
+  Value barrier = emit.add(kernel.warpgroup, kStoreBarriers);
+  emit.ptx(first + "bar.sync $0, " + std::to_string(hopper::kWarpgroupThreads) + ";", "r,~{memory}", {barrier});
+}
+
 /// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only its
-/// own part of the products has read, and it has waited for those.
+/// own part of the products has read, and it has waited for those. In front of a slot of the output's own there is
+/// tile.store_wait all.
 struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
   using KernelPattern::KernelPattern;
 
@@ -145,9 +152,7 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
     Value data = emit.mul(field, 16);
     int64_t panelBytes = slot.getRows() * 2 * hopper::kPanelCols;
     writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
-    Value barrier = emit.add(kernel.warpgroup, kStoreBarriers);
-    emit.ptx("fence.proxy.async.shared::cta;\n bar.sync $0, " + std::to_string(hopper::kWarpgroupThreads) + ";",
-             "r,~{memory}", {barrier});
+    emitStoreBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
     int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
     for (int64_t col = 0, offset = 0; col < cols; col += hopper::kPanelCols, offset += panelBytes)
       emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $6, 0;\n @p cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
@@ -194,6 +199,8 @@ struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
     // The thread that started the copies, and that will release the slot.
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
              {kernel.inGroup});
+    if (op.getAll())
+      emitStoreBarrier(emit, kernel, "");
     rewriter.eraseOp(op);
     return success();
   }

@@ -1,5 +1,7 @@
 // The example, from L0: what a consumer warpgroup does.
 // RUN: flashc-opt %flashc_src/examples/causal.mlir --flash-online-softmax --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=persistent=false --canonicalize --cse | FileCheck %s
+// RUN: flashc-opt %flashc_src/examples/causal.mlir --flash-online-softmax --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=rotate-pairs=true | FileCheck %s --check-prefix=ROTATED
+// ROTATED: tile.program 2 grid(%{{.*}}) paired rotated {
 
 // CHECK-NOT:     func.func
 // CHECK:         gpu.func @causal(%[[QMAP:[^:]*]]: !tile.tensor_map<64 x bf16>, %[[KMAP:[^:]*]]: !tile.tensor_map<128 x bf16>, %[[VMAP:[^:]*]]: !tile.tensor_map<128 x bf16>,

@@ -18,7 +18,7 @@
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=0,order=closed"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=0,output-slot=false,rotate-pairs=false,order=closed"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -50,7 +50,7 @@
 // FLAG: error: schedule: expected true or false for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, tensor-sums, tma-store, wait-after or order, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, tensor-sums, tma-store, wait-after, output-slot, rotate-pairs or order, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES

@@ -2,6 +2,7 @@
 // RUN: rm -rf %t && split-file %s %t
 // RUN: flashc %t/two.mlir --emit=tile | FileCheck %t/two.mlir
 // RUN: flashc %t/two.mlir --emit=tile --schedule=tma-store=false | FileCheck %t/two.mlir --check-prefix=DIRECT
+// RUN: flashc %t/two.mlir --emit=tile --schedule=output-slot=true | FileCheck %t/two.mlir --check-prefix=OWN
 // RUN: flashc %t/f32.mlir --emit=tile | FileCheck %t/f32.mlir
 // RUN: not flashc %t/f32.mlir --emit=tile --schedule=tma-store=true 2>&1 | FileCheck %t/f32.mlir --check-prefix=REFUSED
 // RUN: flashc %t/lse.mlir --emit=tile | FileCheck %t/lse.mlir
@@ -18,6 +19,13 @@
 // CHECK-NEXT: tile.store_wait
 // CHECK-NEXT: tile.release %[[Q]]
 // CHECK-NOT: tile.store{{(_async|_wait)?}} %
+// Through a slot of its own; the other one is of the point behind the last.
+// OWN: %[[O:.*]] = tile.alloc_output : <64, 128, bf16>
+// OWN: tile.store_wait all
+// OWN-NEXT: tile.store_async %{{.*}} through %[[O]] :
+// OWN: scf.yield
+// OWN: tile.release %{{.*}} : <64, 128, bf16>
+// OWN-NEXT: tile.store_wait{{$}}
 // DIRECT-NOT: tile.store_
 // DIRECT-COUNT-2: tile.store %
 // DIRECT-NOT: tile.store

@@ -89,6 +89,47 @@ gpu.module @kernels {
 
 // -----
 
+// The output's own slot lies behind all rings, once per consumer. Before it is written the warps meet, behind the thread
+// that waited for what left it before.
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!slot = !tile.slot<64, 64, bf16>
+
+// CHECK-LABEL: gpu.func @own_slot
+// CHECK-SAME: flashc.shared_memory = 33824
+// CHECK: %[[GROUP:.*]] = llvm.inline_asm has_side_effects {{.*}}redux.sync
+// CHECK: %[[CONSUMER:.*]] = arith.addi %[[GROUP]], %c-1_i32
+// CHECK: %[[BYTES:.*]] = arith.muli %[[CONSUMER]], %c8192_i32
+// CHECK: %[[OFFSET:.*]] = arith.addi %[[BYTES]], %c16384_i32
+// CHECK: arith.addi %{{.*}}, %[[OFFSET]]
+gpu.module @kernels {
+  gpu.func @own_slot(%map: !map, %b: index) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    %o = tile.alloc_output : !slot
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<1.0> : !acc
+      // CHECK: cp.async.bulk.wait_group.read 0
+      // CHECK: %[[BARRIER:.*]] = arith.addi %[[GROUP]], %c4_i32
+      // CHECK: "bar.sync $0, 128;", "r,~{memory}" %[[BARRIER]]
+      // CHECK: stmatrix
+      // CHECK: fence.proxy.async.shared::cta;\0A bar.sync $0, 128;
+      tile.store_wait all
+      tile.store_async %x, %map[%b, %b, %b] through %o : !acc, !map, !slot
+      // CHECK: cp.async.bulk.commit_group
+      // CHECK: cp.async.bulk.wait_group.read 0
+      // CHECK-NOT: bar.sync $0, 128
+      tile.store_wait
+    }
+    gpu.return
+  }
+}
+
+// -----
+
 // A panel has room for 64 columns, whatever the slot's number of them.
 
 !acc = tensor<64x48xf32, #tile.acc>

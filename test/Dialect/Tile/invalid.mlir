@@ -420,6 +420,36 @@ gpu.module @kernels {
 
 // -----
 
+gpu.module @kernels {
+  gpu.func @program_rotated(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected pairs to rotate}}
+    tile.program 2 grid(%n, %n, %n) rotated {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+func.func @alloc_output_rows() {
+  // expected-error @+1 {{'tile.alloc_output' op expected 64 rows, got '!tile.slot<16, 64, bf16>'}}
+  %o = tile.alloc_output : !tile.slot<16, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_output(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %i: index) {
+  %o = tile.alloc_output : !tile.slot<64, 64, bf16>
+  tile.store_wait
+  // expected-error @+1 {{'tile.store_async' op expected tile.store_wait all in front of it: the store before goes through the same slot}}
+  tile.store_async %x, %map[%i, %i, %i] through %o : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
 func.func @map_arguments(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   // expected-error @+1 {{'tile.map' op expected region arguments ('f32', index, index), got ('f32', 'index')}}
   %r = tile.map %s at(%i, %i) {

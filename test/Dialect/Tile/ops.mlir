@@ -147,8 +147,10 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @stored(
   // CHECK-SAME:      %[[MAP:.*]]: !tile.tensor_map<64 x f16>, %[[X:.*]]: tensor<64x64xf32, #tile.acc>, %[[G:.*]]: index)
   gpu.func @stored(%map: !qmap, %x: !columns, %g: index) kernel {
+    // CHECK:         %[[OUT:.*]] = tile.alloc_output : <64, 64, f16>
     %qring = tile.alloc_ring : !qring
     %kring = tile.alloc_ring : !ring
+    %out = tile.alloc_output : !qslot
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -159,12 +161,16 @@ gpu.module @kernels {
       // CHECK-SAME:          tensor<64x64xf32, #tile.acc>, <64 x f16>, <64, 64, f16>
       // CHECK-NEXT:      tile.store_wait {note = "kept"}
       // CHECK-NEXT:      tile.release %[[Q]] : <64, 64, f16>
+      // CHECK-NEXT:      tile.store_wait all {note = "kept"}
+      // CHECK-NEXT:      tile.store_async %[[X]], %[[MAP]][%[[G]], %[[W]], %[[G]]] through %[[OUT]] :
       %q = tile.wait %qring[%g] : !qring -> !qslot
       %k = tile.wait %kring[%g] : !ring -> !slot
       tile.release %k after %x : !columns {elements = 12} : !slot
       tile.store_async %x, %map[%g, %w, %g] through %q {note = "kept"} : !columns, !qmap, !qslot
       tile.store_wait {note = "kept"}
       tile.release %q : !qslot
+      tile.store_wait all {note = "kept"}
+      tile.store_async %x, %map[%g, %w, %g] through %out : !columns, !qmap, !qslot
     }
     gpu.return
   }

@@ -174,6 +174,39 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // Through a slot of the output's own: Q's is released behind its last product, and what leaves last has been read
+  // when the consumers end.
+  // CHECK-LABEL: gpu.func @stored_through_its_own(
+  // CHECK:         %[[O:.*]] = tile.alloc_output
+  // CHECK:         consumer {
+  // CHECK:             %[[Q:.*]] = tile.wait
+  // CHECK:             tile.mma_wait
+  // CHECK-NEXT:        tile.release %[[Q]]
+  // CHECK-NEXT:        tile.store_wait all
+  // CHECK-NEXT:        tile.store_async %{{.*}}, %{{.*}} through %[[O]]
+  // CHECK-NEXT:        scf.yield
+  // CHECK-NEXT:      }
+  // CHECK-NEXT:      tile.store_wait{{$}}
+  // CHECK-NEXT:    }
+  // CHECK-NEXT:    gpu.return
+  gpu.func @stored_through_its_own(%map: !map, %n: index) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %qring = tile.alloc_ring : !qring
+    %slot = tile.alloc_output : !slot
+    tile.program 2 {
+    ^bb0(%w: index):
+      scf.for %p = %c0 to %n step %c1 {
+        %q = tile.load %map[%c0, %c0, %p] into %qring : !map, !qring -> !slot
+        %t = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
+        %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
+        tile.store_wait all
+        tile.store_async %s, %map[%c0, %c0, %p] through %slot : !acc, !map, !slot
+      }
+    }
+    gpu.return
+  }
+
   // CHECK-LABEL: gpu.func @stored_once(
   // CHECK:         consumer {
   // CHECK:           %[[Q:.*]] = tile.wait

@@ -167,6 +167,7 @@ std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool has
     return toString(schedule.takeError());
   return ("q-stages=" + Twine(schedule->qStages) + (schedule->overlapEpilogue ? " overlap-epilogue" : "") +
           (schedule->tensorSums ? " tensor-sums" : "") + (schedule->tmaStore ? " tma-store" : "") +
+          (schedule->outputSlot ? " output-slot" : "") + (schedule->rotatePairs ? " rotate-pairs" : "") +
           (schedule->waitAfter ? " wait-after=" + std::to_string(schedule->waitAfter) : ""))
       .str();
 }
@@ -205,13 +206,29 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": tma-store=true", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
   EXPECT_EQ(apply(": stages=2", "tma-store=true", 128, /*hasLse=*/false, /*hasInputType=*/false),
             "expected an output of bf16 for tma-store");
+  EXPECT_EQ(apply(": output-slot=true", ""), "q-stages=1 tma-store output-slot");
+  EXPECT_EQ(apply(": output-slot=true", "tma-store=false"), "q-stages=1");
+  EXPECT_EQ(apply(": output-slot=true", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
+  EXPECT_EQ(apply(": kv-tile=64", "output-slot=true", 192), "q-stages=1 tma-store output-slot"); // more columns than Q
+  EXPECT_EQ(apply(": stages=2", "output-slot=true", 128, /*hasLse=*/false, /*hasInputType=*/false),
+            "expected tma-store for output-slot");
+  EXPECT_EQ(apply(": stages=2", "output-slot=true,overlap-epilogue=true"),
+            "q-stages=1 overlap-epilogue tma-store output-slot");
+  // Other overrides may take its memory, before that of Q's second slot.
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "overlap=true"),
+            "q-stages=2 overlap-epilogue tma-store output-slot");
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "kv-tile=144"),
+            "q-stages=2 overlap-epilogue tma-store");
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "kv-tile=176"), "q-stages=1");
+  EXPECT_EQ(apply(": rotate-pairs=true", ""), "q-stages=1 rotate-pairs");
+  EXPECT_EQ(apply(": rotate-pairs=true", "persistent=false"), "q-stages=1");
   // The only slot of Q is for the output or for the next tile.
   EXPECT_EQ(apply(": tma-store=true,overlap-epilogue=true", ""),
-            "expected q-stages of 2 for overlap-epilogue with tma-store, got 1");
+            "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
   EXPECT_EQ(apply(": q-stages=2,tma-store=true,overlap-epilogue=true", "q-stages=1"), "q-stages=1 tma-store");
   EXPECT_EQ(apply(": tma-store=true", "overlap-epilogue=true"), "q-stages=1 overlap-epilogue");
   EXPECT_EQ(apply(": stages=2", "tma-store=true,overlap-epilogue=true"),
-            "expected q-stages of 2 for overlap-epilogue with tma-store, got 1");
+            "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
 }
 
 TEST(ScheduleTable, KeepsWaitAfterToTheExponentials) {

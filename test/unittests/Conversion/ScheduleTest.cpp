@@ -18,7 +18,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,tensor-sums=true,tma-store=true,wait-after=12,"
-            "order=list");
+            "output-slot=true,rotate-pairs=true,order=list");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
@@ -52,7 +52,14 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=3,consumer-registers=240"), 64, 64)),
             "expected at most 65536 registers per CTA, got 96256");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true"), 64, 64)),
-            "expected q-stages of 2 for overlap-epilogue with tma-store, got 1");
+            "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true,output-slot=true"), 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("output-slot=true"), 64, 64)), "expected tma-store for output-slot");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("rotate-pairs=true,persistent=false"), 64, 64)),
+            "expected persistent for rotate-pairs");
+  // A slot of 64 rows per consumer, without barriers.
+  EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), 64, 128).sharedMemoryBytes,
+            getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), 64, 64)),
             "expected overlap for wait-after");
 }

@@ -57,12 +57,13 @@ RankedTensorType tile::getRowPartialType(MLIRContext *context) {
 
 int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-  int64_t bytes = 0;
+  int64_t bytes = 0, consumers = schedule ? schedule.getConsumers() : 1;
   kernel.walk([&](AllocRingOp alloc) {
     RingType ring = alloc.getRing().getType();
-    int64_t copies = ring.getIsPrivate() && schedule ? schedule.getConsumers() : 1;
+    int64_t copies = ring.getIsPrivate() ? consumers : 1;
     bytes += copies * ring.getStages() * (ring.getSlotBytes() + 2 * hopper::kMbarrierBytes);
   });
+  kernel.walk([&](AllocOutputOp alloc) { bytes += consumers * alloc.getSlot().getType().getBytes(); });
   kernel.walk([&](AllocOnesOp) { bytes += hopper::kOnesBytes; });
   return bytes ? bytes + hopper::kSwizzleAlignment : 0;
 }

@@ -189,6 +189,13 @@ LogicalResult ReleaseOp::verify() {
   return emitOpError() << "expected at most the " << held << " elements that a thread holds, got " << getElements();
 }
 
+LogicalResult AllocOutputOp::verify() {
+  SlotType slot = getSlot().getType();
+  if (slot.getRows() == kTileRows)
+    return success();
+  return emitOpError() << "expected " << kTileRows << " rows, got " << slot;
+}
+
 LogicalResult StoreAsyncOp::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
@@ -201,6 +208,9 @@ LogicalResult StoreAsyncOp::verify() {
   if (getMap().getType().getElementType() != slot.getElementType() || getMap().getType().getRows() != kTileRows)
     return emitOpError() << "expected a map of " << kTileRows << " rows of " << slot.getElementType() << ", got "
                          << getMap().getType();
+  auto wait = dyn_cast_or_null<StoreWaitOp>((*this)->getPrevNode());
+  if (getSlot().getDefiningOp<AllocOutputOp>() && !(wait && wait.getAll()))
+    return emitOpError() << "expected tile.store_wait all in front of it: the store before goes through the same slot";
   return success();
 }
 
@@ -211,6 +221,8 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
   if (getPaired() && getGrid().empty())
     return emitOpError() << "expected a grid whose points are paired";
+  if (getRotated() && !getPaired())
+    return emitOpError() << "expected pairs to rotate";
   if ((getSorted() || getList()) && getGrid().empty())
     return emitOpError() << "expected a grid whose points are sorted";
   if (int(getPaired()) + int(getSorted()) + int(getList() != nullptr) > 1)

@@ -118,13 +118,18 @@ private:
 /// pair in the last round of pairs, then to all, in turn from the last CTA to the first and from the first to the last.
 class PairedPoints : public Points {
 public:
-  PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : Points(program, b), tail(emitTail()), byPairs(b, add(nx, nx)), byTail(b, tail) {}
+  PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b, bool isRotated)
+      : Points(program, b), tail(emitTail()), byPairs(b, add(nx, nx)), byTail(b, tail) {
+    if (isRotated)
+      byCtas.emplace(b, ctas);
+  }
 
   scf::ForOp emitLoop() override {
     pairedHeads = sub(heads, tail);
     Value pairs = half(mul(pairedHeads, nx));
     extra = arith::RemUIOp::create(b, pairs, ctas);
+    if (byCtas)
+      fullRounds = byCtas->divide(pairs).first;
     Value rounds = arith::CeilDivUIOp::create(b, sub(max(pairs, cta), cta), ctas);
     paired = add(rounds, rounds);
     dealt = sub(ctas, extra);
@@ -144,11 +149,21 @@ private:
     return add(least, lowBit(sub(heads, least)));
   }
 
+  /// The place of this CTA in round `round` of pairs. Where nx divides the number of CTAs, the same one in every round
+  /// would be the same tiles in every head, those that are a little longer in some CTAs. In the last round, of fewer pairs
+  /// than CTAs, the first CTAs have them.
+  Value getPlaceInRound(Value round) {
+    if (!byCtas)
+      return cta;
+    return select(isBelow(round, fullRounds), byCtas->divide(add(cta, round)).second, cta);
+  }
+
   /// The place of this CTA in round `round` of the tail.
   Value getPlace(Value round) { return select(isOdd(round), cta, sub(sub(ctas, index(1)), cta)); }
 
   std::pair<Value, Value> locate(Value item) override {
-    auto [headPair, inPair] = byPairs.divide(add(mul(add(cta, mul(half(item), ctas)), index(2)), lowBit(item)));
+    Value pair = add(getPlaceInRound(half(item)), mul(half(item), ctas));
+    auto [headPair, inPair] = byPairs.divide(add(mul(pair, index(2)), lowBit(item)));
     Value first = half(inPair), second = sub(sub(nx, index(1)), first);
     Value x = select(isOdd(item), second, first), head = add(add(headPair, headPair), lowBit(item));
 
@@ -164,9 +179,13 @@ private:
 
   Value tail;
   Divisor byPairs, byTail;
+  /// If a CTA moves on by one pair from round to round.
+  std::optional<Divisor> byCtas;
   /// Heads in pairs; CTAs with a pair more than others; this CTA's points in pairs; whether it has a pair less; points of
   /// the tail that go to those that have.
   Value pairedHeads, extra, paired, isShort, dealt;
+  /// With `byCtas`: the rounds in which every CTA has a pair.
+  Value fullRounds;
 };
 
 /// Points by a list of items, the longest first. An item stands for one point in each of `sharers` heads; those go by in
@@ -267,7 +286,7 @@ void tile::persistProgram(ProgramOp program) {
   if (program.getList())
     points = std::make_unique<ListedPoints>(program, b);
   else if (program.getPaired())
-    points = std::make_unique<PairedPoints>(program, b);
+    points = std::make_unique<PairedPoints>(program, b, program.getRotated());
   else
     points = std::make_unique<PlainPoints>(program, b);
   scf::ForOp items = points->emitLoop();
@@ -282,6 +301,7 @@ void tile::persistProgram(ProgramOp program) {
   delayPrivateLoads(items);
   program.getGridMutable().clear();
   program.setPaired(false);
+  program.setRotated(false);
   program.getListMutable().clear();
   program.removeScopeAttr();
 }

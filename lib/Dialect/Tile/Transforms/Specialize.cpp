@@ -175,6 +175,17 @@ static void insertRelease(WaitOp wait) {
   ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
 }
 
+/// Shared memory lives as long as the CTA: what still leaves it must have been read.
+static void waitForLastStore(Region &consumer) {
+  auto isOutput = [](StoreAsyncOp store) {
+    return store.getSlot().getDefiningOp<AllocOutputOp>() ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  if (!consumer.walk(isOutput).wasInterrupted())
+    return;
+  OpBuilder b = OpBuilder::atBlockEnd(&consumer.front());
+  StoreWaitOp::create(b, consumer.getLoc());
+}
+
 static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
   SmallVector<WaitOp> waits;
   consumer.walk([&](LoadOp load) {
@@ -186,6 +197,7 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
   });
   for (WaitOp wait : waits)
     insertRelease(wait);
+  waitForLastStore(consumer);
 }
 
 /// In a pipelined loop the first product's slot is released right behind its wait. Moves the release to the wait for the

@@ -110,6 +110,10 @@ def Tile_Slot : Tile_Type<"Slot", "slot"> {
   let summary = "a full slot of a ring, readable by a product until it is released";
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rows `,` $cols `,` $elementType `>`";
+  let extraClassDeclaration = [{
+    /// Panels of 64 columns, 128 bytes a row.
+    int64_t getBytes() const { return (getCols() + 63) / 64 * getRows() * 128; }
+  }];
 }
 
 def Tile_Token : Tile_Type<"Token", "token"> {
@@ -141,6 +145,7 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
     and `tile-persist` spreads the points over them. `paired` says that points take the less time the larger x is, so
     that one with x and one with nx - 1 - x take about as long as any other two of the kind (causal masks).
+    `rotated`: a CTA does not take the pair at the same place in every round.
 
     `sorted` says that how long a point takes is anything, and asks for a list of them, the longest first, which
     `tile-order` has another kernel make: `list(%list : memref<?xi32>) of tiles`. An item of the list stands for the
@@ -154,11 +159,11 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
 
     A program with a grid is at most one of `paired`, `sorted` and with a list.
   }];
-  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$sorted,
-                       Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_ListScope>:$scope);
+  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$rotated,
+                       UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_ListScope>:$scope);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`sorted` $sorted^)?
+    $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`rotated` $rotated^)? (`sorted` $sorted^)?
     (`list` `(` $list^ `:` type($list) `)` `of` $scope)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
@@ -204,6 +209,17 @@ def Tile_AllocOnesOp : Tile_Op<"alloc_ones", [MemoryEffects<[MemAlloc]>]> {
   let summary = "a panel of ones in shared memory, for the life of the kernel";
   let description = [{
     16 rows of 128 bytes, every element 1: whatever the swizzle, a product finds ones. See `tile.mma_async`.
+  }];
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = "attr-dict `:` type($slot)";
+  let hasVerifier = 1;
+}
+
+def Tile_AllocOutputOp : Tile_Op<"alloc_output", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "shared memory of each consumer's own for its output, for the life of the kernel";
+  let description = [{
+    A slot that no ring has, and nobody loads: `tile.store_async` goes through it. What the one before has written there
+    must have been read: `tile.store_wait all` stands right in front of each.
   }];
   let results = (outs Tile_Slot:$slot);
   let assemblyFormat = "attr-dict `:` type($slot)";
@@ -439,7 +455,8 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
   let description = [{
     An `#tile.acc` tile, rounded to the slot's element type, goes to `map[b, h, row .. row+63, :]`; what lies beyond the
     tensor's extents is not written. The slot is one that the consumer waited for and whose products are complete (Q's):
-    the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release.
+    the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release. Or it
+    is that of `tile.alloc_output`.
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
     9.7.9.25.5).
   }];
@@ -452,7 +469,11 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
 
 def Tile_StoreWaitOp : Tile_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "wait until this warpgroup's tile.store_async have read their slots";
-  let assemblyFormat = "attr-dict";
+  let description = [{
+    Only the thread that started them waits, which also releases slots. With `all`, a barrier holds the whole warpgroup.
+  }];
+  let arguments = (ins UnitAttr:$all);
+  let assemblyFormat = "(`all` $all^)? attr-dict";
 }
 
 def Tile_TurnWaitOp : Tile_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {

@@ -150,9 +150,10 @@ def Persist : Pass<"tile-persist"> {
     the producer loads for the next point while the consumers still finish and store the last one.
 
     A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
-    nx - 1 - x of the next: pairs take equally long. Where the pairs end, some CTAs would have one more than others; so the last
-    heads, with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a
-    pair less, then to all, from the last CTA to the first, from the first to the last, and so on.
+    nx - 1 - x of the next: pairs take equally long. If it is `rotated` too, a CTA is one place further in each round, as
+    far as all have a pair in it. Where the pairs end, some CTAs would have one more than others; so the last heads, with
+    the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair less,
+    then to all, from the last CTA to the first, from the first to the last, and so on.
 
     A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
     every CTA four points, so that CTAs that run at the same time read the keys of few heads. A group goes through the list
@@ -213,6 +214,7 @@ def Specialize : Pass<"tile-specialize"> {
       number in place of `%w`.
     - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
+    - If something leaves through `tile.alloc_output`, the consumers end with `tile.store_wait`.
     - With `ping_pong` and more than one consumer, a consumer takes turns at the tensor cores: `tile.turn_wait` stands
       before a product of slots (Q K^T), `tile.turn_pass` after the last product issued with it. Then the softmax of one
       consumer runs beside the products of another. A product from registers that is issued alone is not a turn.
