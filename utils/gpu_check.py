@@ -305,11 +305,12 @@ def run_sanitized(jobs, options):
 EXAMPLE_DIMS = ["B=1,Nq=63,Nk=65", "B=2,Nq=300,Nk=300", "B=3,Nq=257,Nk=129"]
 # Of examples/causal.mlir: a head dimension of 128.
 SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=false", "consumers=3,kv-tile=64",
-             "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176", "stages=1", "stages=3,kv-tile=80",
-             "q-stages=1", "q-stages=1,tma-store=true", "tma-store=false", "overlap-epilogue=false",
-             "overlap-epilogue=false,tma-store=false", "wait-after=24", "output-slot=true", "rotate-pairs=true",
-             "q-stages=1,output-slot=true", "q-stages=1,output-slot=true,overlap-epilogue=true",
-             "output-slot=true,persistent=false,tma-store=true"]
+             "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176,stages=2", "stages=1",
+             "consumers=2,kv-tile=80,stages=3", "q-stages=1", "q-stages=1,tma-store=true", "tma-store=false",
+             "overlap-epilogue=false", "overlap-epilogue=false,tma-store=false", "wait-after=24",
+             "stages=2,output-slot=true", "rotate-pairs=true", "stages=2,q-stages=1,output-slot=true",
+             "consumers=2,stages=2,q-stages=1,output-slot=true,overlap-epilogue=true",
+             "stages=2,output-slot=true,persistent=false,tma-store=true"]
 # Of a kernel without the log-sum-exp and a head dimension of 64.
 SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24",
                 "tma-store=true", "q-stages=2", "q-stages=2,overlap-epilogue=false", "q-stages=2,tma-store=false",

@@ -190,7 +190,7 @@ def test_finds_other_products_and_packs():
     kernel = compile_kernel(128, 128, schedule="kv-tile=64")
     assert check(kernel, 128, 128) == []
     with sass_report.text_file(kernel.ptx) as path:
-        (code,), _ = map(dict.values, sass_report.read_kernels(path))
+        code = next(iter(sass_report.read_kernels(path)[0].values()))
     found = "\n".join(check_loop(sass_report.main_loops(code)[-1], (128, 128, 128, "f16", False)))
     assert "products {'HGMMA.64x64x16.F32.BF16': 8, 'HGMMA.64x128x16.F32.BF16': 4}" in found
     assert "66 of MUFU.EX2 expected, got 34" in found and "32 of pack (F2FP) expected, got 16" in found

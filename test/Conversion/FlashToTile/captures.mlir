@@ -1,6 +1,6 @@
 // Memrefs, score regions, and what regions capture.
 // DEFINE: %{l1} = --flash-to-tensors --flash-online-softmax --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile="target=sm_90a schedule=kv-tile=128,persistent=false" --canonicalize --cse | FileCheck %s
+// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile="target=sm_90a schedule=consumers=2,kv-tile=128,stages=2,persistent=false" --canonicalize --cse | FileCheck %s
 
 !q = memref<?x8x?x128xf16, strided<[?, ?, ?, 1]>>
 !k = memref<?x2x?x128xf16>

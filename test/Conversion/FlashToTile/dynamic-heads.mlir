@@ -1,7 +1,7 @@
 // Numbers of heads that are known at launch only are an extent of the grid and nothing else: the kernel's parameters do
 // not grow, and the key head is computed before the loop over keys.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=persistent=false --canonicalize --cse | FileCheck %s
+// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=128,stages=2,persistent=false --canonicalize --cse | FileCheck %s
 
 !t = tensor<?x?x?x128xbf16>
 !lse = tensor<?x?x?xf32>

@@ -12,6 +12,9 @@
 // D64: dynamic_shared_memory = 158896
 // D64-SAME: tensor-sums=true,tma-store=false,wait-after=12
 // D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, wait_after = 12>
+// REDEFINE: %{tiles} = q-tile=128 kv-tile=128
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=12,output-slot=false,rotate-pairs=true,order=auto), got 128 and 128
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
@@ -57,12 +60,12 @@
 // QSTAGES: error: schedule: expected 1 to 64 q-stages, got 0
 
 // A second slot of Q, where there is room for it and a next tile.
-// RUN: sed -e s/DV/128/g -e s/D/128/g %s > %t/d.mlir
-// REDEFINE: %{tiles} = q-tile=128 kv-tile=128
+// RUN: sed -e s/DV/96/g -e s/D/96/g %s > %t/d.mlir
+// REDEFINE: %{tiles} = q-tile=192 kv-tile=96
 // REDEFINE: %{schedule} =
-// RUN: %{convert} | FileCheck %s --check-prefix=D128
-// D128: q-stages=2,overlap-epilogue=true,tensor-sums=false,tma-store=true,wait-after=0
-// D128: tile.alloc_ring : <2, 64, 128, f16, private true>
+// RUN: %{convert} | FileCheck %s --check-prefix=D96
+// D96: q-stages=2,overlap-epilogue=true,tensor-sums=false,tma-store=true,wait-after=0
+// D96: tile.alloc_ring : <2, 64, 96, f16, private true>
 // REDEFINE: %{schedule} = stages=3
 // RUN: %{convert} | FileCheck %s --check-prefix=NOROOM
 // NOROOM: q-stages=1,overlap-epilogue=false
@@ -74,13 +77,13 @@
 // EPILOGUE: error: schedule: expected persistent and overlap for overlap-epilogue
 // REDEFINE: %{schedule} = tensor-sums=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
-// SUMS: error: schedule: expected a value dimension of 64 for tensor-sums, got 128
-// REDEFINE: %{schedule} = wait-after=65
+// SUMS: error: schedule: expected a value dimension of 64 for tensor-sums, got 96
+// REDEFINE: %{schedule} = wait-after=49
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=WAIT
-// WAIT: error: schedule: expected wait-after to be at most the 64 exponentials of a thread, got 65
+// WAIT: error: schedule: expected wait-after to be at most the 48 exponentials of a thread, got 49
 // REDEFINE: %{schedule} = stages=3,q-stages=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSHARED
-// QSHARED: error: schedule: expected at most 232448 bytes of shared memory, got 263328
+// QSHARED: error: schedule: expected at most 232448 bytes of shared memory, got 246976
 
 // RUN: sed -e s/DV/128/g -e s/D/192/g %s > %t/d.mlir
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
