@@ -27,9 +27,11 @@ enum class MaskClass {
   /// At most one signed less or greater of the query per element, shifted at most: loop bounds, and one mask on the
   /// diagonal.
   Bounds,
-  /// More comparisons, other code on the query, control flow, or a mask that LLVM knows at compile time.
+  /// More bounds on the key, equalities among them, whatever they are computed from: the bits of a word for every row.
+  Several,
+  /// Other code on the key, control flow, or a mask that LLVM knows at compile time.
   Code,
-  /// Products, quotients or remainders of the query or the key: temporaries for every element.
+  /// Products, quotients or remainders of the key: temporaries for every element.
   Arithmetic,
   /// The mask or the score reads memory for every query or key.
   Memory

@@ -1,6 +1,7 @@
 //===- KernelBuilder.cpp - the sequential program of an attention -------------------------------------------------===//
 
 #include "KernelBuilder.h"
+#include "ScoreMap.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -36,8 +37,7 @@ Value KernelBuilder::load(Inputs &inputs, Value row) {
 /// Scores pass through a map if there is a score region, or if the scale cannot be folded into the exponent: the
 /// maximum is taken of unscaled scores, so the scale must be positive, and kMasked * scale neither tiny nor infinite.
 bool KernelBuilder::needsScoreMap() const {
-  double scale = plan.getOp().getScale().convertToFloat();
-  return plan.score || !(scale >= 0x1p-60 && scale <= 0x1p20);
+  return plan.score || !isExponentFactor(plan.getOp().getScale().convertToFloat());
 }
 
 LogicalResult KernelBuilder::build() {
@@ -133,9 +133,28 @@ LogicalResult KernelBuilder::emitPositions() {
     if (!inputs->batch || !inputs->head)
       return failure();
   }
+  remainingScale = needsScoreMap() ? 1.0 : plan.getOp().getScale().convertToFloat();
   for (Region *region : {plan.score, plan.mask})
-    if (region && failed(scalars.cloneInvariants(b, *region, batch, head)))
+    if (region && (failed(scalars.cloneInvariants(b, *region, batch, head)) || failed(emitRows(*region))))
       return failure();
+  return success();
+}
+
+/// What a region computes of i, and not of the score or j, once per row; unless it is a few instructions.
+LogicalResult KernelBuilder::emitRows(Region &region) {
+  for (Value value : scalars.findRowValues(region)) {
+    auto type = RankedTensorType::get({tile::kTileRows}, value.getType(), tile::RowAttr::get(b.getContext()));
+    auto rows = tile::RowsOp::create(b, type, row);
+    OpBuilder::InsertionGuard guard(b);
+    Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+    ScalarCloner inside = scalars; // what it maps holds in these rows only
+    inside.map(region.getArguments().end()[-2], body->getArgument(0));
+    Value copy = inside.get(b, value);
+    if (!copy)
+      return failure();
+    tile::YieldOp::create(b, copy);
+    rowValues.push_back({&region, value, rows.getResult()});
+  }
   return success();
 }
 
@@ -170,15 +189,10 @@ LogicalResult KernelBuilder::emitLoop() {
   return success();
 }
 
-/// The exponent of a score s is s * factor: log2(e), and the scale where scores are unscaled.
-static double getExponentFactor(double scale, bool isScaled) { return llvm::numbers::log2e * (isScaled ? 1.0 : scale); }
-
 FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state) {
   Type f32 = b.getF32Type();
   RankedTensorType rowType = tile::getRowType(f32), scoreType = tile::getAccType(plan.kvTile, f32);
   auto outputType = cast<RankedTensorType>(state.acc.getType());
-  double factor = getExponentFactor(plan.getOp().getScale().convertToFloat(), needsScoreMap());
-
   Value key = visits.emitKey(b, visit);
   Value kTile = load(k, key);
   Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
@@ -187,9 +201,12 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   FailureOr<Value> scores = emitScores(visit, key, rawScores);
   if (failed(scores))
     return failure();
+  double factor = llvm::numbers::log2e * remainingScale;
 
   // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
   Value newMax = tile::RowReduceOp::create(b, rowType, tile::ReduceKind::Max, *scores);
+  if (plan.score) // may mask with -inf, which the running maximum could not bear
+    newMax = arith::MaxNumFOp::create(b, newMax, splat(rowType, kMasked));
   Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, state.max), splat(rowType, factor));
   Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kStale));
   Value max = arith::SelectOp::create(b, isStale, newMax, state.max);
@@ -248,31 +265,41 @@ FailureOr<Value> KernelBuilder::emitScores(Value visit, Value key, Value scores)
   return branch.getResult(0);
 }
 
-/// Makes a tile.map over `scores` and puts the insertion point into it.
-static tile::MapOp beginMap(ImplicitLocOpBuilder &b, Value scores, Value row, Value key) {
-  auto map = tile::MapOp::create(b, scores.getType(), scores, row, key);
-  Type element = cast<RankedTensorType>(scores.getType()).getElementType(), index = b.getIndexType();
-  b.createBlock(&map.getBody(), {}, {element, index, index}, SmallVector<Location>(3, b.getLoc()));
+/// Makes a tile.map over `scores` and puts the insertion point into it; what `region` computes of i alone is known there.
+tile::MapOp KernelBuilder::beginMap(Value scores, Value key, Region *region) {
+  SmallVector<Value> tiles;
+  SmallVector<Type> types{cast<RankedTensorType>(scores.getType()).getElementType(), b.getIndexType(), b.getIndexType()};
+  for (const RowValue &value : rowValues)
+    if (value.region == region) {
+      tiles.push_back(value.tile);
+      types.push_back(value.inL1.getType());
+    }
+  auto map = tile::MapOp::create(b, scores.getType(), scores, tiles, row, key);
+  Block *body = b.createBlock(&map.getBody(), {}, types, SmallVector<Location>(types.size(), b.getLoc()));
+  unsigned argument = 3;
+  for (const RowValue &value : rowValues)
+    if (value.region == region)
+      scalars.map(value.inL1, body->getArgument(argument++));
   return map;
 }
 
 FailureOr<Value> KernelBuilder::emitScoreRegion(Value key, Value scores) {
   OpBuilder::InsertionGuard guard(b);
-  tile::MapOp map = beginMap(b, scores, row, key);
+  tile::MapOp map = beginMap(scores, key, plan.score);
   ValueRange position = map.getBody().getArguments();
   Value score = arith::MulFOp::create(b, position[0], scalar(plan.getOp().getScale().convertToFloat()));
   if (plan.score)
     score = scalars.cloneRegion(b, *plan.score, {score, batch, head, position[1], position[2]});
   if (!score)
     return failure();
-  // A score region may mask with -inf, which the running maximum could not bear.
-  tile::YieldOp::create(b, arith::MaximumFOp::create(b, score, scalar(kMasked)));
+  tile::YieldOp::create(b, score);
+  remainingScale = simplifyScoreMap(map);
   return map.getResult();
 }
 
 FailureOr<Value> KernelBuilder::emitMask(Value key, Value scores) {
   OpBuilder::InsertionGuard guard(b);
-  tile::MapOp map = beginMap(b, scores, row, key);
+  tile::MapOp map = beginMap(scores, key, plan.mask);
   ValueRange position = map.getBody().getArguments();
   Value result = scalar(kMasked);
   if (plan.mask) {
@@ -292,7 +319,7 @@ FailureOr<Value> KernelBuilder::emitMask(Value key, Value scores) {
 /// o = acc / sum, lse = (max * factor + log2(sum)) * ln 2; 0 and -inf in a row that has seen no key.
 void KernelBuilder::emitOutputs(State state) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  double factor = getExponentFactor(plan.getOp().getScale().convertToFloat(), needsScoreMap());
+  double factor = llvm::numbers::log2e * remainingScale;
   Value acc = state.acc, sum;
   if (ones) {
     auto split = tile::SplitSumsOp::create(b, tile::getAccType(plan.valueDim, b.getF32Type()), rowType, acc);

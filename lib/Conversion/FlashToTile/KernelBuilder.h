@@ -25,6 +25,11 @@ public:
   mlir::LogicalResult build();
 
 private:
+  /// A value that a score or mask region computes once per row.
+  struct RowValue {
+    mlir::Region *region;
+    mlir::Value inL1, tile;
+  };
   struct Inputs {
     mlir::Value map, ring, batch, head;
   };
@@ -36,6 +41,8 @@ private:
   void emitRings();
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::LogicalResult emitPositions();
+  mlir::LogicalResult emitRows(mlir::Region &region);
+  mlir::tile::MapOp beginMap(mlir::Value scores, mlir::Value key, mlir::Region *region);
   mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::FailureOr<mlir::Value> emitScores(mlir::Value visit, mlir::Value key, mlir::Value scores);
@@ -62,6 +69,9 @@ private:
   Inputs q, k, v;
   mlir::Value batch, head, row, numQueries;
   Visits visits;
+  llvm::SmallVector<RowValue> rowValues;
+  /// What the scores of the loop are still to be multiplied with: the exponent of a score is score * this * log2(e).
+  double remainingScale;
   /// This consumer's tile of Q.
   mlir::Value qTile;
   /// The panel of ones, if the tensor cores sum the rows.

@@ -9,6 +9,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -240,6 +241,44 @@ LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value 
       return failure();
   }
   return success();
+}
+
+/// Code that is cheaper than to hold its result in registers through the loop.
+static bool isCheap(Operation *op) {
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(op))
+    return matchPattern(op->getOperand(1), m_Constant());
+  return isa<arith::AddIOp, arith::SubIOp, arith::MulIOp, arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp,
+             arith::MinSIOp, arith::MaxSIOp, arith::CmpIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::SelectOp,
+             arith::SIToFPOp>(op) ||
+         op->hasTrait<OpTrait::ConstantLike>();
+}
+
+SmallVector<Value> ScalarCloner::findRowValues(Region &region) {
+  llvm::SetVector<Value> ofRow; // in the order of the code
+  llvm::DenseSet<Value> costly;
+  ofRow.insert(region.getArguments().end()[-2]);
+  auto isKnown = [&](Value operand) {
+    return isa<ShapedType>(operand.getType()) || mapping.contains(operand) || ofRow.contains(operand) ||
+           !region.isAncestor(operand.getParentRegion()) || operand.getDefiningOp<arith::ConstantOp>();
+  };
+  for (Operation &op : region.front().without_terminator()) {
+    bool isOfRow = op.getNumRegions() == 0 && op.getNumResults() == 1 && llvm::all_of(op.getOperands(), isKnown) &&
+                   (isPure(&op) || isa<tensor::ExtractOp, memref::LoadOp>(op)) &&
+                   llvm::any_of(op.getOperands(), [&](Value operand) { return ofRow.contains(operand); });
+    if (!isOfRow)
+      continue;
+    ofRow.insert(op.getResult(0));
+    if (!isCheap(&op) || llvm::any_of(op.getOperands(), [&](Value operand) { return costly.contains(operand); }))
+      costly.insert(op.getResult(0));
+  }
+  auto isRead = [&](Value value) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return user->getNumResults() != 1 || !ofRow.contains(user->getResult(0));
+    });
+  };
+  SmallVector<Value> result;
+  llvm::copy_if(ofRow, std::back_inserter(result), [&](Value value) { return costly.contains(value) && isRead(value); });
+  return result;
 }
 
 Value ScalarCloner::cloneRegion(OpBuilder &b, Region &region, ValueRange arguments) {

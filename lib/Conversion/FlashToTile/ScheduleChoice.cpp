@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
@@ -73,33 +74,52 @@ static std::string getUnboundedKind(Operation *op) {
   }
 }
 
+/// Whether `op` on the key is part of a condition of bounds on the key, which a kernel has as the bits of words.
+static bool isPartOfBounds(Operation *op) {
+  if (isa<arith::AddIOp, arith::SubIOp, arith::IndexCastOp, arith::ExtSIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp,
+          flash::YieldOp>(op))
+    return true;
+  if (isa<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>(op))
+    return matchPattern(op->getOperand(1), m_Constant()) &&
+           llvm::all_of(op->getUsers(), [](Operation *user) { return isa<arith::CmpIOp>(user); });
+  auto compare = dyn_cast<arith::CmpIOp>(op);
+  return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
+}
+
 static MaskFinding classifyMask(Operation *op) {
   if (Operation *read = findRead(op))
     return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every query or key").str()};
-  for (Operation *user : getDependent(op->getRegion(1)))
+  Region &mask = op->getRegion(1);
+  llvm::SetVector<Operation *> ofQuery, ofKey;
+  if (!mask.empty()) {
+    getForwardSlice(mask.getArgument(2), &ofQuery);
+    getForwardSlice(mask.getArgument(3), &ofKey);
+  }
+  for (Operation *user : ofKey)
     if (isa<arith::MulIOp, arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
-            arith::RemSIOp, arith::RemUIOp>(user))
-      return {MaskClass::Arithmetic, (user->getName().getStringRef() + " of the query or the key").str()};
+            arith::RemSIOp, arith::RemUIOp>(user) &&
+        !isPartOfBounds(user))
+      return {MaskClass::Arithmetic, (user->getName().getStringRef() + " of the key").str()};
   if (auto attention = dyn_cast<flash::AttentionOp>(op))
     if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
       return {MaskClass::Code, ("of " + Twine(keys) +
                                 " keys LLVM knows most of the second tile to be masked, and keeps "
                                 "constants in registers")
                                    .str()};
-  Region &mask = op->getRegion(1);
   if (mask.empty())
     return {MaskClass::None, "there is no mask"};
-  llvm::SetVector<Operation *> dependent;
-  getForwardSlice(mask.getArgument(2), &dependent);
-  for (Operation *user : dependent)
+  for (Operation *user : ofQuery)
     if (user->getNumRegions() > 0)
       return {MaskClass::Code, (user->getName().getStringRef() + " is control flow on the query").str()};
-  int64_t comparisons = llvm::count_if(dependent, [](Operation *user) { return isa<arith::CmpIOp>(user); });
+  for (Operation *user : ofKey)
+    if (!isPartOfBounds(user))
+      return {MaskClass::Code, (user->getName().getStringRef() + " of the key, which is no part of a bound").str()};
+  int64_t comparisons = llvm::count_if(ofQuery, [](Operation *user) { return isa<arith::CmpIOp>(user); });
   if (comparisons > 1)
-    return {MaskClass::Code, (Twine(comparisons) + " comparisons of the query (arith.cmpi)").str()};
-  for (Operation *user : dependent)
+    return {MaskClass::Several, (Twine(comparisons) + " comparisons of the query (arith.cmpi)").str()};
+  for (Operation *user : ofQuery)
     if (std::string kind = getUnboundedKind(user); !kind.empty())
-      return {MaskClass::Code, kind + " of the query, which becomes no loop bound"};
+      return {MaskClass::Several, kind + " of the query, which becomes no loop bound"};
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 

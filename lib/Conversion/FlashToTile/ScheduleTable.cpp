@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace flashc;
 namespace hopper = mlir::tile::hopper;
 
-static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "code", "arithmetic", "memory"};
+static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "several", "code", "arithmetic", "memory"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 

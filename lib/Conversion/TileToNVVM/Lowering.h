@@ -95,6 +95,11 @@ mlir::Value packPair(Emitter &emit, mlir::Type element, mlir::Value low, mlir::V
 /// Elements of `tile` that a thread holds.
 int64_t getElementsPerThread(mlir::RankedTensorType tile);
 
+/// Where element e of an accumulator lies, as seen from the thread's first one: rows 8 * getHalf(e) below, columns
+/// getColumn(e) to the right.
+inline int64_t getHalf(int64_t element) { return element / 2 % 2; }
+inline int64_t getColumn(int64_t element) { return 8 * (element / 4) + element % 2; }
+
 /// Tiles, slots, rings, maps and memrefs become the values that hold them; everything else stays.
 class TileTypeConverter : public mlir::TypeConverter {
 public:
@@ -102,6 +107,7 @@ public:
 };
 
 void populateRegisterPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateMapPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);

@@ -1,9 +1,7 @@
-//===- Registers.cpp - tiles in registers: elementwise code, rows, user code per element --------------------------===//
+//===- Registers.cpp - tiles in registers: elementwise code, rows --------------------------------------------------===//
 
 #include "Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -50,9 +48,6 @@ struct ConstantLowering : OpConversionPattern<arith::ConstantOp> {
     return success();
   }
 };
-
-/// Element e of an accumulator lies in the row half (e / 2) mod 2.
-int64_t getHalf(int64_t element) { return element / 2 % 2; }
 
 struct RowReduceLowering : KernelPattern<RowReduceOp> {
   using KernelPattern::KernelPattern;
@@ -179,56 +174,6 @@ struct UniformLowering : OpConversionPattern<UniformOp> {
   }
 };
 
-/// The region once per element. What depends on (b, h), i or j alone is the same code in many elements, which common
-/// subexpression elimination merges.
-struct MapLowering : KernelPattern<MapOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    Value row = emit.add(op.getRow(), emit.toIndex(kernel.row));
-    Value rows[2] = {row, emit.add(row, 8)};
-    Value col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
-    Block &body = op.getBody().front();
-    llvm::DenseMap<std::pair<Operation *, int64_t>, Value> distances;
-    SmallVector<Value> results;
-    for (auto [e, value] : llvm::enumerate(adaptor.getSource())) {
-      IRMapping mapping;
-      int64_t offset = 8 * (e / 4) + e % 2;
-      mapping.map(body.getArguments(), ValueRange{value, rows[getHalf(e)], emit.add(col, offset)});
-      for (Operation &nested : body.without_terminator()) {
-        std::optional<MapOp::Bound> bound;
-        if (nested.getNumResults() == 1)
-          bound = op.getBound(nested.getResult(0));
-        if (!bound) {
-          rewriter.clone(nested, mapping);
-          continue;
-        }
-        Value &distance = distances[{&nested, getHalf(e)}];
-        if (!distance)
-          distance = emitDistance(emit, mapping.lookupOrDefault(bound->limit), col, op);
-        auto predicate = bound->isUpper ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
-        Value constant = emit.index(offset - bound->offset);
-        Value within = arith::CmpIOp::create(rewriter, op.getLoc(), predicate, distance, constant);
-        mapping.map(nested.getResult(0), within);
-      }
-      results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(body.getTerminator()).getValue()));
-    }
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
-  }
-
-private:
-  /// How far `limit` is from a thread's first column: compared with constants, it needs no position for every element.
-  /// Limits out of sight are brought near first, so that the difference cannot wrap.
-  static Value emitDistance(Emitter &emit, Value limit, Value col, MapOp op) {
-    int64_t cols = cast<RankedTensorType>(op.getType()).getDimSize(1);
-    limit = arith::MaxSIOp::create(emit.builder, emit.loc, limit, emit.add(col, -2));
-    limit = arith::MinSIOp::create(emit.builder, emit.loc, limit, emit.add(col, cols + 1));
-    return arith::SubIOp::create(emit.builder, emit.loc, limit, col);
-  }
-};
-
 struct OutsideLowering : KernelPattern<OutsideOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(OutsideOp op, OneToNOpAdaptor adaptor,
@@ -254,6 +199,5 @@ void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, 
   MLIRContext *context = patterns.getContext();
   patterns.add<ElementwiseLowering, ConstantLowering, UniformLowering>(converter, context);
   patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering,
-               ToOperandALowering,
-               VoteAnyLowering, MapLowering, OutsideLowering>(converter, context, kernel);
+               ToOperandALowering, VoteAnyLowering, OutsideLowering>(converter, context, kernel);
 }

@@ -22,13 +22,14 @@
 // The exponent's factor is log2(e), since the score map scales.
 // CHECK-DAG:     arith.constant dense<1.44269502> : tensor<64x128xf32, #tile.acc>
 // CHECK-DAG:     %[[SCALE:.*]] = arith.constant 1.000000e-01 : f32
-// CHECK-DAG:     %[[MASKED:.*]] = arith.constant -1.2676506E+30 : f32
+// CHECK-DAG:     %[[MASKED:.*]] = arith.constant dense<-1.2676506E+30> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[H:.*]] = gpu.block_id y
 // CHECK-DAG:     %[[B:.*]] = gpu.block_id z
 // CHECK-DAG:     %[[SLOPE:.*]] = memref.load %[[SLOPES]][%[[H]]]
 // CHECK-DAG:     %[[WIDTH:.*]] = arith.index_cast %[[W64]] : i64 to index
 // CHECK-DAG:     %[[LENGTH32:.*]] = memref.load %[[LENGTHS]][%[[B]]]
 // CHECK-DAG:     %[[LENGTH:.*]] = arith.index_cast %[[LENGTH32]]
+// CHECK:         %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[CAP]]
 // CHECK:         scf.for
 // CHECK:           %[[RAW:.*]] = tile.mma_wait
 // CHECK:           %[[SCORES:.*]] = tile.map %[[RAW]] at(
@@ -36,9 +37,9 @@
 // CHECK:             %[[SCALED:.*]] = arith.mulf %[[S]], %[[SCALE]]
 // CHECK:             arith.subi %[[J]], %[[I]]
 // CHECK:             math.fma %[[SLOPE]], %{{.*}}, %[[SCALED]]
-// CHECK:             arith.divf %{{.*}}, %[[CAP]]
+// CHECK:             arith.mulf %{{.*}}, %[[INVERSE]]
 // CHECK:             %[[SCORE:.*]] = arith.mulf %{{.*}}, %[[CAP]]
-// CHECK:             arith.maximumf %[[SCORE]], %[[MASKED]]
+// CHECK:             tile.yield %[[SCORE]]
 // CHECK:           tile.outside
 // CHECK:           scf.if
 // CHECK:             tile.map %[[SCORES]] at(
@@ -51,6 +52,9 @@
 // CHECK:             scf.yield
 // CHECK:           } else {
 // CHECK:             scf.yield %[[SCORES]]
+// A score region may give -inf: a row's maximum stays above.
+// CHECK:           %[[MAX:.*]] = tile.row_reduce max
+// CHECK:           arith.maxnumf %[[MAX]], %[[MASKED]]
 // CHECK:         tile.store {{.*}} limit %[[NQ]] : tensor<64x64xf32, #tile.acc>
 func.func @alibi_softcap_lengths(%q: !q, %k: !k, %v: !v, %o: !o, %lse: !lse, %slopes: tensor<8xf32>, %width: index,
                                  %lengths: memref<?xi32>, %cap: f32) {
@@ -100,7 +104,7 @@ func.func @alibi_softcap_lengths(%q: !q, %k: !k, %v: !v, %o: !o, %lse: !lse, %sl
 // CHECK:             scf.yield %[[X]]
 // CHECK:           } else {
 // CHECK:             scf.yield %{{.*}} : f32
-// CHECK:           arith.addf %{{.*}}, %[[ADDEND]]
+// CHECK:           math.fma %[[S]], %{{.*}}, %[[ADDEND]]
 func.func @bias(%q: !t, %k: !t, %v: !t, %bias: tensor<?x?xf32>) -> (!t, !lse) {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
@@ -130,7 +134,7 @@ func.func @bias(%q: !t, %k: !t, %v: !t, %bias: tensor<?x?xf32>) -> (!t, !lse) {
 // CHECK:         tile.map
 // CHECK:         ^bb0(%[[S:.*]]: f32,
 // CHECK:           %[[SCALED:.*]] = arith.mulf %[[S]], %[[SCALE]]
-// CHECK:           arith.maximumf %[[SCALED]],
+// CHECK:           tile.yield %[[SCALED]]
 func.func @negative_scale(%q: !t, %k: !t, %v: !t) -> (!t, !lse) {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = -0.125 : f32} -> !t, !lse
   return %o, %lse : !t, !lse

@@ -147,4 +147,99 @@ gpu.module @kernels {
     }
     gpu.return
   }
+
+  // not (j <= i or j < n), and i > m: bounds beside what is the same in a row, as words; joined with s > 100, as bits.
+  gpu.func @words(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %zero = arith.constant dense<0.0> : !acc
+      %x = tile.map %zero at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %c37 = arith.constant 37 : index
+        %c255 = arith.constant 255 : index
+        %j37 = arith.muli %j, %c37 : index
+        %low = arith.andi %j37, %c255 : index
+        %low32 = arith.index_cast %low : index to i32
+        %value = arith.sitofp %low32 : i32 to f32
+        tile.yield %value : f32
+      } : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %true = arith.constant true
+        %many = arith.constant 20 : i32
+        %s32 = arith.fptosi %s : f32 to i32
+        %a = arith.cmpi sle, %j, %i : index
+        %b = arith.cmpi slt, %j, %n : index
+        %ab = arith.ori %a, %b : i1
+        %not = arith.xori %ab, %true : i1
+        %c = arith.cmpi sgt, %i, %m : index
+        %d = arith.cmpi sgt, %s32, %many : i32
+        %row_wise = arith.xori %not, %c : i1
+        %all = arith.andi %row_wise, %d : i1
+        %r = arith.select %all, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+
+  // A distance as a number, where j <= i + n; its magnitude beyond.
+  gpu.func @positions(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %c3 = arith.constant 3 : index
+        %i3 = arith.muli %i, %c3 : index
+        %c2 = arith.constant 2 : index
+        %jm = arith.muli %j, %c2 : index
+        %distance = arith.subi %jm, %i3 : index
+        %distance32 = arith.index_cast %distance : index to i32
+        %number = arith.sitofp %distance32 : i32 to f32
+        %magnitude32 = math.absi %distance32 : i32
+        %magnitude = arith.sitofp %magnitude32 : i32 to f32
+        %a = arith.cmpi sle, %j, %n : index
+        %b = arith.cmpi sge, %j, %m : index
+        %t = arith.select %a, %number, %cut : f32
+        %r = arith.select %b, %t, %magnitude : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
+
+  // j + 3 < n and m <= j - 2, or j = i - 4: bounds on functions of j. The canonicalizer takes positions to be below 2^30.
+  gpu.func @functions_of_j_near(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %c2 = arith.constant 2 : index
+        %c3 = arith.constant 3 : index
+        %c4 = arith.constant 4 : index
+        %behind = arith.addi %j, %c3 : index
+        %before = arith.subi %j, %c2 : index
+        %a = arith.cmpi slt, %behind, %n : index
+        %b = arith.cmpi sle, %m, %before : index
+        %both = arith.andi %a, %b : i1
+        %distance = arith.subi %i, %j : index
+        %c = arith.cmpi eq, %distance, %c4 : index
+        %ab = arith.ori %both, %c : i1
+        %r = arith.select %ab, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
 }

@@ -52,8 +52,8 @@ gpu.module @kernels {
 !acc = tensor<64x8xf32, #tile.acc>
 !o = memref<?x1x?x8xf32, strided<[?, ?, ?, 1]>>
 
-// User code runs once per element, with the element's own (i, j). A bound on j becomes a distance from the thread's first
-// column, once per row and brought near, so that elements compare it with constants.
+// User code runs once per element, with the element's own (i, j). A bound on j becomes a word for each row: one bit for
+// every element of the thread. The distance from the thread's first column is brought near first.
 // CHECK-LABEL: gpu.func @map_positions
 // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: index, %[[ROW:.*]]: index, %[[COL:.*]]: index
 gpu.module @kernels {
@@ -71,13 +71,16 @@ gpu.module @kernels {
       // CHECK: %[[BEHIND:.*]] = arith.addi %[[J]], %c9
       // CHECK: %[[MIN0:.*]] = arith.minsi %[[MAX0]], %[[BEHIND]]
       // CHECK: %[[D0:.*]] = arith.subi %[[MIN0]], %[[J]]
-      // CHECK: arith.cmpi sge, %[[D0]], %c0
-      // CHECK: arith.cmpi sge, %[[D0]], %c1
+      // CHECK: %[[W0:.*]] = llvm.inline_asm "bmsk.clamp.b32 $0, $1, $2;", "=r,r,r" %{{.*}}, %{{.*}} : (i32, i32) -> i32
+      // CHECK: %[[B0:.*]] = llvm.inline_asm {{.*}}setp.ne{{.*}} %[[W0]], %c1_i32{{.*}} -> i1
+      // CHECK: arith.select %[[B0]], %
+      // CHECK: %[[B1:.*]] = llvm.inline_asm {{.*}}setp.ne{{.*}} %[[W0]], %c2_i32{{.*}} -> i1
+      // CHECK: arith.select %[[B1]], %
       // CHECK: %[[MAX8:.*]] = arith.maxsi %[[I8]],
       // CHECK: %[[MIN8:.*]] = arith.minsi %[[MAX8]],
       // CHECK: %[[D8:.*]] = arith.subi %[[MIN8]], %[[J]]
-      // CHECK: arith.cmpi sge, %[[D8]], %c0
-      // CHECK: arith.cmpi sge, %[[D8]], %c1
+      // CHECK: %[[W8:.*]] = llvm.inline_asm {{.*}}bmsk
+      // CHECK-COUNT-2: llvm.inline_asm {{.*}}setp.ne{{.*}} %[[W8]],
       // CHECK-NOT: arith.cmpi sge
       %y = tile.map %x at (%row, %col) {
       ^bb0(%s: f32, %i: index, %j: index):
@@ -85,6 +88,54 @@ gpu.module @kernels {
         %zero = arith.constant 0.0 : f32
         %t = arith.select %keep, %s, %zero : f32
         tile.yield %t : f32
+      } : !acc
+      tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x144xf32, #tile.acc>
+!row = tensor<64xf32, #tile.row>
+!o = memref<?x1x?x144xf32, strided<[?, ?, ?, 1]>>
+
+// Code once per row, read by every element of it. 36 elements of a row need two words.
+// CHECK-LABEL: gpu.func @rows
+// CHECK-SAME: %[[N:[^:]*]]: index, %[[ROW:[^:]*]]: index, %[[COL:[^:]*]]: index
+gpu.module @kernels {
+  gpu.func @rows(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 144, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      // CHECK: %[[I0:.*]] = arith.addi %[[ROW]],
+      // CHECK: arith.index_cast %[[I0]]
+      // CHECK: %[[R0:.*]] = arith.sitofp
+      // CHECK: %[[I8:.*]] = arith.addi %[[I0]], %c8
+      // CHECK: arith.index_cast %[[I8]]
+      // CHECK: %[[R8:.*]] = arith.sitofp
+      // CHECK-NOT: arith.sitofp
+      %r = tile.rows at(%row) {
+      ^bb0(%i: index):
+        %i32 = arith.index_cast %i : index to i32
+        %f = arith.sitofp %i32 : i32 to f32
+        tile.yield %f : f32
+      } : !row
+      // CHECK: llvm.inline_asm "bmsk
+      // CHECK-COUNT-32: arith.mulf %{{.*}}, %[[R0]]
+      // CHECK: arith.addi %{{.*}}, %c-32
+      // CHECK: llvm.inline_asm "bmsk
+      // CHECK-COUNT-3: arith.mulf %{{.*}}, %[[R0]]
+      // CHECK-COUNT-36: arith.mulf %{{.*}}, %[[R8]]
+      %y = tile.map %x rows(%r : !row) at (%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index, %f: f32):
+        %keep = arith.cmpi sle, %j, %i : index
+        %t = arith.mulf %s, %f : f32
+        %u = arith.select %keep, %s, %t : f32
+        tile.yield %u : f32
       } : !acc
       tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
     }

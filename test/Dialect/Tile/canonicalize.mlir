@@ -139,14 +139,13 @@ func.func @one_each(%x: !acc, %n: index, %c0: index) -> !acc {
 }
 
 // No bounds: a limit that depends on j, one that depends on the element, one that control flow computes; unsigned
-// comparisons, equalities. Elements of a row share a bound.
+// comparisons. An equality is two. Elements of a row share a bound.
 // CHECK-LABEL: func.func @no_bounds
 // CHECK: arith.cmpi sle, %[[J:.*]], %
 // CHECK: arith.cmpi sle, %[[J]], %
 // CHECK: arith.cmpi sle, %[[J]], %
 // CHECK: arith.cmpi ule, %[[J]], %
-// CHECK: arith.cmpi eq, %[[J]], %
-// CHECK: arith.cmpi sle, %[[J]], %arg1
+// CHECK: arith.minsi %{{.*}}, %arg1
 // CHECK-NOT: arith.minsi
 // CHECK: return
 func.func @no_bounds(%x: !acc, %n: index, %yes: i1, %list: memref<?xindex>, %c0: index) -> !acc {
@@ -197,4 +196,59 @@ func.func @other_terms(%x: !acc, %n: index, %m: index, %c0: index) -> (!acc, i1)
     tile.yield %r : f32
   } : !acc
   return %y, %uv : !acc, i1
+}
+
+// A bound on a function of j is one on j. What it is compared with is brought near first, so that the difference does not
+// wrap around: 1073741824 is 2^30.
+// CHECK-LABEL: func.func @isolated
+// CHECK-DAG: %[[LEAST:.*]] = arith.constant -1073741824 : index
+// CHECK: ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK: %[[NEAR:.*]] = arith.maxsi %arg1, %[[LEAST]]
+// CHECK: %[[OLDEST:.*]] = arith.subi %[[I]], %[[NEAR]]
+// CHECK: arith.cmpi sge, %[[J]], %[[OLDEST]]
+// CHECK: arith.minsi %arg1, %
+// CHECK: %[[N:.*]] = arith.maxsi
+// CHECK: %[[SHIFTED:.*]] = arith.subi %[[N]], %[[I]]
+// CHECK: arith.cmpi slt, %[[J]], %[[SHIFTED]]
+func.func @isolated(%x: !acc, %n: index, %c0: index) -> !acc {
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %cut = arith.constant -1.0 : f32
+    %distance = arith.subi %i, %j : index
+    %a = arith.cmpi sle, %distance, %n : index
+    %sum = arith.addi %j, %i : index
+    %b = arith.cmpi sgt, %n, %sum : index
+    %ab = arith.ori %a, %b : i1
+    %r = arith.select %ab, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
+}
+
+// Chunks of 16: equal quotients are two bounds, here through numbers of 64 bits.
+// CHECK-LABEL: func.func @chunks
+// CHECK: ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK: %[[CHUNK:.*]] = arith.floordivsi %[[I]], %c16
+// CHECK: %[[WIDE:.*]] = arith.index_cast %[[CHUNK]] : index to i64
+// CHECK: arith.minsi
+// CHECK: arith.maxsi
+// CHECK: arith.index_cast %{{.*}} : i64 to index
+// CHECK-DAG: arith.cmpi sge, %[[J]], %
+// CHECK-DAG: arith.cmpi sle, %[[J]], %
+// CHECK-NOT: arith.cmpi
+// CHECK: return
+func.func @chunks(%x: !acc, %c0: index) -> !acc {
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %c16 = arith.constant 16 : index
+    %cut = arith.constant -1.0 : f32
+    %mine = arith.floordivsi %i, %c16 : index
+    %its = arith.floordivsi %j, %c16 : index
+    %mine64 = arith.index_cast %mine : index to i64
+    %its64 = arith.index_cast %its : index to i64
+    %a = arith.cmpi eq, %mine64, %its64 : i64
+    %r = arith.select %a, %s, %cut : f32
+    tile.yield %r : f32
+  } : !acc
+  return %y : !acc
 }

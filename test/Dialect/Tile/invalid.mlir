@@ -451,7 +451,7 @@ func.func @store_async_output(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tens
 // -----
 
 func.func @map_arguments(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op expected region arguments ('f32', index, index), got ('f32', 'index')}}
+  // expected-error @+1 {{'tile.map' op expected region arguments ('f32', 'index', 'index'), got ('f32', 'index')}}
   %r = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index):
     tile.yield %e : f32

@@ -6,7 +6,6 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
-#include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -232,125 +231,34 @@ LogicalResult ProgramOp::verifyRegions() {
   return success();
 }
 
-LogicalResult MapOp::verifyRegions() {
-  auto element = cast<RankedTensorType>(getSource().getType()).getElementType();
-  Type index = IndexType::get(getContext());
-  if (getBody().getArgumentTypes() != TypeRange({element, index, index}))
-    return emitOpError() << "expected region arguments (" << element << ", index, index), got ("
-                         << getBody().getArgumentTypes() << ")";
-  auto yield = dyn_cast<YieldOp>(getBody().front().back());
+static LogicalResult verifyYield(Operation *op, Region &body, Type element) {
+  auto yield = dyn_cast<YieldOp>(body.front().back());
   if (!yield || yield.getValue().getType() != element)
-    return emitOpError() << "expected to yield " << element;
+    return op->emitOpError() << "expected to yield " << element;
   return success();
+}
+
+LogicalResult MapOp::verifyRegions() {
+  Type element = cast<RankedTensorType>(getSource().getType()).getElementType(), index = IndexType::get(getContext());
+  SmallVector<Type> arguments{element, index, index};
+  for (Type type : getRows().getTypes()) {
+    if (!hasEncoding<RowAttr>(type))
+      return emitOpError() << "expected rows in #tile.row, got " << type;
+    arguments.push_back(cast<RankedTensorType>(type).getElementType());
+  }
+  if (getBody().getArgumentTypes() != TypeRange(arguments))
+    return emitOpError() << "expected region arguments (" << arguments << "), got (" << getBody().getArgumentTypes()
+                         << ")";
+  return verifyYield(*this, getBody(), element);
+}
+
+LogicalResult RowsOp::verifyRegions() {
+  if (!hasEncoding<RowAttr>(getType()))
+    return emitOpError() << "expected a result in #tile.row, got " << getType();
+  if (getBody().getArgumentTypes() != TypeRange(IndexType::get(getContext())))
+    return emitOpError() << "expected one region argument, the row (index)";
+  return verifyYield(*this, getBody(), cast<RankedTensorType>(getType()).getElementType());
 }
 
 #define GET_OP_CLASSES
 #include "flashc/Dialect/Tile/IR/TileOps.cpp.inc"
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// tile.map
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or from j.
-static bool isSameInRow(MapOp map, Value value) {
-  SmallVector<Value> pending = {value};
-  llvm::SmallPtrSet<Operation *, 8> seen;
-  while (!pending.empty()) {
-    Value next = pending.pop_back_val();
-    if (next == map.getBody().getArgument(0) || next == map.getBody().getArgument(2))
-      return false;
-    Operation *op = next.getDefiningOp();
-    if (!op || !map.getBody().isAncestor(op->getParentRegion()) || !seen.insert(op).second)
-      continue;
-    if (op->getNumRegions() > 0)
-      return false;
-    llvm::append_range(pending, op->getOperands());
-  }
-  return true;
-}
-
-std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
-  auto compare = condition.getDefiningOp<arith::CmpIOp>();
-  BlockArgument j = getBody().getArgument(2);
-  if (!compare || (compare.getLhs() == j) == (compare.getRhs() == j))
-    return std::nullopt;
-  bool isSwapped = compare.getRhs() == j;
-  Value limit = isSwapped ? compare.getLhs() : compare.getRhs();
-  if (!isSameInRow(*this, limit))
-    return std::nullopt;
-  switch (compare.getPredicate()) {
-  case arith::CmpIPredicate::sle:
-    return Bound{!isSwapped, limit, 0};
-  case arith::CmpIPredicate::sge:
-    return Bound{isSwapped, limit, 0};
-  case arith::CmpIPredicate::slt:
-    return Bound{!isSwapped, limit, isSwapped ? 1 : -1};
-  case arith::CmpIPredicate::sgt:
-    return Bound{isSwapped, limit, isSwapped ? -1 : 1};
-  default:
-    return std::nullopt;
-  }
-}
-
-namespace {
-/// Merges the bounds on j of a conjunction.
-struct MergeBounds : OpRewritePattern<arith::AndIOp> {
-  using OpRewritePattern::OpRewritePattern;
-
-  LogicalResult matchAndRewrite(arith::AndIOp op, PatternRewriter &rewriter) const override {
-    auto map = dyn_cast<MapOp>(op->getParentOp());
-    if (!map || !op.getType().isInteger(1) ||
-        llvm::any_of(op->getUsers(), [](Operation *user) { return isa<arith::AndIOp>(user); }))
-      return rewriter.notifyMatchFailure(op, "not the root of a conjunction in a tile.map");
-    SmallVector<Value> terms, others;
-    collectTerms(op, terms);
-    SmallVector<MapOp::Bound> bounds[2];
-    for (Value term : terms) {
-      if (std::optional<MapOp::Bound> bound = map.getBound(term))
-        bounds[bound->isUpper].push_back(*bound);
-      else
-        others.push_back(term);
-    }
-    if (bounds[0].size() < 2 && bounds[1].size() < 2)
-      return rewriter.notifyMatchFailure(op, "no two bounds from one side");
-    for (ArrayRef<MapOp::Bound> side : bounds)
-      if (!side.empty())
-        others.push_back(merge(rewriter, op.getLoc(), map.getBody().getArgument(2), side));
-    Value result = others.front();
-    for (Value term : ArrayRef(others).drop_front())
-      result = arith::AndIOp::create(rewriter, op.getLoc(), result, term);
-    rewriter.replaceOp(op, result);
-    return success();
-  }
-
-private:
-  static void collectTerms(Value value, SmallVector<Value> &terms) {
-    if (auto conjunction = value.getDefiningOp<arith::AndIOp>()) {
-      collectTerms(conjunction.getLhs(), terms);
-      collectTerms(conjunction.getRhs(), terms);
-    } else {
-      terms.push_back(value);
-    }
-  }
-
-  static Value merge(OpBuilder &b, Location loc, Value j, ArrayRef<MapOp::Bound> side) {
-    Value limit;
-    for (const MapOp::Bound &bound : side) {
-      Value offset = arith::ConstantIndexOp::create(b, loc, bound.offset);
-      Value next = b.createOrFold<arith::AddIOp>(loc, bound.limit, offset);
-      if (!limit)
-        limit = next;
-      else if (bound.isUpper)
-        limit = arith::MinSIOp::create(b, loc, limit, next);
-      else
-        limit = arith::MaxSIOp::create(b, loc, limit, next);
-    }
-    auto predicate = side.front().isUpper ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sge;
-    return arith::CmpIOp::create(b, loc, predicate, j, limit);
-  }
-};
-} // namespace
-
-void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<MergeBounds>(context);
-}

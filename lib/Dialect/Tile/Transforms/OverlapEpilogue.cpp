@@ -111,7 +111,8 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
     bool isBehind = plan.first->isBeforeInBlock(&op);
     if (isBehind && !isa<TurnPassOp>(op))
       break;
-    if (!isMemoryEffectFree(&op) && !isScalarCode(&op) && !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp>(op)) {
+    if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
+        !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp, RowsOp>(op)) {
       InFlightDiagnostic diag = refuse(side.loop) << "expected no effects before the first product";
       diag.attachNote(op.getLoc()) << "this op has one";
       return diag;

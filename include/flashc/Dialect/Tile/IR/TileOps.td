@@ -387,24 +387,58 @@ def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
   let assemblyFormat = "$source attr-dict";
 }
 
+def Tile_RowsOp : Tile_Op<"rows", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "scalar code once per row of a tile";
+  let description = [{
+    The region sees the row's position `i`, absolute: the tile's first row is `row`. What a score or mask region computes
+    of b, h and i becomes this op, in front of the loop over keys; a `tile.map` reads it.
+
+    Example:
+    ```mlir
+    %penalty = tile.rows at(%row) {
+    ^bb0(%i: index):
+      %p = memref.load %penalties[%b, %i] : memref<2x1024xf32, strided<[?, 1]>>
+      tile.yield %p : f32
+    } : tensor<64xf32, #tile.row>
+    ```
+  }];
+  let arguments = (ins Index:$row);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`at` `(` $row `)` attr-dict-with-keyword $body `:` type($result)";
+  let hasRegionVerifier = 1;
+}
+
 def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
                                  AllTypesMatch<["source", "result"]>]> {
   let summary = "apply scalar code to every element of an accumulator";
   let description = [{
-    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`.
-    Score and mask regions become this op.
+    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`. Behind
+    them it sees the element's row of each of `rows`, which are `#tile.row`. Score and mask regions become this op.
 
-    Canonical form: of several bounds that a conjunction puts on j from one side, one is left, the least or the greatest
-    (`j <= i + n and j < nk`: a comparison and a select less for every score). The bounds themselves, plus or minus one,
-    are indices.
+    Canonical form: bounds on functions of j are bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is
+    `j <= 4 n + 3`, an equality is two); of several that a conjunction puts on j from one side, one is left, the least or
+    the greatest (`j <= i + n and j < nk`: a comparison less for every row). The bounds themselves, plus or minus one, are
+    indices, and positions are below 2^30.
+
+    A thread's columns ascend with its elements, so a bound on j keeps the first elements of a row, or all but those: a
+    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word.
   }];
-  let arguments = (ins AnyRankedTensor:$source, Index:$row, Index:$col);
+  let arguments = (ins AnyRankedTensor:$source, Variadic<AnyRankedTensor>:$rows, Index:$row, Index:$col);
   let results = (outs AnyRankedTensor:$result);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$source `at` `(` $row `,` $col `)` attr-dict-with-keyword $body `:` type($source)";
+  let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::Value":$row, "::mlir::Value":$col), [{
+    build($_builder, $_state, source.getType(), source, ::mlir::ValueRange(), row, col);
+  }]>];
+  let assemblyFormat = [{
+    $source (`rows` `(` $rows^ `:` type($rows) `)`)? `at` `(` $row `,` $col `)` attr-dict-with-keyword $body
+    `:` type($source)
+  }];
   let hasCanonicalizer = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
+    /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or from j.
+    bool isSameInRow(::mlir::Value value);
     /// A comparison of the region as a bound on j, the same for all elements of a row: j <= limit + offset, or
     /// j >= limit + offset.
     struct Bound {
@@ -417,8 +451,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
   }];
 }
 
-def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, HasParent<"MapOp">]> {
-  let summary = "the new element of a tile.map";
+def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<["MapOp", "RowsOp"]>]> {
+  let summary = "the new element of a tile.map, or the row of a tile.rows";
   let arguments = (ins AnyType:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";
 }

@@ -1,0 +1,168 @@
+//===- ScoreMap.cpp - algebra on score maps -----------------------------------------------------------------------===//
+
+#include "ScoreMap.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace flashc;
+
+bool flashc::isExponentFactor(double factor) { return factor >= 0x1p-60 && factor <= 0x1p20; }
+
+namespace {
+class Simplifier {
+public:
+  explicit Simplifier(tile::MapOp map) : map(map), yield(cast<tile::YieldOp>(map.getBody().front().getTerminator())) {}
+
+  double run() {
+    double factor = 1.0;
+    divideByMultiplying();
+    while (takeFactor(factor) || addToRawScore(factor)) {
+    }
+    mergeFactors();
+    allowContraction();
+    return factor;
+  }
+
+private:
+  bool isInside(Value value) { return map.getBody().isAncestor(value.getParentRegion()); }
+
+  /// The constant that a product or quotient in the map multiplies its other operand, `other`, with.
+  std::optional<double> getFactor(Value value, Value &other) {
+    Operation *def = value.getDefiningOp();
+    if (!def || !isInside(value) || !isa<arith::MulFOp, arith::DivFOp>(def) || !value.getType().isF32())
+      return std::nullopt;
+    for (unsigned operand : {1u, 0u}) {
+      FloatAttr constant;
+      if (!matchPattern(def->getOperand(operand), m_Constant(&constant)) || (operand == 0 && isa<arith::DivFOp>(def)))
+        continue;
+      other = def->getOperand(1 - operand);
+      double number = constant.getValueAsDouble();
+      return isa<arith::DivFOp>(def) ? 1.0 / number : number;
+    }
+    return std::nullopt;
+  }
+
+  /// The factor of a raw score, if `value` is one.
+  std::optional<double> getScale(Value value) {
+    Value score;
+    std::optional<double> scale = getFactor(value, score);
+    return scale && score == map.getBody().getArgument(0) && isExponentFactor(*scale) ? scale : std::nullopt;
+  }
+
+  Value constant(OpBuilder &b, Location loc, double value) {
+    return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value)));
+  }
+
+  void divideByMultiplying();
+  bool takeFactor(double &factor);
+  bool addToRawScore(double &factor);
+  Value getScaled(OpBuilder &b, Value term, double factor);
+  void mergeFactors();
+  void allowContraction();
+
+  tile::MapOp map;
+  tile::YieldOp yield;
+};
+} // namespace
+
+/// Quotients by what is known before the loop: the reciprocal is taken there.
+void Simplifier::divideByMultiplying() {
+  for (auto division : llvm::make_early_inc_range(map.getBody().getOps<arith::DivFOp>())) {
+    Value divisor = division.getRhs();
+    if (isInside(divisor) || !division.getType().isF32() || matchPattern(divisor, m_Constant()))
+      continue;
+    Operation *loop = map;
+    while (Operation *parent = loop->getParentOfType<scf::ForOp>()) {
+      if (!cast<scf::ForOp>(parent).isDefinedOutsideOfLoop(divisor))
+        break;
+      loop = parent;
+    }
+    OpBuilder outside(loop), b(division);
+    Location loc = division.getLoc();
+    Value inverse = arith::DivFOp::create(outside, loc, constant(outside, loc, 1.0), divisor);
+    division.replaceAllUsesWith(arith::MulFOp::create(b, loc, division.getLhs(), inverse).getResult());
+    division.erase();
+  }
+}
+
+/// The score is a product with a constant: leaves that to the exponent.
+bool Simplifier::takeFactor(double &factor) {
+  Value other;
+  std::optional<double> constant = getFactor(yield.getValue(), other);
+  if (!constant || !isExponentFactor(*constant) || !isExponentFactor(factor * *constant))
+    return false;
+  yield.getValueMutable().assign(other);
+  factor *= *constant;
+  return true;
+}
+
+/// `term` times `factor`, if that costs nothing for an element.
+Value Simplifier::getScaled(OpBuilder &b, Value term, double factor) {
+  Location loc = term.getLoc();
+  if (map.isSameInRow(term))
+    return arith::MulFOp::create(b, loc, term, constant(b, loc, factor));
+  auto product = term.getDefiningOp<arith::MulFOp>();
+  if (!product || !isInside(term))
+    return {};
+  for (unsigned operand : {0u, 1u})
+    if (Value same = product->getOperand(operand); map.isSameInRow(same)) {
+      Value scaled = arith::MulFOp::create(b, loc, same, constant(b, loc, factor));
+      return arith::MulFOp::create(b, loc, scaled, product->getOperand(1 - operand));
+    }
+  return {};
+}
+
+/// The score is scale * s plus or minus something: divides the sum by the scale if the other term can be, for nothing;
+/// otherwise one instruction scales and adds.
+bool Simplifier::addToRawScore(double &factor) {
+  Operation *sum = yield.getValue().getDefiningOp();
+  if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum) || !isInside(yield.getValue()))
+    return false;
+  bool isDifference = isa<arith::SubFOp>(sum);
+  unsigned position = isDifference || getScale(sum->getOperand(0)) ? 0 : 1;
+  std::optional<double> scale = getScale(sum->getOperand(position));
+  if (!scale || !isExponentFactor(factor * *scale))
+    return false;
+  OpBuilder b(yield);
+  Location loc = sum->getLoc();
+  Value score = map.getBody().getArgument(0), term = sum->getOperand(1 - position), result;
+  if (Value scaled = getScaled(b, term, (isDifference ? -1.0 : 1.0) / *scale)) {
+    result = arith::AddFOp::create(b, loc, score, scaled);
+    factor *= *scale;
+  } else {
+    if (isDifference)
+      term = arith::NegFOp::create(b, loc, term);
+    result = math::FmaOp::create(b, loc, score, constant(b, loc, *scale), term);
+  }
+  yield.getValueMutable().assign(result);
+  return true;
+}
+
+/// (x * a) * b -> x * (a * b), for constants.
+void Simplifier::mergeFactors() {
+  for (Operation &op : llvm::make_early_inc_range(map.getBody().front())) {
+    Value inner, innermost;
+    std::optional<double> outer = op.getNumResults() == 1 ? getFactor(op.getResult(0), inner) : std::nullopt;
+    std::optional<double> product = outer ? getFactor(inner, innermost) : std::nullopt;
+    double merged = product ? *outer * *product : 0.0;
+    if (!isExponentFactor(std::abs(merged)))
+      continue;
+    OpBuilder b(&op);
+    Value result = arith::MulFOp::create(b, op.getLoc(), innermost, constant(b, op.getLoc(), merged));
+    op.getResult(0).replaceAllUsesWith(result);
+  }
+}
+
+void Simplifier::allowContraction() {
+  map.getBody().walk([](arith::ArithFastMathInterface op) {
+    auto flags = arith::FastMathFlags::contract;
+    if (arith::FastMathFlagsAttr known = op.getFastMathFlagsAttr())
+      flags = flags | known.getValue();
+    if (isa<arith::AddFOp, arith::SubFOp, arith::MulFOp>(op.getOperation()))
+      op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), flags));
+  });
+}
+
+double flashc::simplifyScoreMap(tile::MapOp map) { return Simplifier(map).run(); }

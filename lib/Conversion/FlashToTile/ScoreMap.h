@@ -1,0 +1,26 @@
+//===- ScoreMap.h - score maps without the factors that the exponent can take -------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SCOREMAP_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_SCOREMAP_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+
+namespace flashc {
+
+/// Rewrites a map whose scores are f(scale * s), `scale` being a product with a constant, so that an element costs less:
+///
+///   scale * s + slope * d     ->  s + (slope / scale) * d, times scale
+///   scale * s + bias          ->  fma(s, scale, bias)
+///   cap * tanh(scale * s / cap)  ->  tanh(s * (scale / cap)), times cap
+///   x / y, where y is known before the loop  ->  x * (1 / y)
+///
+/// and lets products and sums contract. Returns the positive constant that the scores are still to be multiplied with: the
+/// exponent has a factor anyway, and a factor above 0 does not change which score is the greatest.
+double simplifyScoreMap(mlir::tile::MapOp map);
+
+/// Whether a constant may be left to the exponent's factor: positive, and a masked score times it is neither tiny nor
+/// infinite.
+bool isExponentFactor(double factor);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_SCOREMAP_H

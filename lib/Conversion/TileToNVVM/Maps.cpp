@@ -1,0 +1,268 @@
+//===- Maps.cpp - user code on tiles: once per row, once per element ----------------------------------------------===//
+
+#include "Lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+namespace {
+
+/// The region of a tile.map, once per element. What depends on (b, h), i or j alone is the same code in many elements,
+/// which common subexpression elimination merges. Two things are not cloned as they stand: conditions of bounds on j, which
+/// are the bits of words, and positions that become floating point.
+class MapExpander {
+public:
+  MapExpander(MapOp op, ValueRange source, ArrayRef<ValueRange> rows, const KernelContext &kernel, OpBuilder &b)
+      : op(op), source(source), rows(rows), b(b), emit(b, op.getLoc()) {
+    Value row = emit.add(op.getRow(), emit.toIndex(kernel.row));
+    positions[0] = row, positions[1] = emit.add(row, 8);
+    col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
+  }
+
+  SmallVector<Value> expand() {
+    Value yielded = cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValue();
+    SmallVector<Value> results(source.size());
+    for (int64_t half = 0; half < 2; ++half) // row by row: eight bits of a word together
+      for (int64_t e = 0, n = source.size(); e < n; ++e) {
+        if (getHalf(e) != half)
+          continue;
+        IRMapping mapping = mapArguments(e);
+        for (Operation &nested : op.getBody().front().without_terminator())
+          expandOp(nested, e, mapping);
+        mapBit(yielded, e, mapping);
+        results[e] = mapping.lookupOrDefault(yielded);
+      }
+    return results;
+  }
+
+private:
+  IRMapping mapArguments(int64_t e) {
+    IRMapping mapping;
+    Block::BlockArgListType arguments = op.getBody().getArguments();
+    mapping.map(arguments.take_front(3), ValueRange{source[e], positions[getHalf(e)], emit.add(col, getColumn(e))});
+    for (auto [argument, values] : llvm::zip_equal(arguments.drop_front(3), rows))
+      mapping.map(argument, values[getHalf(e)]);
+    return mapping;
+  }
+
+  void expandOp(Operation &nested, int64_t e, IRMapping &mapping) {
+    if (nested.getNumResults() == 1 && isWord(nested.getResult(0)))
+      return; // computed where it is used
+    nested.walk([&](Operation *user) {
+      for (Value operand : user->getOperands())
+        mapBit(operand, e, mapping);
+    });
+    auto convert = dyn_cast<arith::SIToFPOp>(nested);
+    if (!convert || !convertPosition(convert, e, mapping))
+      b.clone(nested, mapping);
+  }
+
+  // Conditions as words: bit n of word g is that of the row's element 32 g + n.
+  bool isWord(Value value);
+  Value getWord(Value value, int64_t half, int64_t group, IRMapping &mapping);
+  Value getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping);
+  Value countBefore(const MapOp::Bound &bound, IRMapping &mapping);
+  void mapBit(Value value, int64_t e, IRMapping &mapping);
+
+  // Positions: integers that are sums of multiples of i and j, and of what is the same in the whole tile.
+  struct Linear {
+    int64_t i, j;
+  };
+  std::optional<Linear> getLinear(Value value);
+  bool convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping);
+
+  MapOp op;
+  ValueRange source;
+  ArrayRef<ValueRange> rows;
+  OpBuilder &b;
+  Emitter emit;
+  Value positions[2], col;
+  llvm::DenseMap<Value, bool> wordLike;
+  llvm::DenseMap<std::pair<Value, int64_t>, Value> words, counts;
+  llvm::DenseMap<Operation *, Value> firstPositions;
+};
+
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Conditions
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A bound on j, or bounds joined with each other and with what is the same in a row.
+bool MapExpander::isWord(Value value) {
+  Operation *def = value.getDefiningOp();
+  if (!def || !value.getType().isInteger(1) || def->getBlock() != &op.getBody().front())
+    return false;
+  auto [known, isNew] = wordLike.try_emplace(value, false);
+  if (!isNew)
+    return known->second;
+  bool result = op.getBound(value).has_value();
+  if (!result && isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(def))
+    result = llvm::any_of(def->getOperands(), [&](Value operand) { return isWord(operand); }) &&
+             llvm::all_of(def->getOperands(), [&](Value operand) { return isWord(operand) || op.isSameInRow(operand); });
+  return wordLike[value] = result;
+}
+
+/// How many of a thread's elements in a row lie before the bound (before the first that an upper bound cuts off): of its
+/// columns, 8 n and 8 n + 1, those that are less than the distance. Limits out of sight are brought near first, so that
+/// the difference cannot wrap.
+Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
+  auto max = [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, emit.loc, x, y); };
+  auto min = [&](Value x, Value y) -> Value { return arith::MinSIOp::create(b, emit.loc, x, y); };
+  int64_t cols = cast<RankedTensorType>(op.getType()).getDimSize(1);
+  Value limit = max(mapping.lookupOrDefault(bound.limit), emit.add(col, -2));
+  limit = min(limit, emit.add(col, cols + 1));
+  Value distance = emit.toI32(arith::SubIOp::create(b, emit.loc, limit, col));
+  distance = max(emit.add(distance, bound.offset + bound.isUpper), emit.i32(0));
+  return emit.add(emit.mul(emit.shr(distance, 3), 2), min(emit.bitAnd(distance, 7), emit.i32(2)));
+}
+
+Value MapExpander::getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping) {
+  // Bounds of several elements share a limit, and not an offset.
+  Value &count = counts[{bound.limit, 8 * half + 2 * bound.offset + bound.isUpper}];
+  if (!count)
+    count = countBefore(bound, mapping);
+  Value inWord = count;
+  if (group > 0)
+    inWord = arith::MaxSIOp::create(b, emit.loc, emit.add(count, -32 * group), emit.i32(0));
+  // d, first bit, number of bits (PTX ISA 9.7.1.22)
+  SmallVector<Value> bits = {emit.i32(0), inWord};
+  if (!bound.isUpper)
+    bits = {inWord, emit.i32(32)};
+  return emit.ptx(b.getI32Type(), "bmsk.clamp.b32 $0, $1, $2;", "=r,r,r", bits, /*sideEffects=*/false);
+}
+
+Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &mapping) {
+  std::pair<Value, int64_t> key{value, 2 * group + half};
+  if (Value known = words.lookup(key))
+    return known;
+  Value word;
+  if (std::optional<MapOp::Bound> bound = isWord(value) ? op.getBound(value) : std::nullopt) {
+    word = getBoundWord(*bound, half, group, mapping);
+  } else if (isWord(value)) {
+    Operation *def = value.getDefiningOp();
+    Value x = getWord(def->getOperand(0), half, group, mapping), y = getWord(def->getOperand(1), half, group, mapping);
+    OperationState state(emit.loc, def->getName(), ValueRange{x, y}, TypeRange(b.getI32Type()));
+    word = b.create(state)->getResult(0);
+  } else {
+    word = arith::ExtSIOp::create(b, emit.loc, b.getI32Type(), mapping.lookupOrDefault(value));
+  }
+  words[key] = word;
+  return word;
+}
+
+/// Maps `value` to the element's bit, if it is a word. ptxas tests eight bits of such code at once (R2P); LLVM, left to
+/// itself, would shift the bit to the right first.
+void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
+  if (mapping.contains(value) || !isWord(value))
+    return;
+  int64_t number = 2 * (e / 4) + e % 2;
+  Value word = getWord(value, getHalf(e), number / 32, mapping);
+  mapping.map(value, emit.ptx(b.getI1Type(), "{\n .reg .b32 t;\n and.b32 t, $1, $2;\n setp.ne.b32 $0, t, 0;\n }",
+                              "=b,r,n", {word, emit.i32(1u << number % 32)}, /*sideEffects=*/false));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Positions
+//===--------------------------------------------------------------------------------------------------------------===//
+
+std::optional<MapExpander::Linear> MapExpander::getLinear(Value value) {
+  if (value == op.getBody().getArgument(1))
+    return Linear{1, 0};
+  if (value == op.getBody().getArgument(2))
+    return Linear{0, 1};
+  Region *region = value.getParentRegion(); // null where the conversion has replaced the value's op
+  if (!region || !op.getBody().isAncestor(region) || matchPattern(value, m_Constant()))
+    return Linear{0, 0};
+  Operation *def = value.getDefiningOp();
+  if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(def); cast && cast.getType().getIntOrFloatBitWidth() < 32)
+    return std::nullopt;
+  if (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(def))
+    return getLinear(def->getOperand(0));
+  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(def))
+    return std::nullopt;
+  std::optional<Linear> x = getLinear(def->getOperand(0)), y = getLinear(def->getOperand(1));
+  if (!x || !y)
+    return std::nullopt;
+  if (isa<arith::AddIOp>(def))
+    return Linear{x->i + y->i, x->j + y->j};
+  if (isa<arith::SubIOp>(def))
+    return Linear{x->i - y->i, x->j - y->j};
+  APInt factor;
+  if (!matchPattern(def->getOperand(1), m_ConstantInt(&factor)) || !factor.isSignedIntN(16))
+    return std::nullopt;
+  return Linear{x->i * factor.getSExtValue(), x->j * factor.getSExtValue()};
+}
+
+/// An f32 of a position, or of its absolute value: that of the thread's first element plus a constant, which is exact up to
+/// 2^24 and rounded twice beyond. A conversion takes four times as long as an addition.
+bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping) {
+  Value position = convert.getIn();
+  auto magnitude = position.getDefiningOp<math::AbsIOp>();
+  if (magnitude)
+    position = magnitude.getOperand();
+  std::optional<Linear> linear = getLinear(position);
+  if (!convert.getType().isF32() || !linear || (linear->i == 0 && linear->j == 0) || position.getType().isIndex())
+    return false;
+  Value &first = firstPositions[convert];
+  if (!first)
+    first = arith::SIToFPOp::create(b, emit.loc, convert.getType(), mapping.lookupOrDefault(position));
+  int64_t distance = linear->i * 8 * getHalf(e) + linear->j * getColumn(e);
+  Value result = first;
+  if (distance != 0) {
+    Value constant = arith::ConstantOp::create(b, emit.loc, b.getF32FloatAttr(static_cast<float>(distance)));
+    result = arith::AddFOp::create(b, emit.loc, first, constant);
+  }
+  if (magnitude)
+    result = math::AbsFOp::create(b, emit.loc, result);
+  mapping.map(convert.getResult(), result);
+  return true;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Patterns
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+struct MapLowering : KernelPattern<MapOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    SmallVector<Value> results =
+        MapExpander(op, adaptor.getSource(), llvm::to_vector(adaptor.getRows()), kernel, rewriter).expand();
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+struct RowsLowering : KernelPattern<RowsOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(RowsOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value first = emit.add(op.getRow(), emit.toIndex(kernel.row));
+    SmallVector<Value> results;
+    for (int64_t half = 0; half < 2; ++half) {
+      IRMapping mapping;
+      mapping.map(op.getBody().getArgument(0), emit.add(first, 8 * half));
+      for (Operation &nested : op.getBody().front().without_terminator())
+        rewriter.clone(nested, mapping);
+      results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValue()));
+    }
+    rewriter.replaceOpWithMultiple(op, {results});
+    return success();
+  }
+};
+
+} // namespace
+
+void flashc::tiletonvvm::populateMapPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                             KernelContext &kernel) {
+  patterns.add<MapLowering, RowsLowering>(converter, patterns.getContext(), kernel);
+}

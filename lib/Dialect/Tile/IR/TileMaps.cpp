@@ -1,0 +1,251 @@
+//===- TileMaps.cpp - tile.map: bounds on the key position --------------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+bool MapOp::isSameInRow(Value value) {
+  SmallVector<Value> pending = {value};
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  while (!pending.empty()) {
+    Value next = pending.pop_back_val();
+    if (next == getBody().getArgument(0) || next == getBody().getArgument(2))
+      return false;
+    Operation *op = next.getDefiningOp();
+    if (!op || !op->getBlock() || !getBody().isAncestor(op->getParentRegion()) || !seen.insert(op).second)
+      continue;
+    if (op->getNumRegions() > 0)
+      return false;
+    llvm::append_range(pending, op->getOperands());
+  }
+  return true;
+}
+
+std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
+  auto compare = condition.getDefiningOp<arith::CmpIOp>();
+  BlockArgument j = getBody().getArgument(2);
+  if (!compare || (compare.getLhs() == j) == (compare.getRhs() == j))
+    return std::nullopt;
+  bool isSwapped = compare.getRhs() == j;
+  Value limit = isSwapped ? compare.getLhs() : compare.getRhs();
+  if (!isSameInRow(limit))
+    return std::nullopt;
+  switch (compare.getPredicate()) {
+  case arith::CmpIPredicate::sle:
+    return Bound{!isSwapped, limit, 0};
+  case arith::CmpIPredicate::sge:
+    return Bound{isSwapped, limit, 0};
+  case arith::CmpIPredicate::slt:
+    return Bound{!isSwapped, limit, isSwapped ? 1 : -1};
+  case arith::CmpIPredicate::sgt:
+    return Bound{isSwapped, limit, isSwapped ? -1 : 1};
+  default:
+    return std::nullopt;
+  }
+}
+
+namespace {
+/// Merges the bounds on j of a conjunction.
+struct MergeBounds : OpRewritePattern<arith::AndIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::AndIOp op, PatternRewriter &rewriter) const override {
+    auto map = dyn_cast<MapOp>(op->getParentOp());
+    if (!map || !op.getType().isInteger(1) ||
+        llvm::any_of(op->getUsers(), [](Operation *user) { return isa<arith::AndIOp>(user); }))
+      return rewriter.notifyMatchFailure(op, "not the root of a conjunction in a tile.map");
+    SmallVector<Value> terms, others;
+    collectTerms(op, terms);
+    SmallVector<MapOp::Bound> bounds[2];
+    for (Value term : terms) {
+      if (std::optional<MapOp::Bound> bound = map.getBound(term))
+        bounds[bound->isUpper].push_back(*bound);
+      else
+        others.push_back(term);
+    }
+    if (bounds[0].size() < 2 && bounds[1].size() < 2)
+      return rewriter.notifyMatchFailure(op, "no two bounds from one side");
+    for (ArrayRef<MapOp::Bound> side : bounds)
+      if (!side.empty())
+        others.push_back(merge(rewriter, op.getLoc(), map.getBody().getArgument(2), side));
+    Value result = others.front();
+    for (Value term : ArrayRef(others).drop_front())
+      result = arith::AndIOp::create(rewriter, op.getLoc(), result, term);
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+
+private:
+  static void collectTerms(Value value, SmallVector<Value> &terms) {
+    if (auto conjunction = value.getDefiningOp<arith::AndIOp>()) {
+      collectTerms(conjunction.getLhs(), terms);
+      collectTerms(conjunction.getRhs(), terms);
+    } else {
+      terms.push_back(value);
+    }
+  }
+
+  static Value merge(OpBuilder &b, Location loc, Value j, ArrayRef<MapOp::Bound> side) {
+    Value limit;
+    for (const MapOp::Bound &bound : side) {
+      Value offset = arith::ConstantIndexOp::create(b, loc, bound.offset);
+      Value next = b.createOrFold<arith::AddIOp>(loc, bound.limit, offset);
+      if (!limit)
+        limit = next;
+      else if (bound.isUpper)
+        limit = arith::MinSIOp::create(b, loc, limit, next);
+      else
+        limit = arith::MaxSIOp::create(b, loc, limit, next);
+    }
+    auto predicate = side.front().isUpper ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sge;
+    return arith::CmpIOp::create(b, loc, predicate, j, limit);
+  }
+};
+
+/// Brings bounds on a function of j into the form of a bound on j: x - j, j + x, j floordiv c, and casts of them, compared
+/// with what is the same in the row. An equality is two of them. Positions are less than kFar, so what they are compared
+/// with may be brought near first, lest the new limit wrap around.
+struct IsolateKey : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    auto map = dyn_cast<MapOp>(op->getParentOp());
+    if (!map)
+      return rewriter.notifyMatchFailure(op, "not in a tile.map");
+    arith::CmpIPredicate predicate = op.getPredicate();
+    Value key = op.getLhs(), limit = op.getRhs();
+    if (map.isSameInRow(key)) {
+      std::swap(key, limit);
+      predicate = swap(predicate);
+    }
+    if (!map.isSameInRow(limit) || !isOfKey(map, key))
+      return rewriter.notifyMatchFailure(op, "not a comparison of a function of j with what is the same in its row");
+    if (isOrder(predicate) && key != map.getBody().getArgument(2)) {
+      rewriter.replaceOp(op, isolate(rewriter, map, predicate, key, limit));
+      return success();
+    }
+    bool isEqual = predicate == arith::CmpIPredicate::eq;
+    if (!isEqual && predicate != arith::CmpIPredicate::ne)
+      return rewriter.notifyMatchFailure(op, "a bound already, or none");
+    Value above = isolate(rewriter, map, arith::CmpIPredicate::sge, key, limit);
+    Value below = isolate(rewriter, map, arith::CmpIPredicate::sle, key, limit);
+    Value result = arith::AndIOp::create(rewriter, op.getLoc(), above, below);
+    if (!isEqual)
+      result = arith::XOrIOp::create(rewriter, op.getLoc(), result,
+                                     constant(rewriter, op.getLoc(), rewriter.getI1Type(), 1));
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+
+private:
+  static constexpr int64_t kFar = int64_t(1) << 30;
+
+  static bool isOrder(arith::CmpIPredicate predicate) {
+    using P = arith::CmpIPredicate;
+    return predicate == P::sle || predicate == P::slt || predicate == P::sge || predicate == P::sgt;
+  }
+  static arith::CmpIPredicate swap(arith::CmpIPredicate predicate) {
+    using P = arith::CmpIPredicate;
+    switch (predicate) {
+    case P::sle:
+      return P::sge;
+    case P::slt:
+      return P::sgt;
+    case P::sge:
+      return P::sle;
+    case P::sgt:
+      return P::slt;
+    default:
+      return predicate;
+    }
+  }
+
+  static std::optional<int64_t> getDivisor(Operation *op) {
+    APInt divisor;
+    if (!isa<arith::FloorDivSIOp, arith::DivSIOp, arith::DivUIOp>(op) ||
+        !matchPattern(op->getOperand(1), m_ConstantInt(&divisor)) || !divisor.isSignedIntN(30) ||
+        !divisor.isStrictlyPositive())
+      return std::nullopt;
+    return divisor.getSExtValue();
+  }
+
+  /// Whether `isolate` can take `key` apart down to j.
+  static bool isOfKey(MapOp map, Value key) {
+    if (key == map.getBody().getArgument(2))
+      return true;
+    Operation *op = key.getDefiningOp();
+    if (!op || op->getBlock() != &map.getBody().front())
+      return false;
+    if (isa<arith::AddIOp, arith::SubIOp>(op)) {
+      bool isSecond = map.isSameInRow(op->getOperand(0));
+      return map.isSameInRow(op->getOperand(1 - isSecond)) && isOfKey(map, op->getOperand(isSecond));
+    }
+    bool isWiden = isa<arith::IndexCastOp, arith::ExtSIOp>(op) &&
+                   (key.getType().isIndex() || key.getType().getIntOrFloatBitWidth() >= 32);
+    return (isWiden || getDivisor(op)) && isOfKey(map, op->getOperand(0));
+  }
+
+  static Value constant(OpBuilder &b, Location loc, Type type, int64_t value) {
+    return arith::ConstantOp::create(b, loc, b.getIntegerAttr(type, value));
+  }
+
+  /// `limit` within `far` of 0.
+  static Value bringNear(OpBuilder &b, MapOp map, Value limit, int64_t far) {
+    APInt known;
+    if ((matchPattern(limit, m_ConstantInt(&known)) && known.abs().ule(far)) ||
+        (far == kFar && limit == map.getBody().getArgument(1)))
+      return limit;
+    Location loc = limit.getLoc();
+    Value most = constant(b, loc, limit.getType(), far), least = constant(b, loc, limit.getType(), -far);
+    return arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, limit, most), least);
+  }
+
+  static Value isolate(OpBuilder &b, MapOp map, arith::CmpIPredicate predicate, Value key, Value limit) {
+    using P = arith::CmpIPredicate;
+    Location loc = limit.getLoc();
+    while (key != map.getBody().getArgument(2)) {
+      Operation *op = key.getDefiningOp();
+      std::optional<int64_t> divisor = getDivisor(op);
+      if (isa<arith::SubIOp>(op) && op->getOperand(0) == map.getBody().getArgument(1)) // i is at least 0
+        limit = arith::MaxSIOp::create(b, loc, limit, constant(b, loc, limit.getType(), -kFar));
+      else
+        limit = bringNear(b, map, limit, kFar / divisor.value_or(1));
+      if (divisor) { // j <= limit * c + c - 1, j < limit * c
+        limit = arith::MulIOp::create(b, loc, limit, constant(b, loc, limit.getType(), *divisor));
+        if (predicate == P::sle || predicate == P::sgt)
+          limit = arith::AddIOp::create(b, loc, limit, constant(b, loc, limit.getType(), *divisor - 1));
+        key = op->getOperand(0);
+        continue;
+      }
+      if (isa<arith::IndexCastOp, arith::ExtSIOp>(op)) {
+        Type type = op->getOperand(0).getType();
+        limit = type.isIndex() ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
+                : limit.getType().isIndex() ? arith::IndexCastOp::create(b, loc, type, limit).getResult()
+                                            : arith::TruncIOp::create(b, loc, type, limit).getResult();
+        key = op->getOperand(0);
+        continue;
+      }
+      bool isSecond = map.isSameInRow(op->getOperand(0));
+      Value other = op->getOperand(1 - isSecond);
+      key = op->getOperand(isSecond);
+      if (isa<arith::AddIOp>(op)) {
+        limit = arith::SubIOp::create(b, loc, limit, other);
+      } else if (isSecond) {
+        limit = arith::SubIOp::create(b, loc, other, limit);
+        predicate = swap(predicate);
+      } else {
+        limit = arith::AddIOp::create(b, loc, limit, other);
+      }
+    }
+    return arith::CmpIOp::create(b, loc, predicate, key, limit);
+  }
+};
+} // namespace
+
+void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<MergeBounds, IsolateKey>(context);
+}
