@@ -127,6 +127,7 @@ private:
   TileInterval makeInterval(const MaskProjection &part, bool isCut) {
     TileInterval interval;
     interval.isExact = part.isExact;
+    interval.mayHaveGaps = part.mayHaveGaps;
     for (const MaskExpr &row : part.bounds) {
       int64_t factor = row[MaskSpace::Tile];
       MaskExpr rest = row.without(MaskSpace::Tile);
@@ -220,6 +221,9 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
     os << " is not understood";
     return {isOpaque ? MaskClass::Opaque : MaskClass::Conservative, reason};
   }
+  if (llvm::any_of(bounds.kept, [](const TileInterval &interval) { return interval.mayHaveGaps; }))
+    return {MaskClass::Conservative, "between the keys of two queries there may be some that no query sees, such as those "
+                                     "of a sequence without queries"};
   if (!llvm::all_of(bounds.kept, isExact))
     return {MaskClass::Conservative, "between the bounds there may be tiles without a kept pair"};
   if (!llvm::all_of(bounds.cut, isExact))

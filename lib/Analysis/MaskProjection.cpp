@@ -192,8 +192,36 @@ static void dropImplied(SmallVectorImpl<Row> &rows, const MaskProver &prover) {
   }
 }
 
-/// Row functions are known at the ends of a tile only: that is exact for one of them, alone.
-static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
+/// Whether the keys of each query lie between functions that ascend, the key at the query's own position among them.
+/// Then those of consecutive queries touch, and all of a tile's lie between the functions at its ends, without a gap.
+static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
+  return llvm::all_of(conjunct.constraints, [&](const MaskExpr &constraint) {
+    int64_t factor = constraint[MaskSpace::Key];
+    MaskExpr limit = constraint.without(MaskSpace::Key) * (factor < 0 ? 1 : -1);
+    bool isUniform = true;
+    for (unsigned variable = MaskSpace::Query; variable < limit.size(); ++variable) {
+      if (limit[variable] == 0 || !space.isPosition(variable))
+        continue;
+      isUniform = false;
+      if (limit[variable] < 0 || space[variable].isQuotient())
+        return false;
+    }
+    MaskExpr atOwn = constraint.without(MaskSpace::Key) + MaskExpr::variable(MaskSpace::Query, factor);
+    return std::abs(factor) == 1 && (isUniform || MaskProver(space).isNatural(atOwn));
+  });
+}
+
+static bool usesRows(const MaskSpace &space, const MaskExpr &constraint) {
+  for (unsigned variable = MaskSpace::FirstDynamic; variable < constraint.size(); ++variable)
+    if (constraint[variable] != 0 && space[variable].isRow)
+      return true;
+  return false;
+}
+
+/// Row functions are known at the ends of a tile of queries only: that is exact for one of them, alone, or in a chain.
+static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct, unsigned target) {
+  if (target == MaskSpace::Query)
+    return llvm::any_of(conjunct.constraints, [&](const MaskExpr &row) { return usesRows(space, row); });
   unsigned numFunctions = 0, numOthers = 0;
   for (const MaskExpr &constraint : conjunct.constraints)
     for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable) {
@@ -202,7 +230,8 @@ static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct)
       numFunctions += space[variable].isRow;
       numOthers += !space[variable].isRow && space.isPosition(variable);
     }
-  return numFunctions > 1 || (numFunctions == 1 && numOthers > 0);
+  bool isAlone = numFunctions == 0 || (numFunctions == 1 && numOthers == 0);
+  return !isAlone && !isChain(space, conjunct);
 }
 
 MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, unsigned target,
@@ -211,7 +240,8 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
   Elimination elimination(space, facts);
   bool isTooLong = conjunct.constraints.size() > 64;
   for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(64)))
-    elimination.add(constraint, uint64_t(1) << index);
+    if (target == MaskSpace::Key || !usesRows(space, constraint)) // known at the ends of a tile of queries
+      elimination.add(constraint, uint64_t(1) << index);
   MaskExpr tile = MaskExpr::variable(MaskSpace::Tile), self = MaskExpr::variable(target);
   elimination.add(self - tile, 0);
   elimination.add(tile + (tileSize - 1) - self, 0);
@@ -223,7 +253,9 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
   elimination.run();
 
   result.isEmpty = elimination.isEmpty;
-  result.isExact = elimination.isExact && conjunct.isKnown && !isTooLong && !hasUnknownRows(space, conjunct);
+  result.isExact = elimination.isExact && conjunct.isKnown && !isTooLong;
+  result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct, target);
+  result.isExact &= !result.mayHaveGaps;
   SmallVector<Row> &rows = elimination.rows;
   // What comes from no constraint holds for every tile. Those of one constraint come first, in their order.
   llvm::erase_if(rows, [](const Row &row) { return row.origins == 0; });

@@ -12,6 +12,7 @@ struct MaskProjection {
   SmallVector<MaskExpr> conditions; // without
   bool isEmpty = false;
   bool isExact = true; // each tile within the bounds has a pair that satisfies all constraints
+  bool mayHaveGaps = false; // not exact, since keys between those of two queries may be no query's
 };
 
 /// Eliminates i, j and the quotients of them: the position `target` is in [Tile, Tile + tileSize), the other one in

@@ -62,6 +62,8 @@ private:
       add(self - MaskExpr::variable(variable.first));
       add(MaskExpr::variable(variable.last) - self);
     }
+    for (const MaskExpr &fact : space.getPositionFacts(index))
+      add(fact);
     if (variable.isQuotient()) {
       MaskExpr remainder = variable.dividend - self * variable.divisor;
       add(remainder);

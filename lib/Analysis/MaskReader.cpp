@@ -28,7 +28,7 @@ constexpr size_t kMaxConjuncts = 64, kMaxPieces = 16;
 class MaskReader {
 public:
   MaskReader(Region &mask, function_ref<bool(Value)> isAvailable)
-      : region(mask), query(mask.getArgument(2)), key(mask.getArgument(3)), isAvailable(isAvailable) {}
+      : region(mask), query(mask.getArgument(2)), key(mask.getArgument(3)), rows(mask), isAvailable(isAvailable) {}
 
   MaskSet read() {
     Value condition = cast<YieldOp>(region.front().getTerminator()).getValue();
@@ -216,11 +216,11 @@ private:
 
   /// `a >= b + margin`. A minimum and a maximum are conjunctions and disjunctions of comparisons.
   std::optional<Union> atLeast(Value a, Value b, int64_t margin) {
-    if (!isUniform(a))
+    if (!isUniform(a) && !rows.isSearched(a))
       if (Operation *op = a.getDefiningOp(); isa_and_nonnull<arith::MinSIOp, arith::MaxSIOp>(op))
         return combine(isa<arith::MinSIOp>(op), atLeast(op->getOperand(0), b, margin),
                        atLeast(op->getOperand(1), b, margin));
-    if (!isUniform(b))
+    if (!isUniform(b) && !rows.isSearched(b))
       if (Operation *op = b.getDefiningOp(); isa_and_nonnull<arith::MinSIOp, arith::MaxSIOp>(op))
         return combine(isa<arith::MaxSIOp>(op), atLeast(a, op->getOperand(0), margin),
                        atLeast(a, op->getOperand(1), margin));
@@ -288,6 +288,8 @@ private:
       return std::nullopt;
     if (isUniform(value))
       return make(MaskExpr::variable(set.space.getSymbol(value)));
+    if (rows.isSearched(value))
+      return getRow(value);
     Operation *op = value.getDefiningOp();
     bool isNarrow = isa<IntegerType>(value.getType()) && value.getType().getIntOrFloatBitWidth() < 32;
     if (!op || isNarrow)
@@ -302,6 +304,20 @@ private:
       return getBySign(
           absolute.getOperand(), [](const MaskExpr &x) { return x; }, [](const MaskExpr &x) { return x * -1; });
     return getQuotient(op);
+  }
+
+  std::optional<Pieces> getRow(Value value) {
+    if (!isRowAvailable(value))
+      return std::nullopt;
+    return make(MaskExpr::variable(set.space.getRowFunction(value, compareWithQuery(value, region))));
+  }
+
+  /// Whether all that a row function captures is available.
+  bool isRowAvailable(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op || !region.isAncestor(op->getParentRegion()))
+      return value == query || isUniform(value);
+    return llvm::all_of(op->getOperands(), [&](Value operand) { return isRowAvailable(operand); });
   }
 
   std::optional<Pieces> getSelect(arith::SelectOp op) {
@@ -444,6 +460,7 @@ private:
 
   Region &region;
   Value query, key;
+  RowFunctions rows;
   function_ref<bool(Value)> isAvailable;
   MaskSet set;
   DenseMap<std::pair<Value, unsigned>, Union> visited;

@@ -85,7 +85,7 @@ unsigned MaskSpace::getSymbol(Value value, At at) {
   return variables.size() - 1;
 }
 
-unsigned MaskSpace::getRowFunction(Value value) {
+unsigned MaskSpace::getRowFunction(Value value, std::optional<Side> side) {
   for (unsigned index = FirstDynamic; index < variables.size(); ++index)
     if (variables[index].isRow && variables[index].value == value)
       return index;
@@ -94,8 +94,20 @@ unsigned MaskSpace::getRowFunction(Value value) {
   function.isRow = true;
   function.first = first;
   function.last = last;
+  function.side = variables[first].side = variables[last].side = side;
   variables.push_back(function);
   return variables.size() - 1;
+}
+
+SmallVector<MaskExpr, 1> MaskSpace::getPositionFacts(unsigned index) const {
+  const Variable &variable = variables[index];
+  if (!variable.side)
+    return {};
+  MaskExpr position = MaskExpr::variable(variable.isRow ? Query : First);
+  if (variable.at == At::LastRow)
+    position += MaskExpr::variable(Count) - 1;
+  MaskExpr distance = MaskExpr::variable(index) - position;
+  return {*variable.side == Side::Above ? distance - 1 : distance * -1};
 }
 
 MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {

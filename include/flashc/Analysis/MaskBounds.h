@@ -33,6 +33,7 @@ struct TileInterval {
   /// The bounds in tiles, counted from the loop's begin, and the conditions and rooms, for proofs about them.
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
   bool isExact = true; // each of the tiles holds a pair that the interval is for
+  bool mayHaveGaps = false; // it is not: keys between those of two queries may be no query's
 
   bool isPrefix() const { return begin.empty(); }
   bool isSuffix() const { return end.empty(); }

@@ -11,7 +11,7 @@
 #ifndef FLASHC_ANALYSIS_MASKSET_H
 #define FLASHC_ANALYSIS_MASKSET_H
 
-#include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Analysis/RowFunctions.h"
 #include "mlir/IR/Region.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
@@ -70,6 +70,7 @@ public:
     bool isNatural;       // known to be >= 0
     bool isRow = false;   // a function of i that never descends: between its symbols first and last
     unsigned first = 0, last = 0;
+    std::optional<Side> side = {}; // of a row function, or its value at an end: beside the position that it is for
 
     bool isQuotient() const { return divisor != 0; }
   };
@@ -86,7 +87,9 @@ public:
   /// A value that does not change with i and j.
   unsigned getSymbol(Value value, At at = At::Anywhere);
   /// A value that depends on i alone and never descends when i grows.
-  unsigned getRowFunction(Value value);
+  unsigned getRowFunction(Value value, std::optional<Side> side);
+  /// What is known of a variable beside the position that it is for: constraints.
+  SmallVector<MaskExpr, 1> getPositionFacts(unsigned variable) const;
   /// `expr / divisor`, rounded down; the divisor is > 0.
   MaskExpr floorDiv(const MaskExpr &expr, int64_t divisor);
   MaskExpr ceilDiv(const MaskExpr &expr, int64_t divisor) { return floorDiv(expr + (divisor - 1), divisor); }

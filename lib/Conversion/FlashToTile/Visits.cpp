@@ -3,6 +3,7 @@
 #include "Visits.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -17,6 +18,21 @@ static bool isOneRun(MutableArrayRef<KeySegment> segments) {
     fullRuns += !segment.isMasked() && (index == 0 || segments[index - 1].isMasked());
   }
   return fullRuns <= 1;
+}
+
+/// Whether a value of the kernel hangs on what is read from memory.
+static bool isRead(Value value) {
+  SmallVector<Value> worklist{value};
+  llvm::SmallDenseSet<Operation *> seen;
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op || !seen.insert(op).second)
+      continue;
+    if (op->walk([](memref::LoadOp) { return WalkResult::interrupt(); }).wasInterrupted())
+      return true;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
 }
 
 class Visits::Emitter {
@@ -41,7 +57,11 @@ private:
   void setTotal(Value count, bool &mayBeEmpty);
 
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-  Value bound(OpFoldResult value) { return scalars.get(b, b.getLoc(), value); }
+  /// ptxas takes what is read from memory for different in every thread, and would keep the loop's state so.
+  Value bound(OpFoldResult value) {
+    Value copy = scalars.get(b, b.getLoc(), value);
+    return copy && isRead(copy) ? tile::UniformOp::create(b, copy) : copy;
+  }
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
   Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
   Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }

@@ -40,6 +40,16 @@ def symbol(n):
     return Node("symbol", n)
 
 
+def array(n):
+    """A captured array that is declared sorted."""
+    return Node("array", n, type="array")
+
+
+def at(a, position): return Node("extract", a, wrap(position))
+def count_le(value, a): return Node("count_le", wrap(value), a)
+def nth(position, a): return Node("nth", wrap(position), a)
+
+
 def where(condition, x, y):
     x, y = wrap(x), wrap(y)
     return Node("select", condition, x, y, type=x.type)
@@ -75,6 +85,8 @@ class Writer:
             return "%" + node.op
         if node.op == "symbol":
             return f"%s{node.args[0]}"
+        if node.op == "array":
+            return self.emit(f"flash.assume_sorted %a{node.args[0]} : tensor<?xi32>")
         if node.op == "const":
             return self.emit(f"arith.constant {node.args[0]} : index")
         if node.op == "true":
@@ -88,12 +100,20 @@ class Writer:
             quotient = self.emit(f"arith.floordivsi {args[0]}, {args[1]} : index")
             product = self.emit(f"arith.muli {quotient}, {args[1]} : index")
             return self.emit(f"arith.subi {args[0]}, {product} : index")
+        if node.op == "extract":
+            element = self.emit(f"tensor.extract {args[0]}[{args[1]}] : tensor<?xi32>")
+            return self.emit(f"arith.index_cast {element} : i32 to index")
+        if node.op in ("count_le", "nth"):
+            types = "index, tensor<?xi32>" if node.op == "count_le" else "tensor<?xi32>"
+            return self.emit(f"flash.{node.op} {args[0]} in {args[1]} : {types}")
         if node.op == "select":
             return self.emit(f"arith.select {args[0]}, {args[1]}, {args[2]} : {node.type}")
         if node.op in ARITH:
             return self.emit(f"arith.{ARITH[node.op]} {args[0]}, {args[1]} : {node.type}")
         return self.emit(f"arith.cmpi {node.op}, {args[0]}, {args[1]} : {node.args[0].type}")
 
+
+FAR = 1 << 29  # beyond a sorted array
 
 EVALUATE = {
     "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y, "floordiv": lambda x, y: x // y,
@@ -102,6 +122,9 @@ EVALUATE = {
     "divsi": lambda x, y: numpy.where(x >= 0, x // y, -(-x // y)),
     "remsi": lambda x, y: numpy.where(x >= 0, x % y, -(-x % y)), "select": numpy.where,
     "sle": lambda x, y: x <= y, "slt": lambda x, y: x < y, "sge": lambda x, y: x >= y, "sgt": lambda x, y: x > y,
+    "count_le": lambda value, a: numpy.searchsorted(a, value, side="right"),
+    "extract": lambda a, position: a[numpy.clip(position, 0, len(a) - 1)],  # out of it where nothing is kept only
+    "nth": lambda n, a: numpy.where(n < 0, -FAR, numpy.where(n >= len(a), FAR, a[numpy.clip(n, 0, len(a) - 1)])),
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "ult": lambda x, y: (x >= 0) & (x < y),
 }
 
@@ -111,6 +134,8 @@ def evaluate(node, i, j, symbols):
         return i if node.op == "i" else j
     if node.op == "symbol":
         return numpy.int64(symbols[node.args[0]])
+    if node.op == "array":
+        return symbols[2 + node.args[0]]
     if node.op in ("const", "true"):
         return numpy.int64(node.args[0]) if node.args else numpy.bool_(True)
     if node.op == "opaque":
@@ -154,6 +179,43 @@ def named():
         "clamped_window": (J <= minimum(I, s)) & (J >= maximum(I - 30, n - 60)),
         "two_windows": (J > I - 16) & causal | (J > I - 96) & (J <= I - 80),
     }
+
+
+def sorted_masks():
+    """Masks over arrays that are declared sorted: 0 and 1 are the ids of documents, of queries and of keys, 2 and 3
+    offsets of sequences. Each with the class that it must have."""
+    s = symbol(0)
+    ids_q, ids_k, cu_q, cu_k = (array(n) for n in range(4))
+    causal, same_id = J <= I, at(ids_q, I).eq(at(ids_q, J))
+    n, m = count_le(I, cu_q), count_le(J, cu_q)
+    begin_q, end_q, begin_k, end_k = at(cu_q, n - 1), at(cu_q, n), at(cu_k, n - 1), at(cu_k, n)
+    packed, both = n.eq(m), (n - 1).eq(count_le(J, cu_k) - 1)
+    bottom_right = J - begin_k <= I - begin_q + ((end_k - begin_k) - (end_q - begin_q))
+    exact = {
+        "documents": same_id,
+        "documents_causal": same_id & causal,
+        "documents_window": same_id & causal & (J > I - 37),
+        "documents_before": at(ids_q, J) < at(ids_q, I),
+        "documents_block_causal": at(ids_q, J) <= at(ids_q, I),
+        "other_documents": at(ids_q, I).ne(at(ids_q, J)),
+        "shared_prefix_documents": (J < s) | (same_id & causal),
+        "packed": packed,
+        "packed_causal": packed & causal,
+        "packed_window": packed & (J <= I) & (J >= I - 20),
+        "packed_by_elements": (J >= begin_q) & (J < end_q) & causal,
+        "packed_block_causal": m <= n,
+        "not_packed": n.ne(m),
+        "first_segments": m <= 2,
+    }
+    conservative = {
+        "documents_of_two": at(ids_q, I).eq(at(ids_k, J)),
+        "packed_two": both,
+        "packed_two_bottom_right": both & bottom_right,
+        "packed_two_top_left": both & (J - begin_k <= I - begin_q),
+        "packed_two_window": both & bottom_right & (J >= I + (end_k - end_q) - 11),
+    }
+    return {name: (mask, "exact") for name, mask in exact.items()} | {
+        name: (mask, "conservative") for name, mask in conservative.items()}
 
 
 def random_int(rng, depth):

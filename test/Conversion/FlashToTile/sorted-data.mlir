@@ -12,6 +12,8 @@
 // CHECK-SAME:      %[[LENGTHS:[^:]*]]: memref<40xi64
 // CHECK-NOT:     flash.
 // CHECK-COUNT-6: memref.load %[[LENGTHS]]
+// The bounds that hang on it are the same in every thread, and ptxas is told so.
+// CHECK:         tile.uniform
 // CHECK:         scf.for
 // CHECK:           tile.map
 // CHECK:             scf.for

@@ -53,10 +53,10 @@ func.func @count_few(%a: memref<3xi16>, %value: index) -> index {
 // OPS:         flash.nth %{{.*}} in %{{.*}} : tensor<?xi64>
 // LOOP-LABEL: func @nth(
 // LOOP-SAME:      %[[A:[^:]*]]: tensor<?xi64>, %[[POSITION:[^:]*]]: index)
-// LOOP-DAG:     %[[NEAR_FIRST:.*]] = arith.constant -2147418112 : i64
-// LOOP-DAG:     %[[NEAR_LAST:.*]] = arith.constant 2147418112 : i64
-// LOOP-DAG:     %[[FIRST:.*]] = arith.constant -2147418112 : index
-// LOOP-DAG:     %[[LAST:.*]] = arith.constant 2147418112 : index
+// LOOP-DAG:     %[[NEAR_FIRST:.*]] = arith.constant -536870912 : i64
+// LOOP-DAG:     %[[NEAR_LAST:.*]] = arith.constant 536870912 : i64
+// LOOP-DAG:     %[[FIRST:.*]] = arith.constant -536870912 : index
+// LOOP-DAG:     %[[LAST:.*]] = arith.constant 536870912 : index
 // LOOP:         %[[N:.*]] = tensor.dim %[[A]]
 // LOOP:         %[[MIN:.*]] = arith.minsi %[[POSITION]], %
 // LOOP:         %[[AT:.*]] = arith.maxsi %[[MIN]], %c0

@@ -1,7 +1,6 @@
 //===- SortedData.cpp - arrays that are declared sorted, and searches in them -------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/SortedData.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -85,129 +84,6 @@ static void addRead(OpOperand &sorted, Effects &effects) {
 
 void CountLeOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
 void NthOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
-
-namespace {
-/// The region of a mask in which a value lies, or null.
-Region *getMaskRegion(Operation *op) {
-  while (op && !isa_and_nonnull<AttentionOp, OnlineAttentionOp>(op->getParentOp()))
-    op = op->getParentOp();
-  if (!op)
-    return nullptr;
-  Region &mask = op->getParentOp()->getRegion(1);
-  return op->getParentRegion() == &mask ? &mask : nullptr;
-}
-
-/// Whether `value`, of `region`, depends on `argument`.
-bool dependsOn(Value value, BlockArgument argument, Region &region) {
-  if (value == argument)
-    return true;
-  Operation *op = value.getDefiningOp();
-  if (!op || !region.isAncestor(op->getParentRegion()))
-    return false;
-  if (op->getNumRegions() > 0)
-    return true;
-  return llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOn(operand, argument, region); });
-}
-
-/// A comparison of a count up to the key's position, shifted by a constant, with what does not depend on that position.
-struct CountComparison {
-  CountLeOp count;
-  int64_t shift = 0;
-  Value limit;
-  arith::CmpIPredicate predicate;
-};
-
-std::optional<CountComparison> matchCount(Value side, Value limit, arith::CmpIPredicate predicate, Region &mask) {
-  BlockArgument key = mask.getArguments().back();
-  int64_t shift = 0;
-  Operation *op = side.getDefiningOp();
-  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op)) {
-    std::optional<int64_t> constant = getConstantIntValue(op->getOperand(1));
-    if (!constant)
-      return std::nullopt;
-    shift = isa<arith::AddIOp>(op) ? *constant : -*constant;
-    op = op->getOperand(0).getDefiningOp();
-  }
-  auto count = dyn_cast_or_null<CountLeOp>(op);
-  auto isInvariant = [&](Value value) { return !dependsOn(value, key, mask); };
-  if (!count || count.getValue() != key || !isInvariant(limit) || !llvm::all_of(count.getIndices(), isInvariant))
-    return std::nullopt;
-  return CountComparison{count, shift, limit, predicate};
-}
-
-arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate) {
-  switch (predicate) {
-  case arith::CmpIPredicate::slt:
-    return arith::CmpIPredicate::sgt;
-  case arith::CmpIPredicate::sle:
-    return arith::CmpIPredicate::sge;
-  case arith::CmpIPredicate::sgt:
-    return arith::CmpIPredicate::slt;
-  case arith::CmpIPredicate::sge:
-    return arith::CmpIPredicate::sle;
-  default:
-    return predicate;
-  }
-}
-
-/// count + shift <predicate> limit becomes bounds on the key's position.
-struct BoundKeyByCount : OpRewritePattern<arith::CmpIOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
-    Region *mask = getMaskRegion(op);
-    if (!mask || !op.getLhs().getType().isIndex())
-      return rewriter.notifyMatchFailure(op, "no comparison of indices in a mask");
-    auto match = matchCount(op.getLhs(), op.getRhs(), op.getPredicate(), *mask);
-    if (!match)
-      match = matchCount(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()), *mask);
-    Value keep = match ? emitBounds(rewriter, op.getLoc(), *match) : Value();
-    if (!keep)
-      return rewriter.notifyMatchFailure(op, "no signed comparison of a count of the key's position");
-    rewriter.replaceOp(op, keep);
-    return success();
-  }
-
-private:
-  static Value emitBounds(PatternRewriter &rewriter, Location loc, const CountComparison &compare) {
-    ImplicitLocOpBuilder b(loc, rewriter);
-    CountLeOp count = compare.count;
-    Value key = count.getValue();
-    // The key against the element behind the first `limit - shift + offset` ones.
-    auto bound = [&](arith::CmpIPredicate predicate, int64_t offset) -> Value {
-      Value position = compare.limit;
-      if (int64_t sum = offset - compare.shift; sum != 0)
-        position = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, sum));
-      Value element = NthOp::create(b, b.getIndexType(), position, count.getSorted(), count.getIndices());
-      return arith::CmpIOp::create(b, predicate, key, element);
-    };
-    // count <= c is key < nth c, so count >= c is key >= nth (c - 1).
-    switch (compare.predicate) {
-    case arith::CmpIPredicate::sle:
-      return bound(arith::CmpIPredicate::slt, 0);
-    case arith::CmpIPredicate::slt:
-      return bound(arith::CmpIPredicate::slt, -1);
-    case arith::CmpIPredicate::sge:
-      return bound(arith::CmpIPredicate::sge, -1);
-    case arith::CmpIPredicate::sgt:
-      return bound(arith::CmpIPredicate::sge, 0);
-    case arith::CmpIPredicate::eq: {
-      Value first = bound(arith::CmpIPredicate::sge, -1), last = bound(arith::CmpIPredicate::slt, 0);
-      return arith::AndIOp::create(b, first, last);
-    }
-    case arith::CmpIPredicate::ne: {
-      Value before = bound(arith::CmpIPredicate::slt, -1), after = bound(arith::CmpIPredicate::sge, 0);
-      return arith::OrIOp::create(b, before, after);
-    }
-    default:
-      return Value();
-    }
-  }
-};
-} // namespace
-
-void CountLeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<BoundKeyByCount>(context);
-}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Expansion

@@ -61,7 +61,9 @@ static Value clampIndex(OpBuilder &b, Location loc, Value index, Value source, u
                                                        : b.createOrFold<memref::DimOp>(loc, source, dim);
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
   Value last = b.createOrFold<arith::SubIOp>(loc, size, one);
-  return arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, index, last), zero);
+  auto clamped = arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, index, last), zero);
+  clamped->setAttr(kTileClampAttrName, b.getUnitAttr());
+  return clamped;
 }
 
 /// The positions of a tile that sticks out are passed to the regions too. What they compute there is dropped, but a

@@ -145,12 +145,13 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
   scf::ForOp loop = matchKeyLoop(op);
   if (!loop)
     return std::nullopt;
+  auto searched = std::make_unique<SearchedMask>(op);
   // What the loop computes is not known before it.
   MaskSet mask = readMask(op.getMask(), [&](Value value) {
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
   LoopBounds bounds = computeLoopBounds(mask, describe(op, loop, getNumQueries(op, loop)), op.getContext());
-  return KeyBounds{std::move(mask), std::move(bounds)};
+  return KeyBounds{std::move(searched), std::move(mask), std::move(bounds)};
 }
 
 /// Whether a score is more than -inf if the product of query and key is: it is computed from that, from positions and
@@ -210,7 +211,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     });
     for (OnlineAttentionOp op : ops)
       if (std::optional<KeyBounds> found = computeKeyBounds(op))
-        boundLoop(op, cast<scf::ForOp>(op->getParentOp()), found->mask, found->bounds);
+        boundLoop(op, cast<scf::ForOp>(op->getParentOp()), *found);
   }
 
   /// Without a mask every row sees all keys, if there are any.
@@ -223,7 +224,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       markRows(op, loop);
   }
 
-  void boundLoop(OnlineAttentionOp op, scf::ForOp loop, MaskSet &mask, const LoopBounds &bounds) {
+  void boundLoop(OnlineAttentionOp op, scf::ForOp loop, KeyBounds &found) {
+    auto &[searched, mask, bounds] = found;
     for (Operation *part : mask.opaque) {
       ++numOpaque;
       emitMissed(part, "opaque to the analysis of masks: it bounds no loop");
@@ -235,6 +237,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     if (op.getContext()->getRemarkEngine())
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << toString(bounds, op);
     SmallVector<KeySegment> segments = emitKeySegments(op, loop, getNumQueries(op, loop), bounds, mask.space);
+    searched->restore();
     numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
     ++numBounded;
   }
@@ -248,6 +251,7 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
       auto function = op->getParentOfType<FunctionOpInterface>();
       if (!function || !op.hasMask())
         return;
+      SearchedMask searched(op);
       AsmState state(function);
       MaskSet mask = readMask(op.getMask());
       llvm::outs() << "mask in @" << function.getName() << ":\n";

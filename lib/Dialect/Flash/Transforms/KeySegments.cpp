@@ -79,12 +79,22 @@ protected:
     if (interval.rooms.empty())
       return end;
     SmallVector<AffineExpr> exprs{b.getAffineDimExpr(0)};
-    for (AffineExpr room : interval.rooms)
-      exprs.push_back(b.getAffineDimExpr(1) + (room + 1) * bounds.tileSize);
     SmallVector<OpFoldResult> operands{end, begin};
     operands.append(symbols);
-    return affine::makeComposedFoldedAffineMin(b, loc, AffineMap::get(2, symbols.size(), exprs, b.getContext()),
-                                               operands);
+    // What is captured may be large, as an offset that does not exist: times the tile it has to fit 32 bits.
+    AffineExpr largest = b.getAffineConstantExpr((int64_t(1) << 29) / bounds.tileSize);
+    for (AffineExpr room : interval.rooms) {
+      bool isCaptured = false;
+      for (unsigned position = LoopBounds::FirstCaptured; position < symbols.size(); ++position)
+        isCaptured |= room.isFunctionOfSymbol(position);
+      if (isCaptured) {
+        operands.push_back(reduce({room, largest}, /*isMin=*/true));
+        room = symbol(operands.size() - 3);
+      }
+      exprs.push_back(b.getAffineDimExpr(1) + (room + 1) * bounds.tileSize);
+    }
+    return affine::makeComposedFoldedAffineMin(
+        b, loc, AffineMap::get(2, operands.size() - 2, exprs, b.getContext()), operands);
   }
 
   const LoopBounds &getBounds() const { return bounds; }

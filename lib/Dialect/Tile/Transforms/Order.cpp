@@ -115,6 +115,8 @@ Value OrderBuilder::copy(Value value) {
   Operation *op = value.getDefiningOp();
   if (auto id = dyn_cast<gpu::BlockIdOp>(op))
     return point[static_cast<unsigned>(id.getDimension())];
+  if (auto uniform = dyn_cast<UniformOp>(op)) // over there: here each thread has a point of its own
+    return copy(uniform.getSource());
   for (Value input : getInputs(op))
     if (Value known = copy(input); !map.contains(input))
       map.map(input, known);

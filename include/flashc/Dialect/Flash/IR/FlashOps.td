@@ -356,8 +356,8 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
 
         count_le j in s <= c  if and only if  j < nth c in s
 
-    Elements that have no sense as positions are brought near the same way: the result lies between -2^31 + 2^16 and
-    2^31 - 2^16, which leaves room for adding sizes of tiles in 32 bits.
+    The result lies between -2^29 and 2^29, so that sums of a few fit 32 bits; elements beyond are brought there. So a
+    sequence that a mask with `flash.nth` is for has fewer than 2^29 positions.
 
     Constraints: as for `flash.count_le`.
 

@@ -3,6 +3,7 @@
 #define FLASHC_DIALECT_FLASH_IR_SORTEDDATA_H
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 
 #include <optional>
 
@@ -14,11 +15,23 @@ struct ElementRead {
   MutableOperandRange indices;
 };
 
+/// On the outer op of `max(min(index, last), 0)`: flash-tile has put it around an index that is inside the array for
+/// all queries and keys that exist.
+inline constexpr StringLiteral kTileClampAttrName = "flash.tile_clamp";
+
 /// tensor.extract, memref.load, flash.count_le and flash.nth; nothing for another op.
 std::optional<ElementRead> getElementRead(Operation *op);
 
-/// What flash.nth gives at positions that do not exist is as far from 0 as 32 bits and a tile leave room for.
-constexpr int64_t kFarPosition = (int64_t(1) << 31) - (int64_t(1) << 16);
+/// The signed predicate that holds with both sides exchanged; others stay.
+arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
+
+/// Makes the bounds on the key that a comparison in a mask with `flash.count_le` of the key's position says (its
+/// canonical form); null if it is no such comparison.
+Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);
+
+/// How far from 0 lies what flash.nth gives at positions that do not exist: bounds add and subtract a few of them in 32
+/// bits.
+constexpr int64_t kFarPosition = int64_t(1) << 29;
 
 /// Reads the element at a position along the last dimension of an array; null after an error.
 using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;

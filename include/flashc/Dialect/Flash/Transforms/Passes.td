@@ -289,6 +289,19 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     `index`, `i64` and `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays
     opaque.
 
+    Arrays that are declared sorted (`flash.assume_sorted`) bound loops, too. What the mask computes for a query and never
+    descends (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these) is computed
+    twice, for the first and the last query of the tile. A comparison with the element at the key's position is a search:
+    `ids[j] <= x` is `j < count_le x in ids`. Of documents by sorted ids, `ids[i] == ids[j]`, the loops are between
+    ```mlir
+    %x0 = tensor.extract %ids[%i]                          // the first query's document
+    %x1 = tensor.extract %ids[%last]                       // the last query's
+    %begin = flash.count_le (%x0 - 1) in %ids              // the first key of the one
+    %end   = flash.count_le %x1 in %ids                    // behind the last key of the other
+    ```
+    and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
+    %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
+
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
     - "opaque to the analysis of masks: it bounds no loop": a comparison of `i * j`, say; the others still bound it;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's

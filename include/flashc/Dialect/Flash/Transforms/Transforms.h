@@ -8,7 +8,7 @@
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H
 
 #include "flashc/Analysis/MaskBounds.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
 #include "mlir/Dialect/SCF/Transforms/TileUsingInterface.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -43,11 +43,12 @@ FailureOr<scf::SCFTilingResult> tileOnlineAttention(RewriterBase &rewriter, Onli
 
 /// A mask, and the bounds that it gives to the loop over key tiles.
 struct KeyBounds {
+  std::unique_ptr<SearchedMask> searched; // whose values the others have
   MaskSet mask;
   LoopBounds bounds;
 };
 
-/// The bounds of the loop around `op`, which has a mask; none, and a missed-optimisation remark, where it is not a loop
+/// The bounds of the loop around `op`, which has a mask, and that as a `SearchedMask` while they live; none, and a missed-optimisation remark, where it is not a loop
 /// over key tiles that does nothing else.
 std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
 

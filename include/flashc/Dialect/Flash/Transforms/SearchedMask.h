@@ -1,0 +1,32 @@
+//===- SearchedMask.h - a mask over sorted data, as bounds on the key ---------------------------------------------===//
+#ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_SEARCHEDMASK_H
+#define FLASHC_DIALECT_FLASH_TRANSFORMS_SEARCHEDMASK_H
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+
+namespace mlir::flash {
+
+/// While it lives, the mask region of an op is another one that keeps the same pairs of queries and keys that exist, in
+/// a form that the analysis of masks understands. It is the form to compute bounds from, once for a tile: what it
+/// computes for a pair takes longer. Without arrays that are declared sorted it is the op's own region.
+///
+/// - A comparison with the element at the key's position becomes one of that position: `s[j] <= v` is
+///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le (v - 1) in s`.
+/// - Inside a segment, `s[p - 1] <= j < s[p]`, another bound that ascends only while the segment stays the same (the
+///   diagonal of a packed sequence) is brought between the segment's ends, where it ascends altogether.
+class SearchedMask {
+public:
+  explicit SearchedMask(OnlineAttentionOp op);
+  ~SearchedMask() { restore(); }
+  /// Puts the op's own region back.
+  void restore();
+  SearchedMask(const SearchedMask &) = delete;
+
+private:
+  OnlineAttentionOp op;
+  Region original; // empty if nothing was replaced
+};
+
+} // namespace mlir::flash
+
+#endif // FLASHC_DIALECT_FLASH_TRANSFORMS_SEARCHEDMASK_H

@@ -1,0 +1,212 @@
+//===- RowFunctions.cpp - what a mask computes for a query --------------------------------------------------------===//
+
+#include "flashc/Analysis/RowFunctions.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Elements of sorted arrays
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static Value getUndeclared(Value array) { return array.getDefiningOp<AssumeSortedOp>().getSource(); }
+
+static bool isSameLine(Value a, ValueRange aIndices, Value b, ValueRange bIndices) {
+  return getUndeclared(a) == getUndeclared(b) && llvm::equal(aIndices, bIndices);
+}
+
+bool SortedElement::isInLineOf(const SortedElement &other) const {
+  return isSameLine(array, indices, other.array, other.indices);
+}
+
+/// A position without the clamps of flash-tile.
+static Value stripClamp(Value position) {
+  auto max = position.getDefiningOp<arith::MaxSIOp>();
+  auto min = max && max->hasAttr(kTileClampAttrName) ? max.getLhs().getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
+  return min ? min.getLhs() : position;
+}
+
+std::optional<SortedElement> mlir::flash::matchSortedElement(Value value) {
+  while (Operation *op = value.getDefiningOp()) {
+    if (!isa<arith::ExtSIOp, arith::IndexCastOp>(op))
+      break;
+    auto isNarrowing = [](Type from, Type to) {
+      auto getWidth = [](Type type) { return type.isIndex() ? 32 : type.getIntOrFloatBitWidth(); };
+      return getWidth(to) < std::min(getWidth(from), 32u);
+    };
+    if (isNarrowing(op->getOperand(0).getType(), value.getType()))
+      return std::nullopt;
+    value = op->getOperand(0);
+  }
+  if (auto nth = value.getDefiningOp<NthOp>())
+    return SortedElement{nth.getSorted(), SmallVector<Value, 2>(nth.getIndices()), nth.getPosition()};
+  Operation *op = value.getDefiningOp();
+  std::optional<ElementRead> read = op ? getElementRead(op) : std::nullopt;
+  if (!read || isa<CountLeOp>(op) || !read->array.getDefiningOp<AssumeSortedOp>())
+    return std::nullopt;
+  SmallVector<Value, 2> indices(read->indices.getAsOperandRange());
+  Value position = stripClamp(indices.pop_back_val());
+  return SortedElement{read->array, indices, position};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Trends
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static Trend flip(Trend trend) {
+  return trend == Trend::Ascending ? Trend::Descending : trend == Trend::Descending ? Trend::Ascending : trend;
+}
+
+/// That of a sum, a minimum or a maximum.
+static Trend join(Trend a, Trend b) {
+  if (a == Trend::Constant || a == b)
+    return b;
+  return b == Trend::Constant ? a : Trend::Unknown;
+}
+
+Trend RowFunctions::get(Value value) {
+  if (value == pinned)
+    return Trend::Constant;
+  if (value == query)
+    return Trend::Ascending;
+  if (value == key)
+    return Trend::Unknown;
+  Operation *op = value.getDefiningOp();
+  if (!op || !region.isAncestor(op->getParentRegion()))
+    return Trend::Constant;
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  Trend trend = compute(value);
+  known[value] = trend;
+  return trend;
+}
+
+Trend RowFunctions::computeElement(Value array, ValueRange indices, Value position) {
+  bool isLine = llvm::all_of(indices, [&](Value index) { return get(index) == Trend::Constant; });
+  return isLine && array.getDefiningOp<AssumeSortedOp>() ? get(position) : Trend::Unknown;
+}
+
+/// The value of an op in front of the region's end, where no operand depends on the key.
+Trend RowFunctions::compute(Value value) {
+  Operation *op = value.getDefiningOp();
+  bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
+  if (!onlyReads || op->getNumRegions() > 0)
+    return Trend::Unknown;
+  if (llvm::all_of(op->getOperands(), [&](Value operand) { return get(operand) == Trend::Constant; }))
+    return Trend::Constant;
+  bool isNarrow = isa<IntegerType>(value.getType()) && value.getType().getIntOrFloatBitWidth() < 32;
+  auto getConstant = [&](unsigned operand) { return getConstantIntValue(op->getOperand(operand)); };
+  auto byPositive = [&]() { return getConstant(1).value_or(0) > 0 ? get(op->getOperand(0)) : Trend::Unknown; };
+  return TypeSwitch<Operation *, Trend>(op)
+      .Case<tensor::ExtractOp, memref::LoadOp>([&](auto read) {
+        return computeElement(op->getOperand(0), read.getIndices().drop_back(), read.getIndices().back());
+      })
+      .Case([&](NthOp nth) { return computeElement(nth.getSorted(), nth.getIndices(), nth.getPosition()); })
+      .Case([&](CountLeOp count) { return computeElement(count.getSorted(), count.getIndices(), count.getValue()); })
+      .Case([&](arith::ExtSIOp extend) { return get(extend.getIn()); })
+      .Case([&](arith::IndexCastOp cast) { return isNarrow ? Trend::Unknown : get(cast.getIn()); })
+      .Case<arith::MinSIOp, arith::MaxSIOp>([&](auto) {
+        Trend trend = join(get(op->getOperand(0)), get(op->getOperand(1)));
+        return trend == Trend::Unknown && isSegmentClamp(op) ? Trend::Ascending : trend;
+      })
+      .Case<arith::FloorDivSIOp, arith::CeilDivSIOp, arith::DivSIOp>([&](auto) { return byPositive(); })
+      .Case([&](arith::ShRSIOp) { return getConstant(1).value_or(-1) >= 0 ? get(op->getOperand(0)) : Trend::Unknown; })
+      .Case([&](arith::AddIOp) {
+        return isNarrow ? Trend::Unknown : join(get(op->getOperand(0)), get(op->getOperand(1)));
+      })
+      .Case([&](arith::SubIOp) {
+        return isNarrow ? Trend::Unknown : join(get(op->getOperand(0)), flip(get(op->getOperand(1))));
+      })
+      .Case([&](arith::MulIOp) {
+        std::optional<int64_t> factor = getConstant(1);
+        if (isNarrow || !factor)
+          return Trend::Unknown;
+        return *factor < 0 ? flip(get(op->getOperand(0))) : get(op->getOperand(0));
+      })
+      .Default(Trend::Unknown);
+}
+
+/// Whether a value is an element of a sorted array and a constant.
+static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Value value) {
+  LinearExpr expr = LinearExpr::get(value);
+  if (expr.getTerms().size() != 1 || expr.getTerms()[0].coefficient != 1)
+    return std::nullopt;
+  std::optional<SortedElement> element = matchSortedElement(expr.getTerms()[0].value);
+  if (!element)
+    return std::nullopt;
+  return std::make_pair(*element, expr.getConstant());
+}
+
+/// `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p: between two queries with different p it does not descend,
+/// since the one's upper limit is at most the other's lower limit. So x has to ascend only where p stays the same.
+bool RowFunctions::isSegmentClamp(Operation *op) {
+  auto max = isa<arith::MinSIOp>(op) ? op->getOperand(0).getDefiningOp<arith::MaxSIOp>() : arith::MaxSIOp();
+  auto low = max ? matchShiftedElement(max.getRhs()) : std::nullopt;
+  auto high = max ? matchShiftedElement(op->getOperand(1)) : std::nullopt;
+  if (!low || !high || low->second != high->second || !low->first.isInLineOf(high->first))
+    return false;
+  LinearExpr position = LinearExpr::get(high->first.position);
+  bool isNext = (position - LinearExpr::get(low->first.position)).isConstant(1);
+  if (!isNext || position.getTerms().size() != 1 || position.getTerms()[0].coefficient != 1)
+    return false;
+  Value segment = position.getTerms()[0].value;
+  if (pinned || computeElement(high->first.array, high->first.indices, segment) != Trend::Ascending)
+    return false;
+  Trend inside = RowFunctions(region, segment).get(max.getLhs());
+  return inside == Trend::Constant || inside == Trend::Ascending;
+}
+
+bool RowFunctions::isSearched(Value value) {
+  if (get(value) != Trend::Ascending)
+    return false;
+  SmallVector<Value> worklist{value};
+  llvm::SmallDenseSet<Value> seen;
+  while (!worklist.empty()) {
+    Operation *op = worklist.pop_back_val().getDefiningOp();
+    if (!op || !region.isAncestor(op->getParentRegion()))
+      continue;
+    if (getElementRead(op))
+      return true;
+    for (Value operand : op->getOperands())
+      if (seen.insert(operand).second)
+        worklist.push_back(operand);
+  }
+  return false;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Beside the position itself
+//===--------------------------------------------------------------------------------------------------------------===//
+
+std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
+  LinearExpr query = LinearExpr::symbol(mask.getArgument(2));
+  // How many elements are at most s[i] (or less): i is one of those (or is behind them).
+  if (auto count = value.getDefiningOp<CountLeOp>()) {
+    auto element = matchShiftedElement(count.getValue());
+    bool isOwn = element && isSameLine(element->first.array, element->first.indices, count.getSorted(),
+                                       count.getIndices()) &&
+                 LinearExpr::get(element->first.position) == query;
+    if (!isOwn)
+      return std::nullopt;
+    return element->second >= 0 ? Side::Above : Side::AtMost;
+  }
+  // The elements in front of and behind those that are at most i.
+  std::optional<SortedElement> element = matchSortedElement(value);
+  if (!element)
+    return std::nullopt;
+  LinearExpr position = LinearExpr::get(element->position);
+  if (position.getTerms().size() != 1 || position.getTerms()[0].coefficient != 1)
+    return std::nullopt;
+  auto count = position.getTerms()[0].value.getDefiningOp<CountLeOp>();
+  bool isOwn = count && isSameLine(element->array, element->indices, count.getSorted(), count.getIndices()) &&
+               LinearExpr::get(count.getValue()) == query;
+  if (!isOwn)
+    return std::nullopt;
+  return position.getConstant() >= 0 ? Side::Above : Side::AtMost;
+}

@@ -1,0 +1,143 @@
+//===- BoundKeyByCount.cpp - comparisons of counts up to the key's position ---------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/PatternMatch.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+namespace {
+/// The region of a mask in which a value lies, or null.
+Region *getMaskRegion(Operation *op) {
+  while (op && !isa_and_nonnull<AttentionOp, OnlineAttentionOp>(op->getParentOp()))
+    op = op->getParentOp();
+  if (!op)
+    return nullptr;
+  Region &mask = op->getParentOp()->getRegion(1);
+  return op->getParentRegion() == &mask ? &mask : nullptr;
+}
+
+/// Whether `value`, of `region`, depends on `argument`.
+bool dependsOn(Value value, BlockArgument argument, Region &region) {
+  SmallVector<Value> worklist{value};
+  llvm::SmallDenseSet<Operation *> seen;
+  while (!worklist.empty()) {
+    Value next = worklist.pop_back_val();
+    if (next == argument)
+      return true;
+    Operation *op = next.getDefiningOp();
+    if (!op || !region.isAncestor(op->getParentRegion()) || !seen.insert(op).second)
+      continue;
+    if (op->getNumRegions() > 0)
+      return true;
+    llvm::append_range(worklist, op->getOperands());
+  }
+  return false;
+}
+
+/// A comparison of a count up to the key's position, shifted by a constant, with what does not depend on that position.
+struct CountComparison {
+  CountLeOp count;
+  int64_t shift = 0;
+  Value limit;
+  arith::CmpIPredicate predicate;
+};
+
+std::optional<CountComparison> matchCount(Value side, Value limit, arith::CmpIPredicate predicate, Region &mask) {
+  BlockArgument key = mask.getArguments().back();
+  int64_t shift = 0;
+  Operation *op = side.getDefiningOp();
+  if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op)) {
+    std::optional<int64_t> constant = getConstantIntValue(op->getOperand(1));
+    if (!constant)
+      return std::nullopt;
+    shift = isa<arith::AddIOp>(op) ? *constant : -*constant;
+    op = op->getOperand(0).getDefiningOp();
+  }
+  auto count = dyn_cast_or_null<CountLeOp>(op);
+  auto isInvariant = [&](Value value) { return !dependsOn(value, key, mask); };
+  if (!count || count.getValue() != key || !isInvariant(limit) || !llvm::all_of(count.getIndices(), isInvariant))
+    return std::nullopt;
+  return CountComparison{count, shift, limit, predicate};
+}
+} // namespace
+
+arith::CmpIPredicate mlir::flash::swapSides(arith::CmpIPredicate predicate) {
+  switch (predicate) {
+  case arith::CmpIPredicate::slt:
+    return arith::CmpIPredicate::sgt;
+  case arith::CmpIPredicate::sle:
+    return arith::CmpIPredicate::sge;
+  case arith::CmpIPredicate::sgt:
+    return arith::CmpIPredicate::slt;
+  case arith::CmpIPredicate::sge:
+    return arith::CmpIPredicate::sle;
+  default:
+    return predicate;
+  }
+}
+
+/// count + shift <predicate> limit as bounds on the key's position; null if it is unsigned.
+static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison &compare) {
+  ImplicitLocOpBuilder b(loc, builder);
+  CountLeOp count = compare.count;
+  Value key = count.getValue();
+  // The key against the element behind the first `limit - shift + offset` ones.
+  auto bound = [&](arith::CmpIPredicate predicate, int64_t offset) -> Value {
+    Value position = compare.limit;
+    if (int64_t sum = offset - compare.shift; sum != 0)
+      position = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, sum));
+    Value element = NthOp::create(b, b.getIndexType(), position, count.getSorted(), count.getIndices());
+    return arith::CmpIOp::create(b, predicate, key, element);
+  };
+  // count <= c is key < nth c, so count >= c is key >= nth (c - 1).
+  switch (compare.predicate) {
+  case arith::CmpIPredicate::sle:
+    return bound(arith::CmpIPredicate::slt, 0);
+  case arith::CmpIPredicate::slt:
+    return bound(arith::CmpIPredicate::slt, -1);
+  case arith::CmpIPredicate::sge:
+    return bound(arith::CmpIPredicate::sge, -1);
+  case arith::CmpIPredicate::sgt:
+    return bound(arith::CmpIPredicate::sge, 0);
+  case arith::CmpIPredicate::eq: {
+    Value first = bound(arith::CmpIPredicate::sge, -1), last = bound(arith::CmpIPredicate::slt, 0);
+    return arith::AndIOp::create(b, first, last);
+  }
+  case arith::CmpIPredicate::ne: {
+    Value before = bound(arith::CmpIPredicate::slt, -1), after = bound(arith::CmpIPredicate::sge, 0);
+    return arith::OrIOp::create(b, before, after);
+  }
+  default:
+    return Value();
+  }
+}
+
+Value mlir::flash::boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask) {
+  if (!op.getLhs().getType().isIndex())
+    return Value();
+  auto match = matchCount(op.getLhs(), op.getRhs(), op.getPredicate(), mask);
+  if (!match)
+    match = matchCount(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()), mask);
+  return match ? emitBounds(b, op.getLoc(), *match) : Value();
+}
+
+namespace {
+struct BoundKeyByCount : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    Region *mask = getMaskRegion(op);
+    Value keep = mask ? boundKeyByCount(rewriter, op, *mask) : Value();
+    if (!keep)
+      return rewriter.notifyMatchFailure(op, "no signed comparison of a count of the key's position in a mask");
+    rewriter.replaceOp(op, keep);
+    return success();
+  }
+};
+} // namespace
+
+void CountLeOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<BoundKeyByCount>(context);
+}

@@ -1,0 +1,248 @@
+//===- SearchedMask.cpp - a mask over sorted data, as bounds on the key -------------------------------------------===//
+
+#include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
+#include "flashc/Analysis/RowFunctions.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+using Predicate = arith::CmpIPredicate;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Elements at the key's position
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// `element <predicate> limit`, where the element lies at the key's position and the limit does not depend on it.
+struct KeyComparison {
+  SortedElement element;
+  Value limit;
+  Predicate predicate;
+};
+} // namespace
+
+static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region &mask) {
+  RowFunctions rows(mask);
+  auto match = [&](Value side, Value limit, Predicate predicate) -> std::optional<KeyComparison> {
+    std::optional<SortedElement> element = matchSortedElement(side);
+    if (!element || element->position != mask.getArguments().back())
+      return std::nullopt;
+    auto isConstant = [&](Value index) { return rows.get(index) == Trend::Constant; };
+    if (!llvm::all_of(element->indices, isConstant) || rows.get(limit) == Trend::Unknown)
+      return std::nullopt;
+    return KeyComparison{*element, limit, predicate};
+  };
+  if (auto comparison = match(op.getLhs(), op.getRhs(), op.getPredicate()))
+    return comparison;
+  return match(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()));
+}
+
+/// The comparison as bounds on the key, or null if it is unsigned.
+static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Value key) {
+  // The key is in front of the elements that are greater than (or, if `isStrict`, at least) the limit.
+  auto compare = [&](Predicate predicate, bool isStrict) -> Value {
+    Value limit = comparison.limit;
+    if (isStrict) {
+      if (!limit.getType().isIndex() && limit.getType().getIntOrFloatBitWidth() < 64)
+        limit = arith::ExtSIOp::create(b, b.getI64Type(), limit);
+      Value one = arith::ConstantOp::create(b, b.getIntegerAttr(limit.getType(), 1));
+      limit = arith::SubIOp::create(b, limit, one);
+    }
+    Value count = CountLeOp::create(b, b.getIndexType(), limit, comparison.element.array, comparison.element.indices);
+    return arith::CmpIOp::create(b, predicate, key, count);
+  };
+  switch (comparison.predicate) {
+  case Predicate::sle:
+    return compare(Predicate::slt, false);
+  case Predicate::slt:
+    return compare(Predicate::slt, true);
+  case Predicate::sge:
+    return compare(Predicate::sge, true);
+  case Predicate::sgt:
+    return compare(Predicate::sge, false);
+  case Predicate::eq: {
+    Value begin = compare(Predicate::sge, true), end = compare(Predicate::slt, false);
+    return arith::AndIOp::create(b, begin, end);
+  }
+  case Predicate::ne: {
+    Value before = compare(Predicate::slt, true), behind = compare(Predicate::sge, false);
+    return arith::OrIOp::create(b, before, behind);
+  }
+  default:
+    return Value();
+  }
+}
+
+static void searchKeys(Region &mask) {
+  SmallVector<arith::CmpIOp> compares(mask.getOps<arith::CmpIOp>());
+  for (arith::CmpIOp op : compares) {
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    Value keep = boundKeyByCount(b, op, mask);
+    if (std::optional<KeyComparison> comparison = keep ? std::nullopt : matchKeyComparison(op, mask))
+      keep = emitSearch(b, *comparison, mask.getArguments().back());
+    if (keep)
+      op.replaceAllUsesWith(keep);
+  }
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Bounds inside a segment
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// One conjunct as `j >= limit` or `j <= limit`, and the element of a sorted array that the limit, or (of an upper
+/// one) the position behind it, is.
+struct KeyBound {
+  bool isLower;
+  LinearExpr limit;
+  std::optional<SortedElement> element;
+};
+
+/// The conjuncts of one condition.
+class Conjunction {
+public:
+  Conjunction(arith::AndIOp root, Region &mask) : root(root), mask(mask) { collect(root); }
+
+  /// Replaces what clamps make ascend.
+  void clamp() {
+    for (const std::optional<KeyBound> &low : bounds)
+      for (const std::optional<KeyBound> &high : bounds)
+        if (low && high && low->isLower && !high->isLower && isSegment(*low, *high))
+          return clampTo(*low, *high);
+  }
+
+private:
+  void collect(Value condition) {
+    if (auto both = condition.getDefiningOp<arith::AndIOp>()) {
+      collect(both.getLhs());
+      collect(both.getRhs());
+      return;
+    }
+    conjuncts.push_back(condition);
+    auto compare = condition.getDefiningOp<arith::CmpIOp>();
+    bounds.push_back(compare ? getBound(compare) : std::nullopt);
+  }
+
+  std::optional<KeyBound> getBound(arith::CmpIOp op) {
+    Value lhs = op.getLhs(), rhs = op.getRhs();
+    if (op.getPredicate() == Predicate::sle || op.getPredicate() == Predicate::slt)
+      std::swap(lhs, rhs);
+    else if (op.getPredicate() != Predicate::sge && op.getPredicate() != Predicate::sgt)
+      return std::nullopt;
+    bool isStrict = op.getPredicate() == Predicate::slt || op.getPredicate() == Predicate::sgt;
+    Value key = mask.getArguments().back();
+    LinearExpr natural = LinearExpr::get(lhs) - LinearExpr::get(rhs) - LinearExpr(isStrict);
+    int64_t factor = natural.getCoefficient(key);
+    if (std::abs(factor) != 1)
+      return std::nullopt;
+    KeyBound bound{factor > 0, natural.without(key) * -factor, std::nullopt};
+    LinearExpr edge = bound.limit + LinearExpr(!bound.isLower);
+    if (edge.getConstant() == 0 && edge.getTerms().size() == 1 && edge.getTerms()[0].coefficient == 1)
+      bound.element = matchSortedElement(edge.getTerms()[0].value);
+    return bound;
+  }
+
+  static bool isSegment(const KeyBound &low, const KeyBound &high) {
+    return low.element && high.element && low.element->isInLineOf(*high.element) &&
+           (LinearExpr::get(high.element->position) - LinearExpr::get(low.element->position)).isConstant(1);
+  }
+
+  Trend getTrend(const LinearExpr &expr) {
+    RowFunctions rows(mask);
+    bool isUp = false, isDown = false;
+    for (const LinearExpr::Term &term : expr.getTerms()) {
+      Trend trend = rows.get(term.value);
+      if (trend == Trend::Unknown)
+        return trend;
+      if (trend != Trend::Constant)
+        ((trend == Trend::Ascending) == (term.coefficient > 0) ? isUp : isDown) = true;
+    }
+    return isUp && isDown ? Trend::Unknown : isDown ? Trend::Descending : isUp ? Trend::Ascending : Trend::Constant;
+  }
+
+  void clampTo(const KeyBound &low, const KeyBound &high) {
+    ImplicitLocOpBuilder b(root.getLoc(), root);
+    Value key = mask.getArguments().back();
+    bool isChanged = false;
+    for (auto [conjunct, bound] : llvm::zip(conjuncts, bounds)) {
+      if (!bound || getTrend(bound->limit) != Trend::Unknown)
+        continue;
+      // Up to one position outside of the segment: there nothing is left of it.
+      LinearExpr shift(bound->isLower ? 0 : -1);
+      Value limit = emit(b, bound->limit), least = emit(b, low.limit + shift);
+      Value most = emit(b, high.limit + LinearExpr(1) + shift);
+      Value clamped = arith::MaxSIOp::create(b, limit, least);
+      clamped = arith::MinSIOp::create(b, clamped, most);
+      if (RowFunctions(mask).get(clamped) != Trend::Ascending)
+        continue;
+      conjunct = arith::CmpIOp::create(b, bound->isLower ? Predicate::sge : Predicate::sle, key, clamped);
+      isChanged = true;
+    }
+    if (!isChanged)
+      return;
+    Value all = conjuncts.front();
+    for (Value conjunct : ArrayRef(conjuncts).drop_front())
+      all = arith::AndIOp::create(b, all, conjunct);
+    root.replaceAllUsesWith(all);
+  }
+
+  static Value emit(ImplicitLocOpBuilder &b, const LinearExpr &expr) {
+    Value sum = arith::ConstantIndexOp::create(b, expr.getConstant());
+    for (const LinearExpr::Term &term : expr.getTerms()) {
+      Value value = term.value;
+      if (!value.getType().isIndex())
+        value = arith::IndexCastOp::create(b, b.getIndexType(), value);
+      value = b.createOrFold<arith::MulIOp>(value, arith::ConstantIndexOp::create(b, term.coefficient));
+      sum = b.createOrFold<arith::AddIOp>(value, sum);
+    }
+    return sum;
+  }
+
+  arith::AndIOp root;
+  Region &mask;
+  SmallVector<Value> conjuncts;
+  SmallVector<std::optional<KeyBound>> bounds;
+};
+} // namespace
+
+static void clampToSegments(Region &mask) {
+  auto isPart = [](Operation *user) { return isa<arith::AndIOp>(user); };
+  SmallVector<arith::AndIOp> roots;
+  for (auto op : mask.getOps<arith::AndIOp>())
+    if (op.getType().isInteger(1) && !llvm::all_of(op->getUsers(), isPart))
+      roots.push_back(op);
+  for (arith::AndIOp root : roots)
+    Conjunction(root, mask).clamp();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The region
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static bool readsSortedArray(Region &mask) {
+  return mask.walk([](Operation *op) {
+               std::optional<ElementRead> read = getElementRead(op);
+               return read && read->array.getDefiningOp<AssumeSortedOp>() ? WalkResult::interrupt()
+                                                                           : WalkResult::advance();
+             })
+      .wasInterrupted();
+}
+
+SearchedMask::SearchedMask(OnlineAttentionOp op) : op(op) {
+  if (!readsSortedArray(op.getMask()))
+    return;
+  original.takeBody(op.getMask());
+  IRMapping mapping;
+  original.cloneInto(&op.getMask(), mapping);
+  searchKeys(op.getMask());
+  clampToSegments(op.getMask());
+}
+
+void SearchedMask::restore() {
+  if (!original.empty())
+    op.getMask().takeBody(original);
+}
