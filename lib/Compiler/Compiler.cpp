@@ -71,7 +71,12 @@ static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeli
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   bool hasTiles = pipeline.qTile || pipeline.kvTile || options.addAlgorithm;
-  return decideSchedules(module, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});
+  // A schedule depends on what scores and masks compute, not on which op computes it.
+  OwningOpRef<ModuleOp> fused = module.clone();
+  auto fuse = [](OpPassManager &pm) { return pm.addPass(flash::createFuse()), success(); };
+  if (!options.addAlgorithm && failed(runPasses(*fused, fuse, "fuse", options)))
+    return failure();
+  return decideSchedules(*fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});
 }
 
 CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedule &schedule) {

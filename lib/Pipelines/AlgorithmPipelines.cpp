@@ -39,6 +39,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
     pm.addPass(flash::createDecompose());
     return;
   }
+  pm.addPass(flash::createFuse());
   addTiledLoops(pm, options);
   if (options.algorithm == "fa1")
     return;

@@ -1,5 +1,6 @@
 //===- CPULowering.cpp - L0 or L1 to the LLVM dialect, for the CPU ------------------------------------------------===//
 
+#include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Conversion/Passes.h"
@@ -83,6 +84,10 @@ void addLLVM(OpPassManager &pm) {
 
 void flashc::buildCPULoweringPipeline(OpPassManager &pm) {
   pm.addPass(flash::createDecompose());
+  ExpandMathOptions expand;
+  expand.libm = true;
+  pm.addPass(createExpandMath(expand));
+  pm.addPass(createConvertElementwiseToLinalgPass());
   addBufferization(pm);
   addLoops(pm);
   addLLVM(pm);

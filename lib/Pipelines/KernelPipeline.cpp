@@ -35,6 +35,7 @@ void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &optio
     return;
   pm.addPass(createLowerAffinePass());
   pm.addPass(arith::createArithExpandOpsPass());
+  pm.addPass(createExpandMath());
   pm.addPass(createConvertTileToNVVM());
   pm.addPass(createCSEPass());
   if (level == KernelLevel::NVVM)

@@ -293,42 +293,6 @@ class Traced:
 
     clip = clamp
 
-    def exp(self) -> Any:
-        return exp(self)
-
-    def exp2(self) -> Any:
-        return exp2(self)
-
-    def log(self) -> Any:
-        return log(self)
-
-    def log2(self) -> Any:
-        return log2(self)
-
-    def sqrt(self) -> Any:
-        return sqrt(self)
-
-    def rsqrt(self) -> Any:
-        return rsqrt(self)
-
-    def tanh(self) -> Any:
-        return tanh(self)
-
-    def sin(self) -> Any:
-        return sin(self)
-
-    def cos(self) -> Any:
-        return cos(self)
-
-    def sigmoid(self) -> Any:
-        return sigmoid(self)
-
-    def floor(self) -> Any:
-        return floor(self)
-
-    def ceil(self) -> Any:
-        return ceil(self)
-
     # numpy.exp(x), numpy.where(...), torch.where(...), torch.tanh(x), ...
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method != "__call__":
@@ -605,15 +569,58 @@ def _function(name: str, on_number: Callable[[float], float], doc: str) -> Calla
     return function
 
 
+def _of_pair(name: str, on_numbers: Callable[[float, float], float], doc: str) -> Callable[[Any, Any], Any]:
+    def function(x: Any, y: Any) -> Any:
+        x, y = _check(x), _check(y)
+        if not isinstance(x, Traced) and not isinstance(y, Traced):
+            return on_numbers(x, y)
+        region = _region_of(x, y)
+        return _float(region, f"math.{name} {as_f32(region, x)}, {as_f32(region, y)} : f32")
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _test(name: str, on_number: Callable[[float], bool], doc: str) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        x = _check(x)
+        if not isinstance(x, Traced):
+            return on_number(x)
+        return Traced(x._region, x._region.emit(f"math.{name} {as_f32(x._region, x)} : f32"), I1)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
 exp = _function("exp", math.exp, "e to the power of x.")
 exp2 = _function("exp2", lambda x: 2.0 ** x, "2 to the power of x.")
+expm1 = _function("expm1", math.expm1, "exp(x) - 1, also where x is near 0.")
 log = _function("log", math.log, "The natural logarithm.")
 log2 = _function("log2", math.log2, "The logarithm to base 2.")
+log10 = _function("log10", math.log10, "The logarithm to base 10.")
+log1p = _function("log1p", math.log1p, "log(1 + x), also where x is near 0.")
 sqrt = _function("sqrt", math.sqrt, "The square root.")
 rsqrt = _function("rsqrt", lambda x: 1 / math.sqrt(x), "1 over the square root.")
-tanh = _function("tanh", math.tanh, "The hyperbolic tangent.")
+cbrt = _function("cbrt", lambda x: math.copysign(abs(x) ** (1 / 3), x), "The cube root.")
 sin = _function("sin", math.sin, "The sine of x radians.")
 cos = _function("cos", math.cos, "The cosine of x radians.")
+tan = _function("tan", math.tan, "The tangent of x radians.")
+asin = _function("asin", math.asin, "The angle in radians of which x is the sine.")
+acos = _function("acos", math.acos, "The angle in radians of which x is the cosine.")
+atan = _function("atan", math.atan, "The angle in radians of which x is the tangent.")
+atan2 = _of_pair("atan2", math.atan2, "The angle in radians of a point; its height comes first.")
+sinh = _function("sinh", math.sinh, "The hyperbolic sine.")
+cosh = _function("cosh", math.cosh, "The hyperbolic cosine.")
+tanh = _function("tanh", math.tanh, "The hyperbolic tangent.")
+asinh = _function("asinh", math.asinh, "The inverse of the hyperbolic sine.")
+acosh = _function("acosh", math.acosh, "The inverse of the hyperbolic cosine.")
+atanh = _function("atanh", math.atanh, "The inverse of the hyperbolic tangent.")
+erf = _function("erf", math.erf, "The error function.")
+erfc = _function("erfc", math.erfc, "1 - erf(x), also where that is near 0.")
+copysign = _of_pair("copysign", math.copysign, "The magnitude of x with the sign of y.")
+isnan = _test("isnan", math.isnan, "Whether x is no number.")
+isinf = _test("isinf", math.isinf, "Whether x is an infinity.")
+isfinite = _test("isfinite", math.isfinite, "Whether x is neither an infinity nor NaN.")
 
 
 def sigmoid(x: Any) -> Any:
@@ -621,24 +628,59 @@ def sigmoid(x: Any) -> Any:
     return 1.0 / (1.0 + exp(-_check(x)))
 
 
-def floor(x: Any) -> Any:
-    """The largest whole number that is not above x."""
-    x = _check(x)
-    if not isinstance(x, Traced):
-        return math.floor(x)
-    if x._type != F32:
-        return x
-    # No GPU instruction is behind math.floor here. From 2^23 on every number of 32 bits is whole, and NaN stays.
-    whole = Traced(x._region, as_f32(x._region, to_int(x)), F32)
-    return where(absolute(x) < 8388608.0, where(whole > x, whole - 1.0, whole), x)
+def relu(x: Any) -> Any:
+    """x, but at least 0."""
+    return maximum(x, 0)
 
 
-def ceil(x: Any) -> Any:
-    """The smallest whole number that is not below x."""
+def silu(x: Any) -> Any:
+    """x sigmoid(x)."""
+    return x * sigmoid(x)
+
+
+def gelu(x: Any, approximate: str = "none") -> Any:
+    """x times the probability that a normal variable is below x; with "tanh" by the usual approximation."""
+    if approximate == "tanh":
+        return 0.5 * x * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * erfc(x * -math.sqrt(0.5))
+
+
+def softplus(x: Any) -> Any:
+    """log(1 + exp(x))."""
+    return maximum(to_float(x), 0.0) + log1p(exp(-absolute(to_float(x))))
+
+
+def log_sigmoid(x: Any) -> Any:
+    """The logarithm of sigmoid(x)."""
+    return -softplus(-_check(x))
+
+
+def logaddexp(x: Any, y: Any) -> Any:
+    """log(exp(x) + exp(y)) of finite numbers."""
+    return maximum(to_float(x), to_float(y)) + log1p(exp(-absolute(to_float(x) - to_float(y))))
+
+
+def sign(x: Any) -> Any:
+    """-1, 0 or 1."""
     x = _check(x)
-    if not isinstance(x, Traced):
-        return math.ceil(x)
-    return x if x._type != F32 else -floor(-x)
+    return where(x > 0, 1, where(x < 0, -1, x if _is_real(x) else 0))
+
+
+def _rounding(name: str, on_number: Callable[[float], float], doc: str) -> Callable[[Any], Any]:
+    of_real = _function(name, on_number, doc)
+
+    def function(x: Any) -> Any:
+        x = _check(x)
+        return of_real(x) if _is_real(x) else x
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+floor = _rounding("floor", math.floor, "The largest whole number that is not above x.")
+ceil = _rounding("ceil", math.ceil, "The smallest whole number that is not below x.")
+trunc = _rounding("trunc", math.trunc, "The whole part of x.")
+round = _rounding("roundeven", round, "The whole number next to x; the even one of two.")
 
 
 def power(x: Any, y: Any) -> Any:
@@ -688,12 +730,26 @@ def _condition(x: Any) -> Any:
     return x if _is_condition(x) else x != 0
 
 
+# s.exp(), s.tanh(), ... as on tensors.
+for _unary in (exp, exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, sin, cos, tan, asin, acos, atan, sinh, cosh, tanh,
+               asinh, acosh, atanh, erf, erfc, isnan, isinf, isfinite, sigmoid, relu, sign, floor, ceil, trunc):
+    setattr(Traced, _unary.__name__, lambda self, _unary=_unary: _unary(self))
+Traced.round = lambda self: round(self)  # type: ignore[attr-defined]
+
+
 # What numpy and torch call these, and their operators.
 _BY_NAME: Dict[str, Callable[..., Any]] = {
     "where": where, "minimum": minimum, "maximum": maximum, "fmin": minimum, "fmax": maximum, "min": minimum,
     "max": maximum, "clip": clip, "clamp": clip, "abs": absolute, "absolute": absolute, "fabs": absolute, "exp": exp,
-    "exp2": exp2, "log": log, "log2": log2, "sqrt": sqrt, "rsqrt": rsqrt, "tanh": tanh, "sin": sin, "cos": cos,
-    "sigmoid": sigmoid, "floor": floor, "ceil": ceil, "pow": power, "power": power, "float_power": power,
+    "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10, "log1p": log1p, "sqrt": sqrt,
+    "rsqrt": rsqrt, "cbrt": cbrt, "sin": sin, "cos": cos, "tan": tan, "asin": asin, "arcsin": asin, "acos": acos,
+    "arccos": acos, "atan": atan, "arctan": atan, "atan2": atan2, "arctan2": atan2, "sinh": sinh, "cosh": cosh,
+    "tanh": tanh, "asinh": asinh, "arcsinh": asinh, "acosh": acosh, "arccosh": acosh, "atanh": atanh,
+    "arctanh": atanh, "erf": erf, "erfc": erfc, "copysign": copysign, "isnan": isnan, "isinf": isinf,
+    "isfinite": isfinite, "sigmoid": sigmoid, "expit": sigmoid, "relu": relu, "silu": silu, "gelu": gelu,
+    "softplus": softplus, "log_sigmoid": log_sigmoid, "logsigmoid": log_sigmoid, "logaddexp": logaddexp,
+    "sign": sign, "floor": floor, "ceil": ceil, "trunc": trunc, "fix": trunc, "round": round, "rint": round,
+    "reciprocal": lambda x: 1.0 / x, "pow": power, "power": power, "float_power": power,
     "logical_and": logical_and, "logical_or": logical_or, "logical_xor": logical_xor, "logical_not": logical_not,
     "add": lambda x, y: x + y, "subtract": lambda x, y: x - y, "sub": lambda x, y: x - y,
     "multiply": lambda x, y: x * y, "mul": lambda x, y: x * y, "divide": lambda x, y: x / y,
@@ -713,7 +769,8 @@ _BY_NAME: Dict[str, Callable[..., Any]] = {
 
 
 def _by_name(package: str, name: str, inputs: Sequence[Any], keywords: Dict[str, Any]) -> Any:
-    function = _BY_NAME.get(name)
+    # torch.special.erf calls itself special_erf.
+    function = _BY_NAME.get(name[8:] if name.startswith("special_") else name)
     if function is None:
         raise error(f"flashc cannot trace {package}.{name}; flashc.ops lists what it can")
     # An operand that the other framework made first: its number, where it is known.

@@ -6,9 +6,14 @@ from __future__ import annotations
 
 from ._trace import array, count_le, key_length, query_length
 from ._traced import absolute as abs
-from ._traced import ceil, clip, cos, exp, exp2, floor, log, log2, logical_and, logical_not, logical_or, \
-    logical_xor, maximum, minimum, power, rsqrt, sigmoid, sin, sqrt, tanh, to_float, to_int, where
+from ._traced import acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, ceil, clip, copysign, cos, cosh, erf, erfc, \
+    exp, exp2, expm1, floor, gelu, isfinite, isinf, isnan, log, log1p, log2, log10, log_sigmoid, logaddexp, \
+    logical_and, logical_not, logical_or, logical_xor, maximum, minimum, power, relu, round, rsqrt, sigmoid, sign, \
+    silu, sin, sinh, softplus, sqrt, tan, tanh, to_float, to_int, trunc, where
 
-__all__ = ["abs", "array", "ceil", "clip", "cos", "count_le", "exp", "exp2", "floor", "key_length", "log", "log2",
-           "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "power", "query_length",
-           "rsqrt", "sigmoid", "sin", "sqrt", "tanh", "to_float", "to_int", "where"]
+__all__ = ["abs", "acos", "acosh", "array", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clip",
+           "copysign", "cos", "cosh", "count_le", "erf", "erfc", "exp", "exp2", "expm1", "floor", "gelu", "isfinite",
+           "isinf", "isnan", "key_length", "log", "log10", "log1p", "log2", "log_sigmoid", "logaddexp", "logical_and",
+           "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "power", "query_length", "relu", "round",
+           "rsqrt", "sigmoid", "sign", "silu", "sin", "sinh", "softplus", "sqrt", "tan", "tanh", "to_float", "to_int",
+           "trunc", "where"]

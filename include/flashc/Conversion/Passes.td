@@ -124,6 +124,52 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
                            "::mlir::scf::SCFDialect"];
 }
 
+def ExpandMath : Pass<"expand-math"> {
+  let summary = "functions without an instruction become code";
+  let description = [{
+    Rewrites the `math` ops that sm_90a has no instruction for into ops that it has instructions for, so that a score or
+    a mask may call any of them. f16 and bf16 compute in f32.
+
+    | functions | become |
+    |---|---|
+    | acos, asin, atan, cbrt, erf, erfc | upstream's polynomials |
+    | acosh, clampf, cosh, tan; fpowi with a constant exponent | upstream's expansions |
+    | expm1, log1p, sinh | a series around 0, and their definition elsewhere |
+    | asinh, atanh | log1p |
+    | atan2 | atan in the first octant |
+    | powf, fpowi | 2^(y log2 of the magnitude of x), and the sign; products for a constant whole y up to 64 |
+    | ipowi | a loop over the bits of the exponent |
+    | sincos; isinf, isnormal | sin and cos; comparisons |
+
+    With exact exp, log, sqrt and division the relative error of a function is at most 5e-6 (2e-6 without atan); the
+    hardware's own errors come on top. A power has 2e-7 times y log2 x.
+
+    With `libm`, which is for the CPU, only those that LLVM and libm do not have (clampf, fpowi, ipowi, isinf, isnormal),
+    and expm1 and log1p, which LLVM would compute by their definition.
+
+    Why here: before `convert-tile-to-nvvm`, which copies the code for each element that a thread holds.
+
+    Before, and after:
+    ```mlir
+    %y = math.expm1 %x : f32
+    ```
+    ```mlir
+    %p = math.fma ... : f32                           // 1 + x / 2 + x^2 / 6 + ...
+    %small = arith.mulf %x, %p : f32
+    %e = math.exp %x : f32
+    %large = arith.subf %e, %one : f32
+    %y = arith.select %isSmall, %small, %large : f32
+    ```
+
+    It leaves alone what it has no code for, functions of f64: `convert-kernel-to-llvm` refuses them by name.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
+  let options = [
+    Option<"libm", "libm", "bool", "false", "leave what LLVM or libm has">];
+  let statistics = [
+    Statistic<"numOps", "num-ops", "math ops that are no instruction">];
+}
+
 def ConvertKernelToLLVM : Pass<"convert-kernel-to-llvm", "::mlir::gpu::GPUModuleOp"> {
   let summary = "scalar kernels become LLVM functions for the NVPTX back end";
   let description = [{
@@ -132,8 +178,9 @@ def ConvertKernelToLLVM : Pass<"convert-kernel-to-llvm", "::mlir::gpu::GPUModule
     computed in 64 bits). Tensor maps are passed by value (`byval`, aligned to 64 bytes, `nvvm.grid_constant`): without
     that the kernel would copy them to its stack.
 
-    Functions of `math` use the hardware's approximations (`ex2`, `lg2`, `tanh`, `sin`, `cos`, `sqrt`, `rsqrt`), whose
-    errors the PTX ISA states (9.7.3).
+    Functions of `math` on f32 use the hardware's approximations (`ex2`, `lg2`, `tanh`, `sin`, `cos`, `sqrt`, `rsqrt`),
+    whose errors the PTX ISA states (9.7.3); what `expand-math` leaves of the others (rounding, bits, signs) has exact
+    instructions, through LLVM's intrinsics.
 
     Before, and after:
     ```mlir

@@ -1,10 +1,12 @@
 //===- KernelToLLVM.cpp - the pass convert-kernel-to-llvm ---------------------------------------------------------===//
 
+#include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Conversion/Passes.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
 #include "mlir/Conversion/ControlFlowToLLVM/ControlFlowToLLVM.h"
 #include "mlir/Conversion/LLVMCommon/ConversionTarget.h"
 #include "mlir/Conversion/LLVMCommon/TypeConverter.h"
+#include "mlir/Conversion/MathToLLVM/MathToLLVM.h"
 #include "mlir/Conversion/SCFToControlFlow/SCFToControlFlow.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -81,25 +83,6 @@ struct MathLowering : ConversionPattern {
                     ? createIntrinsic(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", in)
                     : createUnaryPtx(rewriter, loc, approximation->instruction, in);
     rewriter.replaceOp(op, scale(out, approximation->factorOut));
-    return success();
-  }
-};
-
-struct CountLeadingZerosLowering : OpConversionPattern<math::CountLeadingZerosOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(math::CountLeadingZerosOp op, OpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<LLVM::CountLeadingZerosOp>(op, adaptor.getOperand().getType(), adaptor.getOperand(),
-                                                           /*is_zero_poison=*/false);
-    return success();
-  }
-};
-
-struct FmaLowering : OpConversionPattern<math::FmaOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(math::FmaOp op, OpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    rewriter.replaceOpWithNewOp<LLVM::FMAOp>(op, adaptor.getA(), adaptor.getB(), adaptor.getC());
     return success();
   }
 };
@@ -209,11 +192,10 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
         user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
         return WalkResult::interrupt();
       }
-      if (!isa<math::MathDialect>(op->getDialect()) || isa<math::FmaOp, math::CountLeadingZerosOp>(op) ||
-          (getApproximation(op) && op->getResult(0).getType().isF32()))
+      if (!isa<math::MathDialect>(op->getDialect()) || flashc::isMathInstruction(op))
         return WalkResult::advance();
       op->emitError() << "expected a function of f32 that sm_90a has, got '" << op->getName() << "' of "
-                      << op->getResult(0).getType();
+                      << op->getOperand(0).getType();
       return WalkResult::interrupt();
     });
     if (walk.wasInterrupted())
@@ -228,9 +210,9 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
     populateSCFToControlFlowConversionPatterns(patterns);
     cf::populateControlFlowToLLVMConversionPatterns(converter, patterns);
     arith::populateArithToLLVMConversionPatterns(converter, patterns);
+    populateMathToLLVMConversionPatterns(converter, patterns);
     patterns.add<MathLowering, DivFLowering>(converter, &getContext());
-    patterns.add<CountLeadingZerosLowering, FmaLowering, BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(
-        converter, &getContext());
+    patterns.add<BlockIdLowering, GridDimLowering, ReturnLowering, KernelLowering>(converter, &getContext());
     if (failed(applyPartialConversion(getOperation(), target, std::move(patterns))))
       signalPassFailure();
   }

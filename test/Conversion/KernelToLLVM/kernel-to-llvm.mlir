@@ -62,11 +62,43 @@ gpu.module @kernels {
 
 // -----
 
+// What is exact in hardware becomes an intrinsic of LLVM, in f64 too.
+// CHECK-LABEL: llvm.func @intrinsics
+// CHECK: llvm.intr.floor
+// CHECK: llvm.intr.roundeven
+// CHECK: llvm.intr.copysign
+// CHECK: llvm.intr.sqrt{{.*}} : (f64) -> f64
+// CHECK: llvm.intr.is.fpclass
+gpu.module @kernels {
+  gpu.func @intrinsics(%x: f32, %d: f64, %out: !llvm.ptr<1>) kernel {
+    %f = math.floor %x : f32
+    %r = math.roundeven %f : f32
+    %c = math.copysign %r, %x : f32
+    %s = math.sqrt %d : f64
+    %n = math.isnan %s : f64
+    %y = arith.select %n, %c, %x : f32
+    llvm.store %y, %out : f32, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
 gpu.module @kernels {
   gpu.func @wide_index(%n: index) kernel {
     %c = arith.constant 4294967297 : index
     // expected-error @below {{expected an index of 32 bits in a kernel, got 4294967297}}
     %m = arith.addi %n, %c : index
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @double_math(%x: f64) kernel {
+    // expected-error @below {{expected a function of f32 that sm_90a has, got 'math.exp' of 'f64'}}
+    %y = math.exp %x : f64
     gpu.return
   }
 }

@@ -31,6 +31,60 @@ def ToTensors : Pass<"flash-to-tensors"> {
   let dependentDialects = ["bufferization::BufferizationDialect"];
 }
 
+def Fuse : Pass<"flash-fuse"> {
+  let summary = "what computes a captured tensor moves into the score or the mask";
+  let description = [{
+    A score or a mask that reads a tensor which elementwise ops computed, `tensor.extract %t[...]`, gets their scalar code
+    in place of the read, at its indices; the tensor is then never in memory. Repeats until what is read are arguments,
+    or tensors that cannot move. What nobody reads any more is erased.
+
+    These move: `linalg.generic` and the named ops of linalg whose loops are all parallel (`linalg.map`, `broadcast`,
+    `transpose`, `fill`, `add`, ...); ops of `arith` and `math` on tensors; splats; `tensor.cast`, `tensor.splat`,
+    `tensor.generate`, `tensor.extract_slice`; `tensor.expand_shape` and `tensor.collapse_shape` that add or drop
+    dimensions of one element.
+
+    Why here: first, since the code of a mask becomes loop bounds (`flash-bound-loops`) and that of a score depends on
+    fewer indices than its tensor; and a kernel captures arguments only, so a tensor that is left is refused by
+    `convert-flash-to-tile`. Standard attention (`flash-decompose` alone) keeps the tensors.
+
+    Before:
+    ```mlir
+    %bias = linalg.generic {indexing_maps = [(i, j) -> (i, j)], iterator_types = ["parallel", "parallel"]}
+        outs(%empty : tensor<?x?xf32>) {
+      %i = linalg.index 0 : index
+      %j = linalg.index 1 : index
+      %d = arith.subi %j, %i : index ...                            // -> f32
+      linalg.yield %f : f32
+    }
+    %o, %lse = flash.attention ins(%q, %k, %v : ...) {scale = 0.125 : f32}
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+          %x = tensor.extract %bias[%i, %j] : tensor<?x?xf32>
+          %t = arith.addf %s, %x : f32
+          flash.yield %t : f32
+        } -> ...
+    ```
+    After:
+    ```mlir
+    %o, %lse = flash.attention ins(%q, %k, %v : ...) {scale = 0.125 : f32}
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+          %d = arith.subi %j, %i : index ...                        // -> f32
+          %t = arith.addf %s, %f : f32
+          flash.yield %t : f32
+        } -> ...
+    ```
+
+    Leaves a read alone, with a missed-optimisation remark "'<op>' stays in memory: ..." on it:
+    - "it is used by more than scores and masks", so that it is computed in any case;
+    - "its loops are not all parallel", "the indexing map of its result is not a permutation", "its body has side
+      effects";
+    - "its elements differ" (a dense constant), "it splits a dimension", "it joins dimensions";
+    - "it is not elementwise": any other op.
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
+  let statistics = [
+    Statistic<"numFused", "num-fused", "reads that became code">];
+}
+
 def Decompose : Pass<"flash-decompose"> {
   let summary = "flash ops become linalg";
   let description = [{

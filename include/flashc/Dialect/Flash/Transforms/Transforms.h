@@ -18,6 +18,10 @@ namespace mlir::flash {
 /// the new op, or `op` itself if it is on tensors already.
 AttentionOp convertToTensors(RewriterBase &rewriter, AttentionOp op);
 
+/// Computes what elementwise ops compute where the scores and masks inside `root` read it. Returns how many reads became
+/// code.
+int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
+
 /// Replaces a flash op on tensors by linalg. Fails, with the IR unchanged, if it does not decompose.
 LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInterface op);
 

@@ -1,0 +1,348 @@
+//===- ExpandMath.cpp - functions that a target has no instruction for --------------------------------------------===//
+
+#include "flashc/Conversion/ExpandMath.h"
+#include "flashc/Conversion/Passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include <cmath>
+#include <limits>
+
+namespace flashc {
+#define GEN_PASS_DEF_EXPANDMATH
+#include "flashc/Conversion/Passes.h.inc"
+} // namespace flashc
+
+using namespace mlir;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Which ops
+//===--------------------------------------------------------------------------------------------------------------===//
+
+bool flashc::isMathInstruction(Operation *op) {
+  Type type = op->getOperand(0).getType();
+  if (isa<math::Exp2Op, math::ExpOp, math::Log2Op, math::LogOp, math::Log10Op, math::TanhOp, math::RsqrtOp,
+          math::SinOp, math::CosOp>(op))
+    return type.isF32();
+  if (isa<math::SqrtOp>(op))
+    return type.isF32() || type.isF64();
+  return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp, math::CountLeadingZerosOp,
+             math::CountTrailingZerosOp, math::CtPopOp, math::FloorOp, math::FmaOp, math::IsFiniteOp, math::IsNaNOp,
+             math::RoundEvenOp, math::RoundOp, math::TruncOp>(op);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Functions of f32 that libm has
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Scalar code in f32. One argument of a call at most makes an op: which comes first would depend on the compiler.
+struct Code : ImplicitLocOpBuilder {
+  using ImplicitLocOpBuilder::ImplicitLocOpBuilder;
+
+  Value number(double value) { return arith::ConstantOp::create(*this, getF32FloatAttr(value)); }
+  Value add(Value x, Value y) { return arith::AddFOp::create(*this, x, y); }
+  Value sub(Value x, Value y) { return arith::SubFOp::create(*this, x, y); }
+  Value mul(Value x, Value y) { return arith::MulFOp::create(*this, x, y); }
+  Value div(Value x, Value y) { return arith::DivFOp::create(*this, x, y); }
+  Value select(Value condition, Value x, Value y) { return arith::SelectOp::create(*this, condition, x, y); }
+  Value less(Value x, Value y) { return arith::CmpFOp::create(*this, arith::CmpFPredicate::OLT, x, y); }
+  Value equal(Value x, Value y) { return arith::CmpFOp::create(*this, arith::CmpFPredicate::OEQ, x, y); }
+  Value abs(Value x) { return math::AbsFOp::create(*this, x); }
+  Value add(Value x, double y) { return add(x, number(y)); }
+  Value sub(Value x, double y) { return sub(x, number(y)); }
+  Value sub(double x, Value y) { return sub(number(x), y); }
+  Value mul(Value x, double y) { return mul(x, number(y)); }
+  Value less(Value x, double y) { return less(x, number(y)); }
+
+  /// c[0] + c[1] x + c[2] x^2 + ...
+  Value polynomial(Value x, ArrayRef<double> c) {
+    Value sum = number(c.back());
+    for (double coefficient : llvm::reverse(c.drop_back()))
+      sum = math::FmaOp::create(*this, sum, x, number(coefficient));
+    return sum;
+  }
+
+  /// log(1 + x), from the series of 2 artanh(x / (2 + x)) where the sum 1 + x would drop digits of x.
+  Value log1p(Value x) {
+    Value ratio = div(x, add(x, 2.0));
+    Value series = polynomial(mul(ratio, ratio), {2.0, 2.0 / 3, 2.0 / 5, 2.0 / 7, 2.0 / 9});
+    Value large = math::LogOp::create(*this, add(x, 1.0));
+    Value small = mul(ratio, series);
+    return select(less(abs(x), 0.25), small, large);
+  }
+};
+
+/// One op on f32 as code.
+template <typename OpTy> struct Expansion : OpRewritePattern<OpTy> {
+  Expansion(MLIRContext *context) : OpRewritePattern<OpTy>(context, /*benefit=*/2) {}
+  virtual Value expand(Code &code, Value x) const = 0;
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const final {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not on f32");
+    Code code(op.getLoc(), rewriter);
+    rewriter.replaceOp(op, expand(code, op.getOperand()));
+    return success();
+  }
+};
+
+/// exp(x) - 1, by Taylor's series where the difference would drop digits.
+struct ExpandExpM1 : Expansion<math::ExpM1Op> {
+  using Expansion::Expansion;
+  Value expand(Code &code, Value x) const final {
+    Value series = code.polynomial(x, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040});
+    Value small = code.mul(x, series), large = code.sub(math::ExpOp::create(code, x), 1.0);
+    return code.select(code.less(code.abs(x), 0.5), small, large);
+  }
+};
+
+struct ExpandLog1p : Expansion<math::Log1pOp> {
+  using Expansion::Expansion;
+  Value expand(Code &code, Value x) const final { return code.log1p(x); }
+};
+
+/// (exp(x) - exp(-x)) / 2, by Taylor's series where the difference would drop digits.
+struct ExpandSinh : Expansion<math::SinhOp> {
+  using Expansion::Expansion;
+  Value expand(Code &code, Value x) const final {
+    Value series = code.polynomial(code.mul(x, x), {1.0, 1.0 / 6, 1.0 / 120, 1.0 / 5040});
+    Value up = math::ExpOp::create(code, x), down = math::ExpOp::create(code, arith::NegFOp::create(code, x));
+    Value small = code.mul(x, series), large = code.mul(code.sub(up, down), 0.5);
+    return code.select(code.less(code.abs(x), 0.5), small, large);
+  }
+};
+
+/// log(|x| + sqrt(x^2 + 1)) with the sign of x, as log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); log(2 |x|) where x is large.
+struct ExpandAsinh : Expansion<math::AsinhOp> {
+  using Expansion::Expansion;
+  Value expand(Code &code, Value x) const final {
+    Value one = code.number(1.0), magnitude = code.abs(x), square = code.mul(x, x);
+    Value root = math::SqrtOp::create(code, code.add(square, one));
+    Value small = code.log1p(code.add(magnitude, code.div(square, code.add(root, one))));
+    Value large = code.add(math::LogOp::create(code, magnitude), 0.6931471805599453);
+    return math::CopySignOp::create(code, code.select(code.less(magnitude, 1e4), small, large), x);
+  }
+};
+
+/// log((1 + x) / (1 - x)) / 2, as log1p(2 |x| / (1 - |x|)) / 2 with the sign of x.
+struct ExpandAtanh : Expansion<math::AtanhOp> {
+  using Expansion::Expansion;
+  Value expand(Code &code, Value x) const final {
+    Value magnitude = code.abs(x), twice = code.add(magnitude, magnitude);
+    Value ratio = code.div(twice, code.sub(1.0, magnitude));
+    return math::CopySignOp::create(code, code.mul(code.log1p(ratio), 0.5), x);
+  }
+};
+
+/// The angle in the first octant, mirrored into the one of the point (x, y); 0 for the origin.
+struct ExpandAtan2 : OpRewritePattern<math::Atan2Op> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::Atan2Op op, PatternRewriter &rewriter) const final {
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not on f32");
+    Code code(op.getLoc(), rewriter);
+    constexpr double kPi = 3.14159265358979324;
+    Value zero = code.number(0.0), y = code.abs(op.getLhs()), x = code.abs(op.getRhs());
+    Value isSteep = code.less(x, y);
+    Value least = code.select(isSteep, x, y), most = code.select(isSteep, y, x);
+    Value angle = math::AtanOp::create(code, code.div(least, most));
+    angle = code.select(code.equal(most, zero), zero, angle);
+    angle = code.select(isSteep, code.sub(kPi / 2, angle), angle);
+    Value isLeft = code.less(op.getRhs(), zero);
+    angle = code.select(isLeft, code.sub(kPi, angle), angle);
+    rewriter.replaceOpWithNewOp<math::CopySignOp>(op, angle, op.getLhs());
+    return success();
+  }
+};
+
+/// x^y in f32, as C's powf has it for finite numbers: a negative x asks for a whole y.
+Value createPower(Code &code, Value x, Value y) {
+  Value zero = code.number(0.0), one = code.number(1.0), half = code.mul(y, 0.5);
+  Value logarithm = math::Log2Op::create(code, code.abs(x));
+  Value power = math::Exp2Op::create(code, code.mul(y, logarithm));
+  Value isWhole = code.equal(math::FloorOp::create(code, y), y);
+  Value isEven = code.equal(math::FloorOp::create(code, half), half);
+  Value negated = code.select(isEven, power, arith::NegFOp::create(code, power));
+  negated = code.select(isWhole, negated, code.number(std::numeric_limits<float>::quiet_NaN()));
+  power = code.select(code.less(x, zero), negated, power);
+  return code.select(code.equal(y, zero), one, power); // 0 times an infinity otherwise
+}
+
+struct ExpandPowF : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op, PatternRewriter &rewriter) const final {
+    Code code(op.getLoc(), rewriter);
+    APFloat exponent(0.0f);
+    if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)) && exponent.isInteger() &&
+        std::abs(exponent.convertToDouble()) <= 64) {
+      // Products, which an upstream pattern writes.
+      auto whole = static_cast<int64_t>(exponent.convertToDouble());
+      Value times = arith::ConstantOp::create(code, rewriter.getI32IntegerAttr(whole));
+      rewriter.replaceOpWithNewOp<math::FPowIOp>(op, op.getLhs(), times);
+      return success();
+    }
+    if (!op.getType().isF32())
+      return rewriter.notifyMatchFailure(op, "not on f32");
+    rewriter.replaceOp(op, createPower(code, op.getLhs(), op.getRhs()));
+    return success();
+  }
+};
+
+struct ExpandSincos : OpRewritePattern<math::SincosOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::SincosOp op, PatternRewriter &rewriter) const final {
+    Value sine = math::SinOp::create(rewriter, op.getLoc(), op.getOperand());
+    Value cosine = math::CosOp::create(rewriter, op.getLoc(), op.getOperand());
+    rewriter.replaceOp(op, {sine, cosine});
+    return success();
+  }
+};
+
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Ops that libm does not have
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+struct ExpandFPowI : OpRewritePattern<math::FPowIOp> {
+  ExpandFPowI(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
+  LogicalResult matchAndRewrite(math::FPowIOp op, PatternRewriter &rewriter) const final {
+    if (matchPattern(op.getRhs(), m_Constant()))
+      return rewriter.notifyMatchFailure(op, "products, which an upstream pattern writes");
+    Value exponent = arith::SIToFPOp::create(rewriter, op.getLoc(), op.getType(), op.getRhs());
+    rewriter.replaceOpWithNewOp<math::PowFOp>(op, op.getLhs(), exponent);
+    return success();
+  }
+};
+
+/// Compares the magnitude with infinity, or with it and the least normal number.
+template <typename OpTy> struct ExpandClass : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const final {
+    auto type = dyn_cast<FloatType>(op.getOperand().getType());
+    if (!type)
+      return rewriter.notifyMatchFailure(op, "not on a scalar");
+    Location loc = op.getLoc();
+    Value magnitude = math::AbsFOp::create(rewriter, loc, op.getOperand());
+    auto compare = [&](arith::CmpFPredicate predicate, const APFloat &limit) -> Value {
+      Value constant = arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(type, limit));
+      return arith::CmpFOp::create(rewriter, loc, predicate, magnitude, constant);
+    };
+    APFloat infinity = APFloat::getInf(type.getFloatSemantics());
+    Value result;
+    if constexpr (std::is_same_v<OpTy, math::IsInfOp>) {
+      result = compare(arith::CmpFPredicate::OEQ, infinity);
+    } else {
+      Value above = compare(arith::CmpFPredicate::OGE, APFloat::getSmallestNormalized(type.getFloatSemantics()));
+      Value below = compare(arith::CmpFPredicate::OLT, infinity);
+      result = arith::AndIOp::create(rewriter, loc, above, below);
+    }
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
+/// Square and multiply, for as many bits as the exponent has. A power of a negative exponent is 0 but for 1 and -1.
+struct ExpandIPowI : OpRewritePattern<math::IPowIOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::IPowIOp op, PatternRewriter &rewriter) const final {
+    if (!isa<IntegerType>(op.getType()))
+      return rewriter.notifyMatchFailure(op, "not on scalars");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type type = op.getType();
+    auto number = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
+    };
+    auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
+      return arith::CmpIOp::create(b, predicate, x, y);
+    };
+    Value base = op.getLhs(), exponent = op.getRhs(), zero = number(0), one = number(1);
+    auto isOdd = [&](Value x) {
+      return compare(arith::CmpIPredicate::ne, arith::AndIOp::create(b, x, one), zero);
+    };
+    auto loop = scf::WhileOp::create(
+        b, TypeRange{type, type, type}, ValueRange{one, base, exponent},
+        [&](OpBuilder &, Location, ValueRange state) {
+          scf::ConditionOp::create(b, compare(arith::CmpIPredicate::sgt, state[2], zero), state);
+        },
+        [&](OpBuilder &, Location, ValueRange state) {
+          Value factor = arith::SelectOp::create(b, isOdd(state[2]), state[1], one);
+          Value product = arith::MulIOp::create(b, state[0], factor);
+          Value square = arith::MulIOp::create(b, state[1], state[1]);
+          scf::YieldOp::create(b, ValueRange{product, square, arith::ShRSIOp::create(b, state[2], one)});
+        });
+    Value isUnit = compare(arith::CmpIPredicate::eq, base, one);
+    Value isMinusOne = compare(arith::CmpIPredicate::eq, base, number(-1));
+    Value ofMinusOne = arith::SelectOp::create(b, isOdd(exponent), base, one);
+    Value inverse = arith::SelectOp::create(b, isUnit, one, arith::SelectOp::create(b, isMinusOne, ofMinusOne, zero));
+    Value isNegative = compare(arith::CmpIPredicate::slt, exponent, zero);
+    rewriter.replaceOp(op, arith::SelectOp::create(b, isNegative, inverse, loop.getResult(0)));
+    return success();
+  }
+};
+
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The pass
+//===--------------------------------------------------------------------------------------------------------------===//
+
+void flashc::populateExpandToLibmPatterns(RewritePatternSet &patterns) {
+  patterns.add<ExpandExpM1, ExpandLog1p, ExpandFPowI, ExpandClass<math::IsInfOp>, ExpandClass<math::IsNormalOp>,
+               ExpandIPowI>(patterns.getContext());
+  math::populateExpansionPatterns(patterns, {"clampf", "fpowi"});
+}
+
+/// Functions that f16 and bf16 compute in f32.
+static bool isWidened(StringRef name) {
+  static const StringRef names[] = {"acos", "acosh", "asin", "asinh", "atan",  "atan2", "atanh", "cbrt",  "cos",
+                                    "cosh", "erf",   "erfc", "exp",   "exp2",  "expm1", "log",   "log10", "log1p",
+                                    "log2", "powf",  "rsqrt", "sin",  "sinh",  "sqrt",  "tan",   "tanh"};
+  return name.consume_front("math.") && llvm::is_contained(names, name);
+}
+
+/// Functions with a polynomial of upstream's.
+static bool isApproximated(StringRef name) {
+  return llvm::is_contained({"math.acos", "math.asin", "math.atan", "math.cbrt", "math.erf", "math.erfc"}, name);
+}
+
+void flashc::populateExpandMathPatterns(RewritePatternSet &patterns) {
+  populateExpandToLibmPatterns(patterns);
+  patterns.add<ExpandSinh, ExpandAsinh, ExpandAtanh, ExpandAtan2, ExpandPowF, ExpandSincos>(patterns.getContext());
+  populateMathF32ExpansionPatterns(patterns, isWidened, /*benefit=*/3);
+  populateMathPolynomialApproximationPatterns(patterns, isApproximated);
+  math::populateExpansionPatterns(patterns, {"acosh", "cosh", "tan"});
+}
+
+namespace {
+struct ExpandMath : flashc::impl::ExpandMathBase<ExpandMath> {
+  using ExpandMathBase::ExpandMathBase;
+
+  void runOnOperation() override {
+    SmallVector<Operation *> ops;
+    getOperation()->walk([&](Operation *op) {
+      if (isa<math::MathDialect>(op->getDialect()) && !flashc::isMathInstruction(op))
+        ops.push_back(op);
+    });
+    if (ops.empty())
+      return; // and so nothing is paid for the patterns
+    numOps += ops.size();
+    RewritePatternSet patterns(&getContext());
+    if (libm)
+      flashc::populateExpandToLibmPatterns(patterns);
+    else
+      flashc::populateExpandMathPatterns(patterns);
+    GreedyRewriteConfig config;
+    config.setStrictness(GreedyRewriteStrictness::ExistingAndNewOps);
+    if (failed(applyOpPatternsGreedily(ops, std::move(patterns), config)))
+      signalPassFailure();
+  }
+};
+} // namespace

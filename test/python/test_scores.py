@@ -1,0 +1,121 @@
+"""The functions of flashc.ops, and what scores are made of, on the CPU: alone and with masks, against attention in f64."""
+import math
+
+import numpy as np
+import pytest
+
+import flashc
+from flashc import ops
+from reference import assert_close, attention, inputs
+from scores import MASKS, NAMES, NUMPY, make_scores
+
+LENGTHS = [(1, 37), (21, 1), (23, 37), (37, 9)]
+
+
+def check(rng, name, mask, nq, nk):
+    b, hq, hk = 2, 4, 2
+    q, k, v = inputs(rng, b, hq, hk, nq, nk, 8)
+    score = make_scores(NUMPY, lambda x: x, rng, b, hq, nq, nk)[name]
+    got = flashc.attention(q, k, v, mask=mask, score=score, enable_gqa=True, return_lse=True)
+    with np.errstate(all="ignore"):
+        assert_close(got, attention(q, k, v, mask, score))
+
+
+def test_there_are_enough():
+    assert len(NAMES) >= 30
+
+
+@pytest.mark.parametrize("number, name", enumerate(NAMES))
+def test_score(rng, number, name):
+    for nq, nk in LENGTHS:
+        check(rng, name, None, nq, nk)
+    check(rng, name, list(MASKS.values())[number % len(MASKS)], 23, 37)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_bias_of_all_shapes(rng, dtype):
+    b, h, nq, nk = 2, 3, 5, 11
+    q, k, v = inputs(rng, b, h, h, nq, nk, 8)
+    for bits in range(16):
+        shape = tuple(extent if bits >> dim & 1 else 1 for dim, extent in enumerate((b, h, nq, nk)))
+        bias = rng.standard_normal(shape).astype(dtype)
+
+        def score(s, b, h, i, j):
+            return s + bias[tuple(0 if extent == 1 else x for extent, x in zip(shape, (b, h, i, j)))]
+        want = attention(q, k, v, None, lambda s, b, h, i, j: s + bias)
+        assert_close(flashc.attention(q, k, v, score=score, return_lse=True), want)
+        assert_close(flashc.attention(q, k, v, mask=bias, return_lse=True), want)
+
+
+# --- Functions --------------------------------------------------------------------------------------------------------
+
+#: Name in flashc.ops: (the function of a number, where numbers come from).
+ANY, NEAR, POSITIVE, UNIT, ABOVE = (-3.0, 3.0), (-0.01, 0.01), (0.01, 9.0), (-0.99, 0.99), (1.0, 9.0)
+FUNCTIONS = {
+    "exp": (math.exp, ANY), "exp2": (lambda x: 2**x, ANY), "expm1": (math.expm1, NEAR), "log": (math.log, POSITIVE),
+    "log2": (math.log2, POSITIVE), "log10": (math.log10, POSITIVE), "log1p": (math.log1p, NEAR),
+    "sqrt": (math.sqrt, POSITIVE), "rsqrt": (lambda x: x**-0.5, POSITIVE), "cbrt": (np.cbrt, ANY),
+    "sin": (math.sin, ANY), "cos": (math.cos, ANY), "tan": (math.tan, UNIT), "asin": (math.asin, UNIT),
+    "acos": (math.acos, UNIT), "atan": (math.atan, ANY), "sinh": (math.sinh, ANY), "cosh": (math.cosh, ANY),
+    "tanh": (math.tanh, ANY), "asinh": (math.asinh, ANY), "acosh": (math.acosh, ABOVE), "atanh": (math.atanh, UNIT),
+    "erf": (math.erf, ANY), "erfc": (math.erfc, ANY), "floor": (math.floor, ANY), "ceil": (math.ceil, ANY),
+    "trunc": (math.trunc, ANY), "round": (round, ANY), "sigmoid": (lambda x: 1 / (1 + math.exp(-x)), ANY),
+    "relu": (lambda x: max(x, 0), ANY), "silu": (lambda x: x / (1 + math.exp(-x)), ANY),
+    "gelu": (lambda x: x * 0.5 * (1 + math.erf(x * 0.5**0.5)), ANY), "sign": (lambda x: (x > 0) - (x < 0), ANY),
+    "softplus": (lambda x: math.log(1 + math.exp(x)), ANY),
+    "log_sigmoid": (lambda x: -math.log(1 + math.exp(-x)), ANY), "abs": (abs, ANY),
+}
+
+
+def evaluate(x, function):
+    """function(x) in a kernel: over one key the log-sum-exp is the score."""
+    q, k = np.zeros((1, 1, len(x), 8), np.float32), np.zeros((1, 1, 1, 8), np.float32)
+    return flashc.attention(q, k, k, score=lambda s, b, h, i, j: function(x[i]), return_lse=True)[1][0, 0]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(rng, name):
+    of_number, (low, high) = FUNCTIONS[name]
+    x = rng.uniform(low, high, 50).astype(np.float32)
+    want = np.array([of_number(float(number)) for number in x], np.float64)
+    got = evaluate(x, getattr(ops, name))
+    assert np.all(np.abs(got - want) <= 2e-6 * np.abs(want) + 1e-9)
+    assert abs(getattr(ops, name)(float(x[0])) - want[0]) <= 1e-6
+
+
+def test_functions_of_two(rng):
+    x, y = (rng.uniform(-3, 3, 50).astype(np.float32) for _ in range(2))
+    x[:3], y[:3] = 0, (0, 1, -1)
+    for name, of_numbers in (("atan2", np.arctan2), ("copysign", np.copysign), ("logaddexp", np.logaddexp)):
+        q, k = np.zeros((1, 1, 50, 8), np.float32), np.zeros((1, 1, 1, 8), np.float32)
+        got = flashc.attention(q, k, k, score=lambda s, b, h, i, j: getattr(ops, name)(x[i], y[i]), return_lse=True)[1]
+        assert np.allclose(got[0, 0], of_numbers(x.astype(np.float64), y), rtol=2e-6, atol=1e-7)
+    assert ops.atan2(1.0, 2.0) == math.atan2(1, 2) and ops.copysign(2.0, -1.0) == -2
+
+
+def test_classes_of_numbers():
+    x = np.array([0, 1, -2, math.inf, -math.inf, math.nan], np.float32)
+    for name in ("isnan", "isinf", "isfinite"):
+        got = evaluate(x, lambda value: ops.where(getattr(ops, name)(value), 1.0, 2.0))
+        assert np.array_equal(got == 1, getattr(np, name)(x)), name
+    assert ops.isnan(math.nan) and not ops.isinf(0.0) and ops.isfinite(1.0)
+
+
+def test_names_of_numpy_and_methods(rng):
+    x = rng.uniform(-0.9, 0.9, 20).astype(np.float32)
+    for names in (("arctan", "atan"), ("arcsin", "asin"), ("arcsinh", "asinh"), ("rint", "round"), ("expm1", "expm1"),
+                  ("fix", "trunc"), ("cbrt", "cbrt"), ("sign", "sign")):
+        want = evaluate(x, getattr(ops, names[1]))
+        assert np.array_equal(evaluate(x, getattr(np, names[0])), want), names
+    assert np.array_equal(evaluate(x, lambda value: value.erf().log1p()),
+                          evaluate(x, lambda value: ops.log1p(ops.erf(value))))
+    assert np.array_equal(evaluate(x, lambda value: value.round()), np.round(x))
+    assert np.array_equal(evaluate(x, lambda value: np.reciprocal(value)), np.float32(1) / x)
+    assert np.allclose(evaluate(x, lambda value: ops.gelu(value, "tanh")), evaluate(x, ops.gelu), atol=1e-3)
+
+
+def test_integers_stay_integers(rng):
+    q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
+    got = flashc.attention(q, k, v, mask=lambda b, h, i, j: ops.floor(j) % 3 + ops.sign(i - j) == ops.round(1),
+                           return_lse=True)
+    assert_close(got, attention(q, k, v, lambda b, h, i, j: j % 3 + np.sign(i - j) == 1))
