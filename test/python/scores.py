@@ -111,3 +111,20 @@ MASKS = {
 }
 
 NAMES = tuple(make_scores(NUMPY, lambda x: x, np.random.default_rng(0), 1, 1, 1, 1))
+
+#: Name in flashc.ops: (the function of a number, where numbers come from).
+ANY, NEAR, POSITIVE, UNIT, ABOVE = (-3.0, 3.0), (-0.01, 0.01), (0.01, 9.0), (-0.99, 0.99), (1.0, 9.0)
+FUNCTIONS = {
+    "exp": (math.exp, ANY), "exp2": (lambda x: 2**x, ANY), "expm1": (math.expm1, NEAR), "log": (math.log, POSITIVE),
+    "log2": (math.log2, POSITIVE), "log10": (math.log10, POSITIVE), "log1p": (math.log1p, NEAR),
+    "sqrt": (math.sqrt, POSITIVE), "rsqrt": (lambda x: x**-0.5, POSITIVE), "cbrt": (np.cbrt, ANY),
+    "sin": (math.sin, ANY), "cos": (math.cos, ANY), "tan": (math.tan, UNIT), "asin": (math.asin, UNIT),
+    "acos": (math.acos, UNIT), "atan": (math.atan, ANY), "sinh": (math.sinh, ANY), "cosh": (math.cosh, ANY),
+    "tanh": (math.tanh, ANY), "asinh": (math.asinh, ANY), "acosh": (math.acosh, ABOVE), "atanh": (math.atanh, UNIT),
+    "erf": (math.erf, ANY), "erfc": (math.erfc, ANY), "floor": (math.floor, ANY), "ceil": (math.ceil, ANY),
+    "trunc": (math.trunc, ANY), "round": (round, ANY), "sigmoid": (lambda x: 1 / (1 + math.exp(-x)), ANY),
+    "relu": (lambda x: max(x, 0), ANY), "silu": (lambda x: x / (1 + math.exp(-x)), ANY),
+    "gelu": (lambda x: x * 0.5 * (1 + math.erf(x * 0.5**0.5)), ANY), "sign": (lambda x: (x > 0) - (x < 0), ANY),
+    "softplus": (lambda x: math.log(1 + math.exp(x)), ANY),
+    "log_sigmoid": (lambda x: -math.log(1 + math.exp(-x)), ANY), "abs": (abs, ANY),
+}

@@ -144,8 +144,8 @@ def ExpandMath : Pass<"expand-math"> {
     With exact exp, log, sqrt and division the relative error of a function is at most 5e-6 (2e-6 without atan); the
     hardware's own errors come on top. A power has 2e-7 times y log2 x.
 
-    With `libm`, which is for the CPU, only those that LLVM and libm do not have (clampf, fpowi, ipowi, isinf, isnormal),
-    and expm1 and log1p, which LLVM would compute by their definition.
+    With `libm`, which is for the CPU, only those that LLVM and libm do not have (clampf, fpowi, ipowi, isinf,
+    isnormal), and expm1 and log1p, which LLVM would compute by their definition.
 
     Why here: before `convert-tile-to-nvvm`, which copies the code for each element that a thread holds.
 

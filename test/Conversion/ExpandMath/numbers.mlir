@@ -3,163 +3,166 @@
 // RUN: FileCheck %s --implicit-check-not=FAIL < %t
 // RUN: flashc %s --check --dims=Nq=40,Nk=1 --seed=7 | FileCheck %s --implicit-check-not=FAIL
 
+!q = tensor<1x1x?x8xf32>
+!row = tensor<1x1x?xf32>
+
 // CHECK: check @of_acos: lse: {{.*}} PASS
-func.func @of_acos(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_acos(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x = math.tanh %s : f32
         %y = math.acos %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_acosh: lse: {{.*}} PASS
-func.func @of_acosh(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_acosh(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %one = arith.constant 1.0 : f32
         %a = math.absf %s : f32
         %x = arith.addf %a, %one : f32
         %y = math.acosh %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_asin: lse: {{.*}} PASS
-func.func @of_asin(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_asin(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x = math.tanh %s : f32
         %y = math.asin %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_asinh: lse: {{.*}} PASS
-func.func @of_asinh(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_asinh(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x0 = arith.mulf %s, %s : f32
         %x = arith.mulf %x0, %s : f32
         %y = math.asinh %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_atan: lse: {{.*}} PASS
-func.func @of_atan(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_atan(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x0 = arith.mulf %s, %s : f32
         %x = arith.mulf %x0, %s : f32
         %y = math.atan %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_atanh: lse: {{.*}} PASS
-func.func @of_atanh(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_atanh(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x = math.tanh %s : f32
         %y = math.atanh %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_cbrt: lse: {{.*}} PASS
-func.func @of_cbrt(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_cbrt(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x0 = arith.mulf %s, %s : f32
         %x = arith.mulf %x0, %s : f32
         %y = math.cbrt %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_cosh: lse: {{.*}} PASS
-func.func @of_cosh(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_cosh(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %y = math.cosh %s : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_erf: lse: {{.*}} PASS
-func.func @of_erf(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_erf(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %y = math.erf %s : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_erfc: lse: {{.*}} PASS
-func.func @of_erfc(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_erfc(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %y = math.erfc %s : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_expm1: lse: {{.*}} PASS
-func.func @of_expm1(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_expm1(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %y = math.expm1 %s : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_log1p: lse: {{.*}} PASS
-func.func @of_log1p(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_log1p(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x = math.absf %s : f32
         %y = math.log1p %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_sinh: lse: {{.*}} PASS
-func.func @of_sinh(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_sinh(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %y = math.sinh %s : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_tan: lse: {{.*}} PASS
-func.func @of_tan(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_tan(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %x = math.tanh %s : f32
         %y = math.tan %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_atan2: lse: {{.*}} PASS
-func.func @of_atan2(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_atan2(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %c = arith.constant 20 : index
         %d = arith.subi %i, %c : index
@@ -167,13 +170,13 @@ func.func @of_atan2(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor
         %x = arith.sitofp %d32 : i32 to f32
         %y = math.atan2 %s, %x : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_powf: lse: {{.*}} PASS
-func.func @of_powf(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_powf(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %a = math.absf %s : f32
         %c = arith.constant 1.7 : f32
@@ -182,26 +185,26 @@ func.func @of_powf(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<
         %r = math.powf %s, %n : f32
         %y = arith.addf %p, %r : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_fpowi: lse: {{.*}} PASS
-func.func @of_fpowi(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_fpowi(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %three = arith.constant 3 : index
         %e = arith.remsi %i, %three : index
         %n = arith.index_cast %e : index to i32
         %y = math.fpowi %s, %n : f32, i32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_ipowi: lse: {{.*}} PASS
-func.func @of_ipowi(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_ipowi(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %seven = arith.constant 7 : index
         %three = arith.constant 3 : index
@@ -216,13 +219,13 @@ func.func @of_ipowi(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor
         %pf = arith.sitofp %p : i32 to f32
         %y = arith.addf %s, %pf : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_classes: lse: {{.*}} PASS
-func.func @of_classes(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_classes(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %zero = arith.constant 0.0 : f32
         %one = arith.constant 1.0 : f32
@@ -238,17 +241,17 @@ func.func @of_classes(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tens
         %u = arith.mulf %ni, %t : f32
         %y = arith.subf %u, %mi : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }
 
 // CHECK: check @of_sincos: lse: {{.*}} PASS
-func.func @of_sincos(%q: tensor<1x1x?x8xf32>, %k: tensor<1x1x?x8xf32>, %v: tensor<1x1x?x8xf32>) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>, tensor<1x1x?x8xf32>) {scale = 5.000000e-01 : f32}
+func.func @of_sincos(%q: !q, %k: !q, %v: !q) -> (!q, !row) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 5.000000e-01 : f32}
       score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
         %a, %c = math.sincos %s : f32
         %y = arith.divf %a, %c : f32
         flash.yield %y : f32
-      } -> tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
-  return %o, %lse : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+      } -> !q, !row
+  return %o, %lse : !q, !row
 }

@@ -11,7 +11,8 @@
 func.func @mask_of_indices(%q: tensor<1x2x9x8xf32>, %k: tensor<1x2x9x8xf32>, %v: tensor<1x2x9x8xf32>)
     -> tensor<1x2x9x8xf32> {
   %empty = tensor.empty() : tensor<9x9xi1>
-  %m = linalg.generic {indexing_maps = [#out], iterator_types = ["parallel", "parallel"]} outs(%empty : tensor<9x9xi1>) {
+  %m = linalg.generic {indexing_maps = [#out], iterator_types = ["parallel", "parallel"]}
+      outs(%empty : tensor<9x9xi1>) {
   ^bb0(%unused: i1):
     %j = linalg.index 0 : index
     %i = linalg.index 1 : index

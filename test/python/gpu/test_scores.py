@@ -1,0 +1,109 @@
+"""Score functions on a GPU, alone and with masks, against f32 attention by the rule of flashc.bench; and every function
+of flashc.ops against f64. Skipped where there is no GPU.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_scores.py
+"""
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+import flashc  # noqa: E402
+from flashc import ops  # noqa: E402
+from flashc.bench._check import Reference  # noqa: E402
+from scores import FUNCTIONS, MASKS, NAMES, make_scores  # noqa: E402
+
+BATCH, HEADS, KEY_HEADS = 2, 4, 2
+LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
+
+
+@pytest.fixture
+def rng():
+    seed = int.from_bytes(os.urandom(4), "little")
+    torch.manual_seed(seed)
+    print(f"seed {seed}")
+    return np.random.default_rng(seed)
+
+
+def to_gpu(x):
+    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+
+
+def check(nq, nk, d, dtype, mask=None, score=None, **keywords):
+    """flashc's numbers and those of f32. Twice the error of plain attention in the type is allowed, and in the
+    log-sum-exp a thousandth of the scores, since tanh has eleven bits."""
+    q, k, v = (torch.randn(BATCH, heads, n, d, device="cuda").to(dtype)
+               for heads, n in ((HEADS, nq), (KEY_HEADS, nk), (KEY_HEADS, nk)))
+    axes = [torch.arange(extent, device="cuda") for extent in (BATCH, HEADS, nq, nk)]
+    grid = [axis.view([-1 if dim == place else 1 for dim in range(4)]) for place, axis in enumerate(axes)]
+    rescore = None if score is None else lambda s: score(s, *grid).expand(s.shape)
+    reference = Reference(q, k, v, None if mask is None else mask(*grid), rescore)
+    if score is not None:
+        keywords["score"] = score
+    if mask is not None:
+        keywords["mask"] = mask
+    o, lse = flashc.attention(q, k, v, enable_gqa=True, return_lse=True, **keywords)
+    comparison = reference.compare(o)
+    assert not comparison.problem, (comparison, nq, nk)
+    dead = reference.lse == -torch.inf
+    assert torch.equal(dead, lse == -torch.inf)
+    assert torch.all((lse - reference.lse)[~dead].abs() <= 1e-3 * (1 + reference.lse[~dead].abs())), (nq, nk)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("name", NAMES)
+def test_score(rng, name, d, dtype):
+    for nq, nk in LENGTHS:
+        score = make_scores(torch, to_gpu, rng, BATCH, HEADS, nq, nk)[name]
+        check(nq, nk, d, dtype, score=score)
+
+
+@pytest.mark.parametrize("d, dtype", [(64, torch.float16), (128, torch.bfloat16)], ids=["64-f16", "128-bf16"])
+@pytest.mark.parametrize("number, name", enumerate(NAMES), ids=NAMES)
+def test_score_and_mask(rng, number, name, d, dtype):
+    mask = list(MASKS.values())[(number + d // 128) % len(MASKS)]
+    for nq, nk in LENGTHS:
+        score = make_scores(torch, to_gpu, rng, BATCH, HEADS, nq, nk)[name]
+        check(nq, nk, d, dtype, mask, score)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=["f32", "bf16", "f16"])
+@pytest.mark.parametrize("bits", range(16))
+def test_bias(rng, bits, dtype):
+    for nq, nk in ((63, 257), (131, 65)):
+        shape = [extent if bits >> dim & 1 else 1 for dim, extent in enumerate((BATCH, HEADS, nq, nk))]
+        bias = torch.randn(shape, device="cuda").to(dtype)
+        check(nq, nk, 64, torch.bfloat16, score=lambda s, b, h, i, j: s + bias[
+            tuple(0 if extent == 1 else x for extent, x in zip(shape, (b, h, i, j)))].float())
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(rng, name):
+    """Over one key the log-sum-exp is the score. sin, cos, tanh, log, ... are the hardware's."""
+    of_number, (low, high) = FUNCTIONS[name]
+    x = rng.uniform(low, high, 200).astype(np.float32)
+    want = np.array([of_number(float(number)) for number in x], np.float64)
+    table, function = to_gpu(x), getattr(ops, name)
+    q, k = (torch.zeros(1, 1, n, 64, device="cuda", dtype=torch.bfloat16) for n in (200, 1))
+    got = flashc.attention(q, k, k, score=lambda s, b, h, i, j: function(table[i]), return_lse=True)[1]
+    error = np.abs(got[0, 0].cpu().numpy() - want)
+    print(f"{name}: {(error / np.maximum(np.abs(want), 1e-30)).max():.2e} relative, {error.max():.2e}")
+    relative = 6e-4 if name == "tanh" else 5e-6
+    assert np.all(error <= relative * np.abs(want) + 1e-6)
+
+
+def test_names_of_torch(rng):
+    x = to_gpu(rng.uniform(-0.9, 0.9, 64).astype(np.float32))
+    q, k = (torch.zeros(1, 1, n, 64, device="cuda", dtype=torch.bfloat16) for n in (64, 1))
+    for function in (torch.erf, torch.special.erfc, torch.expm1, torch.log1p, torch.atan, torch.arctan, torch.sinh,
+                     torch.cosh, torch.asinh, torch.arcsinh, torch.atanh, torch.asin, torch.acos, torch.round,
+                     torch.trunc, torch.sign, torch.reciprocal, torch.sigmoid, torch.relu,
+                     torch.nn.functional.gelu, torch.nn.functional.silu, torch.nn.functional.softplus,
+                     torch.nn.functional.logsigmoid, lambda x: torch.atan2(x, x + 1), lambda x: x.erf().expm1()):
+        got = flashc.attention(q, k, k, score=lambda s, b, h, i, j: function(x[i]), return_lse=True)[1][0, 0]
+        assert torch.allclose(got.double(), function(x.double()), rtol=1e-5, atol=2e-6), function
