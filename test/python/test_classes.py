@@ -8,6 +8,7 @@ from test_masks import POSITIONS, in_numpy
 
 SHAPES = [(700, 700), (300, 1100), (1100, 300), (1, 640)]
 IDS = np.sort(np.random.default_rng(0).integers(0, 7, 1200)).astype(np.int32)
+IDS_OF_BATCH = np.stack([IDS, np.arange(1200, dtype=np.int32) // 100])
 # Masks that are wider than tiles, which those of test_masks.py are not.
 EXACT = {
     "causal": masks.causal(),
@@ -25,6 +26,10 @@ EXACT = {
     "padding": masks.key_padding(np.array([900, 130])),
     "continuations": masks.shared_prefix(200, 150),
     "diffusion": masks.block_diffusion(512, 64),
+    "documents": masks.documents(IDS, sorted=True),
+    "causal documents": masks.documents(IDS, sorted=True) & masks.causal(),
+    "documents of each batch": masks.documents(IDS_OF_BATCH, sorted=True),
+    "continuations by number": masks.shared_prefix(200, IDS, sorted=True),
 }
 
 
@@ -57,6 +62,12 @@ def test_positions_are_exact(name):
     """Two are left out: with a length that is no constant, where blocks begin is not known either."""
     spec = flashc.ArraySpec((2, 1, 256, 64), "bf16")
     assert flashc.explain(spec, spec, spec, mask=POSITIONS[name][0]).mask_class == "exact"
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed_sequences_are_exact(causal):
+    for starts in ([0, 700], [0, 100, 100, 101, 400, 650, 700], [0, 0, 64, 128, 700]):
+        check(masks.packed(np.array(starts), causal=causal), 700, 700)
 
 
 @pytest.mark.parametrize("keywords", [{}, {"causal": True}, {"window": (60, 9)}])
