@@ -180,7 +180,7 @@ std::optional<MapExpander::Linear> MapExpander::getLinear(Value value) {
   if (!region || !op.getBody().isAncestor(region) || matchPattern(value, m_Constant()))
     return Linear{0, 0};
   Operation *def = value.getDefiningOp();
-  if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(def); cast && cast.getType().getIntOrFloatBitWidth() < 32)
+  if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(def); cast && !cast.getType().isIndex() && cast.getType().getIntOrFloatBitWidth() < 32)
     return std::nullopt;
   if (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(def))
     return getLinear(def->getOperand(0));

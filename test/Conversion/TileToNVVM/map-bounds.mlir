@@ -199,7 +199,9 @@ gpu.module @kernels {
         %i3 = arith.muli %i, %c3 : index
         %c2 = arith.constant 2 : index
         %jm = arith.muli %j, %c2 : index
-        %distance = arith.subi %jm, %i3 : index
+        %difference = arith.subi %jm, %i3 : index
+        %wide = arith.index_cast %difference : index to i64
+        %distance = arith.index_cast %wide : i64 to index
         %distance32 = arith.index_cast %distance : index to i32
         %number = arith.sitofp %distance32 : i32 to f32
         %magnitude32 = math.absi %distance32 : i32
