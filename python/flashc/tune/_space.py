@@ -40,6 +40,8 @@ SPACE = {
     "q-stages": ["1", "2"],
     "tensor-sums": ["true", "false"],
     "wait-after": ["0", "12"],
+    "output-slot": ["false", "true"],
+    "rotate-pairs": ["false", "true"],
 }
 
 
