@@ -775,6 +775,8 @@ def _by_name(package: str, name: str, inputs: Sequence[Any], keywords: Dict[str,
         raise error(f"flashc cannot trace {package}.{name}; flashc.ops lists what it can")
     # An operand that the other framework made first: its number, where it is known.
     operands = [plain(x) if isinstance(x, Traced) or _is_number(x) else _number_of(x) for x in inputs]
+    if keywords.get("inplace") is False:  # PyTorch passes it on though it is its default.
+        keywords = {key: value for key, value in keywords.items() if key != "inplace"}
     try:
         return function(*operands, **keywords)
     except TypeError as problem:

@@ -24,6 +24,7 @@ EXAMPLES = """examples:
   python -m flashc.bench --cells related --peers ''
   python -m flashc.bench --read a.csv b.csv --plot bench.png     measure nothing: table and plot of earlier runs
   python -m flashc.bench --latency
+  python -m flashc.bench --masks
 
 exit status: 0; 1 if flashc did not run a cell or anybody's numbers were wrong; 2 for a wrong command line."""
 
@@ -48,6 +49,9 @@ def build_parser():
     parser.add_argument("--seed", type=int, help="of the random inputs (default: another one each time, printed)")
     parser.add_argument("--list", action="store_true", help="print the cells, measure nothing")
     parser.add_argument("--read", nargs="+", metavar="CSV", help="measure nothing: table and plot of these files")
+    parser.add_argument("--masks", action="store_true",
+                        help="measure what masks and scores cost instead: masks by the tile that they visit over no mask, "
+                        "a window and packed documents beside FlexAttention and the dense kernel, ALiBi and soft cap")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser
@@ -101,13 +105,32 @@ def read(options, parser):
     return 0
 
 
-def bench(cells, variants, options, parser):
+def require_torch(parser):
+    """PyTorch, with a GPU."""
     try:
         import torch
     except ImportError as error:
         parser.exit(1, f"flashc.bench needs PyTorch with CUDA: {error}\n")
     if not torch.cuda.is_available():
         parser.exit(1, "flashc.bench needs a GPU, and PyTorch sees none\n")
+    return torch
+
+
+def bench_masks(options, parser):
+    torch = require_torch(parser)
+    from . import _masks, _measure, _peers
+    seed = options.seed if options.seed is not None else torch.seed() % (1 << 31)
+    print(f"{_measure.describe_device()}; seed {seed}")
+    reason = _peers.FlexAttention.missing()
+    if reason:
+        print(f"not compared: flex: {reason}")
+    print(_masks.HEADER, flush=True)
+    lines = _masks.MaskBench(seed, not reason, lambda line: print(line, flush=True)).run()
+    return int(any(line.failed for line in lines))
+
+
+def bench(cells, variants, options, parser):
+    torch = require_torch(parser)
     from . import _clock, _measure, _peers
     try:
         peers, left_out = _peers.choose_peers(options.peers)
@@ -184,6 +207,8 @@ def main(arguments=None):
     if options.latency:
         from . import _latency
         return _latency.main()
+    if options.masks:
+        return bench_masks(options, parser)
     return bench(cells, variants, options, parser)
 
 

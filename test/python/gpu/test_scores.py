@@ -30,7 +30,7 @@ def rng():
 
 
 def to_gpu(x):
-    return torch.from_numpy(np.ascontiguousarray(x)).cuda()
+    return torch.from_numpy(np.array(x)).cuda()  # a scalar stays one
 
 
 def check(nq, nk, d, dtype, mask=None, score=None, **keywords):
