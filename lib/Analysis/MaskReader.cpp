@@ -201,17 +201,14 @@ private:
     std::optional<Pieces> limits = getPieces(limit), values = getPieces(x);
     if (!limits || !values || limits->size() != 1 || !set.space.isNatural(limits->front().value))
       return std::nullopt;
-    Union natural, small;
+    Union result;
     for (const Piece &piece : *values) {
-      MaskExpr atLeastZero = holds ? piece.value : piece.value * -1 - 1;
-      MaskExpr belowLimit = (limits->front().value - piece.value - (isStrict ? 1 : 0));
-      MaskExpr second = holds ? belowLimit : belowLimit * -1 - 1;
-      Union guard{piece.guard};
-      Union both =
-          holds ? conjoin(require(atLeastZero), require(second)) : disjoin(require(atLeastZero), require(second));
-      natural = disjoin(natural, conjoin(guard, both));
+      MaskExpr fromZero = piece.value, toLimit = limits->front().value - piece.value - (isStrict ? 1 : 0);
+      Union isInside = holds ? conjoin(require(fromZero), require(toLimit))
+                             : disjoin(require(fromZero * -1 - 1), require(toLimit * -1 - 1));
+      result = disjoin(result, conjoin({piece.guard}, isInside));
     }
-    return natural;
+    return result;
   }
 
   /// `a >= b + margin`. A minimum and a maximum are conjunctions and disjunctions of comparisons.
@@ -250,6 +247,12 @@ private:
     return Pieces{{MaskConjunct(), expr}};
   }
 
+  static std::optional<Pieces> limit(Pieces pieces) {
+    if (pieces.size() > kMaxPieces)
+      return std::nullopt;
+    return pieces;
+  }
+
   /// All pairs of a piece of `a` and one of `b` that overlap.
   std::optional<Pieces> combine(const Pieces &a, const Pieces &b,
                                 function_ref<MaskExpr(const MaskExpr &, const MaskExpr &)> compute) {
@@ -263,9 +266,7 @@ private:
           if (a.size() * b.size() == 1 || !isEmpty(guard))
             result.push_back({std::move(guard), value});
         }
-    if (result.size() > kMaxPieces)
-      return std::nullopt;
-    return result;
+    return limit(std::move(result));
   }
 
   /// An integer as a piecewise linear function; nothing if it is not one.
@@ -330,9 +331,7 @@ private:
         for (const Piece &piece : holds ? *onTrue : *onFalse)
           for (const MaskConjunct &both : conjoin({guard}, {piece.guard}))
             result.push_back({both, piece.value});
-    if (result.size() > kMaxPieces)
-      return std::nullopt;
-    return result;
+    return limit(std::move(result));
   }
 
   std::optional<Pieces> getExtremum(Operation *op) {
@@ -348,26 +347,18 @@ private:
         for (const MaskConjunct &guard : conjoin({merge(x.guard, y.guard)}, require(difference * -1 - 1)))
           result.push_back({guard, y.value});
       }
-    if (result.size() > kMaxPieces)
-      return std::nullopt;
-    return result;
+    return limit(std::move(result));
   }
 
   /// A condition as 0 or 1, and what is not negative as itself.
   std::optional<Pieces> getUnsigned(Value operand) {
-    if (!operand.getType().isInteger(1)) {
-      std::optional<Pieces> pieces = getPieces(operand);
-      if (!pieces || !llvm::all_of(*pieces, [&](const Piece &piece) { return set.space.isNatural(piece.value); }))
-        return std::nullopt;
-      return pieces;
-    }
+    if (!operand.getType().isInteger(1))
+      return isNatural(operand) ? getPieces(operand) : std::nullopt;
     Pieces result;
     for (bool holds : {true, false})
       for (const MaskConjunct &guard : visit(operand, holds))
         result.push_back({guard, MaskExpr(holds)});
-    if (result.size() > kMaxPieces)
-      return std::nullopt;
-    return result;
+    return limit(std::move(result));
   }
 
   std::optional<Pieces> map(Value value, function_ref<MaskExpr(const MaskExpr &)> compute) {
@@ -395,9 +386,7 @@ private:
       for (const MaskConjunct &guard : conjoin({piece.guard}, require(piece.value * -1 - 1)))
         result.push_back({guard, ifNegative(piece.value)});
     }
-    if (result.size() > kMaxPieces)
-      return std::nullopt;
-    return result;
+    return limit(std::move(result));
   }
 
   /// Quotients and remainders by constants, bit masks and shifts among them.

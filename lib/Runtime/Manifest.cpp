@@ -144,8 +144,9 @@ static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid,
   return true;
 }
 
-/// Pairs of formulas; compilers before this key wrote none.
-static bool readRequirements(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
+/// The elements of an array that may be left out, each by `readOne(element, its place)`.
+static bool readEach(const json::Value *value, json::Path path,
+                     function_ref<bool(const json::Value &, json::Path)> readOne) {
   if (!value)
     return true;
   const json::Array *array = value->getAsArray();
@@ -153,18 +154,23 @@ static bool readRequirements(const json::Value *value, Manifest &manifest, json:
     path.report("expected array");
     return false;
   }
-  for (auto [index, element] : enumerate(*array)) {
+  for (auto [index, element] : enumerate(*array))
+    if (!readOne(element, path.index(index)))
+      return false;
+  return true;
+}
+
+/// Pairs of formulas; compilers before this key wrote none.
+static bool readRequirements(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
+  return readEach(value, path, [&](const json::Value &element, json::Path place) {
     const json::Array *pair = element.getAsArray();
     if (!pair || pair->size() != 2) {
-      path.index(index).report("expected two formulas");
+      place.report("expected two formulas");
       return false;
     }
     auto &[first, second] = manifest.requirements.emplace_back();
-    if (!readFormula((*pair)[0], first, path.index(index).index(0), why) ||
-        !readFormula((*pair)[1], second, path.index(index).index(1), why))
-      return false;
-  }
-  return true;
+    return readFormula((*pair)[0], first, place.index(0), why) && readFormula((*pair)[1], second, place.index(1), why);
+  });
 }
 
 /// A kernel with everything that launches it.
@@ -187,17 +193,9 @@ static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::P
 
 /// The kernels that run before another one; most have none.
 static bool readBefore(const json::Value *value, ManifestEntry &entry, json::Path path, std::string &why) {
-  if (!value)
-    return true;
-  const json::Array *array = value->getAsArray();
-  if (!array) {
-    path.report("expected array");
-    return false;
-  }
-  for (auto [index, element] : enumerate(*array))
-    if (!readKernel(element, entry.before.emplace_back(), path.index(index), why))
-      return false;
-  return true;
+  return readEach(value, path, [&](const json::Value &element, json::Path place) {
+    return readKernel(element, entry.before.emplace_back(), place, why);
+  });
 }
 
 static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
@@ -236,21 +234,11 @@ static bool readConditions(const json::Value *value, ManifestVariant &variant, j
 
 /// None, if the kernel has one entry only.
 static bool readVariants(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
-  if (!value)
-    return true;
-  const json::Array *array = value->getAsArray();
-  if (!array) {
-    path.report("expected array");
-    return false;
-  }
-  for (auto [index, element] : enumerate(*array)) {
+  return readEach(value, path, [&](const json::Value &element, json::Path place) {
     ManifestVariant &variant = manifest.variants.emplace_back();
-    json::Path place = path.index(index);
-    if (!readEntry(element, variant, place, why) ||
-        !readConditions(element.getAsObject()->get("when"), variant, place.field("when"), why))
-      return false;
-  }
-  return true;
+    return readEntry(element, variant, place, why) &&
+           readConditions(element.getAsObject()->get("when"), variant, place.field("when"), why);
+  });
 }
 
 static bool readManifest(const json::Value &value, Manifest &manifest, json::Path path, std::string &why) {

@@ -126,6 +126,9 @@ unsigned getAddressSpace(mlir::MemRefType type);
 /// The address of element (indices...) of a memref held as pointer and strides; indices are i32, offsets 64 bits.
 mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::Type element,
                               llvm::ArrayRef<mlir::Value> indices);
+/// The same of an op's indices; without any it is the only element.
+mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::MemRefType type,
+                              mlir::OperandRange indices);
 
 /// A pattern that knows its kernel.
 template <typename OpTy>

@@ -40,11 +40,7 @@ struct MemRefStoreLowering : OpConversionPattern<memref::StoreOp> {
   LogicalResult matchAndRewrite(memref::StoreOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    SmallVector<Value> indices;
-    for (Value index : op.getIndices())
-      indices.push_back(emit.toI32(index));
-    Type element = op.getMemRefType().getElementType();
-    Value pointer = getElementPointer(emit, adaptor.getMemref(), element, indices);
+    Value pointer = getElementPointer(emit, adaptor.getMemref(), op.getMemRefType(), op.getIndices());
     rewriter.replaceOpWithNewOp<LLVM::StoreOp>(op, adaptor.getValue().front(), pointer);
     return success();
   }

@@ -22,6 +22,13 @@ Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Ty
   return LLVM::GEPOp::create(emit.builder, emit.loc, memref[0].getType(), element, memref[0], ValueRange(offset));
 }
 
+Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, MemRefType type, OperandRange indices) {
+  if (indices.empty())
+    return memref[0];
+  SmallVector<Value> positions = llvm::map_to_vector(indices, [&](Value index) { return emit.toI32(index); });
+  return getElementPointer(emit, memref, type.getElementType(), positions);
+}
+
 namespace {
 
 /// Store `words` (32 bits each) at `pointer` if `predicate`.
@@ -212,14 +219,9 @@ struct MemRefLoadLowering : OpConversionPattern<memref::LoadOp> {
   LogicalResult matchAndRewrite(memref::LoadOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    ValueRange memref = adaptor.getMemref();
-    SmallVector<Value> indices;
-    for (Value index : op.getIndices())
-      indices.push_back(emit.toI32(index));
-    Type element = op.getMemRefType().getElementType();
     // An i1 tensor is a byte per element, as LLVM lays it out.
-    Value pointer = indices.empty() ? memref[0] : getElementPointer(emit, memref, element, indices);
-    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, element, pointer);
+    Value pointer = getElementPointer(emit, adaptor.getMemref(), op.getMemRefType(), op.getIndices());
+    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), pointer);
     return success();
   }
 };

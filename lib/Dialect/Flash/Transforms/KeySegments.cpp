@@ -1,151 +1,13 @@
 //===- KeySegments.cpp - the loops that the bounds of a mask ask for ----------------------------------------------===//
 
 #include "KeySegments.h"
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "BoundsEmitter.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace mlir::flash;
 
-//===--------------------------------------------------------------------------------------------------------------===//
-// Values of bounds
-//===--------------------------------------------------------------------------------------------------------------===//
-
 namespace {
-/// Turns the expressions of LoopBounds into IR in front of a loop.
-class BoundsEmitter {
-public:
-  BoundsEmitter(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries, const LoopBounds &bounds)
-      : op(op), bounds(bounds), b(loop), loc(loop.getLoc()) {
-    for (IRMapping &mapping : hoisted) {
-      mapping.map(op.getMask().getArgument(0), op.getB0());
-      mapping.map(op.getMask().getArgument(1), op.getH0());
-    }
-    symbols = {getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
-               getAsOpFoldResult(op.getI0()), numQueries};
-    mapRows();
-    for (const CapturedValue &captured : bounds.captured)
-      symbols.push_back(getAsOpFoldResult(makeIndex(hoist(captured.value, hoisted[unsigned(captured.at)]))));
-  }
-
-protected:
-  static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
-
-  AffineExpr symbol(unsigned position) const { return getAffineSymbolExpr(position, b.getContext()); }
-
-  /// Where the loop ends, rounded to tiles from where it begins.
-  AffineExpr getEnd(bool isCeil) const {
-    AffineExpr begin = symbol(LoopBounds::Begin), length = symbol(LoopBounds::End) - begin;
-    return begin + (isCeil ? length.ceilDiv(bounds.tileSize) : length.floorDiv(bounds.tileSize)) * bounds.tileSize;
-  }
-
-  OpFoldResult reduce(ArrayRef<AffineExpr> exprs, bool isMin) {
-    AffineMap map = AffineMap::get(0, symbols.size(), exprs, b.getContext());
-    if (exprs.size() == 1)
-      return affine::makeComposedFoldedAffineApply(b, loc, map, symbols);
-    return isMin ? affine::makeComposedFoldedAffineMin(b, loc, map, symbols)
-                 : affine::makeComposedFoldedAffineMax(b, loc, map, symbols);
-  }
-
-  OpFoldResult clamp(OpFoldResult value, OpFoldResult limit, bool isMin) {
-    if (isSame(value, limit))
-      return value;
-    AffineMap map = AffineMap::getMultiDimIdentityMap(2, b.getContext());
-    return isMin ? affine::makeComposedFoldedAffineMin(b, loc, map, {value, limit})
-                 : affine::makeComposedFoldedAffineMax(b, loc, map, {value, limit});
-  }
-
-  /// `value` if all conditions are >= 0, else `otherwise`.
-  OpFoldResult unless(ArrayRef<AffineExpr> conditions, OpFoldResult value, OpFoldResult otherwise) {
-    if (conditions.empty() || isSame(value, otherwise))
-      return value;
-    OpFoldResult least = reduce(conditions, /*isMin=*/true);
-    if (std::optional<int64_t> constant = getConstantIntValue(least))
-      return *constant >= 0 ? value : otherwise;
-    // One statement each: the order in which arguments are evaluated depends on the compiler.
-    Value zero = arith::ConstantIndexOp::create(b, loc, 0);
-    Value bound = getValueOrCreateConstantIndexOp(b, loc, least);
-    Value holds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, bound, zero);
-    Value chosen = getValueOrCreateConstantIndexOp(b, loc, value);
-    Value rejected = getValueOrCreateConstantIndexOp(b, loc, otherwise);
-    return arith::SelectOp::create(b, loc, holds, chosen, rejected).getResult();
-  }
-
-  /// `end`, but at most as far behind `begin` as an interval has room.
-  OpFoldResult clampRooms(const TileInterval &interval, OpFoldResult begin, OpFoldResult end) {
-    if (interval.rooms.empty())
-      return end;
-    SmallVector<AffineExpr> exprs{b.getAffineDimExpr(0)};
-    SmallVector<OpFoldResult> operands{end, begin};
-    operands.append(symbols);
-    // What is captured may be large, as an offset that does not exist: times the tile it has to fit 32 bits.
-    AffineExpr largest = b.getAffineConstantExpr((int64_t(1) << 29) / bounds.tileSize);
-    for (AffineExpr room : interval.rooms) {
-      bool isCaptured = false;
-      for (unsigned position = LoopBounds::FirstCaptured; position < symbols.size(); ++position)
-        isCaptured |= room.isFunctionOfSymbol(position);
-      if (isCaptured) {
-        operands.push_back(reduce({room, largest}, /*isMin=*/true));
-        room = symbol(operands.size() - 3);
-      }
-      exprs.push_back(b.getAffineDimExpr(1) + (room + 1) * bounds.tileSize);
-    }
-    return affine::makeComposedFoldedAffineMin(
-        b, loc, AffineMap::get(2, operands.size() - 2, exprs, b.getContext()), operands);
-  }
-
-  const LoopBounds &getBounds() const { return bounds; }
-
-  SmallVector<OpFoldResult> symbols;
-
-private:
-  /// Row functions are evaluated at the first and the last query.
-  void mapRows() {
-    auto isAt = [&](MaskSpace::At at) {
-      return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });
-    };
-    Value row = op.getMask().getArgument(2);
-    hoisted[unsigned(MaskSpace::At::FirstRow)].map(row, op.getI0());
-    if (!isAt(MaskSpace::At::LastRow))
-      return;
-    AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
-    OpFoldResult position = affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(0, 4, last), symbols);
-    hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
-  }
-
-  /// Copies what computes a value inside the mask region to the front of the loop.
-  Value hoist(Value value, IRMapping &mapping) {
-    if (Value known = mapping.lookupOrNull(value))
-      return known;
-    Operation *def = value.getDefiningOp();
-    if (!def || !op.getMask().isAncestor(def->getParentRegion()))
-      return value;
-    for (Value operand : def->getOperands())
-      mapping.map(operand, hoist(operand, mapping));
-    b.clone(*def, mapping);
-    return mapping.lookup(value);
-  }
-
-  Value makeIndex(Value value) {
-    if (value.getType().isInteger(1))
-      return arith::IndexCastUIOp::create(b, loc, b.getIndexType(), value);
-    return getValueOrCreateCastToIndexLike(b, loc, b.getIndexType(), value);
-  }
-
-  OnlineAttentionOp op;
-  const LoopBounds &bounds;
-
-protected:
-  OpBuilder b;
-  Location loc;
-
-private:
-  IRMapping hoisted[3];
-};
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // One interval with cuts at its ends
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -162,7 +24,7 @@ public:
   }
 
   SmallVector<KeySegment> emit() {
-    const TileInterval &kept = getBounds().kept.front();
+    const TileInterval &kept = bounds.kept.front();
     SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{getEnd(/*isCeil=*/true)};
     beginExprs.append(kept.begin);
     endExprs.append(kept.end);
@@ -189,7 +51,7 @@ private:
   void collectCuts() {
     // The last tile may stick out of the loop: then it is not whole.
     suffixes.push_back(getEnd(/*isCeil=*/false));
-    for (const TileInterval &cut : getBounds().cut) {
+    for (const TileInterval &cut : bounds.cut) {
       prefixes.append(cut.end);
       suffixes.append(cut.begin);
       for (AffineExpr condition : cut.conditions)
@@ -389,7 +251,7 @@ private:
 
   void collectKept() {
     SmallVector<ArrayRef<AffineExpr>> known;
-    for (const TileInterval &interval : getBounds().kept) {
+    for (const TileInterval &interval : bounds.kept) {
       Point begin = getBegin(interval), end = getEnd(interval, begin);
       auto *same = llvm::find(known, ArrayRef(interval.begin));
       if (same != known.end()) { // the same begin: only the later end counts
@@ -410,7 +272,7 @@ private:
   void collectCuts() {
     prefixEnd = loopBegin;
     suffixBegin = wholeEnd;
-    for (const TileInterval &cut : getBounds().cut) {
+    for (const TileInterval &cut : bounds.cut) {
       Point begin = getBegin(cut), end = getEnd(cut, begin);
       if (cut.isPrefix() && (!cut.isSuffix() || cut.conditions.empty())) {
         prefixEnd = most(prefixEnd, end);

@@ -1,0 +1,121 @@
+//===- BoundsEmitter.cpp - bounds of loops as values --------------------------------------------------------------===//
+
+#include "BoundsEmitter.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+BoundsEmitter::BoundsEmitter(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries, const LoopBounds &bounds)
+    : bounds(bounds), op(op), b(loop), loc(loop.getLoc()) {
+  for (IRMapping &mapping : hoisted) {
+    mapping.map(op.getMask().getArgument(0), op.getB0());
+    mapping.map(op.getMask().getArgument(1), op.getH0());
+  }
+  symbols = {getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
+             getAsOpFoldResult(op.getI0()), numQueries};
+  mapRows();
+  for (const CapturedValue &captured : bounds.captured)
+    symbols.push_back(getAsOpFoldResult(makeIndex(hoist(captured.value, hoisted[unsigned(captured.at)]))));
+}
+
+bool BoundsEmitter::isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
+
+AffineExpr BoundsEmitter::symbol(unsigned position) const {
+  return getAffineSymbolExpr(position, b.getContext());
+}
+
+AffineExpr BoundsEmitter::getEnd(bool isCeil) const {
+  AffineExpr begin = symbol(LoopBounds::Begin), length = symbol(LoopBounds::End) - begin;
+  return begin + (isCeil ? length.ceilDiv(bounds.tileSize) : length.floorDiv(bounds.tileSize)) * bounds.tileSize;
+}
+
+OpFoldResult BoundsEmitter::reduce(ArrayRef<AffineExpr> exprs, bool isMin) {
+  AffineMap map = AffineMap::get(0, symbols.size(), exprs, b.getContext());
+  if (exprs.size() == 1)
+    return affine::makeComposedFoldedAffineApply(b, loc, map, symbols);
+  return isMin ? affine::makeComposedFoldedAffineMin(b, loc, map, symbols)
+               : affine::makeComposedFoldedAffineMax(b, loc, map, symbols);
+}
+
+OpFoldResult BoundsEmitter::clamp(OpFoldResult value, OpFoldResult limit, bool isMin) {
+  if (isSame(value, limit))
+    return value;
+  AffineMap map = AffineMap::getMultiDimIdentityMap(2, b.getContext());
+  return isMin ? affine::makeComposedFoldedAffineMin(b, loc, map, {value, limit})
+               : affine::makeComposedFoldedAffineMax(b, loc, map, {value, limit});
+}
+
+OpFoldResult BoundsEmitter::unless(ArrayRef<AffineExpr> conditions, OpFoldResult value, OpFoldResult otherwise) {
+  if (conditions.empty() || isSame(value, otherwise))
+    return value;
+  OpFoldResult least = reduce(conditions, /*isMin=*/true);
+  if (std::optional<int64_t> constant = getConstantIntValue(least))
+    return *constant >= 0 ? value : otherwise;
+  // One statement each: the order in which arguments are evaluated depends on the compiler.
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+  Value bound = getValueOrCreateConstantIndexOp(b, loc, least);
+  Value holds = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, bound, zero);
+  Value chosen = getValueOrCreateConstantIndexOp(b, loc, value);
+  Value rejected = getValueOrCreateConstantIndexOp(b, loc, otherwise);
+  return arith::SelectOp::create(b, loc, holds, chosen, rejected).getResult();
+}
+
+OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResult begin, OpFoldResult end) {
+  if (interval.rooms.empty())
+    return end;
+  SmallVector<AffineExpr> exprs{b.getAffineDimExpr(0)};
+  SmallVector<OpFoldResult> operands{end, begin};
+  operands.append(symbols);
+  // What is captured may be large, as an offset that does not exist: times the tile it has to fit 32 bits.
+  AffineExpr largest = b.getAffineConstantExpr(kFarPosition / bounds.tileSize);
+  for (AffineExpr room : interval.rooms) {
+    bool isCaptured = false;
+    for (unsigned position = LoopBounds::FirstCaptured; position < symbols.size(); ++position)
+      isCaptured |= room.isFunctionOfSymbol(position);
+    if (isCaptured) {
+      operands.push_back(reduce({room, largest}, /*isMin=*/true));
+      room = symbol(operands.size() - 3);
+    }
+    exprs.push_back(b.getAffineDimExpr(1) + (room + 1) * bounds.tileSize);
+  }
+  return affine::makeComposedFoldedAffineMin(
+      b, loc, AffineMap::get(2, operands.size() - 2, exprs, b.getContext()), operands);
+}
+
+/// Row functions are evaluated at the first and the last query.
+void BoundsEmitter::mapRows() {
+  auto isAt = [&](MaskSpace::At at) {
+    return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });
+  };
+  Value row = op.getMask().getArgument(2);
+  hoisted[unsigned(MaskSpace::At::FirstRow)].map(row, op.getI0());
+  if (!isAt(MaskSpace::At::LastRow))
+    return;
+  AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
+  OpFoldResult position = affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(0, 4, last), symbols);
+  hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
+}
+
+/// Copies what computes a value inside the mask region to the front of the loop.
+Value BoundsEmitter::hoist(Value value, IRMapping &mapping) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  Operation *def = value.getDefiningOp();
+  if (!def || !op.getMask().isAncestor(def->getParentRegion()))
+    return value;
+  for (Value operand : def->getOperands())
+    mapping.map(operand, hoist(operand, mapping));
+  b.clone(*def, mapping);
+  return mapping.lookup(value);
+}
+
+Value BoundsEmitter::makeIndex(Value value) {
+  if (value.getType().isInteger(1))
+    return arith::IndexCastUIOp::create(b, loc, b.getIndexType(), value);
+  return getValueOrCreateCastToIndexLike(b, loc, b.getIndexType(), value);
+}

@@ -1,0 +1,53 @@
+//===- BoundsEmitter.h - bounds of loops as values ----------------------------------------------------------------===//
+#ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_BOUNDSEMITTER_H
+#define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_BOUNDSEMITTER_H
+
+#include "flashc/Analysis/MaskBounds.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+
+namespace mlir::flash {
+
+/// Turns the expressions of LoopBounds into IR in front of a loop.
+class BoundsEmitter {
+public:
+  BoundsEmitter(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries, const LoopBounds &bounds);
+
+protected:
+  static bool isSame(OpFoldResult x, OpFoldResult y);
+
+  AffineExpr symbol(unsigned position) const;
+
+  /// Where the loop ends, rounded to tiles from where it begins.
+  AffineExpr getEnd(bool isCeil) const;
+
+  /// The least or the greatest of some expressions.
+  OpFoldResult reduce(ArrayRef<AffineExpr> exprs, bool isMin);
+  OpFoldResult clamp(OpFoldResult value, OpFoldResult limit, bool isMin);
+
+  /// `value` if all conditions are >= 0, else `otherwise`.
+  OpFoldResult unless(ArrayRef<AffineExpr> conditions, OpFoldResult value, OpFoldResult otherwise);
+
+  /// `end`, but at most as far behind `begin` as an interval has room.
+  OpFoldResult clampRooms(const TileInterval &interval, OpFoldResult begin, OpFoldResult end);
+
+  const LoopBounds &bounds;
+  /// What the expressions' symbols are.
+  SmallVector<OpFoldResult> symbols;
+
+private:
+  void mapRows();
+  Value hoist(Value value, IRMapping &mapping);
+  Value makeIndex(Value value);
+
+  OnlineAttentionOp op;
+  OpBuilder b;
+  Location loc;
+  /// What has been copied in front of the loop, by where it is evaluated.
+  IRMapping hoisted[3];
+};
+
+} // namespace mlir::flash
+
+#endif // FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_BOUNDSEMITTER_H
