@@ -25,20 +25,14 @@ struct MaskFinding {
 };
 } // namespace
 
-/// The operations of a score or mask region that depend on the query or the key (its last arguments).
-static llvm::SetVector<Operation *> getDependent(Region &region) {
-  llvm::SetVector<Operation *> dependent;
-  if (!region.empty())
-    for (BlockArgument position : region.getArguments().take_back(2))
-      getForwardSlice(position, &dependent);
-  return dependent;
-}
-
-/// One of them that reads memory, or null.
+/// An operation of a score or mask region that reads memory for every key, or null. What is read for a query alone is
+/// read once per row of a tile, in front of the loop over keys.
 static Operation *findRead(Region &region) {
-  llvm::SetVector<Operation *> dependent = getDependent(region);
-  auto *read = llvm::find_if(dependent, [](Operation *op) { return flash::getElementRead(op).has_value(); });
-  return read == dependent.end() ? nullptr : *read;
+  llvm::SetVector<Operation *> ofKey;
+  if (!region.empty())
+    getForwardSlice(region.getArguments().back(), &ofKey);
+  auto *read = llvm::find_if(ofKey, [](Operation *op) { return flash::getElementRead(op).has_value(); });
+  return read == ofKey.end() ? nullptr : *read;
 }
 
 /// The same of any attention beside `op`: after flash-bound-loops only some of them have the mask.
@@ -88,7 +82,7 @@ static bool isPartOfBounds(Operation *op) {
 
 static MaskFinding classifyMask(Operation *op) {
   if (Operation *read = findRead(op))
-    return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every query or key").str()};
+    return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every key").str()};
   Region &mask = op->getRegion(1);
   llvm::SetVector<Operation *> ofQuery, ofKey;
   if (!mask.empty()) {
