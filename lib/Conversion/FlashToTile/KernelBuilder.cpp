@@ -48,7 +48,7 @@ LogicalResult KernelBuilder::build() {
     return failure();
   bool isSorted = schedule.order == Order::List, isPaired = schedule.persistent && isHeavyFirst() && !isSorted;
   auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs,
-                                         isSorted, /*list=*/Value(), tile::ListScopeAttr());
+                                         isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0);
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);

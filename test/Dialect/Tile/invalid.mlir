@@ -397,6 +397,31 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
+  gpu.func @program_numbers(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected a list where there are numbers of it, got 2 without one}}
+    tile.program 2 grid(%n, %n, %n) numbers 2 {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_number(%n: index, %list: memref<?xi32>) kernel {
+    tile.program 2 grid(%n, %n, %n) list(%list : memref<?xi32>) of tiles numbers 2 {
+    ^bb0(%w: index):
+      // expected-error @+1 {{'tile.list_number' op expected a number of the 2 in the list, got 2}}
+      %x = tile.list_number 2
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
   gpu.func @program_scope(%n: index) kernel {
     // expected-error @+1 {{'tile.program' op expected a list and what its items are, or neither}}
     tile.program 2 grid(%n, %n, %n) attributes {scope = 0 : i32} {

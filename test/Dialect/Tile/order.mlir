@@ -8,16 +8,23 @@
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // The list is the last parameter of both kernels; the new one takes of the others what the loop's bounds read, and
-// measures by the same code. It has a place and a number for every item.
+// measures by the same code. What the program computes of what it reads stands behind an item in the list: the bound, and
+// where the keys begin.
 // CHECK-LABEL: gpu.func @tiles
 // CHECK-SAME: (%{{.*}}: index, %{{.*}}: index, %{{.*}}: index, %{{.*}}: !tile.tensor_map<64 x bf16>, %{{.*}}: memref<?xi32>, %[[LIST:.*]]: memref<?xi32>)
 // CHECK-SAME: before = [{block = [1024, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0 : i64, grid = ["1", "1", "1"], kernel = "tiles_order",
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"},
 // CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
-// CHECK-SAME: workspace = "mul(8, arg0.dim0)"}
+// CHECK-SAME: workspace = "mul(24, arg0.dim0)"}
 // CHECK-NOT: flashc.grid
-// CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) of tiles {
+// CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) of tiles numbers 2 {
+// CHECK-DAG: %[[FIRST:.*]] = tile.list_number 0
+// CHECK-DAG: %[[BOUND:.*]] = tile.list_number 1
+// CHECK-NOT: memref.load
+// CHECK: %[[TOTAL:.*]] = arith.maxsi %[[BOUND]], %c1
+// CHECK: scf.for %[[U:.*]] = %c0 to %[[TOTAL]] step %c1 {
+// CHECK-NEXT: arith.addi %[[FIRST]], %[[U]]
 // CHECK: memref.global "private" @tiles_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>> = uninitialized
 // CHECK-LABEL: gpu.func @tiles_order
 // CHECK-SAME: (%[[NX:.*]]: index, %[[WORK:.*]]: memref<?xi32>, %[[LIST2:.*]]: memref<?xi32>) kernel attributes {flashc.threads = 1024 : i32}
@@ -25,10 +32,15 @@
 // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[ITEM:.*]], %[[NX]]
 // CHECK: scf.if %[[INSIDE]] -> (i32) {
 // CHECK: memref.load %[[WORK]][%[[ITEM]]]
-// CHECK: %[[TOTAL:.*]] = arith.maxsi
-// CHECK: %[[W:.*]] = arith.index_castui %[[TOTAL]] : index to i32
-// CHECK: %[[PLACE:.*]] = arith.addi %[[NX]], %[[ITEM]]
+// CHECK: %[[MOST:.*]] = arith.maxsi
+// CHECK: %[[W:.*]] = arith.index_castui %[[MOST]] : index to i32
+// CHECK: %[[OF:.*]] = arith.muli %[[NX]], %c3
+// CHECK: %[[PLACE:.*]] = arith.addi %[[OF]], %[[ITEM]]
 // CHECK: memref.store %[[W]], %[[LIST2]][%[[PLACE]]]
+// CHECK: %[[N0:.*]] = arith.index_cast %{{.*}} : index to i32
+// CHECK: memref.store %[[N0]], %[[LIST2]]
+// CHECK: %[[N1:.*]] = arith.index_cast %[[MOST]] : index to i32
+// CHECK: memref.store %[[N1]], %[[LIST2]]
 // CHECK: nvvm.redux.sync umax
 // CHECK: nvvm.barrier0
 // Count.
@@ -42,7 +54,7 @@
 // CHECK: nvvm.barrier0
 // Deal.
 // CHECK: nvvm.match.sync any
-// CHECK: memref.store %{{.*}}, %[[LIST2]]
+// CHECK-COUNT-3: memref.store %{{.*}}, %[[LIST2]]
 // CHECK-COUNT-2: nvvm.bar.warp.sync
 // CHECK: gpu.return
 gpu.module @kernels {
@@ -60,9 +72,11 @@ gpu.module @kernels {
       %y = gpu.block_id y
       %i32 = memref.load %work[%x] : memref<?xi32>
       %n = arith.index_cast %i32 : i32 to index
+      %first = arith.subi %c0, %n : index
       %total = arith.maxsi %n, %c1 : index
       scf.for %u = %c0 to %total step %c1 {
-        %k = tile.load %map[%x, %y, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+        %key = arith.addi %first, %u : index
+        %k = tile.load %map[%x, %y, %key] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
       }
     }
     gpu.return
@@ -77,8 +91,8 @@ gpu.module @kernels {
 // dimensions, which the new kernel leaves out, is two of the manifest's parameters.
 // CHECK-LABEL: gpu.func @batches
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
-// CHECK-SAME: workspace = "mul(mul(8, arg0.dim0), arg0.dim2)"
-// CHECK: list(%{{.*}} : memref<?xi32>) of batches {
+// CHECK-SAME: workspace = "mul(mul(16, arg0.dim0), arg0.dim2)"
+// CHECK: list(%{{.*}} : memref<?xi32>) of batches numbers 1 {
 // CHECK-LABEL: gpu.func @batches_order
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NZ:.*]]: index, %{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>)
 // CHECK: %[[COUNT:.*]] = arith.muli %[[NX]], %[[NZ]]
@@ -117,7 +131,7 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // CHECK-LABEL: gpu.func @heads(
-// CHECK: list(%{{.*}} : memref<?xi32>) of heads {
+// CHECK: list(%{{.*}} : memref<?xi32>) of heads numbers 1 {
 // CHECK-LABEL: gpu.func @heads_order
 gpu.module @kernels {
   gpu.func @heads(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {

@@ -241,12 +241,12 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @list_tiles
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
 // CHECK: tile.program 1 {
-// CHECK: %[[FOURFOLD:.*]] = arith.muli %grid_dim_x, %c4
-// CHECK: arith.ceildivui %[[FOURFOLD]],
+// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
+// CHECK: arith.ceildivui %[[TWICE]],
 // CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
 // CHECK: arith.muli %[[ROUND]], %grid_dim_x
 // CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%{{.*}}]
-// CHECK: %[[INDEX:.*]] = arith.index_castui %[[ENTRY]] : i32 to index
+// CHECK: %[[INDEX:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
 // CHECK: %[[X:.*]] = tile.uniform %[[INDEX]]
 // CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[X]]]
 gpu.module @kernels {
@@ -267,12 +267,21 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
+// An entry is an item and its numbers, of which the program reads the last.
 // CHECK-LABEL: gpu.func @list_batches
+// CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
+// CHECK: %[[BEGIN:.*]] = arith.muli %{{.*}}, %c3
+// CHECK: memref.load %[[LIST]][%[[BEGIN]]]
+// CHECK: %[[PLACE:.*]] = arith.addi %[[BEGIN]], %c2
+// CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%[[PLACE]]]
+// CHECK: %[[INDEX:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
+// CHECK: %[[NUMBER:.*]] = tile.uniform %[[INDEX]]
+// CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[NUMBER]]]
 gpu.module @kernels {
   gpu.func @list_batches(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of batches {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of batches numbers 2 {
     ^bb0(%w: index):
-      %x = gpu.block_id x
+      %x = tile.list_number 1
       %y = gpu.block_id y
       %z = gpu.block_id z
       %one = arith.constant 1.0 : f32

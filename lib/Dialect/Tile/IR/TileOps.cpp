@@ -13,8 +13,7 @@ using namespace mlir::tile;
 static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 
 /// `type` is a tile of 64 rows in encoding `Encoding`.
-template <typename Encoding>
-static LogicalResult verifyTile(Operation *op, StringRef name, Type type) {
+template <typename Encoding> static LogicalResult verifyTile(Operation *op, StringRef name, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   if (!hasEncoding<Encoding>(type) || tensor.getDimSize(0) != kTileRows || !tensor.hasStaticShape())
     return op->emitOpError() << "expected " << name << " to be a tile of " << kTileRows << " rows with encoding #tile."
@@ -228,6 +227,17 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "expected one of paired, sorted and a list";
   if ((getList() != nullptr) != getScope().has_value())
     return emitOpError() << "expected a list and what its items are, or neither";
+  int64_t numbers = getNumbers();
+  if (numbers < 0 || (numbers > 0 && !getList()))
+    return emitOpError() << "expected a list where there are numbers of it, got " << numbers << " without one";
+  return success();
+}
+
+LogicalResult ListNumberOp::verify() {
+  auto program = (*this)->getParentOfType<ProgramOp>();
+  int64_t numbers = program ? program.getNumbers() : 0, number = getNumber();
+  if (number < 0 || number >= numbers)
+    return emitOpError() << "expected a number of the " << numbers << " in the list, got " << number;
   return success();
 }
 

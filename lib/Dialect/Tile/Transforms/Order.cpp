@@ -10,6 +10,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 namespace mlir::tile {
 #define GEN_PASS_DEF_ORDER
@@ -70,6 +71,63 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
+// The numbers of an item
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// Finds the scalars of a program that memory is read for, and that are the same for all points of an item.
+class Numbers {
+public:
+  Numbers(ProgramOp program, ListScope scope) : program(program), dims(getDims(scope)) {}
+
+  /// Those that others use than scalar code of that kind.
+  SmallVector<Value> find() {
+    SmallVector<Value> numbers;
+    for (Operation &op : program.getBody().front()) {
+      if (!get(&op).isRead)
+        continue;
+      auto isUsed = [&](Operation *user) { return user->getBlock() != op.getBlock() || !get(user).isRead; };
+      for (Value result : op.getResults())
+        if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed))
+          numbers.push_back(result);
+    }
+    return numbers;
+  }
+
+private:
+  struct Kind {
+    bool isOfItem, isRead;
+  };
+
+  Kind get(Operation *op) {
+    auto [entry, isNew] = kinds.try_emplace(op, Kind{false, false});
+    if (!isNew)
+      return entry->second;
+    Kind kind = compute(op);
+    kinds[op] = kind;
+    return kind;
+  }
+
+  Kind compute(Operation *op) {
+    if (auto id = dyn_cast<gpu::BlockIdOp>(op))
+      return {llvm::is_contained(dims, static_cast<unsigned>(id.getDimension())), false};
+    Kind kind{isScalarCode(op), op->walk([](memref::LoadOp) { return WalkResult::interrupt(); }).wasInterrupted()};
+    for (Value input : getInputs(op)) {
+      Operation *source = input.getDefiningOp();
+      Kind of = source ? get(source) : Kind{input.getParentBlock()->getParentOp() == program->getParentOp(), false};
+      kind = {kind.isOfItem && of.isOfItem, kind.isRead || of.isRead};
+    }
+    kind.isRead &= kind.isOfItem;
+    return kind;
+  }
+
+  ProgramOp program;
+  ArrayRef<unsigned> dims;
+  llvm::DenseMap<Operation *, Kind> kinds;
+};
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
 // The kernel
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -85,7 +143,8 @@ public:
 
 private:
   Value copy(Value value);
-  Value emitWork(Value item);
+  OrderKernel::Facts emitFacts(Value item);
+  void readNumbers();
   void finish();
   void describe();
 
@@ -97,6 +156,7 @@ private:
   IRMapping map;
   /// The numbers of the main kernel's parameters that this one has, in order.
   SmallVector<unsigned> parameters;
+  SmallVector<Value> numbers;
   std::array<Value, 3> grid, point;
 };
 } // namespace
@@ -124,7 +184,7 @@ Value OrderBuilder::copy(Value value) {
   return map.lookup(value);
 }
 
-Value OrderBuilder::emitWork(Value item) {
+OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   auto divide = [&](Value x, Value y) -> std::pair<Value, Value> {
     Value quotient = arith::DivUIOp::create(b, x, y), remainder = arith::RemUIOp::create(b, x, y);
     return {quotient, remainder};
@@ -134,7 +194,11 @@ Value OrderBuilder::emitWork(Value item) {
     std::tie(point[2], point[0]) = divide(item, grid[0]);
   if (scope == ListScope::Heads)
     std::tie(point[2], point[1]) = divide(point[2], grid[1]);
-  return arith::SubIOp::create(b, copy(loop.getUpperBound()), copy(loop.getLowerBound()));
+  OrderKernel::Facts facts;
+  facts.work = arith::SubIOp::create(b, copy(loop.getUpperBound()), copy(loop.getLowerBound()));
+  for (Value number : numbers)
+    facts.numbers.push_back(copy(number));
+  return facts;
 }
 
 LogicalResult OrderBuilder::build() {
@@ -145,6 +209,7 @@ LogicalResult OrderBuilder::build() {
     if (failed(collect(program, value, ops)))
       return failure();
   scope = getScope(ops);
+  numbers = Numbers(program, scope).find();
 
   b.setInsertionPointAfter(main);
   kernel = gpu::GPUFuncOp::create(b, (main.getName() + "_order").str(), b.getFunctionType({}, {}));
@@ -160,13 +225,29 @@ LogicalResult OrderBuilder::build() {
   auto listType = MemRefType::get({ShapedType::kDynamic}, b.getI32Type());
   Block &entry = kernel.getBody().front();
   Value list = entry.addArgument(listType, b.getLoc());
-  OrderKernel(b, kernel, list, count).emit([&](Value item) { return emitWork(item); });
+  OrderKernel(b, kernel, list, count, numbers.size()).emit([&](Value item) { return emitFacts(item); });
   gpu::ReturnOp::create(b);
   Value last = entry.addArgument(listType, b.getLoc());
   list.replaceAllUsesWith(last);
   entry.eraseArgument(cast<BlockArgument>(list).getArgNumber());
   finish();
   return success();
+}
+
+/// The program reads the numbers instead of computing them.
+void OrderBuilder::readNumbers() {
+  program.setNumbers(numbers.size());
+  b.setInsertionPointToStart(&program.getBody().front());
+  for (auto [number, value] : llvm::enumerate(numbers)) {
+    Value copy = ListNumberOp::create(b, b.getIndexType(), number);
+    // What the least is, is not to be seen in a load: tile-pipeline asks for one iteration.
+    auto max = value.getDefiningOp<arith::MaxSIOp>();
+    if (std::optional<int64_t> least = max ? getConstantIntValue(max.getRhs()) : std::nullopt)
+      copy = arith::MaxSIOp::create(b, copy, arith::ConstantIndexOp::create(b, *least));
+    value.replaceAllUsesWith(copy);
+  }
+  IRRewriter rewriter(b);
+  (void)runRegionDCE(rewriter, program->getRegions());
 }
 
 /// Types of the two kernels, what the program knows of the list, and the manifest.
@@ -181,6 +262,7 @@ void OrderBuilder::finish() {
   program.getListMutable().assign(list);
   program.setScope(scope);
   program.setSorted(false);
+  readNumbers();
   describe();
 }
 
@@ -206,7 +288,7 @@ void OrderBuilder::describe() {
   all.push_back(workspace);
   some.push_back(workspace);
 
-  std::string bytes = "8"; // of an item: its place in the list, its work
+  std::string bytes = std::to_string(4 * OrderKernel::getItemSize(numbers.size()));
   for (unsigned dim : getDims(scope))
     bytes = "mul(" + bytes + ", " + cast<StringAttr>(extents[dim]).str() + ")";
   NamedAttrList order, entry(manifest);

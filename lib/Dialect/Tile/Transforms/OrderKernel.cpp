@@ -18,8 +18,8 @@ static constexpr int64_t kRow = kKeys + 1;
 /// Behind the counters: a number for each warp.
 static constexpr int64_t kPerWarp = kWarps * kRow, kScratch = kPerWarp + kWarps;
 
-OrderKernel::OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count)
-    : b(b), list(list), count(count), scratch(emitScratch(kernel)) {
+OrderKernel::OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers)
+    : b(b), numbers(numbers), list(list), count(count), scratch(emitScratch(kernel)) {
   thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   lane = arith::AndIOp::create(b, thread, index(kLanes - 1));
   warp = arith::ShRUIOp::create(b, thread, index(5));
@@ -39,8 +39,8 @@ Value OrderKernel::emitScratch(gpu::GPUFuncOp kernel) {
   return memref::GetGlobalOp::create(b, type, name);
 }
 
-void OrderKernel::emit(llvm::function_ref<Value(Value)> emitWork) {
-  emitMeasure(emitWork);
+void OrderKernel::emit(llvm::function_ref<Facts(Value)> emitFacts) {
+  emitMeasure(emitFacts);
   emitBarrier();
   emitMost();
   emitCount();
@@ -62,6 +62,11 @@ Value OrderKernel::add(Value x, Value y) { return arith::AddIOp::create(b, x, y)
 Value OrderKernel::mul(Value x, int64_t factor) { return arith::MulIOp::create(b, x, index(factor)); }
 Value OrderKernel::read(Value place) { return memref::LoadOp::create(b, scratch, place); }
 void OrderKernel::write(Value value, Value place) { memref::StoreOp::create(b, value, scratch, place); }
+
+Value OrderKernel::getWorkPlace(Value item) { return add(mul(count, 1 + numbers), item); }
+
+Value OrderKernel::getNumbersPlace(Value item) { return add(mul(count, 2 + numbers), mul(item, numbers)); }
+
 void OrderKernel::emitBarrier() { NVVM::Barrier0Op::create(b); }
 
 Value OrderKernel::isBelow(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y); }
@@ -92,7 +97,7 @@ std::pair<Value, Value> OrderKernel::emitItem(Value step) {
 // Measure
 //===--------------------------------------------------------------------------------------------------------------===//
 
-void OrderKernel::emitMeasure(llvm::function_ref<Value(Value)> emitWork) {
+void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
   auto clear = scf::ForOp::create(b, thread, index(kPerWarp), index(kOrderThreads));
   {
     OpBuilder::InsertionGuard guard(b);
@@ -106,8 +111,13 @@ void OrderKernel::emitMeasure(llvm::function_ref<Value(Value)> emitWork) {
     auto [item, isInside] = emitItem(loop.getInductionVar());
     auto branch = scf::IfOp::create(b, b.getI32Type(), isInside, /*withElseRegion=*/true);
     b.setInsertionPointToStart(branch.thenBlock());
-    Value work = toI32(emitWork(item));
-    memref::StoreOp::create(b, work, list, add(count, item));
+    Facts facts = emitFacts(item);
+    Value work = toI32(facts.work);
+    memref::StoreOp::create(b, work, list, getWorkPlace(item));
+    for (auto [offset, number] : llvm::enumerate(facts.numbers)) {
+      Value narrow = arith::IndexCastOp::create(b, b.getI32Type(), number);
+      memref::StoreOp::create(b, narrow, list, add(getNumbersPlace(item), index(offset)));
+    }
     scf::YieldOp::create(b, work);
     b.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(b, i32(0));
@@ -138,7 +148,7 @@ OrderKernel::Lane OrderKernel::emitLane(Value step) {
   Lane result;
   std::tie(result.item, result.isInside) = emitItem(step);
   Value last = arith::SubIOp::create(b, count, index(1));
-  Value work = memref::LoadOp::create(b, list, add(count, arith::MinUIOp::create(b, result.item, last)));
+  Value work = memref::LoadOp::create(b, list, getWorkPlace(arith::MinUIOp::create(b, result.item, last)));
   Value key = arith::ShRUIOp::create(b, arith::SubIOp::create(b, most, work), shift);
   key = arith::SelectOp::create(b, result.isInside, key, i32(kKeys));
   result.counter = add(mul(warp, kRow), toIndex(key));
@@ -171,7 +181,12 @@ void OrderKernel::emitDeal() {
     {
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(branch.thenBlock());
-      memref::StoreOp::create(b, toI32(lane.item), list, toIndex(place));
+      Value entry = mul(toIndex(place), 1 + numbers);
+      memref::StoreOp::create(b, toI32(lane.item), list, entry);
+      for (int64_t number = 0; number < numbers; ++number) {
+        Value copy = memref::LoadOp::create(b, list, add(getNumbersPlace(lane.item), index(number)));
+        memref::StoreOp::create(b, copy, list, add(entry, index(1 + number)));
+      }
     }
     NVVM::SyncWarpOp::create(b, i32(-1));
     emitAdvance(lane);

@@ -19,7 +19,7 @@ constexpr int64_t kOrderThreads = 1024;
 /// exactly if the most is 256 or less, else by the first eight bits.
 ///
 /// ```
-///   measure   work of every item into the list's second half; the most of each warp; counters to 0
+///   measure   work and numbers of every item behind the list; the most of each warp; counters to 0
 ///   ------- barrier 1: the most of all warps
 ///   count     counter[w][key] += how many lanes of the warp have the key
 ///   ------- barrier 2: the counters of all warps
@@ -27,7 +27,8 @@ constexpr int64_t kOrderThreads = 1024;
 ///   ------- barrier 3: the sums of the warps that have keys
 ///   place     thread t: counter[w][t] = the place of warp w's first item with key t
 ///   ------- barrier 4: the places
-///   deal      list[counter[w][key] + lanes below with the key] = item; counter[w][key] += lanes with the key
+///   deal      list[counter[w][key] + lanes below with the key] = item and its numbers; counter[w][key] += lanes with
+///             the key
 /// ```
 ///
 /// 1. Barriers stand in uniform control flow; every thread meets all four.
@@ -36,14 +37,24 @@ constexpr int64_t kOrderThreads = 1024;
 ///    between the lanes' reads and that write, and between that write and the next step's reads (match.sync orders no
 ///    memory, PTX ISA 9.7.13.11).
 /// 4. Between barriers 2 and 4, column t of a key is read and written by thread t only, and that of key 256 only read.
-/// 5. What a thread reads of the list's second half another thread wrote before barrier 1, if not itself.
+/// 5. What a thread reads of what lies behind the list it wrote itself; work of an item of others, before barrier 1.
 class OrderKernel {
 public:
-  /// `list` has room for twice `count` i32: the list, then the items' work.
-  OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count);
+  /// What is known of an item: its work, an index of at least 0, and numbers of the entry, indices in 32 bits.
+  struct Facts {
+    Value work;
+    SmallVector<Value> numbers;
+  };
 
-  /// `emitWork` computes the work of an item as an index of at least 0, inside of a loop.
-  void emit(llvm::function_ref<Value(Value)> emitWork);
+  /// `list` has room for `count` times getItemSize(numbers) i32: the list, whose entries are an item and its numbers;
+  /// the items' work; the items' numbers.
+  OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers);
+
+  /// In i32.
+  static int64_t getItemSize(int64_t numbers) { return 2 * (1 + numbers); }
+
+  /// `emitFacts` computes the facts of an item, inside of a loop.
+  void emit(llvm::function_ref<Facts(Value)> emitFacts);
 
 private:
   /// A lane's part of a step.
@@ -54,7 +65,7 @@ private:
   };
 
   Value emitScratch(gpu::GPUFuncOp kernel);
-  void emitMeasure(llvm::function_ref<Value(Value)> emitWork);
+  void emitMeasure(llvm::function_ref<Facts(Value)> emitFacts);
   void emitMost();
   void emitCount();
   void emitPlaces();
@@ -78,8 +89,12 @@ private:
   Value isBelow(Value x, Value y);
   Value read(Value place);
   void write(Value value, Value place);
+  /// Where in `list` the work of an item is, and its first number.
+  Value getWorkPlace(Value item);
+  Value getNumbersPlace(Value item);
 
   ImplicitLocOpBuilder &b;
+  int64_t numbers;
   Value list, count, scratch, thread, lane, warp, steps, firstItem;
   /// Of all items; what keys are shifted by.
   Value most, shift;

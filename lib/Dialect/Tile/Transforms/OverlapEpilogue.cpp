@@ -109,7 +109,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   for (Operation &op : *side.loop.getBody()) {
     bool isBehind = plan.first->isBeforeInBlock(&op);
-    if (isBehind && !isa<TurnPassOp>(op))
+    if (isBehind && !isa<TurnPassOp, RowsOp>(op) && !isScalarCode(&op))
       break;
     if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
         !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp, RowsOp>(op)) {

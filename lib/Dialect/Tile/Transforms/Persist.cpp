@@ -19,10 +19,10 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <= 2^l,
-/// s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication, 1994).
-/// m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the same in
-/// every thread. It does not see that of a division.
+/// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <=
+/// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
+/// 1994). m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the
+/// same in every thread. It does not see that of a division.
 class Divisor {
 public:
   Divisor(ImplicitLocOpBuilder &b, Value divisor) : b(b), divisor(divisor) {
@@ -66,6 +66,9 @@ public:
 
   virtual scf::ForOp emitLoop() = 0;
 
+  /// The numbers of the list that a point has; after emitPoint.
+  ArrayRef<Value> getNumbers() const { return numbers; }
+
   /// The point (x, y, z) of an iteration.
   virtual std::array<Value, 3> emitPoint(Value item) {
     auto [x, head] = locate(item);
@@ -91,11 +94,13 @@ protected:
 
   ImplicitLocOpBuilder &b;
   Value nx, ny, nz, cta, ctas, heads;
+  SmallVector<Value> numbers;
 
   Divisor byHeads;
 };
 
-/// CTA c of n works on the points c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the same keys.
+/// CTA c of n works on the points c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the same
+/// keys.
 class PlainPoints : public Points {
 public:
   PlainPoints(ProgramOp program, ImplicitLocOpBuilder &b) : Points(program, b), byTiles(b, nx) {}
@@ -112,10 +117,11 @@ private:
 };
 
 /// Points whose time falls with x, such as a causal mask's. First come pairs: of two heads side by side, x of one and
-/// nx - 1 - x of the other, all pairs of equal time; CTA c takes the pairs c, c + n, ... Dealt like that to the end, the
-/// last round of pairs would keep only some CTAs busy. So the last heads, with the points of some one and a half rounds, are
-/// dealt point by point in the order of time (of all of them x = 0, then x = 1, ...): first one to each CTA that got no
-/// pair in the last round of pairs, then to all, in turn from the last CTA to the first and from the first to the last.
+/// nx - 1 - x of the other, all pairs of equal time; CTA c takes the pairs c, c + n, ... Dealt like that to the end,
+/// the last round of pairs would keep only some CTAs busy. So the last heads, with the points of some one and a half
+/// rounds, are dealt point by point in the order of time (of all of them x = 0, then x = 1, ...): first one to each CTA
+/// that got no pair in the last round of pairs, then to all, in turn from the last CTA to the first and from the first
+/// to the last.
 class PairedPoints : public Points {
 public:
   PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b, bool isRotated)
@@ -150,8 +156,8 @@ private:
   }
 
   /// The place of this CTA in round `round` of pairs. Where nx divides the number of CTAs, the same one in every round
-  /// would be the same tiles in every head, those that are a little longer in some CTAs. In the last round, of fewer pairs
-  /// than CTAs, the first CTAs have them.
+  /// would be the same tiles in every head, those that are a little longer in some CTAs. In the last round, of fewer
+  /// pairs than CTAs, the first CTAs have them.
   Value getPlaceInRound(Value round) {
     if (!byCtas)
       return cta;
@@ -181,24 +187,24 @@ private:
   Divisor byPairs, byTail;
   /// If a CTA moves on by one pair from round to round.
   std::optional<Divisor> byCtas;
-  /// Heads in pairs; CTAs with a pair more than others; this CTA's points in pairs; whether it has a pair less; points of
-  /// the tail that go to those that have.
+  /// Heads in pairs; CTAs with a pair more than others; this CTA's points in pairs; whether it has a pair less; points
+  /// of the tail that go to those that have.
   Value pairedHeads, extra, paired, isShort, dealt;
   /// With `byCtas`: the rounds in which every CTA has a pair.
   Value fullRounds;
 };
 
-/// Points by a list of items, the longest first. An item stands for one point in each of `sharers` heads; those go by in
-/// groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA four points,
-/// and the last group what is left. A group goes through the list once, forwards or backwards, so that it begins as the one
-/// before it ends, with long points or with short ones; the last one goes forwards. Of this sequence CTA c of n takes
-/// c, 2n - 1 - c, 2n + c, ...: sums of two neighbours in a sorted list are about equal.
+/// Points by a list of items, the longest first. An item stands for one point in each of `sharers` heads; those go by
+/// in groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA four
+/// points, and the last group what is left. A group goes through the list once, forwards or backwards, so that it
+/// begins as the one before it ends, with long points or with short ones; the last one goes forwards. Of this sequence
+/// CTA c of n takes c, 2n - 1 - c, 2n + c, ...: sums of two neighbours in a sorted list are about equal.
 class ListedPoints : public Points {
 public:
   ListedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : Points(program, b), list(program.getList()), scope(*program.getScope()), items(emitItems()),
-        sharers(emitSharers()), group(emitGroup()), last(emitLast()), byTiles(b, nx), byGroups(b, mul(items, group)),
-        inGroup(b, group), inLast(b, last) {}
+      : Points(program, b), list(program.getList()), scope(*program.getScope()), perEntry(program.getNumbers()),
+        items(emitItems()), sharers(emitSharers()), group(emitGroup()), last(emitLast()), byTiles(b, nx),
+        byGroups(b, mul(items, group)), inGroup(b, group), inLast(b, last) {}
 
   scf::ForOp emitLoop() override {
     Value total = mul(items, sharers), full = arith::DivUIOp::create(b, total, ctas);
@@ -216,18 +222,30 @@ public:
     place = select(isLast, lastPlace, place);
     sharer = add(mul(ofGroup, group), select(isLast, lastSharer, sharer));
     place = select(isOdd(sub(lastGroup, ofGroup)), sub(sub(items, index(1)), place), place);
-    Value entry = arith::IndexCastUIOp::create(b, b.getIndexType(), memref::LoadOp::create(b, list, place));
-    return getPoint(UniformOp::create(b, entry), sharer);
+    SmallVector<Value> entry = emitEntry(place);
+    numbers.assign(entry.begin() + 1, entry.end());
+    return getPoint(entry.front(), sharer);
   }
 
 private:
+  /// The item at a place in the list, and its numbers.
+  SmallVector<Value> emitEntry(Value place) {
+    SmallVector<Value> loads, entry;
+    Value begin = mul(place, index(1 + perEntry));
+    for (int64_t offset = 0; offset <= perEntry; ++offset)
+      loads.push_back(memref::LoadOp::create(b, list, add(begin, index(offset))));
+    for (Value load : loads)
+      entry.push_back(UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), load)));
+    return entry;
+  }
+
   Value emitItems() {
     return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
   }
   Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
 
   Value emitGroup() {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(4)), items);
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(2)), items);
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
   /// The size of the last group.
@@ -254,14 +272,16 @@ private:
 
   Value list;
   ListScope scope;
+  /// Numbers in an entry.
+  int64_t perEntry;
   Value items, sharers, group, lastGroup, last;
   Divisor byTiles, byGroups, inGroup, inLast;
 };
 } // namespace
 
-/// A tile that is loaded once per point (of Q) into a ring of one slot is loaded after those that its first product reads
-/// with it: their slots are empty earlier, while the consumers still work on the last point. A second slot is empty
-/// earlier still.
+/// A tile that is loaded once per point (of Q) into a ring of one slot is loaded after those that its first product
+/// reads with it: their slots are empty earlier, while the consumers still work on the last point. A second slot is
+/// empty earlier still.
 static void delayPrivateLoads(scf::ForOp items) {
   for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
     RingType ring = load.getRing().getType();
@@ -298,12 +318,17 @@ void tile::persistProgram(ProgramOp program) {
     id.replaceAllUsesWith(point[static_cast<unsigned>(id.getDimension())]);
     id.erase();
   });
+  items.walk([&](ListNumberOp op) {
+    op.replaceAllUsesWith(points->getNumbers()[op.getNumber()]);
+    op.erase();
+  });
   delayPrivateLoads(items);
   program.getGridMutable().clear();
   program.setPaired(false);
   program.setRotated(false);
   program.getListMutable().clear();
   program.removeScopeAttr();
+  program.setNumbers(0);
 }
 
 namespace {

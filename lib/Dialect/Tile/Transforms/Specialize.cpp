@@ -246,6 +246,25 @@ static void insertTurns(Block &block, Value warpgroup) {
   pass();
 }
 
+/// Moves what a point's first product does not need behind its issue, to be computed while it runs: values of rows, and
+/// if the product runs under the last point's stores other scalars, too. (Elsewhere that gains nothing, and spills.)
+static void delayScalars(Block &block, bool isUnderStores) {
+  auto products = block.getOps<MmaAsyncOp>();
+  auto first = products.empty() ? MmaAsyncOp() : *products.begin();
+  Operation *wait = first ? block.findAncestorOpInBlock(**first.getToken().user_begin()) : nullptr;
+  if (!wait)
+    return;
+  Operation *place = wait;
+  for (Operation *op = first->getPrevNode(), *previous; op; op = previous) {
+    previous = op->getPrevNode();
+    auto isBehind = [&](Operation *user) { return !block.findAncestorOpInBlock(*user)->isBeforeInBlock(place); };
+    if ((!isa<RowsOp>(op) && !(isUnderStores && isScalarCode(op))) || !llvm::all_of(op->getUsers(), isBehind))
+      continue;
+    op->moveBefore(place);
+    place = op;
+  }
+}
+
 FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleAttr schedule) {
   if (static_cast<int64_t>(program.getConsumers()) != schedule.getConsumers())
     return program.emitOpError() << "expected " << schedule.getConsumers() << " consumers as in the schedule, got "
@@ -269,6 +288,13 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
     delayReleases(op.getConsumer(), schedule.getWaitAfter());
   if (pingPong)
     op.getConsumer().walk([&](Block *block) { insertTurns(*block, op.getWarpgroup()); });
+  op.getConsumer().walk([&](Block *block) {
+    auto loop = dyn_cast<scf::ForOp>(block->getParentOp());
+    bool isOfPoint = isa<WarpSpecializeOp>(block->getParentOp()) ||
+                     (loop && llvm::none_of(loop.getResultTypes(), llvm::IsaPred<RankedTensorType>));
+    if (isOfPoint)
+      delayScalars(*block, schedule.getOverlapEpilogue());
+  });
   return op;
 }
 

@@ -166,10 +166,10 @@ class Machine:
         return carried
 
 
-def check(ops, parameters, grid, items, most):
+def check(ops, parameters, grid, items, numbers, most):
     """One run on random work of up to `most`."""
     machine = Machine({})
-    work, result = Memory(machine, items), Memory(machine, 2 * items)
+    work, result = Memory(machine, items), Memory(machine, 2 * (1 + numbers) * items)
     work.data[:] = np.random.default_rng(items + most).integers(0, most + 1, items)
     extents = iter(grid)
     for name, kind in parameters:
@@ -178,9 +178,14 @@ def check(ops, parameters, grid, items, most):
     machine.run(ops, np.ones(THREADS, bool))
     assert machine.barriers == 4
     expected = np.maximum(work.data, 1)
-    assert (result.data[items:] == expected).all()
+    entries, result = np.split(result.data, [(1 + numbers) * items])
+    assert (result[:items] == expected).all()
     key = (expected.max() - expected) >> max(int(expected.max() - 1).bit_length() - 8, 0)
-    assert (result.data[:items] == np.argsort(key, kind="stable")).all(), (grid, most)
+    entries = entries.reshape(items, 1 + numbers)
+    assert (entries[:, 0] == np.argsort(key, kind="stable")).all(), (grid, most)
+    # The last number is the loop's bound, one before it minus the work.
+    for number, of_item in zip(range(numbers, 0, -1), (expected, -work.data)):
+        assert (entries[:, number] == of_item[entries[:, 0]]).all(), (grid, most, number)
 
 
 def main(function):
@@ -191,7 +196,7 @@ def main(function):
     for nx, ny, nz in ((1, 1, 1), (33, 3, 2), (256, 1, 4), (1025, 2, 1)):
         grid = {"tiles": (nx,), "batches": (nx, nz), "heads": (nx, ny, nz)}[function]
         for most in (1, 256, 257, 5000):
-            check(ops, parameters, grid, int(np.prod(grid)), most)
+            check(ops, parameters, grid, int(np.prod(grid)), 2 if function == "tiles" else 1, most)
 
 
 main(sys.argv[1])

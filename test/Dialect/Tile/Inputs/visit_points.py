@@ -20,7 +20,8 @@ OPERATIONS = {
     "arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
     "arith.divui": lambda a, b: a // b, "arith.remui": lambda a, b: a % b, "arith.andi": lambda a, b: a & b,
     "arith.shrui": lambda a, b: a >> b, "arith.shli": lambda a, b: a << b, "arith.maxui": max, "arith.minui": min,
-    "arith.index_castui": lambda a: a, "math.ctlz": lambda a: 64 - a.bit_length(), "arith.ceildivui": lambda a, b: -(-a // b),
+    "arith.index_castui": lambda a: a, "arith.index_cast": lambda a: a,
+    "math.ctlz": lambda a: 64 - a.bit_length(), "arith.ceildivui": lambda a, b: -(-a // b),
     "arith.cmpi": {"eq": lambda a, b: a == b, "ult": lambda a, b: a < b, "uge": lambda a, b: a >= b}, "arith.select": lambda c, a, b: a if c else b,
     "tile.uniform": lambda a: a}
 
@@ -111,7 +112,9 @@ def check_list(program, scope):
         for ctas in {1, 2, 3, 7, nx * ny * nz // 2, nx * ny * nz} - {0}:
             for most in (1, 50):
                 work = [random.randint(1, most) for _ in range(items)]
-                LIST[:] = sorted(range(items), key=lambda item: -work[item])
+                entries = sorted(range(items), key=lambda item: -work[item])
+                # Behind an item of batches stand two numbers, of which the program takes the second for x.
+                LIST[:] = [n for item in entries for n in ((item, nx, item % nx) if scope == "batches" else (item,))]
                 get = {"tiles": lambda z, y, x: work[x], "batches": lambda z, y, x: work[x + nx * z],
                        "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}[scope]
                 ctas_points = list(visit(program, (nx, ny, nz), ctas))

@@ -157,19 +157,40 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     | `batches` | nx * nz | x + nx * z, of every head |
     | `heads` | nx * ny * nz | x + nx * (y + ny * z) |
 
+    An entry of the list is the item and, behind it, as many `numbers` of it: scalars that `tile-order` has computed
+    beforehand. `tile.list_number` reads them.
+
     A program with a grid is at most one of `paired`, `sorted` and with a list.
   }];
   let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$rotated,
-                       UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_ListScope>:$scope);
+                       UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_ListScope>:$scope,
+                       DefaultValuedAttr<I64Attr, "0">:$numbers);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`rotated` $rotated^)? (`sorted` $sorted^)?
-    (`list` `(` $list^ `:` type($list) `)` `of` $scope)? attr-dict-with-keyword $body
+    (`list` `(` $list^ `:` type($list) `)` `of` $scope)? (`numbers` $numbers^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     Value getWarpgroup() { return getBody().getArgument(0); }
   }];
+}
+
+def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
+  let summary = "a number of the point's item in the list";
+  let description = [{
+    The value that `tile-order` has put behind the item in the list of the `tile.program` around this op: number 0 to
+    `numbers` - 1, signed. The same for all points of an item. `tile-persist` turns it into a load.
+
+    Example:
+    ```mlir
+    %total = tile.list_number 0
+    ```
+  }];
+  let arguments = (ins I64Attr:$number);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$number attr-dict";
+  let hasVerifier = 1;
 }
 
 def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [SingleBlock, NoTerminator, RecursiveMemoryEffects,

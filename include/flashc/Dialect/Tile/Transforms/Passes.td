@@ -88,10 +88,14 @@ def Order : Pass<"tile-order"> {
     will have, by a copy of the scalar code that the loop's own bounds come from, and lists the items, those with the
     most first. The program's kernel gets the list as its last parameter; `tile-persist` goes through it.
 
+    Other scalars that the program computes of what it reads, such as where the keys of a tile begin, would be searched
+    for by every warpgroup when a point begins, in loads that wait for each other. So they are numbers of the item: this
+    kernel computes them once, they stand behind the item in the list, and the program has a `tile.list_number` instead.
+
     The list is sorted by counting, in shared memory and without atomics; items of equal work keep their order, so that
     neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
-    iterations is compared by its first eight bits. The workspace holds the list and, behind it, the items' work: eight
-    bytes an item.
+    iterations is compared by its first eight bits. The workspace holds the list, whose entries are an item and its
+    numbers, and behind it the work and the numbers of each item: with n numbers 8 + 8n bytes an item.
 
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 
@@ -102,7 +106,7 @@ def Order : Pass<"tile-order"> {
       tile.program 2 grid(%nx, %ny, %nz) sorted {
       ^bb0(%w: index):
         %x = gpu.block_id x
-        %total = ...                                         // scalar code of %x, %n and %offsets
+        %total, %first = ...                                 // scalar code of %x, %n and %offsets
         scf.for %u = %c0 to %total step %c1 ... { tile.load ... }
       }
     }
@@ -111,18 +115,21 @@ def Order : Pass<"tile-order"> {
     ```mlir
     gpu.func @f(%n: index, %offsets: memref<?xi32>, ..., %list: memref<?xi32>) kernel {
       ...
-      tile.program 2 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles {
-      ...
+      tile.program 2 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles numbers 2 {
+      ^bb0(%w: index):
+        %total = tile.list_number 0
+        %first = tile.list_number 1
+        ...
     }
     memref.global "private" @f_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>>
     gpu.func @f_order(%n: index, %offsets: memref<?xi32>, %list: memref<?xi32>) kernel {
       scf.for ... {                                          // measure
-        %work = ...                                          // the same code of the item's coordinates
-        memref.store %work, %list[%nx + %item]
+        %work, %numbers = ...                                // the same code of the item's coordinates
+        memref.store %work, %list[3 * %nx + %item]           // and the numbers
       }
       nvvm.barrier0                                          // count, sum, place: see OrderKernel.h
       ...
-      memref.store %item, %list[%place]                      // deal
+      memref.store %item, %list[3 * %place]                  // deal, and the numbers
     }
     ```
     The manifest on the kernel gets a `workspace`, the parameter, and the new kernel in `before`; the attribute
@@ -156,13 +163,13 @@ def Persist : Pass<"tile-persist"> {
     then to all, from the last CTA to the first, from the first to the last, and so on.
 
     A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
-    every CTA four points, so that CTAs that run at the same time read the keys of few heads. A group goes through the list
+    every CTA two points, so that CTAs that run at the same time read the keys of few heads. A group goes through the list
     once, the last one forwards, the one before it backwards, and so on: where groups meet, points are alike. Of that
     sequence CTA c takes c, 2n - 1 - c, 2n + c, ...; so two of its points together are as long as two of any other's.
 
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
+    `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
     whose slot is empty earlier. With two slots the next Q can come while this one is in use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
@@ -259,6 +266,9 @@ def Specialize : Pass<"tile-specialize"> {
       tile.release %q
     ```
 
+    What a consumer computes of a point and its first product does not need comes behind the issue of that product, and is
+    computed while it runs: values of rows, and with `overlap_epilogue = true` its bounds, too.
+
     With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
     (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
     between the row maximum and the last exponential.
@@ -286,12 +296,12 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
   let description = [{
     In a persistent CTA the tensor cores idle while a consumer normalises and stores its output, and then until the
     first scores of the next point are there. This pass rotates the consumers' loop over points: behind the last product
-    of a point (PV) the head of the next one is issued, its scalars, its waits for Q and K and its first product (S).
+    of a point (PV) the head of the next one is issued, its waits for Q and K, its first product (S) and its scalars.
     The wait for PV leaves that product in flight; the point is stored under it. With ping-pong both are one turn.
 
     ```
-    without   PV wait | normalise, store | scalars, wait for Q, K | S wait | softmax ...
-    with      PV | scalars, wait for Q, K | S | PV wait | normalise, store | S wait | softmax ...
+    without   PV wait | normalise, store | wait for Q, K | S | scalars | S wait | softmax ...
+    with      PV | wait for Q, K | S | scalars | PV wait | normalise, store | S wait | softmax ...
     ```
 
     Behind the last point there is no next one: a CTA loads and multiplies the first tiles of its last point once more,
