@@ -19,7 +19,7 @@ namespace flashc {
 /// the mask's bounds ask for.
 enum class Order { Auto, Closed, List };
 
-/// See `#tile.schedule` for what each choice means. The initial values are those of a table's row that says nothing.
+/// docs/schedules.md says what each choice means. The initial values are those of a table's row that says nothing.
 struct Schedule {
   int64_t consumers = 2;
   int64_t kvTile = 128;

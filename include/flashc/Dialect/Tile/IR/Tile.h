@@ -1,7 +1,7 @@
 //===- Tile.h - the tile dialect (L2) -----------------------------------------------------------------------------===//
 //
-// Tiles with a layout, shared-memory rings, asynchronous copies and products, warpgroup roles. The ops, types and
-// encodings are described in TileOps.td.
+// Tiles with a layout, shared-memory rings, asynchronous copies and products, warpgroup roles. The types and
+// encodings are described in TileDialect.td, the ops in TileOps.td.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_TILE_IR_TILE_H

@@ -1,0 +1,137 @@
+//===- TileDialect.td - the tile dialect (L2): encodings, types, the schedule -------------------------------------===//
+#ifndef FLASHC_TILE_DIALECT_TD
+#define FLASHC_TILE_DIALECT_TD
+
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpBase.td"
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Dialect
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_Dialect : Dialect {
+  let name = "tile";
+  let cppNamespace = "::mlir::tile";
+  let summary = "Who computes which tile, when, out of which memory";
+  let description = [{
+    L2 of flashc. A kernel is a `gpu.func` that holds one `tile.program` (what one consumer warpgroup does, written as
+    if it loaded its own data) or, after `tile-specialize`, one `tile.warp_specialize` (a producer that fills
+    shared-memory rings, and consumers that drain them).
+
+    Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them; `arith` and `math`
+    work on them unchanged:
+
+    | encoding            | shape  | held as (per thread)                                                              |
+    |---------------------|--------|-----------------------------------------------------------------------------------|
+    | `#tile.acc`         | 64 x N | the wgmma accumulator fragment (PTX ISA 9.7.15.5.1.1): N/2 elements of rows r, r+8 |
+    | `#tile.row`         | 64     | one value per row, the same in the four lanes that share the row: 2 elements      |
+    | `#tile.row_partial` | 64     | one addend per row and lane; their sum over the four lanes is the value            |
+    | `#tile.operand_a`   | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A             |
+
+    Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
+    asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Encodings and types
+//===--------------------------------------------------------------------------------------------------------------===//
+
+class Tile_Encoding<string name, string mnemonic_> : AttrDef<Tile_Dialect, name> {
+  let mnemonic = mnemonic_;
+}
+def Tile_Acc : Tile_Encoding<"Acc", "acc"> { let summary = "a wgmma accumulator fragment"; }
+def Tile_Row : Tile_Encoding<"Row", "row"> { let summary = "one value per row, replicated over its four lanes"; }
+def Tile_RowPartial : Tile_Encoding<"RowPartial", "row_partial"> { let summary = "one addend per row and lane"; }
+def Tile_OperandA : Tile_Encoding<"OperandA", "operand_a"> { let summary = "a 16-bit A operand in registers"; }
+
+def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
+  let mnemonic = "schedule";
+  let summary = "the choices that turn an algorithm into a kernel";
+  let description = [{
+    Carried by the `gpu.func` from `convert-flash-to-tile` on, as the attribute `tile.schedule`, until
+    `convert-tile-to-nvvm` takes it off. These are the choices that later passes need; the others (docs/schedules.md) are
+    in the program already, as its grid, its rings and the ops that store. So are `kv_tile` and `stages`, which are here
+    for the reader.
+
+    - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 3).
+    - `kv_tile`: keys per step.
+    - `stages`: slots in the rings of K and of V.
+    - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
+    - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
+    - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
+    - `overlap_epilogue`: the first product of the next tile of queries runs while this one is stored.
+    - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
+  }];
+  let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
+                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
+                        DefaultValuedParameter<"bool", "false">:$overlap_epilogue,
+                        DefaultValuedParameter<"int64_t", "0">:$wait_after);
+  let assemblyFormat = "`<` struct(params) `>`";
+}
+
+class Tile_Type<string name, string mnemonic_> : TypeDef<Tile_Dialect, name> { let mnemonic = mnemonic_; }
+
+def Tile_TensorMap : Tile_Type<"TensorMap", "tensor_map"> {
+  let summary = "a TMA descriptor of a 4-D tensor in device memory";
+  let description = [{
+    Describes `[B, H, N, D]` innermost first (`D, N, H, B`) with box `{64, rows, 1, 1}`, the 128-byte swizzle and zeros
+    beyond the extents (CUDA driver API, `cuTensorMapEncodeTiled`). A kernel parameter.
+  }];
+  let parameters = (ins "int64_t":$rows, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rows `x` $elementType `>`";
+}
+
+def Tile_Ring : Tile_Type<"Ring", "ring"> {
+  let summary = "a circular buffer in shared memory, with a full and an empty barrier per slot";
+  let description = [{
+    `stages` slots of `rows x cols` elements, stored as `ceil(cols / 64)` panels of `rows` x 128 bytes with the
+    128-byte swizzle. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
+    shared, and a slot is empty again when every consumer has released it.
+  }];
+  let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,
+                        DefaultValuedParameter<"bool", "false">:$isPrivate);
+  let assemblyFormat = "`<` $stages `,` $rows `,` $cols `,` $elementType (`,` `private` $isPrivate^)? `>`";
+  let extraClassDeclaration = [{
+    /// Bytes of one slot: panels of 64 columns, 128 bytes a row.
+    int64_t getSlotBytes() const { return (getCols() + 63) / 64 * getRows() * 128; }
+  }];
+}
+
+def Tile_Slot : Tile_Type<"Slot", "slot"> {
+  let summary = "a full slot of a ring, readable by a product until it is released";
+  let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType);
+  let assemblyFormat = "`<` $rows `,` $cols `,` $elementType `>`";
+  let extraClassDeclaration = [{
+    /// Panels of 64 columns, 128 bytes a row.
+    int64_t getBytes() const { return (getCols() + 63) / 64 * getRows() * 128; }
+  }];
+}
+
+def Tile_Token : Tile_Type<"Token", "token"> {
+  let summary = "a product in flight";
+  let parameters = (ins "::mlir::RankedTensorType":$resultType);
+  let assemblyFormat = "`<` $resultType `>`";
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Enums
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_ListScope : I32EnumAttr<"ListScope", "", [
+    I32EnumAttrCase<"Tiles", 0, "tiles">, I32EnumAttrCase<"Batches", 1, "batches">,
+    I32EnumAttrCase<"Heads", 2, "heads">]> {
+  let cppNamespace = "::mlir::tile";
+}
+
+def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
+  let cppNamespace = "::mlir::tile";
+}
+
+#endif // FLASHC_TILE_DIALECT_TD
