@@ -1,0 +1,109 @@
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics
+
+// Every constraint of tile.program. Those of the schedule are in schedule-invalid.mlir.
+
+gpu.module @kernels {
+  gpu.func @program_argument() kernel {
+    // expected-error @+1 {{'tile.program' op expected one region argument, the warpgroup (index)}}
+    tile.program 2 {
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_grid(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected a grid of three extents, got 2}}
+    tile.program 2 grid(%n, %n) {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_sorted() kernel {
+    // expected-error @+1 {{'tile.program' op expected a grid whose points are sorted}}
+    tile.program 2 sorted {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_two_orders(%n: index, %list: memref<?xi32>) kernel {
+    // expected-error @+1 {{'tile.program' op expected one of paired, sorted and a list}}
+    tile.program 2 grid(%n, %n, %n) sorted list(%list : memref<?xi32>) of tiles {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_numbers(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected a list where there are numbers of it, got 2 without one}}
+    tile.program 2 grid(%n, %n, %n) numbers 2 {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_number(%n: index, %list: memref<?xi32>) kernel {
+    tile.program 2 grid(%n, %n, %n) list(%list : memref<?xi32>) of tiles numbers 2 {
+    ^bb0(%w: index):
+      // expected-error @+1 {{'tile.list_number' op expected a number of the 2 in the list, got 2}}
+      %x = tile.list_number 2
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_scope(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected a list and what its items are, or neither}}
+    tile.program 2 grid(%n, %n, %n) attributes {scope = 0 : i32} {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_paired() kernel {
+    // expected-error @+1 {{'tile.program' op expected a grid whose points are paired}}
+    tile.program 2 paired {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_rotated(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected pairs to rotate}}
+    tile.program 2 grid(%n, %n, %n) rotated {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}

@@ -1,0 +1,119 @@
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics
+
+// Every constraint of the ops on tiles in registers.
+
+func.func @reduce_source(%s: tensor<32x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.row_reduce' op expected the source to be a tile of 64 rows with encoding #tile.acc, got 'tensor<32x64xf32, #tile.acc>'}}
+  %r = tile.row_reduce max %s : tensor<32x64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @reduce_max(%s: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row, got}}
+  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @reduce_sum(%s: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.row_reduce' op expected the sum to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  %r = tile.row_reduce sum %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @combine_source(%s: tensor<64xf32, #tile.row>) {
+  // expected-error @+1 {{'tile.combine' op expected the source to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  %r = tile.combine %s : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @combine_result(%s: tensor<64xf32, #tile.row_partial>) {
+  // expected-error @+1 {{'tile.combine' op expected the result to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32>'}}
+  %r = tile.combine %s : tensor<64xf32, #tile.row_partial> -> tensor<64xf32>
+  return
+}
+
+// -----
+
+func.func @broadcast_source(%s: tensor<64xf32, #tile.row_partial>) {
+  // expected-error @+1 {{'tile.broadcast' op expected the source to be a tile of 64 rows with encoding #tile.row, got}}
+  %r = tile.broadcast %s : tensor<64xf32, #tile.row_partial> -> tensor<64x64xf32, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
+  // expected-error @+1 {{'tile.broadcast' op expected the result to be a tile of 64 rows with encoding #tile.acc, got}}
+  %r = tile.broadcast %s : tensor<64xf32, #tile.row> -> tensor<64x64xf32, #tile.operand_a>
+  return
+}
+
+// -----
+
+func.func @scale_source(%s: tensor<64xf32, #tile.row>) {
+  // expected-error @+1 {{'tile.scale_rows' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  %r = tile.scale_rows %s, %s : tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #tile.row_partial>) {
+  // expected-error @+1 {{'tile.scale_rows' op expected the factor to be a tile of 64 rows with encoding #tile.row, got}}
+  %r = tile.scale_rows %s, %f : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @operand_source(%s: tensor<64x64xf32>) {
+  // expected-error @+1 {{'tile.to_operand_a' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  %r = tile.to_operand_a %s : tensor<64x64xf32> -> tensor<64x64xbf16, #tile.operand_a>
+  return
+}
+
+// -----
+
+func.func @operand_result(%s: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.to_operand_a' op expected the result to be a tile of 64 rows with encoding #tile.operand_a, got}}
+  %r = tile.to_operand_a %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xbf16, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @operand_type(%s: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.to_operand_a' op expected a 16-bit result shaped like 'tensor<64x64xf32, #tile.acc>', got 'tensor<64x64xf32, #tile.operand_a>'}}
+  %r = tile.to_operand_a %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xf32, #tile.operand_a>
+  return
+}
+
+// -----
+
+func.func @map_arguments(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected region arguments ('f32', 'index', 'index'), got ('f32', 'index')}}
+  %r = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index):
+    tile.yield %e : f32
+  } : tensor<64x64xf32, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @map_yield(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected to yield 'f32'}}
+  %r = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    tile.yield %row : index
+  } : tensor<64x64xf32, #tile.acc>
+  return
+}

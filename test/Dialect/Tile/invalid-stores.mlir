@@ -1,0 +1,75 @@
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics
+
+// Every constraint of stores. Those of the ring protocol are in protocol-invalid-stores.mlir.
+
+func.func @store_source(%s: tensor<64xf32, #tile.row_partial>, %m: memref<1x1x64xf32>, %i: index) {
+  // expected-error @+1 {{'tile.store' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  tile.store %s, %m[%i, %i, %i] limit %i : tensor<64xf32, #tile.row_partial>, memref<1x1x64xf32>
+  return
+}
+
+// -----
+
+func.func @store_row_rank(%s: tensor<64xf32, #tile.row>, %m: memref<1x1x64x64xf32>, %i: index) {
+  // expected-error @+1 {{'tile.store' op expected a destination of rank 3, got 'memref<1x1x64x64xf32>'}}
+  tile.store %s, %m[%i, %i, %i] limit %i : tensor<64xf32, #tile.row>, memref<1x1x64x64xf32>
+  return
+}
+
+// -----
+
+func.func @store_cols(%s: tensor<64x64xf32, #tile.acc>, %m: memref<1x1x64x32xf32>, %i: index) {
+  // expected-error @+1 {{'tile.store' op expected 64 columns in the destination, got 'memref<1x1x64x32xf32>'}}
+  tile.store %s, %m[%i, %i, %i] limit %i : tensor<64x64xf32, #tile.acc>, memref<1x1x64x32xf32>
+  return
+}
+
+// -----
+
+func.func @store_async_output(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %i: index) {
+  %o = tile.alloc_output : !tile.slot<64, 64, bf16>
+  tile.store_wait
+  // expected-error @+1 {{'tile.store_async' op expected tile.store_wait all in front of it: the store before goes through the same slot}}
+  tile.store_async %x, %map[%i, %i, %i] through %o : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_source(%x: tensor<64x64xbf16, #tile.operand_a>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected the source to be a tile of 64 rows with encoding #tile.acc, got 'tensor<64x64xbf16, #tile.operand_a>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xbf16, #tile.operand_a>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_rows(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<128, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a slot of 64 rows with panels for 64 columns, got '!tile.slot<128, 64, bf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<128, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_panels(%x: tensor<64x72xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a slot of 64 rows with panels for 72 columns, got '!tile.slot<64, 64, bf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x72xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_map_element(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x f16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a map of 64 rows of 'bf16', got '!tile.tensor_map<64 x f16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x f16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_map_rows(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<128 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a map of 64 rows of 'bf16', got '!tile.tensor_map<128 x bf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<128 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
