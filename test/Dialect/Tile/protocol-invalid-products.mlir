@@ -4,14 +4,12 @@
 // handed on.
 
 !acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @released_in_flight(%map: !map, %x: index) kernel {
+  gpu.func @released_in_flight() kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -29,14 +27,12 @@ gpu.module @kernels {
 // -----
 
 !acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @never_waited_for(%map: !map, %x: index) kernel {
+  gpu.func @never_waited_for() kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -53,14 +49,12 @@ gpu.module @kernels {
 // -----
 
 !acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @waited_for_in_a_branch(%map: !map, %x: index) kernel {
+  gpu.func @waited_for_in_a_branch(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -81,11 +75,10 @@ gpu.module @kernels {
 // -----
 
 !acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @handed_on_in_flight(%map: !map, %x: index) kernel {
+  gpu.func @handed_on_in_flight(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -109,11 +102,10 @@ gpu.module @kernels {
 // -----
 
 !acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @yielded_in_flight(%map: !map, %x: index) kernel {
+  gpu.func @yielded_in_flight(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -136,11 +128,10 @@ gpu.module @kernels {
 // -----
 
 !acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @read_by_its_owner_before(%map: !map, %x: index) kernel {
+  gpu.func @read_by_its_owner_before(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

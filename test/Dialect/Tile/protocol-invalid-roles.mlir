@@ -3,15 +3,12 @@
 // The ring protocol of tile.warp_specialize, invariants 1 and 2 of TileProtocol.cpp: what each role does, and what the
 // producer does in which order. Then the regions of the roles.
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @consumers_only(%map: !map, %x: index) kernel {
+  gpu.func @consumers_only() kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
       // expected-error @+1 {{'tile.wait' op expected in the consumer only}}
       %s = tile.wait %ring[%c0] : !ring -> !slot
@@ -24,15 +21,9 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @turn_in_producer(%map: !map, %x: index) kernel {
-    %ring = tile.alloc_ring : !ring
+  gpu.func @turn_in_producer() kernel {
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
       // expected-error @+1 {{'tile.turn_wait' op expected in the consumer only}}
       tile.turn_wait %c0
@@ -45,15 +36,11 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @producer_only(%map: !map, %x: index) kernel {
+  gpu.func @producer_only() kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -66,15 +53,12 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @copy_without_acquire(%map: !map, %x: index) kernel {
+  gpu.func @copy_without_acquire(%map: !map) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
       // expected-error @+1 {{'tile.copy_async' op expected the slot to be acquired right before it is filled}}
       tile.copy_async %map[%c0, %c0, %c0] into %ring[%c0] : !map, !ring
@@ -87,12 +71,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @copy_of_another_count(%map: !map, %x: index) kernel {
+  gpu.func @copy_of_another_count(%map: !map) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -109,15 +91,12 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @copy_for_another_owner(%map: !map, %x: index) kernel {
+  gpu.func @copy_for_another_owner(%map: !map) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
       tile.acquire %ring[%c0] : !ring
       // expected-error @+1 {{'tile.copy_async' op expected the slot to be acquired right before it is filled}}
@@ -133,13 +112,10 @@ gpu.module @kernels {
 
 !acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_in_producer(%map: !map, %x: index, %o: !acc, %slot: !slot) kernel {
-    %ring = tile.alloc_ring : !ring
+  gpu.func @store_in_producer(%map: !map, %o: !acc, %slot: !slot) kernel {
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
       // expected-error @+1 {{'tile.store_async' op expected in the consumer only}}
       tile.store_async %o, %map[%c0, %c0, %c0] through %slot : !acc, !map, !slot
@@ -152,15 +128,8 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_wait_in_producer(%map: !map, %x: index, %o: !acc) kernel {
-    %ring = tile.alloc_ring : !ring
-    %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
+  gpu.func @store_wait_in_producer() kernel {
     tile.warp_specialize 2 registers(24, 240) producer {
       // expected-error @+1 {{'tile.store_wait' op expected in the consumer only}}
       tile.store_wait
@@ -173,10 +142,6 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
   gpu.func @producer_argument() kernel {
     // expected-error @+1 {{'tile.warp_specialize' op expected no producer argument}}
@@ -191,10 +156,6 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
-!ring = !tile.ring<2, 64, 64, bf16>
-!slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
   gpu.func @consumer_argument() kernel {
     // expected-error @+1 {{'tile.warp_specialize' op expected one consumer argument, the warpgroup (index)}}

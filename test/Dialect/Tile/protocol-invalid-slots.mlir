@@ -3,15 +3,12 @@
 // The ring protocol of tile.warp_specialize, invariant 3 of TileProtocol.cpp: a slot is released once, where it is waited
 // for or in the loop that it is handed to.
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @never_released(%map: !map, %x: index) kernel {
+  gpu.func @never_released() kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -24,15 +21,12 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @released_twice(%map: !map, %x: index) kernel {
+  gpu.func @released_twice() kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -47,12 +41,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @released_in_a_loop(%map: !map, %x: index) kernel {
+  gpu.func @released_in_a_loop(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -71,12 +63,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @handed_on_and_released(%map: !map, %x: index) kernel {
+  gpu.func @handed_on_and_released(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -97,12 +87,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @handed_on_twice(%map: !map, %x: index) kernel {
+  gpu.func @handed_on_twice(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -123,12 +111,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @handed_on_in_a_loop(%map: !map, %x: index) kernel {
+  gpu.func @handed_on_in_a_loop(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -150,12 +136,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @handed_to_a_branch(%map: !map, %x: index) kernel {
+  gpu.func @handed_to_a_branch(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -180,12 +164,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @handed_to_another_loop(%map: !map, %x: index, %more: i1) kernel {
+  gpu.func @handed_to_another_loop(%more: i1) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     tile.warp_specialize 2 registers(24, 240) producer {
@@ -207,12 +189,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @not_released_in_a_loop(%map: !map, %x: index) kernel {
+  gpu.func @not_released_in_a_loop(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -233,12 +213,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @not_released_behind_a_loop(%map: !map, %x: index) kernel {
+  gpu.func @not_released_behind_a_loop(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
@@ -257,12 +235,10 @@ gpu.module @kernels {
 
 // -----
 
-!acc = tensor<64x64xf32, #tile.acc>
-!map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @released_and_handed_on(%map: !map, %x: index) kernel {
+  gpu.func @released_and_handed_on(%x: index) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

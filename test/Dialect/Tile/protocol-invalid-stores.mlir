@@ -7,10 +7,9 @@
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_is_not_waited_for(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @store_is_not_waited_for(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -30,10 +29,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_is_waited_for_before(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @store_is_waited_for_before(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -54,10 +52,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_behind_the_release(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @store_behind_the_release(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -78,10 +75,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_is_waited_for_behind_the_release(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @store_is_waited_for_behind_the_release(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -154,10 +150,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @two_stores(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @two_stores(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -179,10 +174,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_without_release(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @store_without_release(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -202,10 +196,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @store_beside_a_product(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @store_beside_a_product(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -229,10 +222,9 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 gpu.module @kernels {
-  gpu.func @product_behind_a_store(%map: !map, %x: index, %o: !acc) kernel {
+  gpu.func @product_behind_a_store(%map: !map, %o: !acc) kernel {
     %ring = tile.alloc_ring : !ring
     %c0 = arith.constant 0 : index
-    %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
