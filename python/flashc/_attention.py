@@ -5,11 +5,12 @@ import sys
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from . import _library
-from ._array import CPU, source_of
+from ._array import CPU
 from ._launch import Launcher, gives_lse, no_elements, wait_for
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale, _NO_CODE
 from ._library import ANY, ArgumentError, Error, UnsupportedTypeError
+from ._source import source_of
 
 __all__ = ["attention"]
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._array import Array, source_of
+from ._array import Array
 from ._library import ArgumentError, UnsupportedTypeError
+from ._source import source_of
 
 __all__ = ["Sorted", "assume_sorted"]
 

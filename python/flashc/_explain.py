@@ -4,10 +4,11 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Tuple
 
 from . import _library
-from ._array import CPU, ITEM_SIZE, Array, copy_to_host
+from ._array import CPU, ITEM_SIZE, Array
+from ._cuda import copy_to_host
 from ._kernel import make_frame, make_request
 from ._launch import _WORDS, _signed
 from ._library import ArgumentError

@@ -6,8 +6,10 @@ import math
 from typing import Any, List, Optional, Sequence, Tuple
 
 from . import _library
-from ._array import CPU, Array, Scratch, Source, _plain_stream, contiguous_strides, source_of, synchronize
+from ._array import CPU, Array, contiguous_strides
+from ._cuda import Scratch, synchronize
 from ._library import ArgumentError, UnsupportedTypeError
+from ._source import Source, plain_stream, source_of
 from ._specialization import Extents, Specialization, check_inputs
 from ._trace import Code, device_name
 
@@ -247,8 +249,8 @@ def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array
 
 def wait_for(array: Array, stream: Optional[int]) -> None:
     """Waits for what writes the array, if that is on another stream than the launch."""
-    if array.stream is not None and stream is not None and _plain_stream(array.stream) != stream:
-        synchronize(_plain_stream(array.stream))
+    if array.stream is not None and stream is not None and plain_stream(array.stream) != stream:
+        synchronize(plain_stream(array.stream))
 
 
 def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd: bool, enable_gqa: bool, out: Any,

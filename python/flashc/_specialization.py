@@ -5,8 +5,9 @@ import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
-from ._array import CPU, Array, source_of
+from ._array import CPU, Array
 from ._library import ArgumentError, UnsupportedTypeError
+from ._source import source_of
 from ._trace import Capture, Code, _View, device_name, trace
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"

@@ -15,10 +15,11 @@ import sys
 import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ._array import CPU, Array, source_of
+from ._array import CPU, Array
 from ._binding import bind
 from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
+from ._source import source_of
 from ._traced import F32, I1, INDEX, Indexable, Number, Region, TraceError, Traced, as_f32, as_i1, as_index, \
     error, make_index, plain
 

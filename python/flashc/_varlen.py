@@ -5,10 +5,11 @@ import sys
 from typing import Any, Callable, Optional, Tuple
 
 from . import masks, ops
-from ._array import CPU, source_of
+from ._array import CPU
 from ._attention import attention
 from ._declared import assume_sorted
 from ._library import ArgumentError, UnsupportedTypeError
+from ._source import source_of
 from ._specialization import Window
 from ._trace import bound, device_name
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _array, _explain, _library, masks
+from flashc import _array, _cuda, _explain, _library, _source, masks
 from flashc._launch import _WORDS, _Frame
 
 SKIPPED, PARTIAL, FULL = range(3)
@@ -190,9 +190,9 @@ def test_arrays_on_a_gpu_are_copied(monkeypatch):
     names = ("cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
              "cuDevicePrimaryCtxRelease_v2", "cuCtxSynchronize")
     driver = Driver(**{name: lambda *arguments: 0 for name in names})
-    monkeypatch.setattr(_array, "_cuda", lambda: driver)
-    describe = _array.NumpySource.describe
-    monkeypatch.setattr(_array.NumpySource, "describe",
+    monkeypatch.setattr(_cuda, "get_driver", lambda: driver)
+    describe = _source.NumpySource.describe
+    monkeypatch.setattr(_source.NumpySource, "describe",
                         lambda self, x, stream=None: describe(self, x, stream)._replace(device=0))
     q, k, v = specs(batch=2)
 
@@ -208,9 +208,9 @@ def test_arrays_on_a_gpu_are_copied(monkeypatch):
     with pytest.raises(flashc.CompileError, match="which loop bounds read"):
         explain()
     monkeypatch.undo()
-    monkeypatch.setattr(_array, "_cuda", lambda: types.SimpleNamespace(cuDeviceGet=lambda *arguments: 100))
+    monkeypatch.setattr(_cuda, "get_driver", lambda: types.SimpleNamespace(cuDeviceGet=lambda *arguments: 100))
     with pytest.raises(flashc.GPUError, match=r"cannot copy an array from GPU 3 \(CUDA error 100\)"):
-        _array.copy_to_host(_array.Array(64, (2,), (1,), "i32", 3, None))
+        _cuda.copy_to_host(_array.Array(64, (2,), (1,), "i32", 3, None))
 
 
 def test_refusals():

@@ -208,14 +208,14 @@ def test_attention_calls_itself_while_it_allocates(rng, monkeypatch):
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     other = inputs(rng, 1, 1, 1, 5, 3, 8)
     flashc.attention(q, k, v)
-    from flashc import _array
-    empty = _array.NumpySource.empty
+    from flashc import _source
+    empty = _source.NumpySource.empty
 
     def reentrant(self, like, shape, dtype):
-        monkeypatch.setattr(_array.NumpySource, "empty", empty)
+        monkeypatch.setattr(_source.NumpySource, "empty", empty)
         assert_close(flashc.attention(*other, return_lse=True), attention(*other))
         return empty(self, like, shape, dtype)
-    monkeypatch.setattr(_array.NumpySource, "empty", reentrant)
+    monkeypatch.setattr(_source.NumpySource, "empty", reentrant)
     assert_close(flashc.attention(q, k, v, return_lse=True), attention(q, k, v))
 
 

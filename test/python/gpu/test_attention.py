@@ -12,14 +12,14 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
-from flashc import _array  # noqa: E402
+from flashc import _source  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
 def poison(monkeypatch):
     """Whatever a kernel does not write is NaN."""
-    empty = _array.TorchSource.empty
-    monkeypatch.setattr(_array.TorchSource, "empty", lambda *arguments: empty(*arguments).fill_(float("nan")))
+    empty = _source.TorchSource.empty
+    monkeypatch.setattr(_source.TorchSource, "empty", lambda *arguments: empty(*arguments).fill_(float("nan")))
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
-from flashc import _array, masks, ops  # noqa: E402
+from flashc import _source, masks, ops  # noqa: E402
 from flashc.bench import _check  # noqa: E402
 
 BF16, F16 = torch.bfloat16, torch.float16
@@ -23,8 +23,8 @@ SIZES = [(333, 333), (129, 517), (517, 129), (1, 1000), (1009, 997)]
 @pytest.fixture(autouse=True)
 def poison(monkeypatch):
     """Whatever a kernel does not write is NaN."""
-    empty = _array.TorchSource.empty
-    monkeypatch.setattr(_array.TorchSource, "empty", lambda *arguments: empty(*arguments).fill_(float("nan")))
+    empty = _source.TorchSource.empty
+    monkeypatch.setattr(_source.TorchSource, "empty", lambda *arguments: empty(*arguments).fill_(float("nan")))
     print("seed", torch.seed())
 
 

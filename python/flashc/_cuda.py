@@ -1,0 +1,106 @@
+"""What arrays need of the CUDA driver: which GPU an address is on, waiting, copies to the host, scratch memory."""
+from __future__ import annotations
+
+import ctypes
+import sys
+from ctypes import c_int, c_size_t, c_uint64, c_void_p
+from typing import Any, Optional
+
+from ._array import ITEM_SIZE, Array
+from ._library import GPUError
+
+__all__ = ["Scratch", "copy_to_host", "cupy_stream", "device_of", "synchronize"]
+
+_driver: Any = None
+
+
+def get_driver() -> Any:
+    """The CUDA driver, loaded when the first array on a GPU needs it."""
+    global _driver
+    if _driver is None:
+        try:
+            _driver = ctypes.CDLL("libcuda.so.1")
+        except OSError as error:
+            raise GPUError(f"cannot load the CUDA driver, which an array on a GPU needs: {error}") from None
+    return _driver
+
+
+def device_of(x: Any, address: int) -> int:
+    """The number of the GPU of an array with a CUDA array interface, which does not say."""
+    if hasattr(x, "__dlpack_device__"):
+        return int(x.__dlpack_device__()[1])
+    number = getattr(getattr(x, "device", None), "id", None)
+    if isinstance(number, int):
+        return number
+    if address == 0:
+        return 0
+    ordinal = c_int(0)
+    attribute = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    status = get_driver().cuPointerGetAttribute(ctypes.byref(ordinal), c_int(attribute), c_uint64(address))
+    if status != 0:
+        raise GPUError(f"the CUDA driver knows no GPU for the address {address:#x} of an array (error {status})")
+    return ordinal.value
+
+
+def cupy_stream(x: Any) -> Optional[int]:
+    cupy = sys.modules.get("cupy")
+    if cupy is not None and isinstance(x, cupy.ndarray):
+        return cupy.cuda.get_current_stream().ptr or None
+    return None
+
+
+def synchronize(stream: int) -> None:
+    """Waits until the work on a stream has ended."""
+    status = get_driver().cuStreamSynchronize(c_void_p(stream))
+    if status != 0:
+        raise GPUError(f"cannot wait for the stream {stream:#x} on which an array is written (CUDA error {status})")
+
+
+def _within(device: int, call: Any) -> int:
+    """Runs `call` with the GPU's primary context as the current one."""
+    driver, handle, context = get_driver(), c_int(0), c_void_p()
+    status = driver.cuDeviceGet(ctypes.byref(handle), c_int(device)) or \
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), handle)
+    if status != 0:
+        return status
+    try:
+        status = driver.cuCtxPushCurrent_v2(context)
+        if status != 0:
+            return status
+        try:
+            return call(driver)
+        finally:
+            driver.cuCtxPopCurrent_v2(ctypes.byref(c_void_p()))
+    finally:
+        driver.cuDevicePrimaryCtxRelease_v2(handle)
+
+
+def copy_to_host(array: Array) -> Any:
+    """A copy, on the host, of the memory of a GPU from an array's first element to its last one."""
+    span = 1 + sum((extent - 1) * stride for extent, stride in zip(array.shape, array.strides))
+    memory = ctypes.create_string_buffer(span * ITEM_SIZE[array.dtype])
+    # What writes the array may be on any stream.
+    status = _within(array.device, lambda driver: driver.cuCtxSynchronize() or driver.cuMemcpyDtoH_v2(
+        memory, c_uint64(array.address), c_size_t(len(memory))))
+    if status != 0:
+        raise GPUError(f"cannot copy an array from GPU {array.device} (CUDA error {status})")
+    return memory
+
+
+class Scratch:
+    """Memory of a GPU for one launch, from the driver. It is freed in the order of the stream: after the launch."""
+    __slots__ = ("address", "_stream", "_device")
+
+    def __init__(self, device: int, size: int, stream: int) -> None:
+        self.address, self._stream, self._device = 0, stream, device
+        address = c_uint64(0)
+        status = _within(device, lambda driver: driver.cuMemAllocAsync(ctypes.byref(address), c_size_t(size),
+                                                                       c_void_p(stream)))
+        if status != 0:
+            raise GPUError(f"cannot allocate {size} bytes on GPU {device} (CUDA error {status})")
+        self.address = address.value
+
+    def __del__(self) -> None:
+        if self.address and not sys.is_finalizing():
+            _within(self._device, lambda driver: driver.cuMemFreeAsync(c_uint64(self.address),
+                                                                       c_void_p(self._stream)))
