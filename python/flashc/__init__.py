@@ -19,7 +19,7 @@ from ._explain import Explanation, explain
 from ._kernel import Cost, Kernel, compile
 from ._library import ArgumentError, CompileError, Error, GPUError, Statistics, UnsupportedTypeError, configure, \
     devices, statistics, version
-from ._traced import TraceError
+from ._region import TraceError
 from ._varlen import varlen_attention
 
 __version__ = version()

@@ -7,7 +7,8 @@ from typing import Any, Callable, Dict, Tuple
 
 from ._array import ArraySpec
 from ._declared import Sorted
-from ._traced import Indexable, Traced
+from ._region import Indexable
+from ._traced import Traced
 
 __all__ = ["bind"]
 

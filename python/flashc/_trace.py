@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import struct
 import sys
-import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ._array import CPU, Array
 from ._binding import bind
 from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
+from ._operators import as_f32, as_i1, as_index, plain
+from ._region import F32, I1, INDEX, Indexable, Number, Region, TraceError, current, error, get_trace
 from ._source import source_of
-from ._traced import F32, I1, INDEX, Indexable, Number, Region, TraceError, Traced, as_f32, as_i1, as_index, \
-    error, make_index, plain
+from ._traced import Traced
 
 __all__ = ["CapturedArray", "Code", "Trace", "trace"]
 
@@ -269,7 +269,7 @@ class Trace:
             # A scalar in the memory of the GPU.
             return self.element(name, kind.dtype, _View.of(kind).type, [self.region.index(0)])
         if kind == "i64":
-            return make_index(self.region, f"arith.index_cast %{name} : i64 to index")
+            return self.region.value(INDEX, f"arith.index_cast %{name} : i64 to index")
         return Traced(self.region, "%" + name, {"f32": F32, "i1": I1}[kind])
 
     def load(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
@@ -302,14 +302,14 @@ class Trace:
         """The element of a sorted array at a computed place. Around the array the elements go on, less and greater than
         all positions, so that they still ascend; a clamp would hide that neighbours are neighbours."""
         operand, line = self._operand(captured), self._line(captured, indices[:-1])
-        return make_index(self.region, f"flash.nth {indices[-1]._name} in %{operand}{line} : {captured._view.type}")
+        return self.region.value(INDEX, f"flash.nth {indices[-1]._name} in %{operand}{line} : {captured._view.type}")
 
     def search(self, captured: CapturedArray, value: Any) -> Traced:
         """How many elements of a sorted array are at most `value`; all but the last dimension are indexed."""
         region, view = self.region, captured._view
         line = self._line(captured, captured._prefix)
-        return make_index(region, f"flash.count_le {as_index(region, value)} in %{self._operand(captured)}{line} : "
-                                  f"index, {view.type}", natural=True)
+        return region.value(INDEX, f"flash.count_le {as_index(region, value)} in %{self._operand(captured)}{line} : "
+                                   f"index, {view.type}", natural=True)
 
     def _line(self, captured: CapturedArray, indices: Sequence[Any]) -> str:
         """Which line of a sorted array, by indices into all dimensions but the last."""
@@ -367,33 +367,22 @@ def device_name(device: int) -> str:
     return "the CPU" if device == CPU else f"GPU {device}"
 
 
-# The trace under way in this thread, for flashc.ops.array and its like.
-_current = threading.local()
-
-
-def _under_way(what: str) -> Trace:
-    trace = getattr(_current, "trace", None)
-    if trace is None:
-        raise error(f"flashc.ops.{what} works while a mask or a score is traced only")
-    return trace
-
-
 def array(x: Any) -> Any:
     """An array that a mask or a score refers to in a way that flashc does not see, such as an attribute of an object:
     `flashc.ops.array(self.bias)[b, h, i, j]`."""
-    under_way = _under_way("array")
-    return x if isinstance(x, (Traced, CapturedArray)) else under_way.capture(x)
+    trace = get_trace("array")
+    return x if isinstance(x, (Traced, CapturedArray)) else trace.capture(x)
 
 
 def query_length() -> Any:
     """Nq, the number of queries in the attention that the mask or the score is of: no constant of the kernel."""
-    return _under_way("query_length").length("nq")
+    return get_trace("query_length").length("nq")
 
 
 def key_length() -> Any:
     """Nk, the number of keys: no constant of the kernel. `j <= i + flashc.ops.key_length() - flashc.ops.query_length()`
     is a causal mask that aligns the last query with the last key."""
-    return _under_way("key_length").length("nk")
+    return get_trace("key_length").length("nk")
 
 
 def count_le(array: Any, value: Any) -> Any:
@@ -410,8 +399,8 @@ def count_le(array: Any, value: Any) -> Any:
 
     It works on arrays and numbers outside of a trace too, there in a time that grows with N.
     """
-    if isinstance(array, Sorted) and getattr(_current, "trace", None) is not None:
-        array = _current.trace.capture(array)
+    if isinstance(array, Sorted) and getattr(current, "trace", None) is not None:
+        array = current.trace.capture(array)
     if isinstance(array, CapturedArray):
         return array.count_le(value)
     if isinstance(value, Traced):
@@ -422,7 +411,7 @@ def count_le(array: Any, value: Any) -> Any:
 
 def bound(function: Callable[..., Any], position: Any) -> Callable[..., Any]:
     """`function`, referring to captured arrays where it refers to arrays, if it is called with a traced position."""
-    return _under_way("mask").bind(function) if isinstance(position, Traced) else function
+    return get_trace("mask").bind(function) if isinstance(position, Traced) else function
 
 
 # --- Tracing ----------------------------------------------------------------------------------------------------------
@@ -430,12 +419,12 @@ def bound(function: Callable[..., Any], position: Any) -> Callable[..., Any]:
 def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: Sequence[Any]) -> Any:
     if not callable(function):
         raise UnsupportedTypeError(f"expected {what} to be a function, got {type(function)!r}")
-    outer = getattr(_current, "trace", None)
-    _current.trace = under_way
+    outer = getattr(current, "trace", None)
+    current.trace = under_way
     try:
         return plain(under_way.bind(function)(*arguments))
     finally:
-        _current.trace = outer
+        current.trace = outer
 
 
 def _place(function: Any) -> str:
