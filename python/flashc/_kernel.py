@@ -7,12 +7,13 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import _library
 from ._array import CPU, Array, ArraySpec, contiguous_strides
+from ._captured import Need
 from ._launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
 from ._library import ANY, ArgumentError
 from ._source import source_of
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale
-from ._trace import Code, Need, device_name
+from ._trace import Code, device_name
 
 __all__ = ["Kernel", "Cost", "compile"]
 

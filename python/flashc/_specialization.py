@@ -6,9 +6,10 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _library
 from ._array import CPU, Array
+from ._captured import Capture, View
 from ._library import ArgumentError, UnsupportedTypeError
 from ._source import source_of
-from ._trace import Capture, Code, _View, device_name, trace
+from ._trace import Code, device_name, trace
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
 _NO_CODE = Code()
@@ -204,7 +205,7 @@ def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], st
     array = read_mask(mask, extents, device, stream)
     if score is not None:
         return trace(None, score, device=device, stream=stream, mask_array=array)
-    view = _View.of(array)
+    view = View.of(array)
     code = _mask_codes.get((view, array.dtype))
     if code is None:
         code = trace(None, None, mask_array=array)._replace(bound=(), arrays=(), needs=())

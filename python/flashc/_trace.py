@@ -16,152 +16,15 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tu
 
 from ._array import CPU, Array
 from ._binding import bind
+from ._captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
 from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
 from ._operators import as_f32, as_i1, as_index, plain
-from ._region import F32, I1, INDEX, Indexable, Number, Region, TraceError, current, error, get_trace
+from ._region import F32, I1, INDEX, Number, Region, TraceError, current, error, get_trace
 from ._source import source_of
 from ._traced import Traced
 
-__all__ = ["CapturedArray", "Code", "Trace", "trace"]
-
-
-# --- Captures ---------------------------------------------------------------------------------------------------------
-
-class Capture(NamedTuple):
-    """An operand of the code: what the kernel is specialised on."""
-    name: str
-    dtype: str
-    #: 1 or 0 (any); () for a scalar.
-    shape: Tuple[int, ...]
-
-
-class Bound(NamedTuple):
-    """What a launch passes for a capture."""
-    address: int
-    extents: Tuple[int, ...]
-    strides: Tuple[int, ...]
-    scalar: int
-
-
-_ELEMENTS = {"bf16": F32, "f16": F32, "f32": F32, "i1": I1, "i8": INDEX, "u8": INDEX, "i32": INDEX, "i64": INDEX}
-_C_DTYPE = {"u8": "i8"}
-
-
-class CapturedArray(Indexable):
-    """An array that a mask or a score refers to. `table[h]`, `bias[b, h, i, j]` or `bias[b][h][i][j]` is an element:
-    a real number, an integer or a condition. An index that is a position must find an element for all positions;
-    other indices that are computed are clamped to the array; negative numbers are refused."""
-    __slots__ = ("_trace", "_name", "_array", "_view", "_prefix")
-
-    def __init__(self, trace: "Trace", name: str, array: Array, view: "_View", prefix: Tuple[Any, ...] = ()) -> None:
-        self._trace, self._name, self._array, self._view, self._prefix = trace, name, array, view, prefix
-
-    def __repr__(self) -> str:
-        return f"<captured {self._array.dtype} array {tuple(self._array.shape)} %{self._name}>"
-
-    @property
-    def shape(self) -> Tuple[int, ...]:
-        """The extents of the dimensions that are still to be indexed: numbers, which the kernel is specialised on as
-        soon as the function computes with them."""
-        return tuple(self._array.shape)[len(self._prefix):]
-
-    @property
-    def ndim(self) -> int:
-        return len(self._array.shape) - len(self._prefix)
-
-    def __len__(self) -> int:
-        return self.shape[0]
-
-    def __iter__(self) -> Any:
-        raise error("expected an index with one position per dimension; an array cannot be iterated over")
-
-    def __bool__(self) -> bool:
-        raise error("an array has no truth value")
-
-    def __array__(self, *arguments: Any) -> Any:
-        raise error("a captured array can be indexed, and nothing else; compute on arrays before the call")
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise error(f"a captured array can be indexed, and nothing else; got its attribute {name}")
-
-    def __getitem__(self, index: Any) -> Any:
-        indices = self._prefix + (index if isinstance(index, tuple) else (index,))
-        rank = len(self._array.shape)
-        if len(indices) > rank:
-            raise error(f"expected at most {rank} indices into an array of shape {tuple(self._array.shape)}, got "
-                         f"{len(indices)}")
-        for position, value in enumerate(indices[len(self._prefix):], len(self._prefix)):
-            value = plain(value)
-            if isinstance(value, bool) or not (isinstance(value, int) or
-                                               isinstance(value, Traced) and value._type == INDEX):
-                kind = {F32: "a real number", I1: "a condition"}[value._type] if isinstance(value, Traced) \
-                    else repr(value)
-                raise error(f"expected integers as indices into an array, got {kind} as index {position}")
-            if isinstance(value, int) and not 0 <= value < self._array.shape[position]:
-                raise error(f"expected index {position} from 0 to {self._array.shape[position] - 1}, got {value}")
-        if len(indices) < rank:
-            return CapturedArray(self._trace, self._name, self._array, self._view, indices)
-        return self._trace.load(self, [plain(value) for value in indices])
-
-    def assume_sorted(self) -> "CapturedArray":
-        """The array, declared to ascend along its last dimension."""
-        if self._view.is_sorted:
-            return self
-        if self._prefix:
-            raise error("expected a whole array to be declared sorted, got a part of one")
-        return self._trace.capture_sorted(self._array)
-
-    def count_le(self, value: Any) -> Traced:
-        """How many elements along the last dimension are at most `value`."""
-        value = plain(value)
-        if not self._view.is_sorted:
-            raise error("expected an array that flashc.assume_sorted declares to be sorted, got another one")
-        if self.ndim != 1:
-            raise error(f"expected a sorted array with one dimension left to search, got one with {self.ndim}")
-        if isinstance(value, bool) or not (isinstance(value, int) or
-                                           isinstance(value, Traced) and value._type == INDEX):
-            raise error(f"expected an integer to compare the elements with, got {value!r}")
-        return self._trace.search(self, value)
-
-
-class _View(NamedTuple):
-    """How an array is passed: without the dimensions that do not matter (one element, or stride 0), and with a last
-    one of one element if the elements of the last one that is left are apart. One that is declared to be sorted keeps
-    its last dimension, which is contiguous."""
-    dims: Tuple[int, ...]
-    pads: bool
-    type: str
-    is_sorted: bool
-
-    @staticmethod
-    def of(array: Array, is_sorted: bool = False) -> "_View":
-        last = len(array.shape) - 1
-        dims = tuple(dim for dim, (extent, stride) in enumerate(zip(array.shape, array.strides))
-                     if extent != 1 and stride != 0 or is_sorted and dim == last)
-        pads = not is_sorted and (not dims or array.strides[dims[-1]] != 1)
-        extents = "?x" * len(dims) + ("1x" if pads else "")
-        return _View(dims, pads, f"tensor<{extents}{_C_DTYPE.get(array.dtype, array.dtype)}>", is_sorted)
-
-    def capture(self, name: str, dtype: str) -> Capture:
-        return Capture(name, _C_DTYPE.get(dtype, dtype), (0,) * len(self.dims) + ((1,) if self.pads else ()))
-
-    def bind(self, array: Array) -> Bound:
-        extents = tuple(array.shape[dim] for dim in self.dims)
-        strides = tuple(array.strides[dim] for dim in self.dims)
-        if self.is_sorted:
-            strides = strides[:-1] + (1,)  # The stride of one element alone means nothing.
-        return Bound(array.address, extents + ((1,) if self.pads else ()), strides + ((1,) if self.pads else ()), 0)
-
-
-class Need(NamedTuple):
-    """An array is indexed by a position: an extent must be at least ceil(extent of the position / divisor)."""
-    position: int
-    divisor: int
-    array: Array
-    dim: int
+__all__ = ["Code", "Trace", "trace"]
 
 
 class Code(NamedTuple):
@@ -217,7 +80,7 @@ class Trace:
         if is_sorted:
             x = x.array
         array = x if isinstance(x, Array) else source_of(x).describe(x, self.stream)
-        if array.dtype not in _ELEMENTS:
+        if array.dtype not in ELEMENTS:
             raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, bool, int8, uint8, int32 or "
                                        f"int64, got {array.dtype}")
         if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item"):
@@ -225,7 +88,7 @@ class Trace:
         self._check_memory(array)
         if hasattr(x, "is_neg") and x.is_neg():
             return self._capture(Sorted(x.resolve_neg()) if is_sorted else x.resolve_neg())
-        view, name = _View.of(array, is_sorted), self._fresh()
+        view, name = View.of(array, is_sorted), self._fresh()
         self.captures.append(view.capture(name, array.dtype))
         self.bound.append(view.bind(array))
         self.arrays.append(array)
@@ -267,7 +130,7 @@ class Trace:
     def _scalar(self, name: str, kind: Any) -> Traced:
         if isinstance(kind, Array):
             # A scalar in the memory of the GPU.
-            return self.element(name, kind.dtype, _View.of(kind).type, [self.region.index(0)])
+            return self.element(name, kind.dtype, View.of(kind).type, [self.region.index(0)])
         if kind == "i64":
             return self.region.value(INDEX, f"arith.index_cast %{name} : i64 to index")
         return Traced(self.region, "%" + name, {"f32": F32, "i1": I1}[kind])
@@ -289,7 +152,8 @@ class Trace:
             # A dimension that is not passed has the same elements everywhere; a position must still exist in it.
             if dim not in dims and isinstance(value, Traced) and value._limit is not None:
                 self.needs.append(Need(*value._limit, captured._array, dim))
-        return [self._inside(captured, dim, place, indices[dim]) for place, dim in enumerate(dims) if dim < len(indices)]
+        return [self._inside(captured, dim, place, indices[dim])
+                for place, dim in enumerate(dims) if dim < len(indices)]
 
     def _operand(self, captured: CapturedArray) -> str:
         """The name of the array in the region, which is where what is declared about it is said."""
@@ -342,7 +206,7 @@ class Trace:
             value = region.emit(f"arith.index_cast {wide} : i64 to index")
         elif dtype in ("i32", "i64"):
             value = region.emit(f"arith.index_cast {value} : {dtype} to index")
-        return Traced(region, value, _ELEMENTS[dtype], dtype == "u8")
+        return Traced(region, value, ELEMENTS[dtype], dtype == "u8")
 
     def length(self, name: str) -> Traced:
         """Nq ("nq") or Nk ("nk"), which the function around the region computes: no constant of the kernel."""
