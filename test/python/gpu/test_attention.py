@@ -12,24 +12,7 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
-from flashc import _source  # noqa: E402
-
-
-@pytest.fixture(autouse=True)
-def poison(monkeypatch):
-    """Whatever a kernel does not write is NaN."""
-    empty = _source.TorchSource.empty
-    monkeypatch.setattr(_source.TorchSource, "empty", lambda *arguments: empty(*arguments).fill_(float("nan")))
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    print("seed", torch.seed())
-
-
-def inputs(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16):
-    return [torch.randn(shape, device="cuda").to(dtype)
-            for shape in ((b, hq, nq, d), (b, hk, nk, d), (b, hk, nk, dv or d))]
+from .tensors import positions, qkv  # noqa: E402
 
 
 def reference(q, k, v, keep=None, score=None, scale=None, dtype=torch.float64):
@@ -38,8 +21,7 @@ def reference(q, k, v, keep=None, score=None, scale=None, dtype=torch.float64):
     group = q.shape[1] // k.shape[1]
     k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
     s = q @ k.mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    axes = [torch.arange(extent, device="cuda") for extent in s.shape]
-    b, h, i, j = (axis.view([-1 if dim == place else 1 for dim in range(4)]) for place, axis in enumerate(axes))
+    b, h, i, j = positions(*s.shape)
     if score is not None:
         s = score(s, b, h, i, j)
     if keep is not None:
@@ -67,7 +49,7 @@ LENGTHS = [(1, 1), (63, 65), (65, 63), (1, 257), (257, 1), (1000, 1000), (131, 5
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_causal_and_grouped(nq, nk, dtype):
     for d, dv in ((64, 64), (128, 128), (72, 104)):
-        q, k, v = inputs(2, 6, 3, nq, nk, d, dv, dtype)
+        q, k, v = qkv(2, 6, 3, nq, nk, d, dv, dtype)
         check(q, k, v, enable_gqa=True)
         check(q, k, v, lambda b, h, i, j: j <= i + nk - nq, causal=True, enable_gqa=True)
         check(q, k, v, lambda b, h, i, j: (j - i - nk + nq >= -40) & (j - i - nk + nq <= 9), window=(40, 9),
@@ -84,7 +66,7 @@ def test_random_shapes():
         case = dict(b=batch, hq=heads * group, hk=heads, nq=nq, nk=nk, d=d, dv=dv,
                     dtype=numbers.choice([torch.bfloat16, torch.float16]))
         print(case)
-        q, k, v = inputs(**case)
+        q, k, v = qkv(**case)
         kind, left, right = numbers.choice(["all", "causal", "window"]), numbers.randint(0, 300), numbers.randint(0, 99)
         if kind == "all":
             check(q, k, v, enable_gqa=True)
@@ -119,7 +101,7 @@ SCORES = {
 @pytest.mark.parametrize("name", MASKS)
 def test_mask(name):
     for nq, nk in ((300, 300), (129, 517), (517, 129)):
-        check(*inputs(2, 4, 4, nq, nk, 64), MASKS[name], mask=MASKS[name])
+        check(*qkv(2, 4, 4, nq, nk, 64), MASKS[name], mask=MASKS[name])
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -127,14 +109,14 @@ def test_score(name):
     # In f16: a score with jumps, such as floor, moves with the last bit of a product.
     scale = 2.0**-3
     for nq, nk in ((300, 300), (129, 517)):
-        q, k, v = inputs(2, 4, 4, nq, nk, 64, dtype=torch.float16)
+        q, k, v = qkv(2, 4, 4, nq, nk, 64, dtype=torch.float16)
         if name == "rounded":
             q, k = (q * 2).round() / 2, (k * 2).round() / 2
         check(q, k, v, None, SCORES[name], scale, score=SCORES[name])
 
 
 def test_mask_arrays():
-    q, k, v = inputs(2, 4, 4, 129, 300, 64)
+    q, k, v = qkv(2, 4, 4, 129, 300, 64)
     for shape in ((2, 4, 129, 300), (1, 4, 1, 300), (129, 300), (129, 1), (300,)):
         keep = torch.rand(shape, device="cuda") < 0.5
         check(q, k, v, lambda b, h, i, j: keep.expand(2, 4, 129, 300), mask=keep)
@@ -146,14 +128,14 @@ def test_mask_arrays():
 
 
 def test_bias_of_minus_infinity():
-    q, k, v = inputs(1, 2, 2, 129, 300, 64)
+    q, k, v = qkv(1, 2, 2, 129, 300, 64)
     bias = torch.where(torch.rand(129, 300, device="cuda") < 0.5, 0.0, -torch.inf)
     bias[7] = bias[128] = -torch.inf
     check(q, k, v, None, lambda s, b, h, i, j: s + bias.to(s.dtype), mask=bias)
 
 
 def test_captures():
-    q, k, v = inputs(3, 4, 4, 129, 300, 64)
+    q, k, v = qkv(3, 4, 4, 129, 300, 64)
     slopes = torch.tensor([0.5, 0.25, -0.125, 0], device="cuda")
     lengths = torch.tensor([300, 0, 17], device="cuda", dtype=torch.int32)
     documents = torch.randint(0, 4, (300,), device="cuda")
@@ -181,14 +163,14 @@ def test_layouts_and_strides():
 
 @pytest.mark.parametrize("nk", [0, 5])
 def test_no_keys(nk):
-    q, k, v = inputs(2, 4, 4, 129, nk, 64)
+    q, k, v = qkv(2, 4, 4, 129, nk, 64)
     o, lse = flashc.attention(q, k, v, mask=lambda b, h, i, j: j < 0, return_lse=True)
     assert torch.all(o == 0) and torch.all(lse == -torch.inf)
     assert flashc.attention(q[:0], k[:0], v[:0]).shape == (0, 4, 129, 64)
 
 
 def test_current_stream():
-    q, k, v = inputs(1, 2, 2, 300, 300, 64)
+    q, k, v = qkv(1, 2, 2, 300, 300, 64)
     want = flashc.attention(q, k, v)
     stream = torch.cuda.Stream()
     torch.cuda.synchronize()
@@ -219,7 +201,7 @@ class OnlyDLPack:
 
 
 def test_interfaces():
-    q, k, v = inputs(1, 2, 2, 300, 300, 64, dtype=torch.float16)
+    q, k, v = qkv(1, 2, 2, 300, 300, 64, dtype=torch.float16)
     want, with_lse = flashc.attention(q, k, v), flashc.attention(q, k, v, return_lse=True)[0]
     torch.cuda.synchronize()
     # The two kernels differ in how they sum rows.
@@ -246,13 +228,13 @@ def test_interfaces():
 
 
 def test_kernel_object():
-    q, k, v = inputs(1, 4, 2, 300, 300, 64)
+    q, k, v = qkv(1, 4, 2, 300, 300, 64)
     kernel = flashc.compile(q, k, v, causal=True, enable_gqa=True, return_lse=False)
     assert torch.equal(kernel(q, k, v), flashc.attention(q, k, v, causal=True, enable_gqa=True))
 
 
 def test_refusals():
-    q, k, v = inputs(1, 4, 4, 64, 64, 64)
+    q, k, v = qkv(1, 4, 4, 64, 64, 64)
     for arrays, error, words in (
             ((q, k, v.cpu()), ValueError, "on one device, got q on GPU 0 and v on the CPU"),
             ((q.float(), k.float(), v.float()), TypeError, "bf16 or f16 on a GPU, got f32"),
@@ -272,7 +254,7 @@ def test_refusals():
 def test_host_time(monkeypatch):
     """Microseconds of the host for a call, as printed; far under the bound where the machine is quiet."""
     monkeypatch.undo()
-    q, k, v = inputs(1, 1, 1, 64, 64, 64)
+    q, k, v = qkv(1, 1, 1, 64, 64, 64)
     with torch.no_grad():
         flashc.attention(q, k, v)
         times = []

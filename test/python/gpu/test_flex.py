@@ -18,27 +18,17 @@ import flashc  # noqa: E402
 import flashc.torch  # noqa: E402
 from flashc import masks  # noqa: E402
 from flashc.bench import _check  # noqa: E402
+from .tensors import positions, qkv  # noqa: E402
 
 BF16, F16 = torch.bfloat16, torch.float16
 
 
 @pytest.fixture(autouse=True)
 def quiet():
-    torch.manual_seed(torch.seed() % (1 << 31))
     torch.set_float32_matmul_precision("highest")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
-
-
-def qkv(b, hq, hk, nq, nk, d, dv=None, dtype=BF16):
-    return [torch.randn(shape, device="cuda").to(dtype)
-            for shape in ((b, hq, nq, d), (b, hk, nk, d), (b, hk, nk, dv or d))]
-
-
-def positions(*shape):
-    return [torch.arange(extent, device="cuda").view([-1 if dim == place else 1 for dim in range(4)])
-            for place, extent in enumerate(shape)]
 
 
 def pytorch(*arguments):

@@ -13,30 +13,12 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
-from flashc import _source, masks, ops  # noqa: E402
+from flashc import masks, ops  # noqa: E402
 from flashc.bench import _check  # noqa: E402
+from .tensors import positions, qkv  # noqa: E402
 
 BF16, F16 = torch.bfloat16, torch.float16
 SIZES = [(333, 333), (129, 517), (517, 129), (1, 1000), (1009, 997)]
-
-
-@pytest.fixture(autouse=True)
-def poison(monkeypatch):
-    """Whatever a kernel does not write is NaN."""
-    empty = _source.TorchSource.empty
-    monkeypatch.setattr(_source.TorchSource, "empty", lambda *arguments: empty(*arguments).fill_(float("nan")))
-    print("seed", torch.seed())
-
-
-def qkv(b, hq, hk, nq, nk, d, dv=None, dtype=BF16):
-    return [torch.randn(shape, device="cuda").to(dtype)
-            for shape in ((b, hq, nq, d), (b, hk, nk, d), (b, hk, nk, dv or d))]
-
-
-def positions(*shape):
-    """b, h, i, j as tensors that broadcast to the shape."""
-    return [torch.arange(extent, device="cuda").view([-1 if dim == place else 1 for dim in range(4)])
-            for place, extent in enumerate(shape)]
 
 
 def assert_right(o, lse, q, k, v, keep, score=None, scale=None):

@@ -16,6 +16,7 @@ import flashc  # noqa: E402
 from flashc import ops  # noqa: E402
 from flashc.bench._check import Reference  # noqa: E402
 from scores import FUNCTIONS, MASKS, NAMES, make_scores  # noqa: E402
+from .tensors import positions  # noqa: E402
 
 BATCH, HEADS, KEY_HEADS = 2, 4, 2
 LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
@@ -38,8 +39,7 @@ def check(nq, nk, d, dtype, mask=None, score=None, **keywords):
     log-sum-exp a thousandth of the scores, since tanh has eleven bits."""
     q, k, v = (torch.randn(BATCH, heads, n, d, device="cuda").to(dtype)
                for heads, n in ((HEADS, nq), (KEY_HEADS, nk), (KEY_HEADS, nk)))
-    axes = [torch.arange(extent, device="cuda") for extent in (BATCH, HEADS, nq, nk)]
-    grid = [axis.view([-1 if dim == place else 1 for dim in range(4)]) for place, axis in enumerate(axes)]
+    grid = positions(BATCH, HEADS, nq, nk)
     rescore = None if score is None else lambda s: score(s, *grid).expand(s.shape)
     reference = Reference(q, k, v, None if mask is None else mask(*grid), rescore)
     if score is not None:

@@ -13,7 +13,8 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
-from test_attention import check, inputs, poison, seed  # noqa: E402, F401
+from .tensors import qkv  # noqa: E402
+from .test_attention import check  # noqa: E402
 
 
 # --- The list ---------------------------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ def test_list_is_a_sorted_permutation(batch, queries, keys):
 
 
 def test_list_of_causal_tiles():
-    q, k, v = inputs(1, 2, 2, 5000, 5000, 128)
+    q, k, v = qkv(1, 2, 2, 5000, 5000, 128)
     kernel = flashc.compile(q, k, v, causal=True, schedule="order=list")
     order, work = run_order_kernel(kernel, [q, k, v])
     assert len(order) == 40 and sorted(work.tolist()) == list(range(1, 41))
@@ -103,7 +104,7 @@ def test_list_of_causal_tiles():
 @pytest.mark.parametrize("d", [64, 128, 256])
 @pytest.mark.parametrize("batch,heads,queries", [(1, 1, 1), (1, 2, 300), (5, 3, 700), (2, 40, 129), (1, 16, 3000)])
 def test_outputs_by_a_list(d, batch, heads, queries):
-    q, k, v = inputs(batch, heads, heads, queries, queries, d)
+    q, k, v = qkv(batch, heads, heads, queries, queries, d)
     lengths = torch.randint(0, queries + 1, (batch,), device="cuda", dtype=torch.int32)
     padding = lambda b, h, i, j: j < lengths[b]  # noqa: E731
     check(q, k, v, padding, mask=padding)
@@ -115,7 +116,7 @@ def test_outputs_by_a_list(d, batch, heads, queries):
 
 
 def test_order_does_not_change_outputs():
-    q, k, v = inputs(3, 8, 2, 2000, 2000, 128)
+    q, k, v = qkv(3, 8, 2, 2000, 2000, 128)
     lengths = torch.tensor([2000, 0, 700], device="cuda", dtype=torch.int32)
     run = lambda **keywords: flashc.attention(  # noqa: E731
         q, k, v, mask=lambda b, h, i, j: j < lengths[b], enable_gqa=True, **keywords)
@@ -133,7 +134,7 @@ def test_streams_do_not_share_lists():
     """Launches of one kernel on streams of their own, with lists of different lengths, at the same time."""
     problems = []
     for index in range(6):
-        q, k, v = inputs(4, 8, 8, 500 + 300 * index, 1500, 64)
+        q, k, v = qkv(4, 8, 8, 500 + 300 * index, 1500, 64)
         problems.append((q, k, v, torch.randint(0, 1501, (4,), device="cuda", dtype=torch.int32)))
     expected = [padded(*problem) for problem in problems]
     torch.cuda.synchronize()
@@ -149,7 +150,7 @@ def test_streams_do_not_share_lists():
 
 
 def test_graph_makes_its_list_again():
-    q, k, v = inputs(4, 8, 8, 1000, 1000, 64)
+    q, k, v = qkv(4, 8, 8, 1000, 1000, 64)
     lengths = torch.tensor([1000, 10, 500, 0], device="cuda", dtype=torch.int32)
     padded(q, k, v, lengths)
     torch.cuda.synchronize()
@@ -168,7 +169,7 @@ def test_graph_makes_its_list_again():
 
 
 def test_memory_stays_the_same():
-    q, k, v = inputs(4, 8, 8, 1000, 1000, 64)
+    q, k, v = qkv(4, 8, 8, 1000, 1000, 64)
     lengths = torch.tensor([1000, 10, 500, 0], device="cuda", dtype=torch.int32)
     padded(q, k, v, lengths)
     torch.cuda.synchronize()
