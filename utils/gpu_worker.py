@@ -10,7 +10,7 @@ import sys
 import torch
 
 import flashc
-from flashc import _library
+from flashc import _context, _library
 from flashc.bench import _check
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
@@ -86,7 +86,7 @@ class Worker:
     """Holds what outlives a cell: the loaded kernels."""
 
     def __init__(self):
-        self.context = _library.Context(disk_cache=False)
+        self.context = _context.Context(disk_cache=False)
         self.kernels = {}
 
     def kernel(self, program):

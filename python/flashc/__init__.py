@@ -14,11 +14,11 @@ from __future__ import annotations
 from . import masks, ops
 from ._array import ArraySpec
 from ._attention import attention
+from ._context import Statistics, configure, statistics
 from ._declared import assume_sorted
 from ._explain import Explanation, explain
 from ._kernel import Cost, Kernel, compile
-from ._library import ArgumentError, CompileError, Error, GPUError, Statistics, UnsupportedTypeError, configure, \
-    devices, statistics, version
+from ._library import ArgumentError, CompileError, Error, GPUError, UnsupportedTypeError, devices, version
 from ._region import TraceError
 from ._varlen import varlen_attention
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import _library
+from . import _context
 from ._array import CPU
 from ._launch import Launcher, gives_lse, no_elements, wait_for
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
@@ -16,7 +16,7 @@ __all__ = ["attention"]
 
 # Kernels that are loaded, by all that they are specialised on, their device, and the layout of their arrays.
 _launchers: Dict[Tuple[Any, ...], Launcher] = {}
-_library.on_configure.append(_launchers.clear)
+_context.on_configure.append(_launchers.clear)
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,

@@ -6,7 +6,7 @@ import json
 import os
 from typing import Any, List, Optional, Tuple
 
-from . import _library
+from . import _context, _library
 from ._array import CPU, ITEM_SIZE, Array
 from ._cuda import copy_to_host
 from ._kernel import make_frame, make_request
@@ -39,7 +39,7 @@ class Explanation:
         rows, columns: the tiles of queries and of keys of one head.
     """
 
-    def __init__(self, explanation: _library.Explanation) -> None:
+    def __init__(self, explanation: _context.Explanation) -> None:
         self._explanation = explanation
         facts = json.loads(explanation.json())
         self.mask_class: str = facts["mask_class"]
@@ -122,7 +122,7 @@ def explain(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         specialization = specialization._replace(target=CPU_TARGET)
     frame = make_frame(specialization, request.code, request.arrays, layout == "bshd")
     keep = _bind(frame.words, request.code)
-    explanation = Explanation(_library.context().explain(
+    explanation = Explanation(_context.context().explain(
         specialization.describe(), specialization.target, schedule,
         ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
     del keep

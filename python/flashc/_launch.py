@@ -5,7 +5,7 @@ import ctypes
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
-from . import _library
+from . import _context, _library
 from ._array import CPU, Array, contiguous_strides
 from ._cuda import Scratch, synchronize
 from ._library import ArgumentError, UnsupportedTypeError
@@ -62,7 +62,7 @@ class Launcher:
     """A kernel on one device, for arrays of one layout."""
     __slots__ = ("kernel", "loaded", "pointer", "is_bshd", "frames", "ranks", "has_lse", "device")
 
-    def __init__(self, kernel: _library.CompiledKernel, specialization: Specialization, device: int,
+    def __init__(self, kernel: _context.CompiledKernel, specialization: Specialization, device: int,
                  is_bshd: bool) -> None:
         self.kernel = kernel
         self.loaded = kernel.load(device)

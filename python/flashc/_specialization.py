@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _library
+from . import _context, _library
 from ._array import CPU, Array
 from ._captured import Capture, View
 from ._library import ArgumentError, UnsupportedTypeError
@@ -56,9 +56,9 @@ class Specialization(NamedTuple):
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse)
 
-    def compile(self, context: Optional[_library.Context] = None) -> _library.CompiledKernel:
+    def compile(self, context: Optional[_context.Context] = None) -> _context.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
-        return (context or _library.context()).compile_attention(self.describe(), self.target, self.schedule)
+        return (context or _context.context()).compile_attention(self.describe(), self.target, self.schedule)
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _array, _cuda, _explain, _library, _source, masks
+from flashc import _array, _context, _cuda, _explain, _library, _source, masks
 from flashc._launch import _WORDS, _Frame
 
 SKIPPED, PARTIAL, FULL = range(3)
@@ -252,7 +252,7 @@ def test_searches_of_sorted_arrays():
     frame.set_numbers([number for shape in (q, k, k, (5,), q)
                        for number in (*shape, *_array.contiguous_strides(shape))])
     frame.words[3 * _WORDS] = offsets.ctypes.data
-    explanation = flashc.Explanation(_library.context().explain(
+    explanation = flashc.Explanation(_context.context().explain(
         attention, "sm_90a", None, ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
     assert "j <= offsets[b + 1] - 1" in explanation.formulas, explanation.formulas
     assert "j <= offsets[count_le(300, offsets) * h] - 1" in explanation.formulas

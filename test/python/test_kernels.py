@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _library
+from flashc import _context
 from reference import aligned, assert_close, attention, inputs
 
 SPEC = flashc.ArraySpec((2, 4, 100, 64), "bf16")
@@ -246,7 +246,7 @@ def test_contexts_stay(rng):
     """What configure() replaces owns loaded kernels, which a GPU may still be running."""
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     flashc.attention(q, k, v)
-    context = weakref.ref(_library.context())
+    context = weakref.ref(_context.context())
     flashc.configure(disk_cache=False)
     gc.collect()
     assert context() is not None

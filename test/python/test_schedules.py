@@ -2,7 +2,7 @@
 import pytest
 
 import flashc
-from flashc import _library
+from flashc import _context, _library
 
 SPEC = flashc.ArraySpec((1, 2, 100, 64), "bf16")
 
@@ -27,7 +27,7 @@ def gpu(monkeypatch):
     def path(folder, device=0):
         asked.append(device)
         return f"{folder}/schedules/NVIDIA-H200.txt"
-    monkeypatch.setattr(_library, "device_table_path", path)
+    monkeypatch.setattr(_context, "device_table_path", path)
     return asked
 
 
@@ -97,7 +97,7 @@ def test_the_file_of_a_gpu(monkeypatch):
                 return _library.GPU_ERROR
             out._obj.value = 1
             return _library.OK
-    monkeypatch.setattr(_library, "lib", Library)
-    monkeypatch.setattr(_library, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
-    assert _library.device_table_path("/cache") == "/cache/schedules/NVIDIA-H200-NVL.txt"
-    assert _library.device_table_path("/cache", 1) is None
+    monkeypatch.setattr(_context, "lib", Library)
+    monkeypatch.setattr(_context, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
+    assert _context.device_table_path("/cache") == "/cache/schedules/NVIDIA-H200-NVL.txt"
+    assert _context.device_table_path("/cache", 1) is None

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from .. import _library
+from .. import _context, _library
 from ._report import latency_line
 from ._timing import call_times, milliseconds
 
@@ -78,7 +78,7 @@ def compile_times(attention, runs=COMPILE_RUNS):
     """Milliseconds to PTX, each with a context that has nothing, on disk neither."""
     times = []
     for _ in range(runs):
-        context = _library.Context(disk_cache=False)
+        context = _context.Context(disk_cache=False)
         kernels = []
         times.append(milliseconds(lambda: kernels.append(context.compile_attention(attention, TARGET, None))))
         if not kernels[0].ptx():
@@ -92,7 +92,7 @@ def load_time(name, folder):
     loaded = []
 
     def run():
-        context = _library.Context(folder)
+        context = _context.Context(folder)
         loaded.append((context, context.compile_attention(attention, TARGET, None).load(0)))
 
     elapsed = milliseconds(run)
@@ -130,7 +130,7 @@ def load_times(name, runs=PROCESSES):
 
 def launch_times(driver, calls=LAUNCHES):
     """Microseconds of flashcLoadedKernelLaunch with ready-made arguments, and of a ctypes call that does nothing."""
-    loaded = _library.Context(disk_cache=False).compile_attention(programs()["bf16 d=64"], TARGET, None).load(0)
+    loaded = _context.Context(disk_cache=False).compile_attention(programs()["bf16 d=64"], TARGET, None).load(0)
     extents = (ctypes.c_int64 * 4)(1, 1, 64, 64)
     strides = (ctypes.c_int64 * 4)(64 * 64, 64 * 64, 64, 1)
     arguments = (_library.Argument * 4)()

@@ -9,7 +9,7 @@ import time
 import torch
 
 import flashc
-from flashc import _library
+from flashc import _context, _library
 from flashc._specialization import GPU_TARGET, Specialization, parse_mask, parse_scale
 
 from ..bench import _measure, _peers
@@ -39,9 +39,9 @@ class GPU:
         self.generator = torch.Generator(device=self.device)
         self.generator.manual_seed(seed)
         self.cell, self.sets, self.reference = None, [], None
-        folder = os.fsdecode(_library.lib.flashcContextGetCacheDirectory(_library.context().handle))
+        folder = os.fsdecode(_library.lib.flashcContextGetCacheDirectory(_context.context().handle))
         # Where flashc looks for it.
-        self.table = _library.device_table_path(folder, ORDINAL)
+        self.table = _context.device_table_path(folder, ORDINAL)
         # Hundreds of kernels that nobody asks for again do not belong on disk.
         flashc.configure(cache_directory=folder, disk_cache=False)
 
@@ -79,7 +79,7 @@ class GPU:
 
     def _of_row(self, cell, fields):
         """The whole schedule that a row with these fields gives."""
-        context = _library.Context(disk_cache=False, schedule_table=": " + ",".join(fields))
+        context = _context.Context(disk_cache=False, schedule_table=": " + ",".join(fields))
         return self._specialize(cell, None).compile(context).schedule()
 
     def _open(self, cell):

@@ -1,0 +1,252 @@
+"""What the library makes, as objects that own it; and the context of this process, which keeps its kernels."""
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from ctypes import c_size_t, c_void_p
+from dataclasses import dataclass
+from typing import Any, Callable, List, Optional
+
+from ._library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
+    StatisticsStruct, checked, lib, take_text
+
+__all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
+           "device_table_path", "statistics"]
+
+
+# --- Handles with an owner --------------------------------------------------------------------------------------------
+
+class _Owned:
+    """A handle that is destroyed with its Python object, except while the interpreter ends: CUDA may be gone then."""
+    __slots__ = ("handle", "__weakref__")
+    destroy = ""
+
+    def __init__(self, handle: Handle) -> None:
+        self.handle = handle
+
+    def __del__(self) -> None:
+        if sys is not None and not sys.is_finalizing() and getattr(self, "handle", None) is not None:
+            getattr(lib, self.destroy)(self.handle)
+
+
+class LoadedKernel(_Owned):
+    """FlashcLoadedKernel. It keeps its kernel, so that it is never unloaded while a launch may still run."""
+    __slots__ = ("_kernel",)
+    destroy = "flashcLoadedKernelDestroy"
+
+    def __init__(self, handle: Handle, kernel: "CompiledKernel") -> None:
+        super().__init__(handle)
+        self._kernel = kernel
+
+
+class CompiledKernel(_Owned):
+    """FlashcKernel."""
+    __slots__ = ("context",)
+    destroy = "flashcKernelDestroy"
+
+    def __init__(self, handle: Handle, context: "Context") -> None:
+        super().__init__(handle)
+        self.context = context
+
+    def ptx(self) -> str:
+        return lib.flashcKernelGetPTX(self.handle).decode()
+
+    def manifest(self) -> str:
+        return lib.flashcKernelGetManifest(self.handle).decode()
+
+    def schedule(self) -> str:
+        return lib.flashcKernelGetSchedule(self.handle).decode()
+
+    def decisions(self) -> str:
+        return lib.flashcKernelGetDecisions(self.handle).decode()
+
+    def ir(self, level: str) -> str:
+        text = c_void_p()
+        checked(lib.flashcKernelGetIR, self.handle, level.encode(), ctypes.byref(text))
+        return take_text(text)
+
+    def cost(self, arguments: Any, count: int) -> CostStruct:
+        cost = CostStruct()
+        checked(lib.flashcKernelGetCost, self.handle, arguments, count, ctypes.byref(cost))
+        return cost
+
+    def load(self, device: int) -> LoadedKernel:
+        handle = Handle()
+        checked(lib.flashcKernelLoad, self.handle, device, ctypes.byref(handle))
+        return LoadedKernel(handle, self)
+
+
+class Explanation(_Owned):
+    """FlashcExplanation."""
+    __slots__ = ()
+    destroy = "flashcExplanationDestroy"
+
+    def text(self) -> str:
+        return lib.flashcExplanationGetText(self.handle).decode()
+
+    def json(self) -> str:
+        return lib.flashcExplanationGetJSON(self.handle).decode()
+
+    def tiles(self, batch: int, head: int, count: int) -> bytes:
+        return ctypes.string_at(lib.flashcExplanationGetTiles(self.handle, batch, head), count)
+
+    def png(self, batch: int, head: int) -> bytes:
+        data, size = c_void_p(), c_size_t()
+        checked(lib.flashcExplanationGetPNG, self.handle, batch, head, ctypes.byref(data), ctypes.byref(size))
+        try:
+            return ctypes.string_at(data, size.value)
+        finally:
+            lib.flashcStringDestroy(data)
+
+
+class Context(_Owned):
+    """FlashcContext, with the user's table of schedules."""
+    __slots__ = ("_table",)
+    destroy = "flashcContextDestroy"
+
+    def __init__(self, cache_directory: Optional[str] = None, disk_cache: bool = True, cache_bytes: int = 0,
+                 schedule_table: Optional[str] = None) -> None:
+        """`schedule_table`: the text of one, instead of the user's."""
+        options = ContextOptions(not disk_cache, None if cache_directory is None else os.fsencode(cache_directory),
+                                 cache_bytes)
+        super().__init__(lib.flashcContextCreate(ctypes.byref(options)))
+        self._table = None if schedule_table is None else schedule_table.encode()
+
+    def _options(self, target: str, schedule: Optional[str], function: Optional[str] = None) -> CompileOptions:
+        if self._table is None and target != "cpu":
+            self._table = read_schedule_table(os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle)))
+        return CompileOptions(target.encode(), schedule.encode() if schedule else None,
+                              function.encode() if function else None, self._table if target != "cpu" else None)
+
+    def statistics(self) -> StatisticsStruct:
+        return lib.flashcContextGetStatistics(self.handle)
+
+    def compile_text(self, text: str, target: str, schedule: Optional[str],
+                     function: Optional[str] = None) -> CompiledKernel:
+        options = self._options(target, schedule, function)
+        encoded, handle = text.encode(), Handle()
+        checked(lib.flashcCompileText, self.handle, encoded, len(encoded), ctypes.byref(options),
+                 ctypes.byref(handle))
+        return CompiledKernel(handle, self)
+
+    def compile_attention(self, attention: Attention, target: str, schedule: Optional[str]) -> CompiledKernel:
+        options, handle = self._options(target, schedule), Handle()
+        checked(lib.flashcCompileAttention, self.handle, ctypes.byref(attention), ctypes.byref(options),
+                 ctypes.byref(handle))
+        return CompiledKernel(handle, self)
+
+    def explain(self, attention: Attention, target: str, schedule: Optional[str], arguments: Any,
+                count: int) -> Explanation:
+        text, options, handle = self.attention_text(attention).encode(), self._options(target, schedule), Handle()
+        checked(lib.flashcExplainText, self.handle, text, len(text), ctypes.byref(options), arguments, count,
+                 ctypes.byref(handle))
+        return Explanation(handle)
+
+    def attention_text(self, attention: Attention) -> str:
+        text = c_void_p()
+        checked(lib.flashcAttentionGetText, self.handle, ctypes.byref(attention), ctypes.byref(text))
+        return take_text(text)
+
+
+# --- The user's table of schedules ------------------------------------------------------------------------------------
+
+def device_table_path(cache_directory: str, device: int = 0) -> Optional[str]:
+    """The file of a GPU's own table in the cache; None where there is no such GPU."""
+    name, message = c_void_p(), c_void_p()
+    if lib.flashcGetDeviceName(device, ctypes.byref(name), ctypes.byref(message)) != OK:
+        take_text(message)
+        return None
+    return os.path.join(cache_directory, "schedules", take_text(name).replace(" ", "-") + ".txt")
+
+
+def read_schedule_table(cache_directory: str) -> bytes:
+    """The text of the table that goes before the built-in one (docs/schedules.md): of the file that
+    $FLASHC_SCHEDULE_TABLE names (empty: none), else of the first GPU's own table in the cache."""
+    path = os.environ.get("FLASHC_SCHEDULE_TABLE")
+    if path is None:
+        # The CUDA driver is not asked before somebody has tuned: it would have to be initialised, which a fork resents.
+        if not cache_directory or not os.path.isdir(os.path.join(cache_directory, "schedules")):
+            return b""
+        path = device_table_path(cache_directory)
+        if path is None or not os.path.exists(path):
+            return b""
+    if not path:
+        return b""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise Error(f"cannot read the schedule table {path}: {error.strerror}") from None
+
+
+# --- The context of this process --------------------------------------------------------------------------------------
+
+_lock = threading.Lock()
+_context: Optional[Context] = None
+# Contexts that configure() replaced. They own loaded kernels, whose launches may still run, so they stay.
+_retired: List[Context] = []
+# Called after configure(): caches above the C API drop what belongs to the old context.
+on_configure: List[Callable[[], None]] = []
+
+
+def context() -> Context:
+    """The context of this process, made at its first use."""
+    global _context
+    if _context is None:
+        with _lock:
+            if _context is None:
+                _context = Context()
+    return _context
+
+
+def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
+              cache_bytes: Optional[int] = None) -> None:
+    """Decides where kernels are kept between processes, and starts with no kernel and with zeros in `statistics()`.
+
+    Args:
+        cache_directory: the folder, made when it is first needed. None: $XDG_CACHE_HOME/flashc, or ~/.cache/flashc.
+        disk_cache: False: nothing is read from or written to disk.
+        cache_bytes: the folder's bound in bytes; what was not used for longest goes first. None: 256 MiB.
+
+    Raises:
+        flashc.ArgumentError: `cache_bytes` is not positive.
+
+    Kernel objects from before keep working.
+    """
+    global _context
+    if cache_bytes is not None and (not isinstance(cache_bytes, int) or cache_bytes <= 0):
+        raise ArgumentError(f"expected cache_bytes to be a positive number of bytes, got {cache_bytes!r}")
+    directory = None if cache_directory is None else os.fspath(cache_directory)
+    fresh = Context(directory, disk_cache, cache_bytes or 0)
+    with _lock:
+        if _context is not None:
+            _retired.append(_context)
+        _context = fresh
+    for forget in on_configure:
+        forget()
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """What flashc has done in this process since it started, or since `flashc.configure`."""
+    #: Programs that went through the compiler.
+    compilations: int
+    #: Requests for a kernel that was there already, or that another thread was compiling. Calls of
+    #: `flashc.attention` that find their kernel in Python's own table do not ask, and are not counted.
+    memory_hits: int
+    #: Kernels that came from disk instead of the compiler.
+    disk_hits: int
+    #: Damaged files of the cache: removed, never executed.
+    disk_rejected: int
+    #: Files that could not be written.
+    disk_write_failures: int
+    #: Kernels loaded on a GPU.
+    loads: int
+
+
+def statistics() -> Statistics:
+    """Counters of this process's compilations, cache and loads."""
+    counters = context().statistics()
+    return Statistics(*(getattr(counters, name) for name, _ in StatisticsStruct._fields_))
