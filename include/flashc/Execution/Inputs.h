@@ -14,6 +14,9 @@ class FuncOp;
 
 namespace flashc {
 
+/// The largest extent of a dimension.
+constexpr int64_t kMaxExtent = int64_t(1) << 31;
+
 /// What the user says about a function's arguments.
 struct InputOptions {
   uint64_t seed = 0;
