@@ -43,6 +43,8 @@ struct Schedule {
   bool rotatePairs = false;
   /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
   int64_t waitAfter = 0;
+  /// Of every 16 exponentials of P, so many are polynomials: multiply-adds in place of the multi-function unit.
+  int64_t fmaExponentials = 0;
   Order order = Order::Auto;
 
   /// Query rows of a CTA: L1's q-tile.

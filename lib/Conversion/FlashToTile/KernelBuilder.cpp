@@ -204,19 +204,24 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   double factor = llvm::numbers::log2e * remainingScale;
 
   // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
-  Value newMax = tile::RowReduceOp::create(b, rowType, tile::ReduceKind::Max, *scores);
-  if (plan.score) // may mask with -inf, which the running maximum could not bear
-    newMax = arith::MaxNumFOp::create(b, newMax, splat(rowType, kMasked));
+  // A polynomial in place of an exponential does not know NaN: there the maximum does.
+  bool catchesNaN = schedule.fmaExponentials > 0;
+  Value newMax =
+      tile::RowReduceOp::create(b, rowType, catchesNaN ? tile::ReduceKind::Maximum : tile::ReduceKind::Max, *scores);
+  if (plan.score) { // may mask with -inf, which the running maximum could not bear
+    Value masked = splat(rowType, kMasked);
+    newMax = catchesNaN ? arith::MaximumFOp::create(b, newMax, masked).getResult()
+                        : arith::MaxNumFOp::create(b, newMax, masked).getResult();
+  }
   Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, state.max), splat(rowType, factor));
-  Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kStale));
+  Value isStale = arith::CmpFOp::create(b, catchesNaN ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT, increase,
+                                        splat(rowType, kStale));
   Value max = arith::SelectOp::create(b, isStale, newMax, state.max);
   Value decay = math::Exp2Op::create(
       b, arith::MulFOp::create(b, arith::SubFOp::create(b, state.max, max), splat(rowType, factor)));
 
   Value offset = arith::NegFOp::create(b, arith::MulFOp::create(b, max, splat(rowType, factor)));
-  Value exponents =
-      math::FmaOp::create(b, *scores, splat(scoreType, factor), tile::BroadcastOp::create(b, scoreType, offset));
-  Value probabilities = math::Exp2Op::create(b, exponents);
+  Value probabilities = emitExponentials(*scores, offset, factor);
   Value sum;
   if (!ones) {
     Value addend =
@@ -239,6 +244,16 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), outputType), operand, vTile,
                                           rescale.getResult(0), ones, /*transpose_b=*/false);
   return State{tile::MmaWaitOp::create(b, outputType, output, /*pending=*/0), max, sum};
+}
+
+/// 2^(factor * s + offset), of all scores.
+Value KernelBuilder::emitExponentials(Value scores, Value offset, double factor) {
+  auto type = cast<RankedTensorType>(scores.getType());
+  if (schedule.fmaExponentials > 0)
+    return tile::Exp2Op::create(b, scores, offset, b.getF32FloatAttr(static_cast<float>(factor)),
+                                b.getI64IntegerAttr(schedule.fmaExponentials));
+  return math::Exp2Op::create(
+      b, math::FmaOp::create(b, scores, splat(type, factor), tile::BroadcastOp::create(b, type, offset)));
 }
 
 FailureOr<Value> KernelBuilder::emitScores(Value visit, Value key, Value scores) {

@@ -45,6 +45,7 @@ private:
   mlir::tile::MapOp beginMap(mlir::Value scores, mlir::Value key, mlir::Region *region);
   mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
+  mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
   mlir::FailureOr<mlir::Value> emitScores(mlir::Value visit, mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitScoreRegion(mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value scores);

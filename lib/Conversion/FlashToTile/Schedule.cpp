@@ -51,6 +51,7 @@ static constexpr Field kFields[] = {
     {"wait-after", &Schedule::waitAfter},
     {"output-slot", &Schedule::outputSlot},
     {"rotate-pairs", &Schedule::rotatePairs},
+    {"fma-exponentials", &Schedule::fmaExponentials},
     {"order", &Schedule::order},
 };
 
@@ -191,6 +192,10 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
                                    " exponentials of a thread, got " + Twine(schedule.waitAfter));
   if (schedule.waitAfter > 0 && !schedule.overlap)
     return llvm::createStringError("expected overlap for wait-after");
+  if (schedule.fmaExponentials < 0 || schedule.fmaExponentials > tile::kExponentialGroup)
+    return llvm::createStringError("expected fma-exponentials to be at most " + Twine(tile::kExponentialGroup) +
+                                   " of " + Twine(tile::kExponentialGroup) + " exponentials, got " +
+                                   Twine(schedule.fmaExponentials));
   auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
   if (schedule.outputSlot && !schedule.tmaStore)
     return llvm::createStringError("expected tma-store for output-slot");

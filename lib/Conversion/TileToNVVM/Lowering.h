@@ -107,6 +107,8 @@ public:
 };
 
 void populateRegisterPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateExponentialPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns,
+                                 KernelContext &kernel);
 void populateMapPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);

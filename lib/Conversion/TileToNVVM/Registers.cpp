@@ -67,7 +67,7 @@ struct RowReduceLowering : KernelPattern<RowReduceOp> {
         chain = chain ? combine(emit, op.getKind(), chain, value) : value;
       }
       Value reduced = combine(emit, op.getKind(), chains[0], chains[1]);
-      if (op.getKind() == ReduceKind::Max)
+      if (op.getKind() != ReduceKind::Sum)
         for (int64_t mask : {1, 2})
           reduced = combine(emit, op.getKind(), reduced, emit.shuffleXor(reduced, mask));
       results.push_back(reduced);
@@ -78,9 +78,15 @@ struct RowReduceLowering : KernelPattern<RowReduceOp> {
 
 private:
   static Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
-    if (kind == ReduceKind::Max)
+    switch (kind) {
+    case ReduceKind::Max:
       return arith::MaxNumFOp::create(emit.builder, emit.loc, a, b);
-    return arith::AddFOp::create(emit.builder, emit.loc, a, b);
+    case ReduceKind::Maximum:
+      return arith::MaximumFOp::create(emit.builder, emit.loc, a, b);
+    case ReduceKind::Sum:
+      return arith::AddFOp::create(emit.builder, emit.loc, a, b);
+    }
+    llvm_unreachable("a kind of reduction without code");
   }
 };
 

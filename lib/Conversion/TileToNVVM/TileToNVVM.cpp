@@ -74,6 +74,7 @@ private:
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
     populateRegisterPatterns(converter, patterns, context);
+    populateExponentialPatterns(converter, patterns, context);
     populateMapPatterns(converter, patterns, context);
     populateProductPatterns(converter, patterns, context);
     populateRingPatterns(converter, patterns, context);

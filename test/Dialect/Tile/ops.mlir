@@ -54,6 +54,8 @@ gpu.module @kernels {
       // CHECK-NEXT:      %[[SUM:.*]] = tile.row_reduce sum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.combine %[[SUM]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.row_reduce maximum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.exp2 %[[MAP]], %[[MAX]] {factor = 2.500000e-01 : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.scale_rows %[[MAP]], %[[MAX]] : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.row_partial>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.to_operand_a %[[MAP]] : {{.*}} -> tensor<64x128xf16, #tile.operand_a>
@@ -62,6 +64,8 @@ gpu.module @kernels {
       %sum = tile.row_reduce sum %x : !acc -> !part
       %total = tile.combine %sum : !part -> !row
       %wide = tile.broadcast %max : !row -> !acc
+      %maximum = tile.row_reduce maximum %x : !acc -> !row
+      %exponentials = tile.exp2 %x, %max {factor = 0.25 : f32, fma = 4 : i64} : !acc, !row
       %scaled = tile.scale_rows %x, %max : !acc, !row
       %scaled_sum = tile.scale_rows %sum, %max : !part, !row
       %p = tile.to_operand_a %x : !acc -> !a

@@ -102,8 +102,8 @@ LogicalResult MmaWaitOp::verify() {
 LogicalResult RowReduceOp::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
-  return getKind() == ReduceKind::Max ? verifyTile<RowAttr>(*this, "the maximum", getResult().getType())
-                                      : verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType());
+  return getKind() == ReduceKind::Sum ? verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType())
+                                      : verifyTile<RowAttr>(*this, "the maximum", getResult().getType());
 }
 
 LogicalResult AllocOnesOp::verify() {
@@ -138,6 +138,21 @@ LogicalResult BroadcastOp::verify() {
   if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
     return failure();
   return verifyTile<AccAttr>(*this, "the result", getResult().getType());
+}
+
+LogicalResult Exp2Op::verify() {
+  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
+      failed(verifyTile<RowAttr>(*this, "the offset", getOffset().getType())))
+    return failure();
+  for (Value operand : getOperands())
+    if (Type element = getElementTypeOrSelf(operand); !element.isF32())
+      return emitOpError() << "expected operands of f32, got " << element;
+  if (getFactor().isNegative() || !getFactor().isFiniteNonZero())
+    return emitOpError() << "expected a positive factor, got " << getFactor().convertToFloat();
+  if (getFma() < 1 || getFma() > kExponentialGroup)
+    return emitOpError() << "expected 1 to " << kExponentialGroup << " of " << kExponentialGroup
+                         << " exponentials on the FMA pipe, got " << getFma();
+  return success();
 }
 
 OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {

@@ -207,10 +207,11 @@ static void delayReleases(Region &consumer, int64_t elements) {
     auto waits = llvm::to_vector(loop.getOps<MmaWaitOp>());
     if (waits.size() != 2 || waits[0].getPending() != 1)
       return;
-    math::Exp2Op exponentials;
-    for (auto exp2 : loop.getOps<math::Exp2Op>())
-      if (hasEncoding<AccAttr>(exp2.getType()) && exp2->isBeforeInBlock(waits[1]))
-        exponentials = exp2;
+    Value exponentials;
+    for (Operation &op : *loop.getBody())
+      if (isa<math::Exp2Op, Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) &&
+          op.isBeforeInBlock(waits[1]))
+        exponentials = op.getResult(0);
     auto release = dyn_cast<ReleaseOp>(waits[0]->getNextNode());
     if (!exponentials || !release)
       return;

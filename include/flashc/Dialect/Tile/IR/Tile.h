@@ -33,6 +33,9 @@ namespace mlir::tile {
 /// Rows of a tile: what one warpgroup's wgmma covers (PTX ISA 9.7.15.2, shape m64nNk16).
 constexpr int64_t kTileRows = 64;
 
+/// `tile.exp2` says of so many exponentials how many the FMA pipe computes.
+constexpr int64_t kExponentialGroup = 16;
+
 /// The name of the schedule attribute on a kernel.
 constexpr llvm::StringLiteral kScheduleAttrName = "tile.schedule";
 

@@ -130,7 +130,8 @@ def Tile_ListScope : I32EnumAttr<"ListScope", "", [
   let cppNamespace = "::mlir::tile";
 }
 
-def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">]> {
+def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [
+    I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">, I32EnumAttrCase<"Maximum", 2, "maximum">]> {
   let cppNamespace = "::mlir::tile";
 }
 

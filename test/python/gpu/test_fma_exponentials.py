@@ -1,0 +1,98 @@
+"""Exponentials as polynomials on a GPU, a few of 16 up to all of them, against f32 attention by the rule of flashc.bench:
+ragged lengths, rows without keys, scores and masks, large exponents, NaN. Skipped where there is no GPU.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_fma_exponentials.py
+"""
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+import flashc  # noqa: E402
+from flashc import ops  # noqa: E402
+from flashc.bench._check import Reference  # noqa: E402
+
+LENGTHS = [(1, 1), (1, 257), (63, 65), (65, 1), (257, 331), (331, 63), (1000, 1000)]
+MASKS = {
+    "none": None,
+    "causal": lambda b, h, i, j: j <= i,
+    "window": lambda b, h, i, j: (i - j <= 40) & (j - i <= 9),
+    "some rows empty": lambda b, h, i, j: (j <= i - 20) & (i % 3 != 0),
+}
+SCORES = {
+    "plain": (None, None),
+    "soft cap": (lambda s, b, h, i, j: 30.0 * ops.tanh(s / 30.0), lambda s, b, h, i, j: 30.0 * torch.tanh(s / 30.0)),
+    "minus infinity": (lambda s, b, h, i, j: ops.where(j % 5 == 2, -float("inf"), s),
+                       lambda s, b, h, i, j: torch.where(j % 5 == 2, -torch.inf, s)),
+    "large": (lambda s, b, h, i, j: s * 400.0, lambda s, b, h, i, j: s * 400.0),
+}
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    print("seed", torch.seed())
+
+
+def inputs(nq, nk, d, dtype):
+    return [torch.randn(2, heads, n, d, device="cuda").to(dtype) for heads, n in ((4, nq), (2, nk), (2, nk))]
+
+
+def reference(q, k, v, mask, score):
+    axes = [torch.arange(extent, device="cuda") for extent in (2, 4, q.shape[2], k.shape[2])]
+    grid = [axis.view([-1 if dim == place else 1 for dim in range(4)]) for place, axis in enumerate(axes)]
+    keep = None if mask is None else mask(*grid)
+    return Reference(q, k, v, keep, None if score is None else lambda s: score(s, *grid).expand(s.shape))
+
+
+@pytest.mark.parametrize("fma", [5, 16])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("d, dtype", [(64, torch.bfloat16), (64, torch.float16), (128, torch.bfloat16)],
+                         ids=["64-bf16", "64-f16", "128-bf16"])
+def test_numbers(fma, mask, score, d, dtype):
+    in_kernel, in_torch = SCORES[score]
+    keywords = {name: value for name, value in (("mask", MASKS[mask]), ("score", in_kernel)) if value is not None}
+    for nq, nk in LENGTHS:
+        q, k, v = inputs(nq, nk, d, dtype)
+        expected = reference(q, k, v, MASKS[mask], in_torch)
+        for with_lse in (False, True):  # without it, the tensor cores sum rows of 64 columns
+            result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=f"fma-exponentials={fma}",
+                                      **keywords)
+            o, lse = result if with_lse else (result, None)
+            comparison = expected.compare(o)
+            assert not comparison.problem, (comparison, nq, nk, with_lse)
+            dead = expected.lse == -torch.inf
+            assert torch.all(o[dead] == 0), (nq, nk, with_lse)
+            if with_lse:
+                assert torch.equal(dead, lse == -torch.inf), (nq, nk)
+                assert torch.all((lse - expected.lse)[~dead].abs() <= 1e-3 * (1 + expected.lse[~dead].abs())), (nq, nk)
+
+
+def test_masked_keys_have_no_part():
+    """A masked key's weight is exactly 0, however large its value is."""
+    q, k, v = inputs(65, 200, 64, torch.bfloat16)
+    v[:, :, 100:] = 3e38
+    o = flashc.attention(q, k, v, enable_gqa=True, mask=lambda b, h, i, j: j < 100, schedule="fma-exponentials=16")
+    expected = flashc.attention(q, k[:, :, :100].contiguous(), v[:, :, :100].contiguous(), enable_gqa=True)
+    assert (o - expected).abs().max() <= 0.02
+
+
+@pytest.mark.parametrize("fma", [4, 16])
+@pytest.mark.parametrize("with_lse", [False, True])
+def test_nan_takes_its_rows_along(fma, with_lse):
+    for key in (0, 5, 131, 199):  # 5 is on the FMA pipe or not, and masked for the first queries
+        q, k, v = inputs(200, 200, 64, torch.bfloat16)
+        k[:, :, key, 3] = float("nan")
+        result = flashc.attention(q, k, v, enable_gqa=True, causal=True, return_lse=with_lse,
+                                  schedule=f"fma-exponentials={fma}")
+        o = result[0] if with_lse else result
+        assert torch.isnan(o[:, :, key:]).all() and not torch.isnan(o[:, :, :key]).any()
+        if with_lse:
+            assert torch.isnan(result[1][:, :, key:]).all() and not torch.isnan(result[1][:, :, :key]).any()
+
+
+def test_refuses_more_than_all():
+    q, k, v = inputs(64, 64, 64, torch.bfloat16)
+    with pytest.raises(flashc.CompileError, match="expected fma-exponentials to be at most 16 of 16"):
+        flashc.attention(q, k, v, enable_gqa=True, schedule="fma-exponentials=17")
