@@ -45,6 +45,8 @@ struct Schedule {
   int64_t waitAfter = 0;
   /// Of every 16 exponentials of P, so many are polynomials: multiply-adds in place of the multi-function unit.
   int64_t fmaExponentials = 0;
+  /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small.
+  bool fixedMax = false;
   Order order = Order::Auto;
 
   /// Query rows of a CTA: L1's q-tile.

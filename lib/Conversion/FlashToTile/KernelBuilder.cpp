@@ -12,12 +12,6 @@
 using namespace mlir;
 using namespace flashc;
 
-/// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that a
-/// row without keys has no NaN. A row whose maximum is no more than -2^99 has seen no key.
-static constexpr double kMasked = -0x1p100, kDead = -0x1p99;
-/// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
-static constexpr double kStale = 8.0;
-
 Value KernelBuilder::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
 
 Value KernelBuilder::scalar(double value) {
@@ -41,6 +35,8 @@ bool KernelBuilder::needsScoreMap() const {
 }
 
 LogicalResult KernelBuilder::build() {
+  if (failed(checkFixedMax()))
+    return failure();
   b.setInsertionPointToStart(&kernel.getBody().front());
   emitRings();
   FailureOr<SmallVector<Value>> grid = emitGrid();
@@ -169,115 +165,58 @@ LogicalResult KernelBuilder::emitLoop() {
   visits = std::move(*numbered);
   Type f32 = b.getF32Type();
   qTile = load(q, row);
-  SmallVector<Value> init{splat(getOutputType(), 0.0),
-                          splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity())};
+  SmallVector<Value> init{splat(getOutputType(), 0.0)};
+  if (!schedule.fixedMax)
+    init.push_back(splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity()));
   if (!ones)
     init.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
   auto loop = scf::ForOp::create(b, index(0), visits.getTotal(), index(1), init);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();
-  auto getState = [&](ValueRange values) { return State{values[0], values[1], ones ? Value() : values[2]}; };
+  auto getState = [&](ValueRange values) {
+    return State{values[0], schedule.fixedMax ? Value() : values[1], ones ? Value() : values.back()};
+  };
   FailureOr<State> state = emitStep(loop.getInductionVar(), getState(carried));
   if (failed(state))
     return failure();
-  SmallVector<Value> next{state->acc, state->max};
-  if (state->sum)
-    next.push_back(state->sum);
+  SmallVector<Value> next{state->acc};
+  for (Value value : {state->max, state->sum})
+    if (value)
+      next.push_back(value);
   scf::YieldOp::create(b, next);
   final = getState(loop.getResults());
   return success();
 }
 
 FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state) {
-  Type f32 = b.getF32Type();
-  RankedTensorType rowType = tile::getRowType(f32), scoreType = tile::getAccType(plan.kvTile, f32);
-  auto outputType = cast<RankedTensorType>(state.acc.getType());
+  RankedTensorType scoreType = tile::getAccType(plan.kvTile, b.getF32Type());
   Value key = visits.emitKey(b, visit);
   Value kTile = load(k, key);
   Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
                                            /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
-  Value rawScores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
-  FailureOr<Value> scores = emitScores(visit, key, rawScores);
-  if (failed(scores))
+  Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
+  FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
+  if (failed(softmax))
     return failure();
-  double factor = llvm::numbers::log2e * remainingScale;
-
-  // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
-  // A polynomial in place of an exponential does not know NaN: there the maximum does.
-  bool catchesNaN = schedule.fmaExponentials > 0;
-  Value newMax =
-      tile::RowReduceOp::create(b, rowType, catchesNaN ? tile::ReduceKind::Maximum : tile::ReduceKind::Max, *scores);
-  if (plan.score) { // may mask with -inf, which the running maximum could not bear
-    Value masked = splat(rowType, kMasked);
-    newMax = catchesNaN ? arith::MaximumFOp::create(b, newMax, masked).getResult()
-                        : arith::MaxNumFOp::create(b, newMax, masked).getResult();
-  }
-  Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, state.max), splat(rowType, factor));
-  Value isStale = arith::CmpFOp::create(b, catchesNaN ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT, increase,
-                                        splat(rowType, kStale));
-  Value max = arith::SelectOp::create(b, isStale, newMax, state.max);
-  Value decay = math::Exp2Op::create(
-      b, arith::MulFOp::create(b, arith::SubFOp::create(b, state.max, max), splat(rowType, factor)));
-
-  Value offset = arith::NegFOp::create(b, arith::MulFOp::create(b, max, splat(rowType, factor)));
-  Value probabilities = emitExponentials(*scores, offset, factor);
-  Value sum;
+  Value probabilities = softmax->probabilities, sum;
   if (!ones) {
     Value addend =
         tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
-    sum = arith::AddFOp::create(b, tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, decay), addend);
+    Value before = state.sum;
+    if (softmax->decay)
+      before = tile::ScaleRowsOp::create(b, before.getType(), before, softmax->decay);
+    sum = arith::AddFOp::create(b, before, addend);
   }
 
   auto operandType =
       RankedTensorType::get(scoreType.getShape(), plan.elementType, tile::OperandAAttr::get(b.getContext()));
   Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
-  Value anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
-  auto rescale = scf::IfOp::create(
-      b, anyStale,
-      [&](OpBuilder &nested, Location loc) {
-        Value scaled = tile::ScaleRowsOp::create(nested, loc, outputType, state.acc, decay);
-        scf::YieldOp::create(nested, loc, scaled);
-      },
-      [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, state.acc); });
+  Value acc = softmax->decay ? emitRescale(state.acc, *softmax) : state.acc;
   Value vTile = load(v, key);
-  Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), outputType), operand, vTile,
-                                          rescale.getResult(0), ones, /*transpose_b=*/false);
-  return State{tile::MmaWaitOp::create(b, outputType, output, /*pending=*/0), max, sum};
-}
-
-/// 2^(factor * s + offset), of all scores.
-Value KernelBuilder::emitExponentials(Value scores, Value offset, double factor) {
-  auto type = cast<RankedTensorType>(scores.getType());
-  if (schedule.fmaExponentials > 0)
-    return tile::Exp2Op::create(b, scores, offset, b.getF32FloatAttr(static_cast<float>(factor)),
-                                b.getI64IntegerAttr(schedule.fmaExponentials));
-  return math::Exp2Op::create(
-      b, math::FmaOp::create(b, scores, splat(type, factor), tile::BroadcastOp::create(b, type, offset)));
-}
-
-FailureOr<Value> KernelBuilder::emitScores(Value visit, Value key, Value scores) {
-  if (needsScoreMap()) {
-    FailureOr<Value> mapped = emitScoreRegion(key, scores);
-    if (failed(mapped))
-      return failure();
-    scores = *mapped;
-  }
-  if (!visits.hasMask())
-    return scores;
-  if (!visits.hasFull())
-    return emitMask(key, scores);
-  Value isMasked = visits.emitIsMasked(b, visit);
-  auto branch = scf::IfOp::create(b, scores.getType(), isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  FailureOr<Value> masked = emitMask(key, scores);
-  if (failed(masked))
-    return failure();
-  scf::YieldOp::create(b, *masked);
-  b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, scores);
-  return branch.getResult(0);
+  Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
+                                          operand, vTile, acc, ones, /*transpose_b=*/false);
+  return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
 }
 
 /// Makes a tile.map over `scores` and puts the insertion point into it; what `region` computes of i alone is known there.
@@ -312,11 +251,11 @@ FailureOr<Value> KernelBuilder::emitScoreRegion(Value key, Value scores) {
   return map.getResult();
 }
 
-FailureOr<Value> KernelBuilder::emitMask(Value key, Value scores) {
+FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked) {
   OpBuilder::InsertionGuard guard(b);
-  tile::MapOp map = beginMap(scores, key, plan.mask);
+  tile::MapOp map = beginMap(source, key, plan.mask);
   ValueRange position = map.getBody().getArguments();
-  Value result = scalar(kMasked);
+  Value result = scalar(masked);
   if (plan.mask) {
     Value keep = scalars.cloneRegion(b, *plan.mask, {batch, head, position[1], position[2]});
     if (!keep)
@@ -344,14 +283,20 @@ void KernelBuilder::emitOutputs(State state) {
   }
   // A score region may give -inf where the mask keeps something.
   Value isDead;
-  if (!plan.finalize.getNoEmptyRows() || plan.score)
+  if (schedule.fixedMax && !plan.finalize.getNoEmptyRows())
+    isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
+  else if (!schedule.fixedMax && (!plan.finalize.getNoEmptyRows() || plan.score))
     isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, state.max, splat(rowType, kDead));
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
   if (isDead)
     inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
-  Value lse = arith::AddFOp::create(b, arith::MulFOp::create(b, state.max, splat(rowType, factor)),
-                                    math::Log2Op::create(b, sum));
+  Value lse;
+  if (schedule.fixedMax)
+    lse = math::Log2Op::create(b, sum);
+  else
+    lse = arith::AddFOp::create(b, arith::MulFOp::create(b, state.max, splat(rowType, factor)),
+                                math::Log2Op::create(b, sum));
   lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
   if (isDead)
     lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);

@@ -25,6 +25,10 @@ public:
   mlir::LogicalResult build();
 
 private:
+  /// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that a
+  /// row without keys has no NaN. A row whose maximum is no more than -2^99 has seen no key.
+  static constexpr double kMasked = -0x1p100, kDead = -0x1p99;
+
   /// A value that a score or mask region computes once per row.
   struct RowValue {
     mlir::Region *region;
@@ -33,11 +37,17 @@ private:
   struct Inputs {
     mlir::Value map, ring, batch, head;
   };
-  /// What the loop carries. Without `sum`, acc has it in its last eight columns.
+  /// What the loop carries. Without `sum`, acc has it in its last eight columns; without `max` it is 0 (fixed-max).
   struct State {
     mlir::Value acc, max, sum;
   };
+  /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, where `isStale` of any row
+  /// says so; without a maximum only the exponentials.
+  struct Softmax {
+    mlir::Value probabilities, max, decay, isStale;
+  };
 
+  mlir::LogicalResult checkFixedMax();
   void emitRings();
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::LogicalResult emitPositions();
@@ -45,10 +55,12 @@ private:
   mlir::tile::MapOp beginMap(mlir::Value scores, mlir::Value key, mlir::Region *region);
   mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
+  mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
-  mlir::FailureOr<mlir::Value> emitScores(mlir::Value visit, mlir::Value key, mlir::Value scores);
+  mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);
   mlir::FailureOr<mlir::Value> emitScoreRegion(mlir::Value key, mlir::Value scores);
-  mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value scores);
+  mlir::FailureOr<mlir::Value> emitMasked(mlir::Value visit, mlir::Value key, mlir::Value source, double masked);
+  mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
   void emitOutputs(State state);
 
   bool needsScoreMap() const;

@@ -52,6 +52,7 @@ static constexpr Field kFields[] = {
     {"output-slot", &Schedule::outputSlot},
     {"rotate-pairs", &Schedule::rotatePairs},
     {"fma-exponentials", &Schedule::fmaExponentials},
+    {"fixed-max", &Schedule::fixedMax},
     {"order", &Schedule::order},
 };
 

@@ -166,3 +166,37 @@ void Simplifier::allowContraction() {
 }
 
 double flashc::simplifyScoreMap(tile::MapOp map) { return Simplifier(map).run(); }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Bounds
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static std::optional<double> getBound(Value value) {
+  FloatAttr constant;
+  if (matchPattern(value, m_Constant(&constant)))
+    return std::abs(constant.getValueAsDouble());
+  Operation *def = value.getDefiningOp();
+  if (isa_and_nonnull<math::TanhOp, math::SinOp, math::CosOp, math::ErfOp>(def))
+    return 1.0;
+  if (isa_and_nonnull<arith::NegFOp, math::AbsFOp>(def))
+    return getBound(def->getOperand(0));
+  if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::SelectOp>(def))
+    return std::nullopt;
+  unsigned count = def->getNumOperands(); // a select's first one is the condition
+  std::optional<double> x = getBound(def->getOperand(count - 2)), y = getBound(def->getOperand(count - 1));
+  if (!x || !y)
+    return std::nullopt;
+  if (isa<arith::SelectOp>(def))
+    return std::max(*x, *y);
+  if (isa<arith::MulFOp>(def))
+    return *x * *y;
+  if (!isa<arith::DivFOp>(def))
+    return *x + *y;
+  if (!matchPattern(def->getOperand(1), m_Constant(&constant)) || *y == 0.0)
+    return std::nullopt;
+  return *x / *y;
+}
+
+std::optional<double> flashc::getScoreBound(Region &score) {
+  return getBound(score.front().getTerminator()->getOperand(0));
+}

@@ -21,6 +21,10 @@ double simplifyScoreMap(mlir::tile::MapOp map);
 /// infinite.
 bool isExponentFactor(double factor);
 
+/// What the scores of a region of flash.attention are at most, as magnitudes, or nothing where that is not known: sums and
+/// products of constants, tanh, sin, cos and erf, and selections of them.
+std::optional<double> getScoreBound(mlir::Region &score);
+
 } // namespace flashc
 
 #endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_SCOREMAP_H

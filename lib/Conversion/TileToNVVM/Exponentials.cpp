@@ -23,51 +23,85 @@ constexpr double kRounding = 49152.0;
 /// 2^x = 1 + c1 x + c2 x^2 + c3 x^3 on [-1/2, 1/2], with the least relative error: 1.013e-4. Exact at 0.
 constexpr double kCoefficients[] = {1.0, 0.6932829274615321, 0.24221096292078187, 0.055008931469788164};
 
+/// The bits of 1.5 * 2^23, the rounding to whole numbers, end in zeros, too.
+constexpr double kWholeRounding = 12582912.0;
+
+class Exponentials {
+public:
+  Exponentials(Exp2Op op, ValueRange offsets, OpBuilder &builder) : b(op.getLoc(), builder) {
+    double value = op.getFactor().convertToDouble();
+    factor = number(value);
+    if (offsets.empty())
+      return;
+    smallFactor = number(value / kRange);
+    Value inverse = number(1.0 / kRange), least = number(kLeast / kRange);
+    for (Value offset : offsets) {
+      this->offsets.push_back(offset);
+      smallOffsets.push_back(math::FmaOp::create(b, offset, inverse, least));
+    }
+  }
+
+  Value emitExponential(Value score, int64_t half) {
+    Value exponent = offsets.empty() ? arith::MulFOp::create(b, score, factor).getResult()
+                                     : math::FmaOp::create(b, score, factor, offsets[half]).getResult();
+    return math::Exp2Op::create(b, exponent);
+  }
+
+  /// Exponents of any size.
+  Value emitSaturated(Value score, int64_t half) {
+    // A result that is NaN becomes 0 (PTX ISA 9.7.3.6).
+    Value exponent = Emitter(b, b.getLoc())
+                         .ptx(b.getF32Type(), "fma.rn.sat.f32 $0, $1, $2, $3;", "=f,f,f,f",
+                              {score, smallFactor, smallOffsets[half]}, /*sideEffects=*/false);
+    Value rounding = number(kRounding - kLeast / kRange);
+    Value rounded = arith::AddFOp::create(b, exponent, rounding);
+    Value fraction = arith::AddFOp::create(b, exponent, arith::SubFOp::create(b, rounding, rounded));
+    return emitPower(rounded, fraction, kRange);
+  }
+
+  /// Exponents of -126 to 127.
+  Value emitSmall(Value score) {
+    Value rounding = number(kWholeRounding);
+    Value rounded = math::FmaOp::create(b, score, factor, rounding);
+    Value fraction = math::FmaOp::create(b, score, factor, arith::SubFOp::create(b, rounding, rounded));
+    return emitPower(rounded, fraction, 1.0);
+  }
+
+private:
+  Value number(double value) { return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value))); }
+
+  /// 2^(range * fraction), times two to the power of the number in the low bits of `rounded`.
+  Value emitPower(Value rounded, Value fraction, double range) {
+    double scale = range * range * range;
+    Value power = number(kCoefficients[3] * scale);
+    for (int64_t degree : {2, 1, 0}) {
+      scale /= range;
+      power = math::FmaOp::create(b, power, fraction, number(kCoefficients[degree] * scale));
+    }
+    auto toBits = [&](Value value) -> Value { return arith::BitcastOp::create(b, b.getI32Type(), value); };
+    Value whole = arith::ShLIOp::create(b, toBits(rounded), Emitter(b, b.getLoc()).i32(23));
+    return arith::BitcastOp::create(b, b.getF32Type(), arith::AddIOp::create(b, toBits(power), whole));
+  }
+
+  ImplicitLocOpBuilder b;
+  Value factor, smallFactor;
+  SmallVector<Value, 2> offsets, smallOffsets;
+};
+
 struct Exp2Lowering : KernelPattern<Exp2Op> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(Exp2Op op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    double factor = op.getFactor().convertToDouble();
-    Value inverse = number(b, 1.0 / kRange), least = number(b, kLeast / kRange);
-    Value factors[] = {number(b, factor), number(b, factor / kRange)}, offsets[2];
-    for (int64_t half = 0; half < 2; ++half)
-      offsets[half] = math::FmaOp::create(b, adaptor.getOffset()[half], inverse, least);
+    Exponentials exponentials(op, op.getOffset() ? adaptor.getOffset() : ValueRange(), rewriter);
     SmallVector<Value> results;
     for (auto [e, score] : llvm::enumerate(adaptor.getSource())) {
-      int64_t half = getHalf(e);
       bool isPolynomial = (e + 1) * op.getFma() / kExponentialGroup > e * op.getFma() / kExponentialGroup;
-      results.push_back(
-          isPolynomial ? emitPolynomial(b, score, factors[1], offsets[half])
-                       : math::Exp2Op::create(b, math::FmaOp::create(b, score, factors[0], adaptor.getOffset()[half])));
+      results.push_back(!isPolynomial    ? exponentials.emitExponential(score, getHalf(e))
+                        : op.getOffset() ? exponentials.emitSaturated(score, getHalf(e))
+                                         : exponentials.emitSmall(score));
     }
     rewriter.replaceOpWithMultiple(op, {results});
     return success();
-  }
-
-private:
-  static Value number(ImplicitLocOpBuilder &b, double value) {
-    return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
-  }
-
-  /// 2^(kRange * (score * factor + offset) - kLeast).
-  static Value emitPolynomial(ImplicitLocOpBuilder &b, Value score, Value factor, Value offset) {
-    Emitter emit(b, b.getLoc());
-    // A result that is NaN becomes 0 (PTX ISA 9.7.3.6).
-    Value exponent = emit.ptx(b.getF32Type(), "fma.rn.sat.f32 $0, $1, $2, $3;", "=f,f,f,f", {score, factor, offset},
-                              /*sideEffects=*/false);
-    Value rounding = number(b, kRounding - kLeast / kRange);
-    Value rounded = arith::AddFOp::create(b, exponent, rounding);
-    Value fraction = arith::AddFOp::create(b, exponent, arith::SubFOp::create(b, rounding, rounded));
-    double scale = kRange * kRange * kRange;
-    Value power = number(b, kCoefficients[3] * scale);
-    for (int64_t degree : {2, 1, 0}) {
-      scale /= kRange;
-      power = math::FmaOp::create(b, power, fraction, number(b, kCoefficients[degree] * scale));
-    }
-    auto toBits = [&](Value value) -> Value { return arith::BitcastOp::create(b, b.getI32Type(), value); };
-    Value whole = arith::ShLIOp::create(b, toBits(rounded), emit.i32(23));
-    return arith::BitcastOp::create(b, b.getF32Type(), arith::AddIOp::create(b, toBits(power), whole));
   }
 };
 

@@ -1,4 +1,5 @@
 // Exponentials of which some are polynomials: of a thread's 16 elements of a 64x32 tile, every fourth with fma = 4.
+// Without an offset exponents are small, and nothing is saturated.
 // DEFINE: %{fma} =
 // DEFINE: %{convert} = sed s/FMA/%{fma}/ %s | flashc-opt --convert-tile-to-nvvm | FileCheck %s
 // REDEFINE: %{fma} = 4
@@ -7,6 +8,8 @@
 // RUN: %{convert} --check-prefixes=FIVE
 // REDEFINE: %{fma} = 16
 // RUN: %{convert} --check-prefixes=ALL
+// RUN: sed -e s/FMA/8/ -e 's/, %%offset {/ {/' -e 's/: !acc, !row$/: !acc/' %s \
+// RUN:   | flashc-opt --convert-tile-to-nvvm | FileCheck %s --check-prefix=TINY
 
 !acc = tensor<64x32xf32, #tile.acc>
 !row = tensor<64xf32, #tile.row>
@@ -83,6 +86,21 @@ gpu.module @kernels {
       // ALL-NOT: math.exp2
       // ALL-COUNT-16: fma.rn.sat
       // ALL-NOT: fma.rn.sat
+
+      // TINY-NOT: fma.rn.sat
+      // TINY: %[[FACTOR:.*]] = arith.constant 2.500000e-01 : f32
+      // TINY: %[[X:.*]] = arith.mulf %[[S:.*]], %[[FACTOR]] : f32
+      // TINY-NEXT: math.exp2 %[[X]] : f32
+      // TINY: %[[MAGIC:.*]] = arith.constant 0x4B400000 : f32
+      // TINY-NEXT: %[[T:.*]] = math.fma %[[S]], %[[FACTOR]], %[[MAGIC]] : f32
+      // TINY-NEXT: %[[N:.*]] = arith.subf %[[MAGIC]], %[[T]] : f32
+      // TINY-NEXT: %[[F:.*]] = math.fma %[[S]], %[[FACTOR]], %[[N]] : f32
+      // TINY-COUNT-3: math.fma %{{.*}}, %[[F]],
+      // TINY: %[[BITS:.*]] = arith.bitcast %[[T]] : f32 to i32
+      // TINY: arith.shli %[[BITS]], %c23_i32
+      // TINY: arith.addi
+      // TINY-COUNT-7: math.exp2
+      // TINY-NOT: math.exp2
       %p = tile.exp2 %scores, %offset {factor = 0.25 : f32, fma = FMA : i64} : !acc, !row
       tile.store %p, %o[%c0, %c0, %c0] limit %n : !acc, !o
     }

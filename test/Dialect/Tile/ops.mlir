@@ -56,6 +56,7 @@ gpu.module @kernels {
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.row_reduce maximum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.exp2 %[[MAP]], %[[MAX]] {factor = 2.500000e-01 : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.exp2 %[[MAP]] {factor = 2.500000e-01 : f32, fma = 16 : i64} : tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.scale_rows %[[MAP]], %[[MAX]] : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.row_partial>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.to_operand_a %[[MAP]] : {{.*}} -> tensor<64x128xf16, #tile.operand_a>
@@ -66,6 +67,7 @@ gpu.module @kernels {
       %wide = tile.broadcast %max : !row -> !acc
       %maximum = tile.row_reduce maximum %x : !acc -> !row
       %exponentials = tile.exp2 %x, %max {factor = 0.25 : f32, fma = 4 : i64} : !acc, !row
+      %small = tile.exp2 %x {factor = 0.25 : f32, fma = 16 : i64} : !acc
       %scaled = tile.scale_rows %x, %max : !acc, !row
       %scaled_sum = tile.scale_rows %sum, %max : !part, !row
       %p = tile.to_operand_a %x : !acc -> !a

@@ -1,5 +1,6 @@
-"""Exponentials as polynomials on a GPU, a few of 16 up to all of them, against f32 attention by the rule of flashc.bench:
-ragged lengths, rows without keys, scores and masks, large exponents, NaN. Skipped where there is no GPU.
+"""Exponentials as polynomials on a GPU, a few of 16 up to all of them, and without a maximum, against f32 attention by
+the rule of flashc.bench: ragged lengths, rows without keys, scores and masks, large exponents, NaN. Skipped where there
+is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_fma_exponentials.py
 """
@@ -45,20 +46,16 @@ def reference(q, k, v, mask, score):
     return Reference(q, k, v, keep, None if score is None else lambda s: score(s, *grid).expand(s.shape))
 
 
-@pytest.mark.parametrize("fma", [5, 16])
-@pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("score", SCORES)
-@pytest.mark.parametrize("d, dtype", [(64, torch.bfloat16), (64, torch.float16), (128, torch.bfloat16)],
-                         ids=["64-bf16", "64-f16", "128-bf16"])
-def test_numbers(fma, mask, score, d, dtype):
-    in_kernel, in_torch = SCORES[score]
-    keywords = {name: value for name, value in (("mask", MASKS[mask]), ("score", in_kernel)) if value is not None}
+def check(schedule, mask, scores, d, dtype, scale=1.0):
+    """`scale`: of the queries."""
+    in_kernel, in_torch = scores
+    keywords = {name: value for name, value in (("mask", mask), ("score", in_kernel)) if value is not None}
     for nq, nk in LENGTHS:
         q, k, v = inputs(nq, nk, d, dtype)
-        expected = reference(q, k, v, MASKS[mask], in_torch)
+        q = q * scale
+        expected = reference(q, k, v, mask, in_torch)
         for with_lse in (False, True):  # without it, the tensor cores sum rows of 64 columns
-            result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=f"fma-exponentials={fma}",
-                                      **keywords)
+            result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)
             comparison = expected.compare(o)
             assert not comparison.problem, (comparison, nq, nk, with_lse)
@@ -69,13 +66,43 @@ def test_numbers(fma, mask, score, d, dtype):
                 assert torch.all((lse - expected.lse)[~dead].abs() <= 1e-3 * (1 + expected.lse[~dead].abs())), (nq, nk)
 
 
-def test_masked_keys_have_no_part():
+@pytest.mark.parametrize("fma", [5, 16])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("score", SCORES)
+@pytest.mark.parametrize("d, dtype", [(64, torch.bfloat16), (64, torch.float16), (128, torch.bfloat16)],
+                         ids=["64-bf16", "64-f16", "128-bf16"])
+def test_numbers(fma, mask, score, d, dtype):
+    check(f"fma-exponentials={fma}", MASKS[mask], SCORES[score], d, dtype)
+
+
+@pytest.mark.parametrize("scale", [1.0, 60.0])  # with 60 most scores are at the cap, of either sign
+@pytest.mark.parametrize("cap", [30.0, 55.0])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("d, fma", [(64, 0), (64, 6), (128, 0), (128, 16)])
+def test_no_maximum(d, fma, mask, cap, scale):
+    scores = (lambda s, b, h, i, j: cap * ops.tanh(s / cap), lambda s, b, h, i, j: cap * torch.tanh(s / cap))
+    check(f"fixed-max=true,fma-exponentials={fma}", MASKS[mask], scores, d, torch.bfloat16, scale)
+
+
+@pytest.mark.parametrize("schedule", ["fma-exponentials=16", "fixed-max=true", "fixed-max=true,fma-exponentials=16"])
+def test_masked_keys_have_no_part(schedule):
     """A masked key's weight is exactly 0, however large its value is."""
     q, k, v = inputs(65, 200, 64, torch.bfloat16)
     v[:, :, 100:] = 3e38
-    o = flashc.attention(q, k, v, enable_gqa=True, mask=lambda b, h, i, j: j < 100, schedule="fma-exponentials=16")
-    expected = flashc.attention(q, k[:, :, :100].contiguous(), v[:, :, :100].contiguous(), enable_gqa=True)
+    score = SCORES["soft cap"][0]
+    o = flashc.attention(q, k, v, enable_gqa=True, mask=lambda b, h, i, j: j < 100, score=score, schedule=schedule)
+    expected = flashc.attention(q, k[:, :, :100].contiguous(), v[:, :, :100].contiguous(), enable_gqa=True, score=score)
     assert (o - expected).abs().max() <= 0.02
+
+
+@pytest.mark.parametrize("fma", [0, 4, 16])
+def test_nan_is_seen_without_a_maximum(fma):
+    for key in (0, 5, 131, 199):
+        q, k, v = inputs(200, 200, 64, torch.bfloat16)
+        k[:, :, key, 3] = float("nan")
+        o = flashc.attention(q, k, v, enable_gqa=True, causal=True, score=SCORES["soft cap"][0],
+                             schedule=f"fixed-max=true,fma-exponentials={fma}")
+        assert not torch.isfinite(o[:, :, key:]).any() and torch.isfinite(o[:, :, :key]).all()
 
 
 @pytest.mark.parametrize("fma", [4, 16])
@@ -92,7 +119,9 @@ def test_nan_takes_its_rows_along(fma, with_lse):
             assert torch.isnan(result[1][:, :, key:]).all() and not torch.isnan(result[1][:, :, :key]).any()
 
 
-def test_refuses_more_than_all():
+def test_refuses():
     q, k, v = inputs(64, 64, 64, torch.bfloat16)
     with pytest.raises(flashc.CompileError, match="expected fma-exponentials to be at most 16 of 16"):
         flashc.attention(q, k, v, enable_gqa=True, schedule="fma-exponentials=17")
+    with pytest.raises(flashc.CompileError, match="expected a score region whose values have a known bound"):
+        flashc.attention(q, k, v, enable_gqa=True, schedule="fixed-max=true")

@@ -142,7 +142,7 @@ LogicalResult BroadcastOp::verify() {
 
 LogicalResult Exp2Op::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
-      failed(verifyTile<RowAttr>(*this, "the offset", getOffset().getType())))
+      (getOffset() && failed(verifyTile<RowAttr>(*this, "the offset", getOffset().getType()))))
     return failure();
   for (Value operand : getOperands())
     if (Type element = getElementTypeOrSelf(operand); !element.isF32())

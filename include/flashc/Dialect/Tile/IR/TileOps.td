@@ -264,12 +264,20 @@ def Tile_Exp2Op : Tile_Op<"exp2", [Pure, AllTypesMatch<["source", "result"]>]> {
     (the running maximum keeps exponents at 8 or less). A NaN gives 0 too, so that whoever makes the offset must see it
     (`tile.row_reduce maximum`).
 
+    Without `offset`, all exponents lie between -126 and 127, nothing is saturated, and there is one instruction less:
+
+    ```
+    t = factor * s + 1.5 * 2^23                                  its low bits are n = round(x)
+    f = factor * s - (t - 1.5 * 2^23)                            x - n
+    ```
+    A NaN then gives the largest number of f32, which is infinite in 16 bits.
+
     1. `factor` is positive and finite.
     2. `fma` is 1 to 16.
   }];
-  let arguments = (ins AnyRankedTensor:$source, AnyRankedTensor:$offset, F32Attr:$factor, I64Attr:$fma);
+  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$offset, F32Attr:$factor, I64Attr:$fma);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source `,` $offset attr-dict `:` type($source) `,` type($offset)";
+  let assemblyFormat = "$source (`,` $offset^)? attr-dict `:` type($source) (`,` type($offset)^)?";
   let hasVerifier = 1;
 }
 

@@ -1,0 +1,121 @@
+//===- Softmax.cpp - the exponentials of a tile of scores ---------------------------------------------------------===//
+//
+// The part of a kernel's step between its two products: masks, the running maximum, exponentials.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "KernelBuilder.h"
+#include "ScoreMap.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
+static constexpr double kStale = 8.0;
+
+/// Exponents without a maximum taken off, in log2, are at most this: weights of 2^-80 to 2^80, whose products with
+/// values and sums over keys have another 2^46 up to the end of f32.
+static constexpr double kFixedRange = 80.0;
+
+/// Whether the schedule's fixed-max is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
+LogicalResult KernelBuilder::checkFixedMax() {
+  if (!schedule.fixedMax)
+    return success();
+  Operation *op = plan.getOp();
+  if (!plan.elementType.isBF16())
+    return op->emitError() << "schedule: expected bf16 for fixed-max, got " << plan.elementType;
+  std::optional<double> bound = plan.score ? getScoreBound(*plan.score) : std::nullopt;
+  double limit = kFixedRange * llvm::numbers::ln2;
+  if (!bound)
+    return op->emitError() << "schedule: expected a score region whose values have a known bound for fixed-max";
+  if (*bound > limit)
+    return op->emitError() << "schedule: expected scores of at most " << limit << " for fixed-max, got " << *bound;
+  return success();
+}
+
+/// The exponentials of a tile's scores, and what becomes of the running maximum.
+FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
+  FailureOr<Value> scores = needsScoreMap() ? emitScoreRegion(key, rawScores) : FailureOr<Value>(rawScores);
+  if (failed(scores))
+    return failure();
+  double factor = llvm::numbers::log2e * remainingScale;
+  Softmax result;
+  if (schedule.fixedMax) {
+    FailureOr<Value> masked = emitMasked(visit, key, emitExponentials(*scores, /*offset=*/Value(), factor), 0.0);
+    if (failed(masked))
+      return failure();
+    result.probabilities = *masked;
+    return result;
+  }
+  scores = emitMasked(visit, key, *scores, kMasked);
+  if (failed(scores))
+    return failure();
+
+  // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
+  // A polynomial in place of an exponential does not know NaN: there the maximum does.
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  bool catchesNaN = schedule.fmaExponentials > 0;
+  Value newMax =
+      tile::RowReduceOp::create(b, rowType, catchesNaN ? tile::ReduceKind::Maximum : tile::ReduceKind::Max, *scores);
+  if (plan.score) { // may mask with -inf, which the running maximum could not bear
+    Value masked = splat(rowType, kMasked);
+    newMax = catchesNaN ? arith::MaximumFOp::create(b, newMax, masked).getResult()
+                        : arith::MaxNumFOp::create(b, newMax, masked).getResult();
+  }
+  Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, oldMax), splat(rowType, factor));
+  result.isStale = arith::CmpFOp::create(b, catchesNaN ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
+                                         increase, splat(rowType, kStale));
+  result.max = arith::SelectOp::create(b, result.isStale, newMax, oldMax);
+  result.decay = math::Exp2Op::create(
+      b, arith::MulFOp::create(b, arith::SubFOp::create(b, oldMax, result.max), splat(rowType, factor)));
+
+  Value offset = arith::NegFOp::create(b, arith::MulFOp::create(b, result.max, splat(rowType, factor)));
+  result.probabilities = emitExponentials(*scores, offset, factor);
+  return result;
+}
+
+/// 2^(factor * s + offset), of all scores; without an offset it is 0.
+Value KernelBuilder::emitExponentials(Value scores, Value offset, double factor) {
+  auto type = cast<RankedTensorType>(scores.getType());
+  if (schedule.fmaExponentials > 0)
+    return tile::Exp2Op::create(b, type, scores, offset, b.getF32FloatAttr(static_cast<float>(factor)),
+                                b.getI64IntegerAttr(schedule.fmaExponentials));
+  if (!offset)
+    return math::Exp2Op::create(b, arith::MulFOp::create(b, scores, splat(type, factor)));
+  return math::Exp2Op::create(
+      b, math::FmaOp::create(b, scores, splat(type, factor), tile::BroadcastOp::create(b, type, offset)));
+}
+
+/// The output so far, by the new maximum, where any row of the warp has one.
+Value KernelBuilder::emitRescale(Value acc, const Softmax &softmax) {
+  Value anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), softmax.isStale);
+  auto rescale = scf::IfOp::create(
+      b, anyStale,
+      [&](OpBuilder &nested, Location loc) {
+        Value scaled = tile::ScaleRowsOp::create(nested, loc, acc.getType(), acc, softmax.decay);
+        scf::YieldOp::create(nested, loc, scaled);
+      },
+      [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, acc); });
+  return rescale.getResult(0);
+}
+
+/// The elements of a tile, and `masked` where the mask keeps nothing.
+FailureOr<Value> KernelBuilder::emitMasked(Value visit, Value key, Value source, double masked) {
+  if (!visits.hasMask())
+    return source;
+  if (!visits.hasFull())
+    return emitMask(key, source, masked);
+  Value isMasked = visits.emitIsMasked(b, visit);
+  auto branch = scf::IfOp::create(b, source.getType(), isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  FailureOr<Value> kept = emitMask(key, source, masked);
+  if (failed(kept))
+    return failure();
+  scf::YieldOp::create(b, *kept);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, source);
+  return branch.getResult(0);
+}

@@ -1,0 +1,73 @@
+// No running maximum, where the score region bounds the scores.
+// DEFINE: %{score} =
+// DEFINE: %{schedule} =
+// DEFINE: %{type} = bf16
+// DEFINE: %{source} = sed -e 's/SCORE/%{score}/' -e 's/TYPE/%{type}/g' %s
+// DEFINE: %{convert} = flashc-opt --flash-online-softmax \
+// DEFINE:   --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops \
+// DEFINE:   --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=consumers=2,kv-tile=128,stages=2,fixed-max=true%{schedule} \
+// DEFINE:   --canonicalize --cse
+
+// The loop carries the output and the sum; masks put zeros between the exponentials; empty rows have a sum of zero.
+// REDEFINE: %{score} = %v2 = arith.mulf %v1, %v_cap : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,HARDWARE
+// REDEFINE: %{schedule} = ,fma-exponentials=4
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,SOME
+// CHECK: fixed-max=true
+// CHECK-NOT: tile.row_reduce max
+// CHECK: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[SUM:.*]] = %{{.*}}) -> (tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>) {
+// CHECK: %[[S:.*]] = tile.map
+// HARDWARE: %[[X:.*]] = arith.mulf %[[S]], %{{.*}} : tensor<64x128xf32, #tile.acc>
+// HARDWARE-NEXT: %[[E:.*]] = math.exp2 %[[X]] : tensor<64x128xf32, #tile.acc>
+// SOME: %[[E:.*]] = tile.exp2 %[[S]] {factor = 2.885{{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>
+// CHECK: %[[P:.*]] = scf.if
+// CHECK: tile.map %[[E]]
+// CHECK: arith.select %{{.*}}, %{{.*}}, %cst{{.*}} : f32
+// CHECK: %[[ADDEND:.*]] = tile.row_reduce sum %[[P]]
+// CHECK-NEXT: arith.addf %[[SUM]], %[[ADDEND]]
+// CHECK-NOT: tile.vote_any
+// CHECK: tile.mma_async %{{.*}}, %{{.*}} into %[[ACC]]
+// CHECK: %[[TOTAL:.*]] = tile.combine %[[R]]#1
+// CHECK-NEXT: %[[DEAD:.*]] = arith.cmpf oeq, %[[TOTAL]], %{{.*}} : tensor<64xf32, #tile.row>
+// CHECK: arith.select %[[DEAD]]
+// CHECK: %[[LOG:.*]] = math.log2 %[[TOTAL]]
+// CHECK-NEXT: arith.mulf %[[LOG]]
+
+// Other bounds: of constants 20, 3 and 0.5 and functions of at most 1.
+// REDEFINE: %{schedule} =
+// REDEFINE: %{score} = %v3 = arith.mulf %v1, %v_cap : f32 %v4 = arith.subf %v3, %v_three : f32 %v2 = arith.divf %v4, %v_half : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=BOUNDED
+// REDEFINE: %{score} = %v3 = math.sin %v0 : f32 %v4 = arith.negf %v3 : f32 %v5 = arith.cmpf olt, %v0, %v1 : f32 %v2 = arith.select %v5, %v4, %v_cap : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=BOUNDED
+// BOUNDED: fixed-max=true
+
+// REDEFINE: %{score} = %v2 = arith.addf %v1, %v0 : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=UNBOUNDED
+// REDEFINE: %{score} = %v2 = arith.divf %v_cap, %v1 : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=UNBOUNDED
+// UNBOUNDED: error: schedule: expected a score region whose values have a known bound for fixed-max
+// REDEFINE: %{score} = %v3 = arith.mulf %v1, %v_cap : f32 %v2 = arith.mulf %v3, %v_three : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=LARGE
+// LARGE: error: schedule: expected scores of at most 5.545177e+01 for fixed-max, got 6.000000e+01
+// REDEFINE: %{score} = %v2 = arith.mulf %v1, %v_cap : f32
+// REDEFINE: %{type} = f16
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=F16
+// F16: error: schedule: expected bf16 for fixed-max, got 'f16'
+// RUN: not flashc %flashc_src/examples/causal.mlir --schedule=fixed-max=true 2>&1 | FileCheck %s --check-prefix=UNBOUNDED
+
+func.func @capped(%q: tensor<1x2x300x128xTYPE>, %k: tensor<1x2x300x128xTYPE>, %v: tensor<1x2x300x128xTYPE>) -> (tensor<1x2x300x128xTYPE>, tensor<1x2x300xf32>) {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x2x300x128xTYPE>, tensor<1x2x300x128xTYPE>, tensor<1x2x300x128xTYPE>) {scale = 0.125 : f32}
+      score (%v0: f32, %b: index, %h: index, %i: index, %j: index) {
+        %v_cap = arith.constant 20.0 : f32
+        %v_three = arith.constant 3.0 : f32
+        %v_half = arith.constant 0.5 : f32
+        %v1 = math.tanh %v0 : f32
+        SCORE
+        flash.yield %v2 : f32
+      }
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %keep = arith.cmpi slt, %j, %i : index
+        flash.yield %keep : i1
+      } -> tensor<1x2x300x128xTYPE>, tensor<1x2x300xf32>
+  return %o, %lse : tensor<1x2x300x128xTYPE>, tensor<1x2x300xf32>
+}
