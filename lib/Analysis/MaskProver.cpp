@@ -28,26 +28,50 @@ public:
     rows.push_back(fact);
   }
 
+  bool has(unsigned variable) const { return columns[variable] >= 0; }
+
   bool isEmpty() {
-    space.proofBudget -= rows.size() * (numColumns + 1);
-    if (space.proofBudget < 0)
+    if (!takeBudget())
       return false;
     Simplex simplex(numColumns);
-    SmallVector<DynamicAPInt> coefficients(numColumns + 1);
     for (const MaskExpr &row : rows) {
-      std::fill(coefficients.begin(), coefficients.end(), DynamicAPInt(0));
-      for (unsigned variable = MaskSpace::Query; variable < row.size(); ++variable)
-        if (row[variable] != 0)
-          coefficients[columns[variable]] = row[variable];
-      coefficients.back() = row.getConstant();
-      simplex.addInequality(coefficients);
+      simplex.addInequality(getCoefficients(row));
       if (simplex.isEmpty())
         return true;
     }
     return false;
   }
 
+  /// Of an expression whose variables all occur.
+  std::optional<int64_t> getMost(const MaskExpr &expr) {
+    if (!takeBudget())
+      return std::nullopt;
+    Simplex simplex(numColumns);
+    for (const MaskExpr &row : rows)
+      simplex.addInequality(getCoefficients(row));
+    if (simplex.isEmpty())
+      return std::nullopt;
+    MaybeOptimum<Fraction> most = simplex.computeOptimum(Simplex::Direction::Up, getCoefficients(expr));
+    if (!most.isBounded())
+      return std::nullopt;
+    return int64_t(floor(*most));
+  }
+
 private:
+  bool takeBudget() {
+    space.proofBudget -= rows.size() * (numColumns + 1);
+    return space.proofBudget >= 0;
+  }
+
+  SmallVector<DynamicAPInt> getCoefficients(const MaskExpr &expr) const {
+    SmallVector<DynamicAPInt> coefficients(numColumns + 1);
+    for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
+      if (expr[variable] != 0)
+        coefficients[columns[variable]] = expr[variable];
+    coefficients.back() = expr.getConstant();
+    return coefficients;
+  }
+
   void use(unsigned index) {
     if (columns[index] >= 0)
       return;
@@ -101,6 +125,18 @@ bool MaskProver::isEmpty(ArrayRef<MaskExpr> constraints) const {
   for (const MaskExpr &fact : facts)
     system.addFact(fact);
   return system.isEmpty();
+}
+
+std::optional<int64_t> MaskProver::getMost(ArrayRef<MaskExpr> constraints, const MaskExpr &expr) const {
+  System system(space);
+  for (const MaskExpr &constraint : constraints)
+    system.add(constraint.tightened());
+  for (const MaskExpr &fact : facts)
+    system.addFact(fact);
+  for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
+    if (expr[variable] != 0 && !system.has(variable))
+      return std::nullopt;
+  return system.getMost(expr);
 }
 
 bool MaskProver::implies(ArrayRef<MaskExpr> constraints, const MaskExpr &conclusion) const {

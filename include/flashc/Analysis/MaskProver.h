@@ -17,11 +17,16 @@ public:
   /// Whether `conclusion >= 0` wherever the constraints hold.
   bool implies(ArrayRef<MaskExpr> constraints, const MaskExpr &conclusion) const;
   bool isNatural(const MaskExpr &expr) const { return implies({}, expr); }
+  /// What `expr` is at most where the constraints hold, by the rationals; nothing if it has no bound.
+  std::optional<int64_t> getMost(ArrayRef<MaskExpr> constraints, const MaskExpr &expr) const;
 
 private:
   const MaskSpace &space;
   ArrayRef<MaskExpr> facts;
 };
+
+/// How many keys any one query sees at most (a sliding window's, a chunk's), if the mask's constants say so.
+std::optional<int64_t> getMostKeys(const MaskSet &mask);
 
 } // namespace mlir::flash
 

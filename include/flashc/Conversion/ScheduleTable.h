@@ -5,6 +5,8 @@
 //
 //   # a comment
 //   d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=4
+//   d<=64 dv<=64 mask=several keys<=2048: consumers=2,kv-tile=128,stages=4
+//   dtype=bf16 d<=64 dv<=64 score=bounded: fixed-max=true
 //   d=256 dv=256: kv-tile=64
 //
 // The first row whose conditions all hold applies.
@@ -53,11 +55,15 @@ struct ScheduleKey {
   std::string dtype;
   int64_t d = 0, dv = 0;
   MaskClass mask = MaskClass::None;
+  /// A query sees at most so many keys; none: all of them, or nobody knows.
+  std::optional<int64_t> keys;
+  /// The score region bounds its scores so that `fixed-max` is possible for bf16 (a soft cap).
+  bool hasBoundedScores = false;
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
 
-  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`.
+  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded` where that is known.
   std::string str() const;
 };
 
@@ -72,8 +78,9 @@ struct DimensionCondition {
 struct ScheduleRow {
   std::optional<std::string> target, dtype;
   std::optional<DimensionCondition> d, dv;
-  std::optional<int64_t> maxQueries;
+  std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
+  bool needsBoundedScores = false;
   /// What stands behind the colon.
   std::string overrides;
   /// The row as it is written, and where: in which table (for messages), in which line (from 1).

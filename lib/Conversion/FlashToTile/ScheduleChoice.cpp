@@ -1,7 +1,9 @@
 //===- ScheduleChoice.cpp - the schedules of an attention in IR ---------------------------------------------------===//
 
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "ScoreMap.h"
 #include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -117,6 +119,20 @@ static MaskFinding classifyMask(Operation *op) {
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 
+/// How many keys a query sees at most by a mask over positions, where that is known.
+static std::optional<int64_t> getMostKeys(Operation *op) {
+  Region &mask = op->getRegion(1);
+  if (mask.empty())
+    return std::nullopt;
+  return flash::getMostKeys(flash::readMask(mask));
+}
+
+static bool hasBoundedScores(Operation *op) {
+  Region &score = op->getRegion(0);
+  std::optional<double> bound = score.empty() ? std::nullopt : getScoreBound(score);
+  return bound && *bound <= kFixedMaxBound;
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -161,6 +177,8 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   if (failed(key))
     return failure();
   key->mask = classifyMask(op).mask;
+  key->keys = getMostKeys(op);
+  key->hasBoundedScores = hasBoundedScores(op);
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -202,6 +220,8 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.overrides = request.overrides.str();
   MaskFinding finding = classifyMask(op);
   decision.key.mask = finding.mask;
+  decision.key.keys = getMostKeys(op);
+  decision.key.hasBoundedScores = hasBoundedScores(op);
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.

@@ -13,9 +13,12 @@ static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "several",
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
 std::string ScheduleKey::str() const {
-  return ("target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
-          " mask=" + getMaskClassName(mask))
-      .str();
+  std::string text = ("target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
+                      " mask=" + getMaskClassName(mask))
+                         .str();
+  if (keys)
+    text += " keys<=" + std::to_string(*keys);
+  return hasBoundedScores ? text + " score=bounded" : text;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -57,11 +60,12 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     dimension = DimensionCondition{*number, /*isExact=*/relation == "="};
     return llvm::Error::success();
   }
-  if (key == "queries" && relation == "<=") {
-    llvm::Expected<int64_t> number = parseNumber(condition, relation, row.maxQueries.has_value());
+  if ((key == "queries" || key == "keys") && relation == "<=") {
+    std::optional<int64_t> &most = key == "queries" ? row.maxQueries : row.maxKeys;
+    llvm::Expected<int64_t> number = parseNumber(condition, relation, most.has_value());
     if (!number)
       return number.takeError();
-    row.maxQueries = *number;
+    most = *number;
     return llvm::Error::success();
   }
   if (relation == "=") {
@@ -72,20 +76,28 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     if (key == "dtype")
       return setName(
           row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
+    if (key == "score") {
+      std::optional<std::string> name;
+      if (row.needsBoundedScores)
+        name = "bounded";
+      row.needsBoundedScores = true;
+      return setName(name, condition, [](StringRef value) { return value == "bounded"; }, "bounded");
+    }
     if (key == "mask") {
       std::optional<std::string> name;
       if (row.mask)
         name = getMaskClassName(*row.mask);
       if (llvm::Error error = setName(
               name, condition, [](StringRef value) { return llvm::is_contained(kMaskClassNames, value); },
-              "none, bounds, code, arithmetic or memory"))
+              "none, bounds, several, code, arithmetic or memory"))
         return error;
       row.mask = static_cast<MaskClass>(llvm::find(kMaskClassNames, *name) - std::begin(kMaskClassNames));
       return llvm::Error::success();
     }
   }
   return llvm::createStringError(
-      "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask= or queries<=, got '" + condition + "'");
+      "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, keys<= or queries<=, got '" +
+      condition + "'");
 }
 
 static llvm::Expected<ScheduleRow> parseRow(StringRef text) {
@@ -145,7 +157,8 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 
 bool ScheduleRow::matches(const ScheduleKey &key) const {
   return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
-         (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask);
+         (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) && (!maxKeys || (key.keys && *key.keys <= *maxKeys)) &&
+         (!needsBoundedScores || key.hasBoundedScores);
 }
 
 Schedule ScheduleRow::getSchedule() const {

@@ -3,6 +3,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_SCOREMAP_H
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "llvm/Support/MathExtras.h"
 
 namespace flashc {
 
@@ -20,6 +21,10 @@ double simplifyScoreMap(mlir::tile::MapOp map);
 /// Whether a constant may be left to the exponent's factor: positive, and a masked score times it is neither tiny nor
 /// infinite.
 bool isExponentFactor(double factor);
+
+/// Scores of at most so much need no maximum taken off for bf16: weights, exponentials to the base 2, are between 2^-80
+/// and 2^80, whose products with values and sums over keys have another 2^46 up to the end of f32.
+constexpr double kFixedMaxBound = 80.0 * llvm::numbers::ln2;
 
 /// What the scores of a region of flash.attention are at most, as magnitudes, or nothing where that is not known: sums and
 /// products of constants, tanh, sin, cos and erf, and selections of them.

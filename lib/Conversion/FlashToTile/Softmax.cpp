@@ -15,10 +15,6 @@ using namespace flashc;
 /// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
 static constexpr double kStale = 8.0;
 
-/// Exponents without a maximum taken off, in log2, are at most this: weights of 2^-80 to 2^80, whose products with
-/// values and sums over keys have another 2^46 up to the end of f32.
-static constexpr double kFixedRange = 80.0;
-
 /// Whether the schedule's fixed-max is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
 LogicalResult KernelBuilder::checkFixedMax() {
   if (!schedule.fixedMax)
@@ -27,11 +23,10 @@ LogicalResult KernelBuilder::checkFixedMax() {
   if (!plan.elementType.isBF16())
     return op->emitError() << "schedule: expected bf16 for fixed-max, got " << plan.elementType;
   std::optional<double> bound = plan.score ? getScoreBound(*plan.score) : std::nullopt;
-  double limit = kFixedRange * llvm::numbers::ln2;
   if (!bound)
     return op->emitError() << "schedule: expected a score region whose values have a known bound for fixed-max";
-  if (*bound > limit)
-    return op->emitError() << "schedule: expected scores of at most " << limit << " for fixed-max, got " << *bound;
+  if (*bound > kFixedMaxBound)
+    return op->emitError() << "schedule: expected scores of at most " << kFixedMaxBound << " for fixed-max, got " << *bound;
   return success();
 }
 

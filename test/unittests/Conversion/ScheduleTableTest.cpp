@@ -49,6 +49,8 @@ TEST(ScheduleTable, BuiltInHasARowThatFitsForEveryAttention) {
     for (int64_t dv = 8; dv <= 256; dv += 8)
       for (MaskClass mask : kMasks) {
         ScheduleKey key = makeKey(d, dv, mask);
+        key.keys = d + dv; // some of them few
+        key.hasBoundedScores = (d + dv) % 16 != 0;
         auto rows = findRows(&*table, key, /*mayVary=*/true);
         ASSERT_TRUE(bool(rows)) << toString(rows.takeError());
         for (const RowChoice &choice : *rows) {
@@ -67,6 +69,8 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
         ScheduleKey key =
             makeKey(row.d ? row.d->value : 256, row.dv ? row.dv->value : 256, mask, row.maxQueries.value_or(1 << 20));
         key.dtype = dtype.str();
+        key.keys = row.maxKeys;
+        key.hasBoundedScores = row.needsBoundedScores;
         applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
       }
     EXPECT_TRUE(applies) << row.line << ": " << row.text;
@@ -76,7 +80,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
 TEST(ScheduleTable, ReadsRowsAndComments) {
   ScheduleTable table =
       parse("# all of it\n\n"
-            "  target=sm_90a dtype=f16 queries<=512 mask=code dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
+            "  target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
             ": consumers=1\n");
   ASSERT_EQ(table.getRows().size(), 2u);
   const ScheduleRow &row = table.getRows()[0];
@@ -89,9 +93,12 @@ TEST(ScheduleTable, ReadsRowsAndComments) {
   EXPECT_TRUE(row.dv->isExact);
   EXPECT_EQ(row.maxQueries, 512);
   EXPECT_EQ(row.mask, MaskClass::Code);
+  EXPECT_EQ(row.maxKeys, 99);
+  EXPECT_TRUE(row.needsBoundedScores);
   EXPECT_EQ(row.getSchedule().kvTile, 64);
   EXPECT_EQ(row.getSchedule().stages, 3);
-  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code dv=64 d<=96 : kv-tile=64, stages=3");
+  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded dv=64 d<=96 : kv-tile=64, stages=3");
+  EXPECT_FALSE(table.getRows()[1].maxKeys || table.getRows()[1].needsBoundedScores);
   EXPECT_EQ(table.getRows()[1].getSchedule().consumers, 1);
   EXPECT_EQ(getError(""), "accepted");
 }
@@ -109,13 +116,18 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("mask=none mask=code: stages=2"),
             "table, line 1: expected one condition on mask, got 'mask=code' too");
   EXPECT_EQ(getError("mask=causal: stages=2"),
-            "table, line 1: expected mask= and none, bounds, code, arithmetic or memory, got 'mask=causal'");
+            "table, line 1: expected mask= and none, bounds, several, code, arithmetic or memory, got 'mask=causal'");
+  EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
+  EXPECT_EQ(getError("score=bounded score=bounded: stages=2"),
+            "table, line 1: expected one condition on score, got 'score=bounded' too");
+  EXPECT_EQ(getError("keys<=2 keys<=3: stages=2"), "table, line 1: expected one condition on keys, got 'keys<=3' too");
   EXPECT_EQ(getError("dtype=f32: stages=2"), "table, line 1: expected dtype= and bf16 or f16, got 'dtype=f32'");
   EXPECT_EQ(getError("target=h100: stages=2"),
             "table, line 1: expected target= and an architecture such as sm_90a, got 'target=h100'");
-  for (StringRef condition : {"queries=64", "keys<=64", "d<64", "d", "mask<=none", "64"})
+  for (StringRef condition : {"queries=64", "keys=64", "d<64", "d", "mask<=none", "64"})
     EXPECT_EQ(getError((condition + ": stages=2").str()),
-              ("table, line 1: expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask= or queries<=, got '" +
+              ("table, line 1: expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, keys<= or queries<=, "
+               "got '" +
                condition + "'")
                   .str());
 }
@@ -130,6 +142,22 @@ TEST(ScheduleTable, TakesTheFirstRowThatHolds) {
   EXPECT_EQ(find(&table, makeKey(64, 65, MaskClass::Bounds)), "t 4");
   EXPECT_EQ(find(&table, makeKey(64, 64, MaskClass::Code)), "t 4");
   EXPECT_EQ(find(&table, makeKey(65, 64, MaskClass::Bounds)), "t 5");
+}
+
+TEST(ScheduleTable, NeedsWhatIsKnownOfKeysAndScores) {
+  ScheduleTable table = parse("keys<=100: stages=2\n"
+                              "score=bounded: stages=3\n"
+                              ": stages=4\n");
+  ScheduleKey key = makeKey(64, 64, MaskClass::Several);
+  EXPECT_EQ(find(&table, key), "t 3");
+  EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several");
+  key.hasBoundedScores = true;
+  EXPECT_EQ(find(&table, key), "t 2");
+  key.keys = 101;
+  EXPECT_EQ(find(&table, key), "t 2");
+  key.keys = 100;
+  EXPECT_EQ(find(&table, key), "t 1");
+  EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several keys<=100 score=bounded");
 }
 
 TEST(ScheduleTable, LeavesOtherDimensionsToTheBuiltInTable) {
