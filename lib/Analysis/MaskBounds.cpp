@@ -17,6 +17,7 @@ class BoundsBuilder {
 public:
   BoundsBuilder(MaskSet &mask, const MaskLoop &loop, MLIRContext *context)
       : mask(mask), space(mask.space), loop(loop), context(context), begin(symbol(LoopBounds::Begin)) {
+    bounds.view = loop.view;
     bounds.tileSize = loop.tileSize;
     collectFacts();
   }
@@ -89,9 +90,13 @@ private:
   //===------------------------------------------------------------------------------------------------------------===//
 
   std::vector<MaskProjection> project(ArrayRef<MaskConjunct> conjuncts) {
+    // A query behind the end does not exist. Of keys there, in a tile that sticks out, the mask says that itself.
+    std::optional<MaskExpr> end;
+    if (loop.view == MaskView::Dual)
+      end = bounds.end;
     std::vector<MaskProjection> parts;
     for (const MaskConjunct &conjunct : conjuncts) {
-      parts.push_back(projectOntoTiles(space, conjunct, loop.target, loop.tileSize, bounds.facts));
+      parts.push_back(projectOntoTiles(space, conjunct, loop.tileSize, end, bounds.facts));
       if (parts.back().isEmpty)
         parts.pop_back();
     }
@@ -222,8 +227,12 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
     return {isOpaque ? MaskClass::Opaque : MaskClass::Conservative, reason};
   }
   if (llvm::any_of(bounds.kept, [](const TileInterval &interval) { return interval.mayHaveGaps; }))
-    return {MaskClass::Conservative, "between the keys of two queries there may be some that no query sees, such as those "
-                                     "of a sequence without queries"};
+    return {MaskClass::Conservative,
+            bounds.view == MaskView::Dual
+                ? "between the queries of two keys there may be some that no key is seen by, such as those of a "
+                  "sequence without keys"
+                : "between the keys of two queries there may be some that no query sees, such as those of a sequence "
+                  "without queries"};
   if (!llvm::all_of(bounds.kept, isExact))
     return {MaskClass::Conservative, "between the bounds there may be tiles without a kept pair"};
   if (!llvm::all_of(bounds.cut, isExact))
@@ -265,13 +274,14 @@ bool mlir::flash::keepsEveryRow(MaskSet &mask, const LoopBounds &bounds) {
 /// Prints an expression of bounds with the names of its symbols.
 static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds, AsmState &state, bool isOperand) {
   static constexpr StringLiteral kNames[] = {"begin", "end", "i0", "rows"};
+  static constexpr StringLiteral kDualNames[] = {"begin", "end", "j0", "keys"};
   if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
     os << constant.getValue();
     return;
   }
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
     if (symbol.getPosition() < LoopBounds::FirstCaptured) {
-      os << kNames[symbol.getPosition()];
+      os << (bounds.view == MaskView::Dual ? kDualNames : kNames)[symbol.getPosition()];
       return;
     }
     const CapturedValue &captured = bounds.captured[symbol.getPosition() - LoopBounds::FirstCaptured];
@@ -286,7 +296,10 @@ static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds
   os << (hasParentheses ? "(" : "");
   if (expr.getKind() != AffineExprKind::Add) {
     printExpr(os, lhs, bounds, state, /*isOperand=*/true);
-    os << (isProduct ? " * " : expr.getKind() == AffineExprKind::FloorDiv ? " floordiv " : " ceildiv ");
+    os << (isProduct                                    ? " * "
+           : expr.getKind() == AffineExprKind::FloorDiv ? " floordiv "
+           : expr.getKind() == AffineExprKind::CeilDiv  ? " ceildiv "
+                                                        : " mod ");
     printExpr(os, rhs, bounds, state, /*isOperand=*/true);
     os << (hasParentheses ? ")" : "");
     return;

@@ -211,17 +211,8 @@ static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
   });
 }
 
-static bool usesRows(const MaskSpace &space, const MaskExpr &constraint) {
-  for (unsigned variable = MaskSpace::FirstDynamic; variable < constraint.size(); ++variable)
-    if (constraint[variable] != 0 && space[variable].isRow)
-      return true;
-  return false;
-}
-
 /// Row functions are known at the ends of a tile of queries only: that is exact for one of them, alone, or in a chain.
-static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct, unsigned target) {
-  if (target == MaskSpace::Query)
-    return llvm::any_of(conjunct.constraints, [&](const MaskExpr &row) { return usesRows(space, row); });
+static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
   unsigned numFunctions = 0, numOthers = 0;
   for (const MaskExpr &constraint : conjunct.constraints)
     for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable) {
@@ -234,27 +225,27 @@ static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct,
   return !isAlone && !isChain(space, conjunct);
 }
 
-MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, unsigned target,
-                                             int64_t tileSize, ArrayRef<MaskExpr> facts) {
+MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, int64_t tileSize,
+                                             const std::optional<MaskExpr> &end, ArrayRef<MaskExpr> facts) {
   MaskProjection result;
   Elimination elimination(space, facts);
   bool isTooLong = conjunct.constraints.size() > 64;
   for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(64)))
-    if (target == MaskSpace::Key || !usesRows(space, constraint)) // known at the ends of a tile of queries
-      elimination.add(constraint, uint64_t(1) << index);
-  MaskExpr tile = MaskExpr::variable(MaskSpace::Tile), self = MaskExpr::variable(target);
-  elimination.add(self - tile, 0);
-  elimination.add(tile + (tileSize - 1) - self, 0);
-  MaskExpr other = MaskExpr::variable(target == MaskSpace::Key ? MaskSpace::Query : MaskSpace::Key);
-  MaskExpr first = MaskExpr::variable(MaskSpace::First);
-  elimination.add(other - first, 0);
-  elimination.add(first + MaskExpr::variable(MaskSpace::Count) - 1 - other, 0);
+    elimination.add(constraint, uint64_t(1) << index);
+  MaskExpr tile = MaskExpr::variable(MaskSpace::Tile), key = MaskExpr::variable(MaskSpace::Key);
+  elimination.add(key - tile, 0);
+  elimination.add(tile + (tileSize - 1) - key, 0);
+  if (end)
+    elimination.add(*end - 1 - key, 0);
+  MaskExpr first = MaskExpr::variable(MaskSpace::First), query = MaskExpr::variable(MaskSpace::Query);
+  elimination.add(query - first, 0);
+  elimination.add(first + MaskExpr::variable(MaskSpace::Count) - 1 - query, 0);
   elimination.addDefinitions();
   elimination.run();
 
   result.isEmpty = elimination.isEmpty;
   result.isExact = elimination.isExact && conjunct.isKnown && !isTooLong;
-  result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct, target);
+  result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct);
   result.isExact &= !result.mayHaveGaps;
   SmallVector<Row> &rows = elimination.rows;
   // What comes from no constraint holds for every tile. Those of one constraint come first, in their order.

@@ -15,12 +15,12 @@ struct MaskProjection {
   bool mayHaveGaps = false; // not exact, since keys between those of two queries may be no query's
 };
 
-/// Eliminates i, j and the quotients of them: the position `target` is in [Tile, Tile + tileSize), the other one in
-/// [First, First + Count). Fourier and Motzkin's elimination, with a proof at each step that no tile is added which
-/// only fractions would reach. What does not follow from a single constraint and the tile is left out where the other
-/// bounds and the facts imply it.
-MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, unsigned target, int64_t tileSize,
-                                ArrayRef<MaskExpr> facts);
+/// Eliminates i, j and the quotients of them, where j is in [Tile, Tile + tileSize), in front of `end` if that is
+/// given, and i in [First, First + Count). Fourier and Motzkin's elimination, with a proof at each step that no tile is
+/// added which only fractions would reach. What does not follow from a single constraint and the tile is left out where
+/// the other bounds and the facts imply it.
+MaskProjection projectOntoTiles(MaskSpace &space, const MaskConjunct &conjunct, int64_t tileSize,
+                                const std::optional<MaskExpr> &end, ArrayRef<MaskExpr> facts);
 
 /// Eliminates j, which goes over [begin, end), and the quotients of it: constraints on i, of which each that satisfies
 /// them all has a key in the conjunct. False if that may not be so.

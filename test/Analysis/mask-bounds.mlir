@@ -1,4 +1,5 @@
 // RUN: flashc-opt %s --flash-print-mask-bounds -o /dev/null | FileCheck %s
+// RUN: flashc-opt %s --flash-print-mask-bounds="dual" -o /dev/null | FileCheck %s --check-prefix=DUAL
 
 !q = tensor<1x1x64x8xf32>
 !k = tensor<1x1x32x8xf32>
@@ -9,6 +10,12 @@
 // CHECK-NEXT:  kept [begin, begin + ((i0 + rows + %[[S]] - begin) ceildiv 32) * 32){{$}}
 // CHECK-NEXT:  cut [begin + ((i0 + %[[S]] - begin + 1) floordiv 32) * 32, end){{$}}
 // CHECK-NEXT:  class exact{{$}}
+
+// The queries of a tile of keys. Those behind the loop's end do not exist.
+// DUAL-LABEL: dual of the mask in @causal:
+// DUAL-NEXT:  kept [begin + ((j0 - %[[S:arg[0-9]+]] - begin) floordiv 64) * 64, end) if 0 <= j0 * -1 + end + %[[S]] - 1
+// DUAL-NEXT:  cut [begin, begin + ((j0 + keys - %[[S]] - begin - 1) ceildiv 64) * 64){{$}}
+// DUAL-NEXT:  class exact{{$}}
 func.func @causal(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %shift: index) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
   %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
@@ -84,6 +91,7 @@ func.func @spellings(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index
 // CHECK-NEXT:  opaque: arith.cmpi
 // CHECK-NEXT:  kept [begin, begin + ((%[[LENGTH]] - begin) ceildiv 32) * 32)
 // CHECK-NEXT:  cut [begin, end)
+// CHECK-NEXT:  where %[[LENGTH]] = tensor.extract %{{.*}}[%{{.*}}] : tensor<?xindex>
 // CHECK-NEXT:  class conservative: arith.cmpi, arith.cmpi
 func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: tensor<?xindex>) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
@@ -99,6 +107,25 @@ func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: te
         %1 = arith.andi %inside, %nonlinear : i1
         %2 = arith.andi %1, %lookup : i1
         flash.yield %2 : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// A remainder of a captured value.
+// CHECK-LABEL: mask in @remainder:
+// CHECK:       kept [begin, begin + ((%[[S:arg[0-9]+]] mod 30 - begin) ceildiv 32) * 32) if 0 <= min(i0 + rows - 1, %[[S]])
+func.func @remainder(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %c30 = arith.constant 30 : index
+        %zero = arith.constant 0 : index
+        %either = arith.cmpi sge, %i, %zero : index
+        %x = arith.select %either, %s, %i : index
+        %rest = arith.remsi %x, %c30 : index
+        %p = arith.cmpi slt, %j, %rest : index
+        flash.yield %p : i1
       } -> !q, !row, !row
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }

@@ -2,6 +2,7 @@
 // last query of a tile; a comparison with the element at the key's position is a search.
 // RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-tile="q-tile=16 kv-tile=32" --canonicalize --cse --flash-swap-loops --flash-print-mask-bounds -o %t.mlir | FileCheck %s
 // RUN: FileCheck %s --check-prefix=MASK < %t.mlir
+// RUN: flashc-opt %t.mlir --flash-print-mask-bounds="dual" -o /dev/null | FileCheck %s --check-prefix=DUAL
 
 !t = tensor<1x1x?x8xf32>
 !q = tensor<1x1x64x8xf32>
@@ -20,7 +21,12 @@
 // CHECK-NEXT: j <= %[[END:[0-9]+]] - 1
 // CHECK-NEXT: kept [begin + ((%[[FIRST]][first] - begin) floordiv 32) * 32, begin + ((%[[END]][last] - begin) ceildiv 32) * 32)
 // CHECK-NEXT: cut [begin, begin + ((%[[FIRST]][last] - begin) ceildiv 32) * 32) or [begin + ((%[[END]][first] - begin) floordiv 32) * 32, end)
+// CHECK:      where %[[FIRST]] = flash.count_le %{{[0-9]+}} in %{{.*}} : i64, tensor<64xi8>
+// CHECK-NEXT: where %[[END]] = flash.count_le %{{.*}} in %{{.*}} : i8, tensor<64xi8>
 // CHECK-NEXT: class exact{{$}}
+// DUAL-LABEL: dual of the mask in @documents:
+// DUAL-NEXT: kept [begin + ((%[[FIRST:[0-9]+]][first] - begin) floordiv 16) * 16, begin + ((%[[END:[0-9]+]][last] - begin) ceildiv 16) * 16)
+// DUAL: class exact{{$}}
 func.func @documents(%q: !q, %ids: tensor<64xi8>) -> !q {
   %s = flash.assume_sorted %ids : tensor<64xi8>
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
@@ -62,9 +68,12 @@ func.func @other_lines(%q: !q, %ids: tensor<64x64xi8>) -> !q {
   return %o : !q
 }
 
-// A clamp of the program's own may do something: the element behind the array's end is the last one.
+// A clamp of the program's own may do something: if all 40 elements are kept, so are the keys behind them.
 // CHECK-LABEL: mask in @clamped_by_program:
-// CHECK: class opaque: arith.cmpi is not understood
+// CHECK-NEXT: or j <= %[[COUNT:[0-9]+]] - 1 and %[[COUNT]] - 1 >= 0
+// CHECK-NEXT: or %[[COUNT]] - 40 >= 0
+// CHECK: where %[[COUNT]] = flash.count_le %c7_i32 in
+// CHECK-NEXT: class exact
 func.func @clamped_by_program(%q: !q, %ids: tensor<40xi32>) -> !q {
   %c0 = arith.constant 0 : index
   %c39 = arith.constant 39 : index
@@ -87,7 +96,13 @@ func.func @clamped_by_program(%q: !q, %ids: tensor<40xi32>) -> !q {
 // CHECK-NEXT: j <= i
 // CHECK-NEXT: kept [begin + ((%[[BEGIN]][first] - begin) floordiv 32) * 32, begin + ((i0 + rows - begin) ceildiv 32) * 32)
 // CHECK-NEXT: cut [begin, begin + ((%[[BEGIN]][last] - begin) ceildiv 32) * 32) or [begin + ((i0 - begin + 1) floordiv 32) * 32, end)
-// CHECK-NEXT: class exact{{$}}
+// CHECK: class exact{{$}}
+// The queries that see a key go from its own position to the end of its segment.
+// DUAL-LABEL: dual of the mask in @packed_causal:
+// DUAL-NEXT: kept [begin + ((j0 - begin) floordiv 16) * 16, begin + ((%[[END:[0-9]+]][last] - begin) ceildiv 16) * 16)
+// DUAL-NEXT: cut [begin + ((%[[END]][first] - begin) floordiv 16) * 16, end) if {{.*}} or [begin, begin + ((j0 + keys - begin - 1) ceildiv 16) * 16)
+// DUAL: where %[[END]] = flash.nth
+// DUAL-NEXT: class exact{{$}}
 func.func @packed_causal(%q: !q, %offsets: tensor<?xi32>) -> !q {
   %c1 = arith.constant 1 : index
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
@@ -110,7 +125,9 @@ func.func @packed_causal(%q: !q, %offsets: tensor<?xi32>) -> !q {
 // CHECK-NEXT: j <= %[[END:[0-9]+]] - 1
 // CHECK-NEXT: j <= %[[LAST:[0-9]+]]{{$}}
 // CHECK: cut [begin, begin + ((%[[BEGIN]][last] - begin) ceildiv 32) * 32) or [begin + ((%[[END]][first] - begin) floordiv 32) * 32, end) or [begin + ((%[[LAST]][first] - begin + 1) floordiv 32) * 32, end)
-// CHECK-NEXT: class conservative: between the keys of two queries there may be some that no query sees, such as those of a sequence without queries
+// CHECK: class conservative: between the keys of two queries there may be some that no query sees, such as those of a sequence without queries
+// DUAL-LABEL: dual of the mask in @packed_two:
+// DUAL: class conservative
 func.func @packed_two(%q: !q, %offsets_q: memref<5xi64>, %offsets_k: memref<5xi64>) -> !q {
   %c1 = arith.constant 1 : index
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}

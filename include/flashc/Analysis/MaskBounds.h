@@ -12,10 +12,11 @@
 
 namespace mlir::flash {
 
-/// Which loop the bounds are for, and what is known where it runs. The loop goes over tiles of `target`, Key or Query;
-/// `First` and `Count` say which positions of the other direction it is for.
+/// Which loop the bounds are for, and what is known where it runs. It goes over tiles of keys, for a tile of queries.
+/// Its dual goes over tiles of queries, for a tile of keys, and has the bounds of the mask with i and j exchanged
+/// (`MaskView::Dual`): i stands for the key there, and j for the query.
 struct MaskLoop {
-  MaskSpace::Fixed target = MaskSpace::Key;
+  MaskView view = MaskView::Primal;
   int64_t tileSize = 0;
   int64_t otherTileSize = 0;            // Count is at most this
   std::optional<LinearExpr> begin, end; // the loop's
@@ -59,9 +60,11 @@ struct LoopBounds {
   MaskExpr begin, end;         // of the loop
   /// Of more disjoint intervals than these only the hull is used.
   static constexpr size_t kMaxIntervals = 6;
+  MaskView view = MaskView::Primal;
   int64_t tileSize;
 
-  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`.
+  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`. The tile of the other direction is one of
+  /// `rows` queries from `i0` on, or one of `keys` keys from `j0` on.
   void print(raw_ostream &os, AsmState &state) const;
 };
 

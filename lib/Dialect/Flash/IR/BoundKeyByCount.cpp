@@ -19,8 +19,9 @@ Region *getMaskRegion(Operation *op) {
   return op->getParentRegion() == &mask ? &mask : nullptr;
 }
 
-/// Whether `value`, of `region`, depends on `argument`.
-bool dependsOn(Value value, BlockArgument argument, Region &region) {
+} // namespace
+
+bool mlir::flash::dependsOn(Value value, BlockArgument argument, Region &region) {
   SmallVector<Value> worklist{value};
   llvm::SmallDenseSet<Operation *> seen;
   while (!worklist.empty()) {
@@ -37,6 +38,7 @@ bool dependsOn(Value value, BlockArgument argument, Region &region) {
   return false;
 }
 
+namespace {
 /// A comparison of a count up to the key's position, shifted by a constant, with what does not depend on that position.
 struct CountComparison {
   CountLeOp count;

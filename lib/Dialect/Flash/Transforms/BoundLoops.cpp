@@ -3,6 +3,7 @@
 #include "KeySegments.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -248,24 +249,45 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
 
   void runOnOperation() override {
     getOperation()->walk([&](OnlineAttentionOp op) {
-      auto function = op->getParentOfType<FunctionOpInterface>();
-      if (!function || !op.hasMask())
-        return;
-      SearchedMask searched(op);
-      AsmState state(function);
-      MaskSet mask = readMask(op.getMask());
-      llvm::outs() << "mask in @" << function.getName() << ":\n";
-      mask.print(llvm::outs(), state);
-      MaskLoop loop;
-      loop.tileSize = op.getKType().getDimSize(2);
-      loop.otherTileSize = op.getQType().getDimSize(2);
-      LoopBounds bounds = computeLoopBounds(mask, loop, &getContext());
-      bounds.print(llvm::outs(), state);
-      llvm::outs() << "\nclass ";
-      classify(mask, bounds).print(llvm::outs());
-      llvm::outs() << '\n';
+      if (op.hasMask() && op->getParentOfType<FunctionOpInterface>())
+        print(op, dual ? MaskView::Dual : MaskView::Primal);
     });
     markAllAnalysesPreserved();
+  }
+
+  void print(OnlineAttentionOp op, MaskView view) {
+    auto function = op->getParentOfType<FunctionOpInterface>();
+    SearchedMask searched(op, view);
+    AsmState state(function);
+    MaskSet mask = readMask(op.getMask());
+    MaskLoop loop;
+    loop.view = view;
+    loop.tileSize = op.getKType().getDimSize(2);
+    loop.otherTileSize = op.getQType().getDimSize(2);
+    if (view == MaskView::Dual)
+      std::swap(loop.tileSize, loop.otherTileSize);
+    LoopBounds bounds = computeLoopBounds(mask, loop, &getContext());
+    llvm::outs() << (view == MaskView::Dual ? "dual of the mask in @" : "mask in @") << function.getName() << ":\n";
+    if (view == MaskView::Primal)
+      mask.print(llvm::outs(), state);
+    bounds.print(llvm::outs(), state);
+    printSearches(op.getMask(), bounds, state);
+    llvm::outs() << "\nclass ";
+    classify(mask, bounds).print(llvm::outs());
+    llvm::outs() << '\n';
+  }
+
+  /// What the region computes that the bounds use.
+  static void printSearches(Region &mask, const LoopBounds &bounds, AsmState &state) {
+    llvm::SetVector<Operation *> slice;
+    BackwardSliceOptions options;
+    options.inclusive = true;
+    options.filter = [&](Operation *op) { return mask.isAncestor(op->getParentRegion()); };
+    for (const CapturedValue &captured : bounds.captured)
+      (void)getBackwardSlice(captured.value, &slice, options);
+    for (Operation &op : mask.front())
+      if (slice.contains(&op))
+        op.print(llvm::outs() << "\nwhere ", state);
   }
 };
 } // namespace

@@ -13,11 +13,11 @@ using namespace mlir::flash;
 using Predicate = arith::CmpIPredicate;
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Elements at the key's position
+// Elements at positions that depend on the key
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// `element <predicate> limit`, where the element lies at the key's position and the limit does not depend on it.
+/// `element <predicate> limit`, where the position of the element depends on the key and the limit does not.
 struct KeyComparison {
   SortedElement element;
   Value limit;
@@ -29,7 +29,7 @@ static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region 
   RowFunctions rows(mask);
   auto match = [&](Value side, Value limit, Predicate predicate) -> std::optional<KeyComparison> {
     std::optional<SortedElement> element = matchSortedElement(side);
-    if (!element || element->position != mask.getArguments().back())
+    if (!element || !dependsOn(element->position, mask.getArguments().back(), mask))
       return std::nullopt;
     auto isConstant = [&](Value index) { return rows.get(index) == Trend::Constant; };
     if (!llvm::all_of(element->indices, isConstant) || rows.get(limit) == Trend::Unknown)
@@ -41,9 +41,9 @@ static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region 
   return match(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()));
 }
 
-/// The comparison as bounds on the key, or null if it is unsigned.
-static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Value key) {
-  // The key is in front of the elements that are greater than (or, if `isStrict`, at least) the limit.
+/// The comparison as bounds on the element's position, or null if it is unsigned.
+static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Region &mask) {
+  // The position is in front of the elements that are greater than (or, if `isStrict`, at least) the limit.
   auto compare = [&](Predicate predicate, bool isStrict) -> Value {
     Value limit = comparison.limit;
     if (isStrict) {
@@ -53,7 +53,9 @@ static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison
       limit = arith::SubIOp::create(b, limit, one);
     }
     Value count = CountLeOp::create(b, b.getIndexType(), limit, comparison.element.array, comparison.element.indices);
-    return arith::CmpIOp::create(b, predicate, key, count);
+    auto bound = arith::CmpIOp::create(b, predicate, comparison.element.position, count);
+    Value onKey = boundKeyByCount(b, bound, mask);
+    return onKey ? onKey : bound.getResult();
   };
   switch (comparison.predicate) {
   case Predicate::sle:
@@ -83,7 +85,7 @@ static void searchKeys(Region &mask) {
     ImplicitLocOpBuilder b(op.getLoc(), op);
     Value keep = boundKeyByCount(b, op, mask);
     if (std::optional<KeyComparison> comparison = keep ? std::nullopt : matchKeyComparison(op, mask))
-      keep = emitSearch(b, *comparison, mask.getArguments().back());
+      keep = emitSearch(b, *comparison, mask);
     if (keep)
       op.replaceAllUsesWith(keep);
   }
@@ -232,12 +234,26 @@ static bool readsSortedArray(Region &mask) {
       .wasInterrupted();
 }
 
-SearchedMask::SearchedMask(OnlineAttentionOp op) : op(op) {
-  if (!readsSortedArray(op.getMask()))
+/// Exchanges i and j in all that a mask computes.
+static void exchangePositions(Region &mask) {
+  BlockArgument query = mask.getArgument(2), key = mask.getArgument(3);
+  SmallVector<OpOperand *> ofQuery(llvm::make_pointer_range(query.getUses()));
+  key.replaceAllUsesWith(query);
+  for (OpOperand *use : ofQuery)
+    use->set(key);
+}
+
+SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view) : op(op) {
+  bool isSearched = readsSortedArray(op.getMask());
+  if (!isSearched && view == MaskView::Primal)
     return;
   original.takeBody(op.getMask());
   IRMapping mapping;
   original.cloneInto(&op.getMask(), mapping);
+  if (view == MaskView::Dual)
+    exchangePositions(op.getMask());
+  if (!isSearched)
+    return;
   searchKeys(op.getMask());
   clampToSegments(op.getMask());
 }

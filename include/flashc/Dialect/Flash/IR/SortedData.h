@@ -25,6 +25,9 @@ std::optional<ElementRead> getElementRead(Operation *op);
 /// The signed predicate that holds with both sides exchanged; others stay.
 arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
 
+/// Whether `value`, of `region`, depends on `argument`.
+bool dependsOn(Value value, BlockArgument argument, Region &region);
+
 /// Makes the bounds on the key that a comparison in a mask with `flash.count_le` of the key's position says (its
 /// canonical form); null if it is no such comparison.
 Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);

@@ -372,10 +372,15 @@ def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   let summary = "print what flash-bound-loops knows about masks";
   let description = [{
     For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions of
-    bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; and the
-    class: exact, conservative or opaque, and why. `begin` and `end` are the original loop's bounds, `i0` the first query
-    of the tile, `rows` the number of its queries. The IR does not change.
+    bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
+    mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
+    conservative or opaque, and why. `begin` and `end` are the original loop's bounds, `i0` the first query of the tile,
+    `rows` the number of its queries. The IR does not change.
+
+    The dual says the same of the query tiles for a tile of `keys` keys from `j0` on: a backward pass that goes over
+    keys outside needs it. It is the mask with i and j exchanged, so `[first]` is the tile's first key.
   }];
+  let options = [Option<"dual", "dual", "bool", "false", "print the intervals of query tiles for each tile of keys">];
 }
 
 def SplitKV : Pass<"flash-split-kv"> {

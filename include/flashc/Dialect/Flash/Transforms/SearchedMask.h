@@ -2,21 +2,24 @@
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_SEARCHEDMASK_H
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_SEARCHEDMASK_H
 
+#include "flashc/Analysis/MaskSet.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 
 namespace mlir::flash {
 
 /// While it lives, the mask region of an op is another one that keeps the same pairs of queries and keys that exist, in
 /// a form that the analysis of masks understands. It is the form to compute bounds from, once for a tile: what it
-/// computes for a pair takes longer. Without arrays that are declared sorted it is the op's own region.
+/// computes for a pair takes longer. Without arrays that are declared sorted it is the op's own region. In the dual
+/// view i and j are exchanged.
 ///
 /// - A comparison with the element at the key's position becomes one of that position: `s[j] <= v` is
-///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le (v - 1) in s`.
+///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le (v - 1) in s`. One with `s[count_le j in s]`, the end of the
+///   key's segment, becomes one with the count, and that one with the key again.
 /// - Inside a segment, `s[p - 1] <= j < s[p]`, another bound that ascends only while the segment stays the same (the
 ///   diagonal of a packed sequence) is brought between the segment's ends, where it ascends altogether.
 class SearchedMask {
 public:
-  explicit SearchedMask(OnlineAttentionOp op);
+  explicit SearchedMask(OnlineAttentionOp op, MaskView view = MaskView::Primal);
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();

@@ -52,8 +52,8 @@ struct KeyBounds {
   LoopBounds bounds;
 };
 
-/// The bounds of the loop around `op`, which has a mask, and that as a `SearchedMask` while they live; none, and a missed-optimisation remark, where it is not a loop
-/// over key tiles that does nothing else.
+/// The bounds of the loop around `op`, which has a mask, and that as a `SearchedMask` while they live; none, and a
+/// missed-optimisation remark, where it is not a loop over key tiles that does nothing else.
 std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
 
 } // namespace mlir::flash
