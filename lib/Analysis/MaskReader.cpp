@@ -32,8 +32,8 @@ public:
 
   MaskSet read() {
     Value condition = cast<YieldOp>(region.front().getTerminator()).getValue();
-    set.kept = simplify(visit(condition, true));
-    set.cut = simplify(visit(condition, false));
+    set.kept = simplify(dropCases(visit(condition, true)));
+    set.cut = simplify(dropCases(visit(condition, false)));
     return std::move(set);
   }
 
@@ -114,6 +114,41 @@ private:
           all.erase(all.begin() + n);
           break;
         }
+    return all;
+  }
+
+  /// Whether `b` and `c` demand less than `a` but for a constraint each, of which one always holds: then every pair of
+  /// `a` is in one of them.
+  static bool isCase(const MaskConjunct &a, const MaskConjunct &b, const MaskConjunct &c) {
+    const MaskExpr *onlyB = nullptr, *onlyC = nullptr;
+    auto find = [&](const MaskConjunct &from, const MaskExpr *&only) {
+      for (const MaskExpr &constraint : from.constraints)
+        if (!llvm::is_contained(a.constraints, constraint)) {
+          if (only)
+            return false;
+          only = &constraint;
+        }
+      return only && from.constraints.size() <= a.constraints.size();
+    };
+    if (!find(b, onlyB) || !find(c, onlyC))
+      return false;
+    MaskExpr sum = *onlyB + *onlyC;
+    return sum.isConstant() && sum.getConstant() >= -1;
+  }
+
+  /// Drops conjuncts that are inside two others together. The complement of `x and y or not(x) and z` is read as three,
+  /// of which one, `not(y) and not(z)`, says nothing new, but would have bounds that fit neither case.
+  static Union dropCases(Union all) {
+    auto isInsideTwo = [&](size_t n) {
+      for (size_t first = 0; first < all.size(); ++first)
+        for (size_t second = 0; second < first; ++second)
+          if (first != n && second != n && isCase(all[n], all[first], all[second]))
+            return true;
+      return false;
+    };
+    for (size_t n = all.size(); all.size() > 2 && n-- > 0;)
+      if (isInsideTwo(n))
+        all.erase(all.begin() + n);
     return all;
   }
 

@@ -168,9 +168,10 @@ bool RowFunctions::isSearched(Value value) {
   SmallVector<Value> worklist{value};
   llvm::SmallDenseSet<Value> seen;
   while (!worklist.empty()) {
-    Operation *op = worklist.pop_back_val().getDefiningOp();
-    if (!op || !region.isAncestor(op->getParentRegion()))
+    Value next = worklist.pop_back_val();
+    if (next == query || get(next) == Trend::Constant) // such as a length of the batch
       continue;
+    Operation *op = next.getDefiningOp();
     if (getElementRead(op))
       return true;
     for (Value operand : op->getOperands())

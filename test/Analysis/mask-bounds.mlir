@@ -130,6 +130,52 @@ func.func @remainder(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
 
+// A length of the batch is the same for all queries, in a quotient too: nothing of a row is searched.
+// CHECK-LABEL: mask in @blocks_of_batch:
+// CHECK-NEXT:  (i - %[[LENGTH:[a-z0-9]+]]) floordiv 48 - (j - %[[LENGTH]]) floordiv 48 >= 0
+// CHECK:       class exact{{$}}
+func.func @blocks_of_batch(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: tensor<?xindex>) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %c48 = arith.constant 48 : index
+        %length = tensor.extract %lengths[%b] : tensor<?xindex>
+        %x = arith.subi %i, %length : index
+        %y = arith.subi %j, %length : index
+        %block_i = arith.floordivsi %x, %c48 : index
+        %block_j = arith.floordivsi %y, %c48 : index
+        %p = arith.cmpi sle, %block_j, %block_i : index
+        flash.yield %p : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// The complement of `x and y or not(x) and z` has two cases, not a third one that is neither: three queries see 8 keys,
+// the others those from 64 on.
+// CHECK-LABEL: mask in @cases:
+// CHECK:       cut [begin, begin + ((begin * -1 + 64) ceildiv 32) * 32) if 0 <= i0 + rows - 4 or [begin + ((begin * -1 + 8) floordiv 32) * 32, end) if 0 <= i0 * -1 + 2{{$}}
+// CHECK-NEXT:  class exact{{$}}
+func.func @cases(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %c3 = arith.constant 3 : index
+        %c8 = arith.constant 8 : index
+        %c64 = arith.constant 64 : index
+        %early = arith.cmpi slt, %i, %c3 : index
+        %late = arith.cmpi sge, %i, %c3 : index
+        %few = arith.cmpi slt, %j, %c8 : index
+        %far = arith.cmpi sge, %j, %c64 : index
+        %x = arith.andi %early, %few : i1
+        %y = arith.andi %late, %far : i1
+        %p = arith.ori %x, %y : i1
+        flash.yield %p : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
 // Integers narrower than 32 bits and constants wider than that may overflow where positions do not.
 // CHECK-LABEL: mask in @overflow:
 // CHECK-NEXT:  opaque: arith.cmpi

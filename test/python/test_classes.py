@@ -25,7 +25,9 @@ EXACT = {
     "dilated": masks.dilated_window(300, 4),
     "padding": masks.key_padding(np.array([900, 130])),
     "continuations": masks.shared_prefix(200, 150),
+    "continuations of each batch": masks.shared_prefix(np.array([200, 64]), 150),
     "diffusion": masks.block_diffusion(512, 64),
+    "diffusion of a length that is given": masks.block_diffusion(np.int64(300), 96),
     "documents": masks.documents(IDS, sorted=True),
     "causal documents": masks.documents(IDS, sorted=True) & masks.causal(),
     "documents of each batch": masks.documents(IDS_OF_BATCH, sorted=True),
@@ -56,10 +58,8 @@ def test_exact(name):
         check(EXACT[name], nq, nk)
 
 
-@pytest.mark.parametrize("name",
-                         sorted(set(POSITIONS) - {"diffusion of unequal blocks", "continuations of each batch"}))
+@pytest.mark.parametrize("name", POSITIONS)
 def test_positions_are_exact(name):
-    """Two are left out: with a length that is no constant, where blocks begin is not known either."""
     spec = flashc.ArraySpec((2, 1, 256, 64), "bf16")
     assert flashc.explain(spec, spec, spec, mask=POSITIONS[name][0]).mask_class == "exact"
 

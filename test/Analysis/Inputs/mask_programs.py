@@ -174,6 +174,9 @@ def named():
         "block_diffusion": ((block(I).eq(block(J)) & (clean_q ^ clean_k ^ Node("true", type="i1"))) |
                             ((block(I) > block(J)) & clean_k & ~clean_q) |
                             ((block(I) >= block(J)) & clean_k & clean_q)),
+        "block_diffusion_traced": ((I < n) & ((J < n) & (J // 48).eq(I // 48) | (J >= n) & ((J - n) // 48 < I // 48)) |
+                                   (I >= n) & (J >= n) & ((J - n) // 48 <= (I - n) // 48)),
+        "continuations": causal & ((J < s) | ((I - s) // 20).eq((J - s) // 20)),
         "not_causal": ~causal,
         "but_one": J.ne(I),
         "clamped_window": (J <= minimum(I, s)) & (J >= maximum(I - 30, n - 60)),
