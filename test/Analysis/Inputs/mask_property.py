@@ -11,8 +11,9 @@ pairs (i, j) of each tile of queries:
 - in order: the loops visit tiles of the original loop, ascending, none twice;
 - tight, where the mask is reported to be exact: no tile without a kept pair is visited, no whole tile is masked;
 - dual: the same is asked of the tiles of queries, for each tile of keys, and of the class of the dual;
-- the masks with a name have the class that is expected of them; those over arrays with which the keys of two queries
-  need not touch are tight all the same where they do.
+- the masks with a name have the class that is expected of them. Those over arrays with which the keys of two queries
+  need not touch visit what is between, but nothing in front of the first kept pair or behind the last one, and are
+  tight where they do touch.
 """
 
 import random
@@ -194,8 +195,9 @@ class Program:
         return [(values[begin], values[end], is_masked) for begin, end, is_masked in self.loops]
 
 
-def find_fault(case, loops, kept, nk, is_exact):
-    """`kept` has a row for each query of the tile. Returns what is wrong, or None."""
+def find_fault(case, loops, kept, nk, is_exact, is_hull):
+    """`kept` has a row for each query of the tile. `is_hull`: no tile in front of the first one that holds a kept pair,
+    or behind the last one, is visited. Returns what is wrong, or None."""
     starts = range(0, nk, case.kv_tile)
     needed = [t for t in starts if kept[:, t:t + case.kv_tile].any()]
     whole = [t for t in starts if t + case.kv_tile <= nk and kept[:, t:t + case.kv_tile].all()]
@@ -207,6 +209,8 @@ def find_fault(case, loops, kept, nk, is_exact):
         return f"unsound: needs {needed}, visits {visited}"
     if not set(unmasked) <= set(whole):
         return f"unsound: whole tiles {whole}, unmasked {unmasked}"
+    if is_hull and (visited[:1] != needed[:1] or visited[-1:] != needed[-1:]):
+        return f"not the hull: needs {needed}, visits {visited}"
     if is_exact and (visited != needed or unmasked != whole):
         return f"not tight: needs {needed}, visits {visited}; whole tiles {whole}, unmasked {unmasked}"
     return None
@@ -221,7 +225,7 @@ def check(case, program, is_exact, rng):
             tile = kept[i0:i0 + case.q_tile]
             seen, = tile.any(axis=0).nonzero()
             is_tight = is_exact or (case.expected is not None and (len(seen) == 0 or seen[-1] - seen[0] < len(seen)))
-            fault = find_fault(case, program.run(arguments, i0), tile, nk, is_tight)
+            fault = find_fault(case, program.run(arguments, i0), tile, nk, is_tight, is_hull=case.expected is not None)
             if fault:
                 return f"nq={nq} nk={nk} symbols={symbols} i0={i0} tiles={case.q_tile}x{case.kv_tile}: {fault}"
     return None
