@@ -3,6 +3,7 @@
 #include "flashc/Analysis/MaskBounds.h"
 #include "MaskProjection.h"
 #include "mlir/IR/AsmState.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -220,11 +221,16 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
   auto isExact = [](const TileInterval &interval) { return interval.isExact; };
   if (!mask.opaque.empty()) {
     bool isOpaque = llvm::any_of(bounds.kept, isEverything) && llvm::any_of(bounds.cut, isEverything);
-    std::string reason;
-    llvm::raw_string_ostream os(reason);
-    llvm::interleaveComma(mask.opaque, os, [&](Operation *op) { os << op->getName(); });
-    os << " is not understood";
-    return {isOpaque ? MaskClass::Opaque : MaskClass::Conservative, reason};
+    SmallVector<std::string> parts;
+    for (Operation *op : mask.opaque) {
+      std::string part;
+      llvm::raw_string_ostream os(part);
+      MaskSet::printOpaque(os, op);
+      if (!llvm::is_contained(parts, part))
+        parts.push_back(std::move(part));
+    }
+    return {isOpaque ? MaskClass::Opaque : MaskClass::Conservative,
+            llvm::join(parts, ", ") + (parts.size() == 1 ? " is not understood" : " are not understood")};
   }
   if (llvm::any_of(bounds.kept, [](const TileInterval &interval) { return interval.mayHaveGaps; }))
     return {MaskClass::Conservative,

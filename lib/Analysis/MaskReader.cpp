@@ -184,8 +184,11 @@ private:
       if (compare.getLhs().getType().isInteger(1)) {
         if (compare.getPredicate() == Predicate::eq || compare.getPredicate() == Predicate::ne)
           return visitEqual(compare.getLhs(), compare.getRhs(), (compare.getPredicate() == Predicate::eq) == holds);
-      } else if (std::optional<Union> result = visitCompare(compare, holds)) {
-        return *result;
+      } else {
+        culprit = nullptr;
+        if (std::optional<Union> result = visitCompare(compare, holds))
+          return *result;
+        op = culprit ? culprit : op;
       }
     }
     if (isUniform(condition)) {
@@ -326,6 +329,13 @@ private:
       return make(MaskExpr::variable(set.space.getSymbol(value)));
     if (rows.isSearched(value))
       return getRow(value);
+    std::optional<Pieces> pieces = getComputed(value);
+    if (!pieces && !culprit)
+      culprit = value.getDefiningOp();
+    return pieces;
+  }
+
+  std::optional<Pieces> getComputed(Value value) {
     Operation *op = value.getDefiningOp();
     bool isNarrow = isa<IntegerType>(value.getType()) && value.getType().getIntOrFloatBitWidth() < 32;
     if (!op || isNarrow)
@@ -488,6 +498,7 @@ private:
   function_ref<bool(Value)> isAvailable;
   MaskSet set;
   DenseMap<std::pair<Value, unsigned>, Union> visited;
+  Operation *culprit = nullptr; // the innermost one that made a comparison not understood
 };
 } // namespace
 

@@ -1,10 +1,11 @@
 //===- MaskSet.cpp - a mask as a union of conjunctions ------------------------------------------------------------===//
 
 #include "flashc/Analysis/MaskSet.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/AsmState.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
 
@@ -198,6 +199,16 @@ void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr
   print(os, state, expr.without(target) * (factor < 0 ? 1 : -1));
 }
 
+void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
+  os << op->getName();
+  if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::RemSIOp, arith::RemUIOp>(op)) {
+    if (!matchPattern(op->getOperand(1), m_Constant()))
+      os << " by what is no constant";
+  } else if (std::optional<ElementRead> read = getElementRead(op); read && !read->array.getDefiningOp<AssumeSortedOp>()) {
+    os << " of what is not declared sorted";
+  }
+}
+
 void MaskSet::print(raw_ostream &os, AsmState &state) const {
   StringRef separator = kept.size() == 1 ? "\n" : " and ";
   for (const MaskConjunct &conjunct : kept) {
@@ -213,6 +224,8 @@ void MaskSet::print(raw_ostream &os, AsmState &state) const {
   }
   if (kept.empty())
     os << "nothing\n";
-  for (Operation *op : opaque)
-    os << "opaque: " << op->getName() << '\n';
+  for (Operation *op : opaque) {
+    printOpaque(os << "opaque: ", op);
+    os << '\n';
+  }
 }

@@ -87,12 +87,13 @@ func.func @spellings(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index
 // What is not a comparison, or not linear in i and j, is opaque; what does not depend on them is one more captured value.
 // CHECK-LABEL: mask in @opaque:
 // CHECK-NEXT:  j <= %[[LENGTH:[a-z0-9]+]] - 1
-// CHECK-NEXT:  opaque: arith.cmpi
-// CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  opaque: arith.muli
+// CHECK-NEXT:  opaque: tensor.extract of what is not declared sorted
+// CHECK-NEXT:  opaque: arith.floordivsi by what is no constant
 // CHECK-NEXT:  kept [begin, begin + ((%[[LENGTH]] - begin) ceildiv 32) * 32)
 // CHECK-NEXT:  cut [begin, end)
 // CHECK-NEXT:  where %[[LENGTH]] = tensor.extract %{{.*}}[%{{.*}}] : tensor<?xindex>
-// CHECK-NEXT:  class conservative: arith.cmpi, arith.cmpi
+// CHECK-NEXT:  class conservative: arith.muli, tensor.extract of what is not declared sorted, arith.floordivsi by what is no constant are not understood
 func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: tensor<?xindex>) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
   %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
@@ -104,9 +105,12 @@ func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: te
         %nonlinear = arith.cmpi sle, %product, %length : index
         %other = tensor.extract %lengths[%j] : tensor<?xindex>
         %lookup = arith.cmpi eq, %other, %length : index
+        %block = arith.floordivsi %j, %length : index
+        %blocks = arith.cmpi eq, %block, %c0 : index
         %1 = arith.andi %inside, %nonlinear : i1
         %2 = arith.andi %1, %lookup : i1
-        flash.yield %2 : i1
+        %3 = arith.andi %2, %blocks : i1
+        flash.yield %3 : i1
       } -> !q, !row, !row
   return %r#0, %r#1, %r#2 : !q, !row, !row
 }
@@ -178,12 +182,13 @@ func.func @cases(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row,
 
 // Integers narrower than 32 bits and constants wider than that may overflow where positions do not.
 // CHECK-LABEL: mask in @overflow:
+// CHECK-NEXT:  opaque: arith.index_cast
 // CHECK-NEXT:  opaque: arith.cmpi
-// CHECK-NEXT:  opaque: arith.cmpi
-// CHECK-NEXT:  opaque: arith.cmpi
+// CHECK-NEXT:  opaque: arith.addi
+// CHECK-NEXT:  opaque: arith.index_cast
 // CHECK-NEXT:  kept [begin, end)
 // CHECK-NEXT:  cut [begin, end)
-// CHECK-NEXT:  class opaque: arith.cmpi, arith.cmpi, arith.cmpi
+// CHECK-NEXT:  class opaque: arith.index_cast, arith.cmpi, arith.addi are not understood
 func.func @overflow(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
   %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)

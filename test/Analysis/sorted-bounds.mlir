@@ -41,7 +41,7 @@ func.func @documents(%q: !q, %ids: tensor<64xi8>) -> !q {
 
 // Nobody says that these ascend.
 // CHECK-LABEL: mask in @undeclared:
-// CHECK: class opaque: arith.cmpi is not understood
+// CHECK: class opaque: tensor.extract of what is not declared sorted is not understood
 func.func @undeclared(%q: !q, %ids: tensor<64xi8>) -> !q {
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
@@ -55,7 +55,7 @@ func.func @undeclared(%q: !q, %ids: tensor<64xi8>) -> !q {
 
 // An index in front of the last dimension that changes with the query leaves the line.
 // CHECK-LABEL: mask in @other_lines:
-// CHECK: class opaque: arith.cmpi is not understood
+// CHECK: class opaque: tensor.extract is not understood
 func.func @other_lines(%q: !q, %ids: tensor<64x64xi8>) -> !q {
   %s = flash.assume_sorted %ids : tensor<64x64xi8>
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}

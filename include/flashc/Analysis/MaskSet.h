@@ -125,6 +125,8 @@ struct MaskSet {
   std::vector<MaskConjunct> kept, cut;
   SmallVector<Operation *> opaque; // what was not understood
 
+  /// The op's name, and why it is not understood where that is known.
+  static void printOpaque(raw_ostream &os, Operation *op);
   /// What is kept, one line per constraint of a single conjunct, or one line per conjunct.
   void print(raw_ostream &os, AsmState &state) const;
 };

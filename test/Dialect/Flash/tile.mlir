@@ -134,3 +134,33 @@ func.func @absolute_positions(%q: !q, %k: !k, %m: !row, %j0: index, %lengths: te
     } -> !q, !row, !row
   return %0#0 : !q
 }
+
+// -----
+
+!q = tensor<1x1x100x16xf32>
+!row = tensor<1x1x100xf32>
+
+// A divisor that is computed from a position is replaced where it is 0, which may be so behind the end only. Others are
+// the program's own.
+// CHECK-LABEL: func @divisions(
+// CHECK-SAME:      %[[BLOCK:[^:]*]]: index)
+// CHECK:         mask (%{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index) {
+// CHECK-NEXT:      %[[REST:.*]] = arith.subi %{{.*}}, %[[J]] : index
+// CHECK-NEXT:      %[[IS_ZERO:.*]] = arith.cmpi eq, %[[REST]], %c0
+// CHECK-NEXT:      %[[DIVISOR:.*]] = arith.select %[[IS_ZERO]], %c1, %[[REST]] : index
+// CHECK-NEXT:      arith.remsi %[[I]], %[[DIVISOR]]
+// CHECK-NEXT:      arith.divsi %[[J]], %[[BLOCK]]
+func.func @divisions(%q: !q, %m: !row, %block: index) -> !q {
+  %c0 = arith.constant 0 : index
+  %0:3 = flash.online_attention ins(%q, %q, %q : !q, !q, !q) outs(%q, %m, %m : !q, !row, !row)
+    at(%c0, %c0, %c0, %c0) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %c100 = arith.constant 100 : index
+      %rest = arith.subi %c100, %j : index
+      %x = arith.remsi %i, %rest : index
+      %y = arith.divsi %j, %block : index
+      %keep = arith.cmpi sle, %x, %y : index
+      flash.yield %keep : i1
+    } -> !q, !row, !row
+  return %0#0 : !q
+}

@@ -196,7 +196,8 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
     return op->emitOpError() << "expected the " << name << " region to yield " << yielded << ", got "
                              << (yield ? yield.getValue().getType() : Type(b.getNoneType())) << " (C8)";
   WalkResult walk = region.walk([&](Operation *nested) {
-    if (nested->hasTrait<OpTrait::IsTerminator>() || isPure(nested) ||
+    // A division is free of them, though it must not be by 0.
+    if (nested->hasTrait<OpTrait::IsTerminator>() || isMemoryEffectFree(nested) ||
         nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || hasSingleEffect<MemoryEffects::Read>(nested))
       return WalkResult::advance();
     InFlightDiagnostic diag = op->emitOpError()

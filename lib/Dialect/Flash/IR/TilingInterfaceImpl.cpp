@@ -66,10 +66,22 @@ static Value clampIndex(OpBuilder &b, Location loc, Value index, Value source, u
   return clamped;
 }
 
+/// Makes an integer division by what may be 0 one by 1 there, which no process ends with.
+static void guardDivisor(OpBuilder &b, Operation *op) {
+  Value divisor = op->getOperand(1);
+  if (!divisor.getType().isIntOrIndex())
+    return;
+  auto constant = [&](int64_t value) {
+    return arith::ConstantOp::create(b, op->getLoc(), b.getIntegerAttr(divisor.getType(), value));
+  };
+  Value isZero = arith::CmpIOp::create(b, op->getLoc(), arith::CmpIPredicate::eq, divisor, constant(0));
+  op->setOperand(1, arith::SelectOp::create(b, op->getLoc(), isZero, constant(1), divisor));
+}
+
 /// The positions of a tile that sticks out are passed to the regions too. What they compute there is dropped, but a
-/// read (of a bias, say) must stay inside its tensor: clamps every index of a read that depends on `outside`. Searches
-/// of sorted arrays stay inside for any value.
-static void clampReads(OpBuilder &b, Region &region, ArrayRef<BlockArgument> outside) {
+/// read (of a bias, say) must stay inside its tensor, and a division must not be by 0: clamps every index of a read that
+/// depends on `outside`, and guards every such divisor. Searches of sorted arrays stay inside for any value.
+static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument> outside) {
   OpBuilder::InsertionGuard guard(b);
   DenseSet<Value> tainted(outside.begin(), outside.end());
   region.walk<WalkOrder::PreOrder>([&](Operation *op) {
@@ -83,10 +95,14 @@ static void clampReads(OpBuilder &b, Region &region, ArrayRef<BlockArgument> out
     for (Region &nested : op->getRegions())
       for (BlockArgument argument : nested.getArguments())
         tainted.insert(argument);
+    b.setInsertionPoint(op);
+    if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp, arith::RemSIOp,
+            arith::RemUIOp>(op) &&
+        tainted.contains(op->getOperand(1)))
+      guardDivisor(b, op);
     std::optional<ElementRead> read = getElementRead(op);
     if (!read)
       return;
-    b.setInsertionPoint(op);
     for (auto [dim, index] : llvm::enumerate(read->indices))
       if (tainted.contains(index.get()))
         index.set(clampIndex(b, op->getLoc(), index.get(), read->array, dim));
@@ -103,7 +119,7 @@ static void adaptRegions(OpBuilder &b, OnlineAttentionOp whole, OnlineAttentionO
       outside.push_back(region->getArguments().take_back(2).front());
     if (outsideJ)
       outside.push_back(region->getArguments().back());
-    clampReads(b, *region, outside);
+    guardPositions(b, *region, outside);
   }
   if (!outsideJ)
     return;

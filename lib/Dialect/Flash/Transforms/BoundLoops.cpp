@@ -229,7 +229,10 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     auto &[searched, mask, bounds] = found;
     for (Operation *part : mask.opaque) {
       ++numOpaque;
-      emitMissed(part, "opaque to the analysis of masks: it bounds no loop");
+      std::string reason;
+      llvm::raw_string_ostream os(reason);
+      MaskSet::printOpaque(os, part);
+      emitMissed(part, reason + ", opaque to the analysis of masks: it bounds no loop");
     }
     if (keepsEveryRow(mask, bounds))
       markRows(op, loop);

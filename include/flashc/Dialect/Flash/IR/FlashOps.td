@@ -90,6 +90,9 @@ def Flash_AttentionOp : Flash_Op<"attention", [
     - (C9) both regions are free of side effects other than reads.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
 
+    Precondition: for queries and keys that exist, integers in the regions are not divided by 0, and reads are inside
+    their arrays. For others that a tile has beside them the compiler sees to it.
+
     Lowers to: Algorithm 0 in linalg (`flash-decompose`) or `flash.online_attention` (`flash-online-softmax`).
 
     Example:

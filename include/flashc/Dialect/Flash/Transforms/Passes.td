@@ -172,7 +172,8 @@ def Tile : Pass<"flash-tile"> {
 
     Tiles have static shapes. Where a sequence is not known to be a multiple of its tile, the slice has the clamped size
     `affine.min(64, N - i)` and is padded (`tensor.pad`) to the tile with zeros (-inf for m); the result is cut back;
-    `j < Nk` is joined to the mask; and reads of the regions (a bias) are clamped into their tensors.
+    `j < Nk` is joined to the mask; reads of the regions (a bias) are clamped into their tensors, and divisors that are
+    computed from positions, which may be 0 behind the end only, are replaced by 1 there.
 
     An op that already is one tile of these sizes inside a loop is left alone.
 
@@ -357,7 +358,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
 
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
-    - "opaque to the analysis of masks: it bounds no loop": a comparison of `i * j`, say; the others still bound it;
+    - "arith.muli, opaque to the analysis of masks: it bounds no loop": of a comparison of `i * j`, say; the others still
+      bound it;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
       step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
       attention's state", "the loop has side effects", "the tile's query position changes inside the loop".
