@@ -35,9 +35,10 @@ EXACT = {
 }
 
 
-def check(mask, nq, nk, wants="exact"):
+def check(mask, nq, nk, wants="exact", is_tight=None):
     """The class; of an exact mask every tile, of others that no tile is skipped, or left without the mask, that may
-    not be."""
+    not be. `is_tight`: whether every tile is asked for all the same."""
+    is_tight = wants == "exact" if is_tight is None else is_tight
     q, k = (flashc.ArraySpec((2, 1, n, 64), "bf16") for n in (nq, nk))
     got = flashc.explain(q, k, k, mask=mask)
     assert got.mask_class == wants, got
@@ -48,7 +49,7 @@ def check(mask, nq, nk, wants="exact"):
             for column, tile in enumerate(tiles):
                 part = keep[b, 0, row * rows:(row + 1) * rows, column * columns:(column + 1) * columns]
                 best = 0 if not part.any() else 2 if part.all() and part.shape[1] == columns else 1
-                assert tile == best if wants == "exact" else best in {0: [0], 1: [0, 1, 2], 2: [2]}[tile], \
+                assert tile == best if is_tight else best in {0: [0], 1: [0, 1, 2], 2: [2]}[tile], \
                     f"tile ({row}, {column}) of {nq} x {nk}: {tile}, expected {best}"
 
 
@@ -73,8 +74,17 @@ def test_packed_sequences_are_exact(causal):
 @pytest.mark.parametrize("keywords", [{}, {"causal": True}, {"window": (60, 9)}])
 def test_packed_sequences_of_two_lengths(keywords):
     """Keys of a sequence without queries are visited if they lie between those of others: the class says so."""
-    starts, key_starts = np.array([0, 0, 300, 301, 500, 700]), np.array([0, 400, 500, 500, 900, 1000])
+    starts, key_starts = np.array([0, 0, 100, 100, 301, 500, 700]), np.array([0, 100, 200, 500, 500, 900, 1000])
     check(masks.packed(starts, key_starts, **keywords), 700, 1000, "conservative")
+    with pytest.raises(AssertionError, match=r"tile \(.*: 1, expected 0"):
+        check(masks.packed(starts, key_starts, **keywords), 700, 1000, "conservative", is_tight=True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed_sequences_of_two_lengths_that_all_have_queries(causal):
+    """Nothing says so, and the class is the same, but there are no such keys: every tile is what it could be."""
+    starts, key_starts = np.array([0, 1, 300, 301, 500, 700]), np.array([0, 400, 500, 500, 900, 1000])
+    check(masks.packed(starts, key_starts, causal=causal), 700, 1000, "conservative", is_tight=True)
 
 
 def test_what_is_not_declared_has_no_bounds():
