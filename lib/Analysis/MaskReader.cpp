@@ -1,6 +1,6 @@
 //===- MaskReader.cpp - a mask region as a union of conjunctions --------------------------------------------------===//
 
-#include "flashc/Analysis/MaskProver.h"
+#include "MaskAlgebra.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -11,24 +11,14 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-using Union = std::vector<MaskConjunct>;
 using Predicate = arith::CmpIPredicate;
 
-/// A value where a guard holds. The pieces of a value cover everything.
-struct Piece {
-  MaskConjunct guard;
-  MaskExpr value;
-};
-using Pieces = SmallVector<Piece, 1>;
-
-/// Unions that grow beyond this are taken as not understood.
-constexpr size_t kMaxConjuncts = 64, kMaxPieces = 16;
-
 /// Reads one mask region, into the set itself and into its complement.
-class MaskReader {
+class MaskReader : MaskAlgebra {
 public:
   MaskReader(Region &mask, function_ref<bool(Value)> isAvailable)
-      : region(mask), query(mask.getArgument(2)), key(mask.getArgument(3)), rows(mask), isAvailable(isAvailable) {}
+      : MaskAlgebra(set, mask.getParentOp()), region(mask), query(mask.getArgument(2)), key(mask.getArgument(3)),
+        rows(mask), isAvailable(isAvailable) {}
 
   MaskSet read() {
     Value condition = cast<YieldOp>(region.front().getTerminator()).getValue();
@@ -38,120 +28,6 @@ public:
   }
 
 private:
-  //===------------------------------------------------------------------------------------------------------------===//
-  // Unions
-  //===------------------------------------------------------------------------------------------------------------===//
-
-  static Union everything() { return {MaskConjunct()}; }
-  static Union nothing() { return {}; }
-
-  /// What is not understood may hold and may not.
-  Union unknown(Operation *op) {
-    op = op ? op : region.getParentOp();
-    if (!llvm::is_contained(set.opaque, op))
-      set.opaque.push_back(op);
-    MaskConjunct conjunct;
-    conjunct.isKnown = false;
-    return {conjunct};
-  }
-
-  static Union require(const MaskExpr &expr) {
-    if (expr.isConstant())
-      return expr.getConstant() >= 0 ? everything() : nothing();
-    MaskConjunct conjunct;
-    conjunct.constraints.push_back(expr);
-    return {conjunct};
-  }
-
-  static MaskConjunct merge(const MaskConjunct &a, const MaskConjunct &b) {
-    MaskConjunct both = a;
-    both.isKnown = a.isKnown && b.isKnown;
-    for (const MaskExpr &constraint : b.constraints)
-      if (!llvm::is_contained(both.constraints, constraint))
-        both.constraints.push_back(constraint);
-    return both;
-  }
-
-  Union conjoin(const Union &a, const Union &b) {
-    Union result;
-    bool isProduct = a.size() > 1 || b.size() > 1;
-    if (a.size() * b.size() > 4 * kMaxConjuncts)
-      return unknown(nullptr);
-    for (const MaskConjunct &x : a)
-      for (const MaskConjunct &y : b)
-        if (MaskConjunct both = merge(x, y); !isProduct || !isEmpty(both))
-          result.push_back(std::move(both));
-    return limit(std::move(result));
-  }
-
-  Union disjoin(Union a, const Union &b) {
-    a.insert(a.end(), b.begin(), b.end());
-    return limit(std::move(a));
-  }
-
-  Union limit(Union all) {
-    if (all.size() > kMaxConjuncts)
-      all = simplify(std::move(all));
-    return all.size() > kMaxConjuncts ? unknown(nullptr) : all;
-  }
-
-  bool isEmpty(const MaskConjunct &conjunct) const {
-    return conjunct.constraints.size() > 1 && MaskProver(set.space).isEmpty(conjunct.constraints);
-  }
-
-  /// Whether every pair of `a` is in `b`.
-  bool isSubset(const MaskConjunct &a, const MaskConjunct &b) const {
-    return llvm::all_of(b.constraints, [&](const MaskExpr &constraint) {
-      return llvm::is_contained(a.constraints, constraint) || MaskProver(set.space).implies(a.constraints, constraint);
-    });
-  }
-
-  /// Drops conjuncts that are inside others.
-  Union simplify(Union all) {
-    for (size_t n = all.size(); all.size() > 1 && n-- > 0;)
-      for (size_t other = 0; other < all.size(); ++other)
-        if (other != n && isSubset(all[n], all[other])) {
-          all.erase(all.begin() + n);
-          break;
-        }
-    return all;
-  }
-
-  /// Whether `b` and `c` demand less than `a` but for a constraint each, of which one always holds: then every pair of
-  /// `a` is in one of them.
-  static bool isCase(const MaskConjunct &a, const MaskConjunct &b, const MaskConjunct &c) {
-    const MaskExpr *onlyB = nullptr, *onlyC = nullptr;
-    auto find = [&](const MaskConjunct &from, const MaskExpr *&only) {
-      for (const MaskExpr &constraint : from.constraints)
-        if (!llvm::is_contained(a.constraints, constraint)) {
-          if (only)
-            return false;
-          only = &constraint;
-        }
-      return only && from.constraints.size() <= a.constraints.size();
-    };
-    if (!find(b, onlyB) || !find(c, onlyC))
-      return false;
-    MaskExpr sum = *onlyB + *onlyC;
-    return sum.isConstant() && sum.getConstant() >= -1;
-  }
-
-  /// Drops conjuncts that are inside two others together. The complement of `x and y or not(x) and z` is read as three,
-  /// of which one, `not(y) and not(z)`, says nothing new, but would have bounds that fit neither case.
-  static Union dropCases(Union all) {
-    auto isInsideTwo = [&](size_t n) {
-      for (size_t first = 0; first < all.size(); ++first)
-        for (size_t second = 0; second < first; ++second)
-          if (first != n && second != n && isCase(all[n], all[first], all[second]))
-            return true;
-      return false;
-    };
-    for (size_t n = all.size(); all.size() > 2 && n-- > 0;)
-      if (isInsideTwo(n))
-        all.erase(all.begin() + n);
-    return all;
-  }
-
   //===------------------------------------------------------------------------------------------------------------===//
   // Conditions
   //===------------------------------------------------------------------------------------------------------------===//
@@ -253,12 +129,12 @@ private:
   std::optional<Union> atLeast(Value a, Value b, int64_t margin) {
     if (!isUniform(a) && !rows.isSearched(a))
       if (Operation *op = a.getDefiningOp(); isa_and_nonnull<arith::MinSIOp, arith::MaxSIOp>(op))
-        return combine(isa<arith::MinSIOp>(op), atLeast(op->getOperand(0), b, margin),
-                       atLeast(op->getOperand(1), b, margin));
+        return join(isa<arith::MinSIOp>(op), atLeast(op->getOperand(0), b, margin),
+                    atLeast(op->getOperand(1), b, margin));
     if (!isUniform(b) && !rows.isSearched(b))
       if (Operation *op = b.getDefiningOp(); isa_and_nonnull<arith::MinSIOp, arith::MaxSIOp>(op))
-        return combine(isa<arith::MaxSIOp>(op), atLeast(a, op->getOperand(0), margin),
-                       atLeast(a, op->getOperand(1), margin));
+        return join(isa<arith::MaxSIOp>(op), atLeast(a, op->getOperand(0), margin),
+                    atLeast(a, op->getOperand(1), margin));
     std::optional<Pieces> lhs = getPieces(a), rhs = getPieces(b);
     if (!lhs || !rhs)
       return std::nullopt;
@@ -269,7 +145,7 @@ private:
     return result;
   }
 
-  std::optional<Union> combine(bool isConjunction, const std::optional<Union> &a, const std::optional<Union> &b) {
+  std::optional<Union> join(bool isConjunction, const std::optional<Union> &a, const std::optional<Union> &b) {
     if (!a || !b)
       return std::nullopt;
     return isConjunction ? conjoin(*a, *b) : disjoin(*a, *b);
@@ -278,34 +154,6 @@ private:
   //===------------------------------------------------------------------------------------------------------------===//
   // Integers
   //===------------------------------------------------------------------------------------------------------------===//
-
-  static std::optional<Pieces> make(const MaskExpr &expr) {
-    if (expr.isLarge())
-      return std::nullopt;
-    return Pieces{{MaskConjunct(), expr}};
-  }
-
-  static std::optional<Pieces> limit(Pieces pieces) {
-    if (pieces.size() > kMaxPieces)
-      return std::nullopt;
-    return pieces;
-  }
-
-  /// All pairs of a piece of `a` and one of `b` that overlap.
-  std::optional<Pieces> combine(const Pieces &a, const Pieces &b,
-                                function_ref<MaskExpr(const MaskExpr &, const MaskExpr &)> compute) {
-    Pieces result;
-    for (const Piece &x : a)
-      for (const Piece &y : b)
-        for (MaskConjunct &guard : conjoin({x.guard}, {y.guard})) {
-          MaskExpr value = compute(x.value, y.value);
-          if (value.isLarge())
-            return std::nullopt;
-          if (a.size() * b.size() == 1 || !isEmpty(guard))
-            result.push_back({std::move(guard), value});
-        }
-    return limit(std::move(result));
-  }
 
   /// An integer as a piecewise linear function; nothing if it is not one.
   std::optional<Pieces> getPieces(Value value) {
@@ -370,40 +218,21 @@ private:
     std::optional<Pieces> onTrue = getPieces(op.getTrueValue()), onFalse = getPieces(op.getFalseValue());
     if (!onTrue || !onFalse)
       return std::nullopt;
-    Pieces result;
-    for (bool holds : {true, false})
-      for (const MaskConjunct &guard : visit(op.getCondition(), holds))
-        for (const Piece &piece : holds ? *onTrue : *onFalse)
-          for (const MaskConjunct &both : conjoin({guard}, {piece.guard}))
-            result.push_back({both, piece.value});
-    return limit(std::move(result));
+    return select(visit(op.getCondition(), true), *onTrue, visit(op.getCondition(), false), *onFalse);
   }
 
   std::optional<Pieces> getExtremum(Operation *op) {
     std::optional<Pieces> lhs = getPieces(op->getOperand(0)), rhs = getPieces(op->getOperand(1));
     if (!lhs || !rhs)
       return std::nullopt;
-    Pieces result;
-    for (const Piece &x : *lhs)
-      for (const Piece &y : *rhs) {
-        MaskExpr difference = isa<arith::MinSIOp>(op) ? y.value - x.value : x.value - y.value;
-        for (const MaskConjunct &guard : conjoin({merge(x.guard, y.guard)}, require(difference)))
-          result.push_back({guard, x.value});
-        for (const MaskConjunct &guard : conjoin({merge(x.guard, y.guard)}, require(difference * -1 - 1)))
-          result.push_back({guard, y.value});
-      }
-    return limit(std::move(result));
+    return MaskAlgebra::getExtremum(*lhs, *rhs, isa<arith::MinSIOp>(op));
   }
 
   /// A condition as 0 or 1, and what is not negative as itself.
   std::optional<Pieces> getUnsigned(Value operand) {
     if (!operand.getType().isInteger(1))
       return isNatural(operand) ? getPieces(operand) : std::nullopt;
-    Pieces result;
-    for (bool holds : {true, false})
-      for (const MaskConjunct &guard : visit(operand, holds))
-        result.push_back({guard, MaskExpr(holds)});
-    return limit(std::move(result));
+    return select(visit(operand, true), *make(1), visit(operand, false), *make(0));
   }
 
   std::optional<Pieces> map(Value value, function_ref<MaskExpr(const MaskExpr &)> compute) {
@@ -420,18 +249,7 @@ private:
     std::optional<Pieces> pieces = getPieces(value);
     if (!pieces)
       return std::nullopt;
-    Pieces result;
-    for (const Piece &piece : *pieces) {
-      if (set.space.isNatural(piece.value)) {
-        result.push_back({piece.guard, ifNatural(piece.value)});
-        continue;
-      }
-      for (const MaskConjunct &guard : conjoin({piece.guard}, require(piece.value)))
-        result.push_back({guard, ifNatural(piece.value)});
-      for (const MaskConjunct &guard : conjoin({piece.guard}, require(piece.value * -1 - 1)))
-        result.push_back({guard, ifNegative(piece.value)});
-    }
-    return limit(std::move(result));
+    return MaskAlgebra::getBySign(*pieces, ifNatural, ifNegative);
   }
 
   /// Quotients and remainders by constants, bit masks and shifts among them.
