@@ -6,6 +6,55 @@
 using namespace mlir;
 using namespace mlir::flash;
 
+static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds, AsmState &state, bool isOperand);
+
+namespace {
+/// `a + b * -3 + 2` as its terms: affine expressions have no subtraction.
+struct Sum {
+  SmallVector<AffineExpr> added, subtracted;
+  int64_t constant = 0;
+
+  void add(AffineExpr expr) {
+    auto binary = dyn_cast<AffineBinaryOpExpr>(expr);
+    if (expr.getKind() == AffineExprKind::Add) {
+      add(binary.getLHS());
+      add(binary.getRHS());
+      return;
+    }
+    if (auto number = dyn_cast<AffineConstantExpr>(expr)) {
+      constant += number.getValue();
+      return;
+    }
+    auto factor =
+        expr.getKind() == AffineExprKind::Mul ? dyn_cast<AffineConstantExpr>(binary.getRHS()) : AffineConstantExpr();
+    if (factor && factor.getValue() < 0)
+      subtracted.push_back(binary.getLHS() * -factor.getValue());
+    else
+      added.push_back(expr);
+  }
+};
+} // namespace
+
+/// What is subtracted comes behind what is added; a constant first only where nothing else is added.
+static void printSum(raw_ostream &os, const Sum &sum, const LoopBounds &bounds, AsmState &state) {
+  StringRef plus = "", minus = "-";
+  auto print = [&](bool isNegative, auto printTerm) {
+    os << (isNegative ? minus : plus);
+    printTerm();
+    std::tie(plus, minus) = std::pair(" + ", " - ");
+  };
+  auto printConstant = [&] { os << std::abs(sum.constant); };
+  for (AffineExpr term : sum.added)
+    print(false, [&] { printExpr(os, term, bounds, state, /*isOperand=*/false); });
+  bool isConstantFirst = sum.added.empty() && sum.constant > 0;
+  if (isConstantFirst)
+    print(false, printConstant);
+  for (AffineExpr term : sum.subtracted)
+    print(true, [&] { printExpr(os, term, bounds, state, /*isOperand=*/true); });
+  if (sum.constant != 0 && !isConstantFirst)
+    print(sum.constant < 0, printConstant);
+}
+
 /// Prints an expression of bounds with the names of its symbols.
 static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds, AsmState &state, bool isOperand) {
   static constexpr StringLiteral kNames[] = {"begin", "end", "i0", "rows"};
@@ -24,30 +73,22 @@ static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds
     os << (captured.at == MaskSpace::At::FirstRow ? "[first]" : captured.at == MaskSpace::At::LastRow ? "[last]" : "");
     return;
   }
-  auto binary = cast<AffineBinaryOpExpr>(expr);
-  AffineExpr lhs = binary.getLHS(), rhs = binary.getRHS();
-  bool isProduct = expr.getKind() == AffineExprKind::Mul;
-  bool hasParentheses = isOperand && !isProduct;
+  Sum sum;
+  sum.add(expr);
+  bool isSum = sum.added != SmallVector<AffineExpr>{expr};
+  bool hasParentheses = isOperand && (isSum || expr.getKind() != AffineExprKind::Mul);
   os << (hasParentheses ? "(" : "");
-  if (expr.getKind() != AffineExprKind::Add) {
-    printExpr(os, lhs, bounds, state, /*isOperand=*/true);
-    os << (isProduct                                    ? " * "
+  if (isSum) {
+    printSum(os, sum, bounds, state);
+  } else {
+    auto binary = cast<AffineBinaryOpExpr>(expr);
+    printExpr(os, binary.getLHS(), bounds, state, /*isOperand=*/true);
+    os << (expr.getKind() == AffineExprKind::Mul        ? " * "
            : expr.getKind() == AffineExprKind::FloorDiv ? " floordiv "
            : expr.getKind() == AffineExprKind::CeilDiv  ? " ceildiv "
                                                         : " mod ");
-    printExpr(os, rhs, bounds, state, /*isOperand=*/true);
-    os << (hasParentheses ? ")" : "");
-    return;
+    printExpr(os, binary.getRHS(), bounds, state, /*isOperand=*/true);
   }
-  // Affine expressions have no subtraction: `a - b` is `a + b * -1`.
-  auto product = dyn_cast<AffineBinaryOpExpr>(rhs);
-  auto constant = dyn_cast<AffineConstantExpr>(rhs);
-  bool isNegated = product && product.getKind() == AffineExprKind::Mul &&
-                   product.getRHS() == getAffineConstantExpr(-1, expr.getContext());
-  bool isNegative = constant && constant.getValue() < 0;
-  printExpr(os, lhs, bounds, state, /*isOperand=*/false);
-  os << (isNegated || isNegative ? " - " : " + ");
-  printExpr(os, isNegated ? product.getLHS() : isNegative ? -rhs : rhs, bounds, state, isNegated);
   os << (hasParentheses ? ")" : "");
 }
 

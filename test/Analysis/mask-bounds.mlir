@@ -13,7 +13,7 @@
 
 // The queries of a tile of keys. Those behind the loop's end do not exist.
 // DUAL-LABEL: dual of the mask in @causal:
-// DUAL-NEXT:  kept [begin + ((j0 - %[[S:arg[0-9]+]] - begin) floordiv 64) * 64, end) if 0 <= j0 * -1 + end + %[[S]] - 1
+// DUAL-NEXT:  kept [begin + ((j0 - %[[S:arg[0-9]+]] - begin) floordiv 64) * 64, end) if 0 <= end + %[[S]] - j0 - 1
 // DUAL-NEXT:  cut [begin, begin + ((j0 + keys - %[[S]] - begin - 1) ceildiv 64) * 64){{$}}
 // DUAL-NEXT:  class exact{{$}}
 func.func @causal(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %shift: index) -> (!q, !row, !row) {
@@ -158,7 +158,8 @@ func.func @blocks_of_batch(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %le
 // The complement of `x and y or not(x) and z` has two cases, not a third one that is neither: three queries see 8 keys,
 // the others those from 64 on.
 // CHECK-LABEL: mask in @cases:
-// CHECK:       cut [begin, begin + ((begin * -1 + 64) ceildiv 32) * 32) if 0 <= i0 + rows - 4 or [begin + ((begin * -1 + 8) floordiv 32) * 32, end) if 0 <= i0 * -1 + 2{{$}}
+// CHECK:       kept {{.*}} or [begin + ((-begin) floordiv 32 + 2) * 32, end) if 0 <= i0 + rows - 4{{$}}
+// CHECK-NEXT:  cut [begin, begin + ((64 - begin) ceildiv 32) * 32) if 0 <= i0 + rows - 4 or [begin + ((8 - begin) floordiv 32) * 32, end) if 0 <= 2 - i0{{$}}
 // CHECK-NEXT:  class exact{{$}}
 func.func @cases(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
