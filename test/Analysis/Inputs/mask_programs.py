@@ -1,5 +1,7 @@
 """Masks as programs: one tree gives the MLIR text of a mask region and, on numpy arrays of i and j, what it keeps."""
 
+import random
+
 import numpy
 
 
@@ -221,7 +223,22 @@ def sorted_masks():
         name: (mask, "conservative") for name, mask in conservative.items()}
 
 
+class SortedRandom(random.Random):
+    """A generator for masks that look into sorted arrays."""
+
+
+def random_element(rng, position):
+    """The id at a position, or its segment's number, begin or end, or what is the same everywhere."""
+    ids, offsets = array(rng.randrange(2)), array(2 + rng.randrange(2))
+    shifted = position + rng.choice([0, 0, 0, 1, -3])
+    number = count_le(shifted, offsets)
+    return rng.choice([at(ids, position), number, nth(number + rng.choice([-1, 0, 1]), array(2 + rng.randrange(2))),
+                       nth(rng.randint(-1, 4), offsets), count_le(at(ids, position) - rng.randint(0, 1), ids)])
+
+
 def random_int(rng, depth):
+    if isinstance(rng, SortedRandom) and rng.randrange(2):
+        return random_element(rng, rng.choice([I, J]))
     kind = rng.randrange(12 if depth > 0 else 4)
     sub = lambda: random_int(rng, depth - 1)
     if kind < 2:
@@ -249,6 +266,8 @@ def random_int(rng, depth):
 
 def random_compare(rng, depth):
     x, y = random_int(rng, depth), random_int(rng, depth)
+    if isinstance(rng, SortedRandom) and rng.randrange(8):  # most are of a query and a key
+        x, y = (rng.choice([position, random_element(rng, position)]) for position in rng.sample([I, J], 2))
     kind = rng.randrange(16)
     if kind == 0:
         return opaque()

@@ -22,11 +22,14 @@ import sys
 
 import numpy
 
-from mask_programs import ARITH, EVALUATE, Writer, evaluate, named, random_mask, sorted_masks
+from mask_programs import ARITH, EVALUATE, SortedRandom, Writer, evaluate, named, random_mask, sorted_masks
 from printed_bounds import Int, PrintedBounds, to_python
 
 SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257),
          (300, 300)]
+
+
+SEED = 5
 
 
 class Case:
@@ -104,7 +107,7 @@ def make_arrays(rng, nq, nk):
 
 
 def make_cases():
-    rng, cases = random.Random(5), []
+    rng, cases = random.Random(SEED), []
     masks = [(name, mask, "exact") for name, mask in named().items()]
     masks += [(f"random_{n}", random_mask(rng), None) for n in range(200)]
     for name, mask, expected in masks:
@@ -114,6 +117,8 @@ def make_cases():
         # What holds for some keys of a tile, and a function of them that is known at its ends.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
         cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(4)]
+    sorted_rng = SortedRandom(SEED)
+    cases += [Case(f"random_sorted_{n}", random_mask(sorted_rng), rng, None, has_arrays=True) for n in range(100)]
     return cases
 
 
