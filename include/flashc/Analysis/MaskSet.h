@@ -52,7 +52,7 @@ public:
 private:
   MaskExpr &add(const MaskExpr &other, int64_t factor);
 
-  SmallVector<int64_t, 8> coefficients; // the last one is not 0, but for the constant
+  SmallVector<int64_t, 24> coefficients; // the last one is not 0, but for the constant
 };
 
 /// The variables of the constraints of one mask.
