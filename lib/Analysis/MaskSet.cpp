@@ -201,12 +201,13 @@ void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr
 
 void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
   os << op->getName();
-  if (isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::RemSIOp, arith::RemUIOp>(op)) {
-    if (!matchPattern(op->getOperand(1), m_Constant()))
-      os << " by what is no constant";
-  } else if (std::optional<ElementRead> read = getElementRead(op); read && !read->array.getDefiningOp<AssumeSortedOp>()) {
-    os << " of what is not declared sorted";
-  }
+  bool isQuotient = isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::RemSIOp,
+                        arith::RemUIOp>(op);
+  if (isQuotient && !matchPattern(op->getOperand(1), m_Constant()))
+    os << " by a value that is no constant";
+  std::optional<ElementRead> read = getElementRead(op);
+  if (read && !read->array.getDefiningOp<AssumeSortedOp>())
+    os << " of an array that is not declared sorted";
 }
 
 void MaskSet::print(raw_ostream &os, AsmState &state) const {

@@ -88,12 +88,12 @@ func.func @spellings(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index
 // CHECK-LABEL: mask in @opaque:
 // CHECK-NEXT:  j <= %[[LENGTH:[a-z0-9]+]] - 1
 // CHECK-NEXT:  opaque: arith.muli
-// CHECK-NEXT:  opaque: tensor.extract of what is not declared sorted
-// CHECK-NEXT:  opaque: arith.floordivsi by what is no constant
+// CHECK-NEXT:  opaque: tensor.extract of an array that is not declared sorted
+// CHECK-NEXT:  opaque: arith.floordivsi by a value that is no constant
 // CHECK-NEXT:  kept [begin, begin + ((%[[LENGTH]] - begin) ceildiv 32) * 32)
 // CHECK-NEXT:  cut [begin, end)
 // CHECK-NEXT:  where %[[LENGTH]] = tensor.extract %{{.*}}[%{{.*}}] : tensor<?xindex>
-// CHECK-NEXT:  class conservative: arith.muli, tensor.extract of what is not declared sorted, arith.floordivsi by what is no constant are not understood
+// CHECK-NEXT:  class conservative: arith.muli, tensor.extract of an array that is not declared sorted, arith.floordivsi by a value that is no constant are not understood
 func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: tensor<?xindex>) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
   %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)

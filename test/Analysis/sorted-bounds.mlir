@@ -41,7 +41,7 @@ func.func @documents(%q: !q, %ids: tensor<64xi8>) -> !q {
 
 // Nobody says that these ascend.
 // CHECK-LABEL: mask in @undeclared:
-// CHECK: class opaque: tensor.extract of what is not declared sorted is not understood
+// CHECK: class opaque: tensor.extract of an array that is not declared sorted is not understood
 func.func @undeclared(%q: !q, %ids: tensor<64xi8>) -> !q {
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {

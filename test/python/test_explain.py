@@ -137,6 +137,16 @@ def test_masks_that_are_not_exact_say_why():
     assert explanation.mask_class in repr(explanation)
 
 
+def test_size_in_memory_has_no_bounds():
+    """A number of Python's is a constant of the kernel; an array without dimensions is not."""
+    q, k, v = specs()
+    size = np.array(96)
+    assert flashc.explain(q, k, v, mask=lambda b, h, i, j: i // 96 == j // 96).mask_class == "exact"
+    explanation = flashc.explain(q, k, v, mask=lambda b, h, i, j: i // size == j // size)
+    assert explanation.mask_class != "exact"
+    assert explanation.reasons == ["arith.floordivsi by a value that is no constant is not understood"]
+
+
 def test_layout_and_groups():
     q, k = flashc.ArraySpec((2, 300, 8, 64), "bf16"), flashc.ArraySpec((2, 500, 2, 64), "bf16")
     explanation = flashc.explain(q, k, k, causal=True, layout="bshd", enable_gqa=True)

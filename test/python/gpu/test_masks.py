@@ -52,6 +52,7 @@ LENGTHS = device_int(517, 0, 131)
 IDS = torch.arange(1024, device="cuda", dtype=torch.int32) // 77
 UNSORTED = (torch.arange(1024, device="cuda") * 7919 % 1024) // 300
 IDS_OF_BATCH = torch.stack([IDS, IDS // 2, torch.zeros_like(IDS)])
+BLOCK = torch.tensor(96, device="cuda")
 STARTS, KEY_STARTS = device_int(0, 1, 1, 300, 301, 333), device_int(0, 5, 60, 60, 200, 333)
 
 MASKS = {
@@ -74,6 +75,12 @@ MASKS = {
         (j < 140) | ((i - 140).div(90, rounding_mode="floor") == (j - 140).div(90, rounding_mode="floor")))),
     "diffusion": (masks.block_diffusion(160, 16), in_diffusion(160, 16)),
     "unequal blocks of diffusion": (masks.block_diffusion(167, 32), None),
+    "diffusion of a length in memory": (masks.block_diffusion(torch.tensor(231, device="cuda"), 48), None),
+    "continuations of each batch": (masks.shared_prefix(LENGTHS, 90), lambda b, h, i, j: (j <= i) & (
+        (j < LENGTHS[b]) | ((i - LENGTHS[b]).div(90, rounding_mode="floor") ==
+                            (j - LENGTHS[b]).div(90, rounding_mode="floor")))),
+    "blocks of a size in memory": (lambda b, h, i, j: i // BLOCK == j // BLOCK,
+                                   lambda b, h, i, j: i // BLOCK == j // BLOCK),
     "documents": (masks.documents(IDS, sorted=True), lambda b, h, i, j: IDS[i] == IDS[j]),
     "causal documents": (masks.documents(IDS, sorted=True) & masks.causal(),
                          lambda b, h, i, j: (IDS[i] == IDS[j]) & (j <= i)),
