@@ -92,6 +92,23 @@ Trend RowFunctions::computeElement(Value array, ValueRange indices, Value positi
   return isLine && array.getDefiningOp<AssumeSortedOp>() ? get(position) : Trend::Unknown;
 }
 
+/// What stands behind casts that hold the value of an index.
+static Value stripCasts(Value value) {
+  while (auto cast = value.getDefiningOp<arith::IndexCastOp>())
+    value = cast.getIn();
+  return value;
+}
+
+/// The quotient that a value is a multiple of, `(x floordiv d) * d`; null if it is none.
+static arith::FloorDivSIOp matchMultiple(Value value) {
+  auto product = value.getDefiningOp<arith::MulIOp>();
+  if (!product)
+    return {};
+  auto quotient = stripCasts(product.getLhs()).getDefiningOp<arith::FloorDivSIOp>();
+  bool isMultiple = quotient && stripCasts(quotient.getRhs()) == stripCasts(product.getRhs());
+  return isMultiple ? quotient : arith::FloorDivSIOp();
+}
+
 /// The value of an op in front of the region's end, where no operand depends on the key.
 Trend RowFunctions::compute(Value value) {
   Operation *op = value.getDefiningOp();
@@ -123,7 +140,15 @@ Trend RowFunctions::compute(Value value) {
       .Case([&](arith::SubIOp) {
         return isNarrow ? Trend::Unknown : join(get(op->getOperand(0)), flip(get(op->getOperand(1))));
       })
+      .Case([&](arith::SelectOp select) {
+        bool isOneOfThem = get(select.getCondition()) == Trend::Constant;
+        return isOneOfThem ? join(get(select.getTrueValue()), get(select.getFalseValue())) : Trend::Unknown;
+      })
       .Case([&](arith::MulIOp) {
+        // Of a negative divisor too: then the quotient descends.
+        if (arith::FloorDivSIOp quotient = isNarrow ? arith::FloorDivSIOp() : matchMultiple(value))
+          if (get(quotient.getRhs()) == Trend::Constant)
+            return get(quotient.getLhs());
         std::optional<int64_t> factor = getConstant(1);
         if (isNarrow || !factor)
           return Trend::Unknown;
@@ -172,7 +197,8 @@ bool RowFunctions::isSearched(Value value) {
     if (next == query || get(next) == Trend::Constant) // such as a length of the batch
       continue;
     Operation *op = next.getDefiningOp();
-    if (getElementRead(op))
+    auto quotient = dyn_cast<arith::FloorDivSIOp>(op);
+    if (getElementRead(op) || (quotient && !getConstantIntValue(quotient.getRhs())))
       return true;
     for (Value operand : op->getOperands())
       if (seen.insert(operand).second)
@@ -185,8 +211,32 @@ bool RowFunctions::isSearched(Value value) {
 // Beside the position itself
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Where the block of d positions that i is in begins and ends, `m` and `m + d` of `m = (i floordiv d) * d`; for d < 0
+/// that is `m + d + 1` and `m + 1`.
+static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const LinearExpr &query) {
+  auto isPositive = select.getCondition().getDefiningOp<arith::CmpIOp>();
+  if (!isPositive || isPositive.getPredicate() != arith::CmpIPredicate::sgt ||
+      getConstantIntValue(isPositive.getRhs()) != 0)
+    return std::nullopt;
+  LinearExpr size = LinearExpr::get(isPositive.getLhs()), one(1);
+  LinearExpr ifPositive = LinearExpr::get(select.getTrueValue()), ifNegative = LinearExpr::get(select.getFalseValue());
+  for (const LinearExpr::Term &term : ifPositive.getTerms()) {
+    arith::FloorDivSIOp quotient = matchMultiple(term.value);
+    if (!quotient || !(LinearExpr::get(quotient.getRhs()) == size))
+      continue;
+    LinearExpr begin = LinearExpr::symbol(term.value) - (LinearExpr::get(quotient.getLhs()) - query);
+    if (ifPositive == begin && ifNegative == begin + size + one)
+      return Side::AtMost;
+    if (ifPositive == begin + size && ifNegative == begin + one)
+      return Side::Above;
+  }
+  return std::nullopt;
+}
+
 std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
   LinearExpr query = LinearExpr::symbol(mask.getArgument(2));
+  if (auto select = value.getDefiningOp<arith::SelectOp>())
+    return compareBlockWithQuery(select, query);
   // How many elements are at most s[i] (or less): i is one of those (or is behind them).
   if (auto count = value.getDefiningOp<CountLeOp>()) {
     auto element = matchShiftedElement(count.getValue());

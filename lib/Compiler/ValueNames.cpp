@@ -54,6 +54,11 @@ static StringRef getSymbol(Operation *op) {
       .Default("");
 }
 
+static StringRef getSymbol(arith::CmpIPredicate predicate) {
+  static constexpr StringLiteral kSymbols[] = {"==", "!=", "<", "<=", ">", ">=", "u<", "u<=", "u>", "u>="};
+  return kSymbols[unsigned(predicate)];
+}
+
 static StringRef getFunctionName(Operation *op) {
   return llvm::StringSwitch<StringRef>(op->getName().getStringRef())
       .Cases({"arith.minsi", "arith.minui"}, "min")
@@ -91,6 +96,8 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
     std::rotate(operands.begin(), operands.begin() + 1, operands.end()); // the array, leading indices, the position
     return index(operands[0], ArrayRef(operands).drop_front());
   }
+  if (auto compare = dyn_cast<arith::CmpIOp>(op))
+    return "(" + operands[0] + " " + getSymbol(compare.getPredicate()).str() + " " + operands[1] + ")";
   if (StringRef symbol = getSymbol(op); !symbol.empty())
     return "(" + operands[0] + " " + symbol.str() + " " + operands[1] + ")";
   return getFunctionName(op).str() + "(" + joinBare(operands) + ")";
@@ -122,14 +129,21 @@ std::string ValueNames::describe(Value value, AsmState &state) {
 /// A name consists of these, behind the % of an SSA name.
 static bool isWord(char c) { return llvm::isAlnum(c) || StringRef("_$.-#").contains(c); }
 
-/// `formula` with `value` in the place of the query i.
+/// `formula` with `value` in the place of the query i; in parentheses beside an operator that binds it tighter.
 static std::string replaceQuery(StringRef formula, StringRef value) {
   std::string result;
   while (!formula.empty()) {
     size_t size = isWord(formula.front()) ? formula.find_if_not(isWord) : formula.find_if(isWord);
     StringRef part = formula.take_front(size);
-    result += part == "i" ? value : part;
     formula = formula.drop_front(part.size());
+    if (part != "i") {
+      result += part;
+      continue;
+    }
+    bool isOperand = formula.starts_with(" ") || StringRef(result).ends_with(" ");
+    bool isTerm = formula.starts_with(" +") || formula.starts_with(" -");
+    bool needsParentheses = isOperand && !isTerm && value.contains(' ');
+    result += needsParentheses ? ("(" + value + ")").str() : value.str();
   }
   return result;
 }

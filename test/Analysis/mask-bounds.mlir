@@ -105,7 +105,8 @@ func.func @opaque(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %lengths: te
         %nonlinear = arith.cmpi sle, %product, %length : index
         %other = tensor.extract %lengths[%j] : tensor<?xindex>
         %lookup = arith.cmpi eq, %other, %length : index
-        %block = arith.floordivsi %j, %length : index
+        %sum = arith.addi %i, %j : index
+        %block = arith.floordivsi %sum, %length : index
         %blocks = arith.cmpi eq, %block, %c0 : index
         %1 = arith.andi %inside, %nonlinear : i1
         %2 = arith.andi %1, %lookup : i1
@@ -176,6 +177,47 @@ func.func @cases(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index) -> (!q, !row,
         %x = arith.andi %early, %few : i1
         %y = arith.andi %late, %far : i1
         %p = arith.ori %x, %y : i1
+        flash.yield %p : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// Chunks of a captured size: where the query's own begins and ends ascends, whatever the size's sign.
+// CHECK-LABEL: mask in @captured_chunks:
+// CHECK-NEXT:  j >= %[[BEGIN:[0-9]+]]
+// CHECK-NEXT:  j <= %[[END:[0-9]+]] - 1
+// CHECK-NEXT:  kept [begin + ((%[[BEGIN]][first] - begin) floordiv 32) * 32, begin + ((%[[END]][last] - begin) ceildiv 32) * 32)
+// CHECK-NEXT:  cut [begin, begin + ((%[[BEGIN]][last] - begin) ceildiv 32) * 32) or [begin + ((%[[END]][first] - begin) floordiv 32) * 32, end)
+// CHECK-NEXT:  where %[[QUOTIENT:[0-9]+]] = arith.floordivsi %{{.*}}, %[[SIZE:arg[0-9]+]] : index
+// CHECK:       where %[[IS_POSITIVE:[0-9]+]] = arith.cmpi sgt, %[[SIZE]], %{{.*}} : index
+// CHECK:       where %[[CHUNK:[0-9]+]] = arith.muli %[[QUOTIENT]], %[[SIZE]] : index
+// CHECK:       where %[[BEGIN]] = arith.select %[[IS_POSITIVE]], %[[CHUNK]],
+// CHECK:       where %[[END]] = arith.select %[[IS_POSITIVE]],
+// CHECK-NEXT:  class exact{{$}}
+func.func @captured_chunks(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %size: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %chunk_i = arith.floordivsi %i, %size : index
+        %chunk_j = arith.floordivsi %j, %size : index
+        %p = arith.cmpi eq, %chunk_j, %chunk_i : index
+        flash.yield %p : i1
+      } -> !q, !row, !row
+  return %r#0, %r#1, %r#2 : !q, !row, !row
+}
+
+// Quotients by different sizes say nothing of each other.
+// CHECK-LABEL: mask in @two_sizes:
+// CHECK:       class opaque: arith.floordivsi by a value that is no constant is not understood
+func.func @two_sizes(%q: !q, %k: !k, %m: !row, %i0: index, %j0: index, %s: index, %t: index) -> (!q, !row, !row) {
+  %c0 = arith.constant 0 : index
+  %r:3 = flash.online_attention ins(%q, %k, %k : !q, !k, !k) outs(%q, %m, %m : !q, !row, !row) at(%c0, %c0, %i0, %j0)
+      {normalize = #flash.normalize<deferred>, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %chunk_i = arith.floordivsi %i, %s : index
+        %chunk_j = arith.floordivsi %j, %t : index
+        %p = arith.cmpi sle, %chunk_j, %chunk_i : index
         flash.yield %p : i1
       } -> !q, !row, !row
   return %r#0, %r#1, %r#2 : !q, !row, !row

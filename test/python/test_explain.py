@@ -137,12 +137,15 @@ def test_masks_that_are_not_exact_say_why():
     assert explanation.mask_class in repr(explanation)
 
 
-def test_size_in_memory_has_no_bounds():
-    """A number of Python's is a constant of the kernel; an array without dimensions is not."""
+def test_size_in_memory():
+    """A number of Python's is a constant of the kernel; an array without dimensions is not, but chunks of such a size
+    have bounds all the same. Their other uses do not."""
     q, k, v = specs()
     size = np.array(96)
-    assert flashc.explain(q, k, v, mask=lambda b, h, i, j: i // 96 == j // 96).mask_class == "exact"
-    explanation = flashc.explain(q, k, v, mask=lambda b, h, i, j: i // size == j // size)
+    constant = flashc.explain(q, k, v, mask=lambda b, h, i, j: i // 96 == j // 96)
+    captured = flashc.explain(q, k, v, mask=lambda b, h, i, j: i // size == j // size)
+    assert constant.mask_class == captured.mask_class == "exact"
+    explanation = flashc.explain(q, k, v, mask=lambda b, h, i, j: i // size == (j + i) // size)
     assert explanation.mask_class != "exact"
     assert explanation.reasons == ["arith.floordivsi by a value that is no constant is not understood"]
 

@@ -61,6 +61,7 @@ def in_continuation(prefix, size):
 
 
 LENGTHS = np.array([90, 3])
+SIZE, NEGATIVE = np.array(48), np.array(-40)
 POSITIONS = {
     "causal": (masks.causal(), lambda b, h, i, j: j <= i),
     "shifted causal": (masks.causal(7), lambda b, h, i, j: j <= i + 7),
@@ -89,6 +90,14 @@ POSITIONS = {
     "continuations of each batch": (masks.shared_prefix(LENGTHS, 20),
                                     lambda b, h, i, j: in_continuation(LENGTHS[b], 20)(b, h, i, j)),
     "diffusion": (masks.block_diffusion(96, 16), in_diffusion(96, 16)),
+    "chunks of a size in memory": (masks.Mask(lambda b, h, i, j: i // SIZE == j // SIZE),
+                                   lambda b, h, i, j: i // 48 == j // 48),
+    "blocks of a size in memory": (masks.Mask(lambda b, h, i, j: (j - 5) // SIZE <= (i - 5) // SIZE),
+                                   lambda b, h, i, j: (j - 5) // 48 <= (i - 5) // 48),
+    "blocks of a negative size": (masks.Mask(lambda b, h, i, j: j // NEGATIVE < i // NEGATIVE),
+                                  lambda b, h, i, j: j // -40 < i // -40),
+    "some blocks in memory": (masks.Mask(lambda b, h, i, j: (i // NEGATIVE > -4) & (j // SIZE >= 1)),
+                              lambda b, h, i, j: i // -40 > -4 and j // 48 >= 1),
     "diffusion of unequal blocks": (masks.block_diffusion(np.int64(70), 24), in_diffusion(70, 24)),
 }
 

@@ -40,8 +40,8 @@ public:
   /// A value that depends on the key is Unknown.
   Trend get(Value value);
 
-  /// Whether `value` is a row function that ascends, and depends on an array that is declared sorted: then there is no
-  /// other way to know it.
+  /// Whether `value` is a row function that ascends, and depends on an array that is declared sorted or on a quotient
+  /// by what is no constant: then there is no other way to know it.
   bool isSearched(Value value);
 
 private:
@@ -54,8 +54,8 @@ private:
   DenseMap<Value, Trend> known;
 };
 
-/// Where a row function lies beside the position i itself, if its form says so: above it (the end of a segment that i
-/// is in), or at most at it (where that begins).
+/// Where a row function lies beside the position i itself, if its form says so: above it (the end of a segment or a
+/// block that i is in), or at most at it (where that begins).
 enum class Side { Above, AtMost };
 std::optional<Side> compareWithQuery(Value value, Region &mask);
 

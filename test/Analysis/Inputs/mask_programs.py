@@ -151,6 +151,7 @@ def named():
     causal = J <= I
     block = lambda x: where(x >= n, (x - n) // 16, x // 16)
     clean_q, clean_k = I >= n, J >= n
+    size, any_sign = (where(x.eq(0), 1, x) for x in (s, s - 40))  # as the tracer guards a captured divisor
     return {
         "none": J >= 0,
         "causal": causal,
@@ -179,6 +180,16 @@ def named():
         "block_diffusion_traced": ((I < n) & ((J < n) & (J // 48).eq(I // 48) | (J >= n) & ((J - n) // 48 < I // 48)) |
                                    (I >= n) & (J >= n) & ((J - n) // 48 <= (I - n) // 48)),
         "continuations": causal & ((J < s) | ((I - s) // 20).eq((J - s) // 20)),
+        "chunked_captured": (I // size).eq(J // size),
+        "chunked_captured_causal": (I // size).eq(J // size) & causal,
+        "chunked_captured_shifted": ((I - n) // size).eq((J - n) // size),
+        "chunked_any_sign": (I // any_sign).eq(J // any_sign),
+        "other_chunks_captured": (I // any_sign).ne(J // any_sign),
+        "block_causal_captured": J // size <= I // size,
+        "block_causal_any_sign": J // any_sign <= I // any_sign,
+        "earlier_blocks_captured": J // any_sign < I // any_sign,
+        "later_blocks_captured": J // any_sign + 1 > I // any_sign,
+        "few_blocks_captured": J // any_sign < 2,
         "not_causal": ~causal,
         "but_one": J.ne(I),
         "clamped_window": (J <= minimum(I, s)) & (J >= maximum(I - 30, n - 60)),

@@ -52,7 +52,7 @@ LENGTHS = device_int(517, 0, 131)
 IDS = torch.arange(1024, device="cuda", dtype=torch.int32) // 77
 UNSORTED = (torch.arange(1024, device="cuda") * 7919 % 1024) // 300
 IDS_OF_BATCH = torch.stack([IDS, IDS // 2, torch.zeros_like(IDS)])
-BLOCK = torch.tensor(96, device="cuda")
+BLOCK, NEGATIVE = torch.tensor(96, device="cuda"), torch.tensor(-40, device="cuda")
 STARTS, KEY_STARTS = device_int(0, 1, 1, 300, 301, 333), device_int(0, 5, 60, 60, 200, 333)
 
 MASKS = {
@@ -81,6 +81,8 @@ MASKS = {
                             (j - LENGTHS[b]).div(90, rounding_mode="floor")))),
     "blocks of a size in memory": (lambda b, h, i, j: i // BLOCK == j // BLOCK,
                                    lambda b, h, i, j: i // BLOCK == j // BLOCK),
+    "blocks of a negative size": (lambda b, h, i, j: (j - 7) // NEGATIVE <= (i - 7) // NEGATIVE,
+                                  lambda b, h, i, j: (j - 7) // NEGATIVE <= (i - 7) // NEGATIVE),
     "documents": (masks.documents(IDS, sorted=True), lambda b, h, i, j: IDS[i] == IDS[j]),
     "causal documents": (masks.documents(IDS, sorted=True) & masks.causal(),
                          lambda b, h, i, j: (IDS[i] == IDS[j]) & (j <= i)),

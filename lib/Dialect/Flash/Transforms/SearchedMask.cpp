@@ -1,6 +1,8 @@
 //===- SearchedMask.cpp - a mask over sorted data, as bounds on the key -------------------------------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
+#include "DividedKeys.h"
+#include "EmitLinear.h"
 #include "flashc/Analysis/RowFunctions.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -175,8 +177,8 @@ private:
         continue;
       // Up to one position outside of the segment: there nothing is left of it.
       LinearExpr shift(bound->isLower ? 0 : -1);
-      Value limit = emit(b, bound->limit), least = emit(b, low.limit + shift);
-      Value most = emit(b, high.limit + LinearExpr(1) + shift);
+      Value limit = emitLinear(b, bound->limit), least = emitLinear(b, low.limit + shift);
+      Value most = emitLinear(b, high.limit + LinearExpr(1) + shift);
       Value clamped = arith::MaxSIOp::create(b, limit, least);
       clamped = arith::MinSIOp::create(b, clamped, most);
       if (RowFunctions(mask).get(clamped) != Trend::Ascending)
@@ -190,18 +192,6 @@ private:
     for (Value conjunct : ArrayRef(conjuncts).drop_front())
       all = arith::AndIOp::create(b, all, conjunct);
     root.replaceAllUsesWith(all);
-  }
-
-  static Value emit(ImplicitLocOpBuilder &b, const LinearExpr &expr) {
-    Value sum = arith::ConstantIndexOp::create(b, expr.getConstant());
-    for (const LinearExpr::Term &term : expr.getTerms()) {
-      Value value = term.value;
-      if (!value.getType().isIndex())
-        value = arith::IndexCastOp::create(b, b.getIndexType(), value);
-      value = b.createOrFold<arith::MulIOp>(value, arith::ConstantIndexOp::create(b, term.coefficient));
-      sum = b.createOrFold<arith::AddIOp>(value, sum);
-    }
-    return sum;
   }
 
   arith::AndIOp root;
@@ -244,14 +234,16 @@ static void exchangePositions(Region &mask) {
 }
 
 SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view) : op(op) {
-  bool isSearched = readsSortedArray(op.getMask());
-  if (!isSearched && view == MaskView::Primal)
+  bool isSearched = readsSortedArray(op.getMask()), isDivided = dividesByCaptured(op.getMask());
+  if (!isSearched && !isDivided && view == MaskView::Primal)
     return;
   original.takeBody(op.getMask());
   IRMapping mapping;
   original.cloneInto(&op.getMask(), mapping);
   if (view == MaskView::Dual)
     exchangePositions(op.getMask());
+  if (isDivided)
+    boundDividedKeys(op.getMask());
   if (!isSearched)
     return;
   searchKeys(op.getMask());

@@ -9,9 +9,10 @@ namespace mlir::flash {
 
 /// While it lives, the mask region of an op is another one that keeps the same pairs of queries and keys that exist, in
 /// a form that the analysis of masks understands. It is the form to compute bounds from, once for a tile: what it
-/// computes for a pair takes longer. Without arrays that are declared sorted it is the op's own region. In the dual
-/// view i and j are exchanged.
+/// computes for a pair takes longer. Without arrays that are declared sorted and divisions by captured values it is the
+/// op's own region. In the dual view i and j are exchanged.
 ///
+/// - A comparison of the key's quotient by a captured value becomes one of the key (`DividedKeys.h`).
 /// - A comparison with the element at the key's position becomes one of that position: `s[j] <= v` is
 ///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le (v - 1) in s`. One with `s[count_le j in s]`, the end of the
 ///   key's segment, becomes one with the count, and that one with the key again.

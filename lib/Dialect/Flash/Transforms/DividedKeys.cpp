@@ -1,0 +1,153 @@
+//===- DividedKeys.cpp - quotients of the key's position by captured values, as bounds on the key -----------------===//
+
+#include "DividedKeys.h"
+#include "EmitLinear.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+using Predicate = arith::CmpIPredicate;
+
+/// The quotient by what is no constant that `expr` is, but for a constant; null if it is none.
+static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
+  if (expr.getTerms().size() != 1 || expr.getTerms()[0].coefficient != 1)
+    return {};
+  auto quotient = expr.getTerms()[0].value.getDefiningOp<arith::FloorDivSIOp>();
+  return quotient && !matchPattern(quotient.getRhs(), m_Constant()) ? quotient : arith::FloorDivSIOp();
+}
+
+namespace {
+/// `(position + rest) floordiv divisor <predicate> limit` of the key or the query, where nothing else depends on it,
+/// and the divisor on neither. The limit depends on neither, or for a key it is the quotient of a query by the same
+/// divisor and a constant.
+struct QuotientComparison {
+  BlockArgument position;
+  LinearExpr rest, limit;
+  Value divisor;
+  Predicate predicate;
+  arith::FloorDivSIOp ofQuery; // or null
+};
+
+/// Rewrites the comparisons of one region.
+class QuotientBounds {
+public:
+  explicit QuotientBounds(Region &mask) : mask(mask), query(mask.getArgument(2)), key(mask.getArgument(3)) {}
+
+  void rewrite(arith::CmpIOp op) {
+    auto match = matchSides(op.getLhs(), op.getRhs(), op.getPredicate());
+    if (!match)
+      match = matchSides(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()));
+    if (!match)
+      return;
+    ImplicitLocOpBuilder b(op.getLoc(), op);
+    if (Value keep = emit(b, *match))
+      op.replaceAllUsesWith(keep);
+  }
+
+private:
+  bool isUniform(const LinearExpr &expr) const {
+    return llvm::all_of(expr.getTerms(), [&](const LinearExpr::Term &term) {
+      return !dependsOn(term.value, query, mask) && !dependsOn(term.value, key, mask);
+    });
+  }
+
+  std::optional<QuotientComparison> matchSides(Value side, Value other, Predicate predicate) const {
+    LinearExpr lhs = LinearExpr::get(side), limit = LinearExpr::get(other);
+    arith::FloorDivSIOp quotient = matchQuotient(lhs);
+    if (!quotient || !isUniform(LinearExpr::symbol(quotient.getRhs())))
+      return std::nullopt;
+    LinearExpr dividend = LinearExpr::get(quotient.getLhs());
+    BlockArgument position = dividend.getCoefficient(key) == 1 ? key : query;
+    LinearExpr rest = dividend.without(position);
+    if (dividend.getCoefficient(position) != 1 || !isUniform(rest))
+      return std::nullopt;
+    limit -= LinearExpr(lhs.getConstant());
+    if (isUniform(limit))
+      return QuotientComparison{position, rest, limit, quotient.getRhs(), predicate, {}};
+    arith::FloorDivSIOp ofQuery = matchQuotient(limit);
+    bool isOfQuery = ofQuery && ofQuery.getRhs() == quotient.getRhs() && !dependsOn(ofQuery.getLhs(), key, mask);
+    if (position != key || !isOfQuery)
+      return std::nullopt;
+    return QuotientComparison{position, rest, limit, quotient.getRhs(), predicate, ofQuery};
+  }
+
+  /// Null if it is unsigned. The first and the last position of a quotient depend on the divisor's sign, and a greater
+  /// position has a greater quotient only if that is positive.
+  Value emit(ImplicitLocOpBuilder &b, const QuotientComparison &compare) const {
+    Value divisor = emitLinear(b, LinearExpr::symbol(compare.divisor));
+    Value isPositive = arith::CmpIOp::create(b, Predicate::sgt, divisor, arith::ConstantIndexOp::create(b, 0));
+    auto isBehind = [&](int64_t margin) { return emitEdge(b, compare, divisor, isPositive, margin, /*isEnd=*/false); };
+    auto isBefore = [&](int64_t margin) { return emitEdge(b, compare, divisor, isPositive, margin, /*isEnd=*/true); };
+    auto either = [&](Value ifPositive, Value ifNegative) {
+      Value isNegative = arith::XOrIOp::create(b, isPositive, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+      Value first = arith::AndIOp::create(b, isPositive, ifPositive);
+      Value second = arith::AndIOp::create(b, isNegative, ifNegative);
+      return arith::OrIOp::create(b, first, second).getResult();
+    };
+    switch (compare.predicate) {
+    case Predicate::eq: {
+      Value first = isBehind(0), last = isBefore(0);
+      return arith::AndIOp::create(b, first, last);
+    }
+    case Predicate::ne: {
+      Value both = arith::AndIOp::create(b, isBehind(0), isBefore(0));
+      return arith::XOrIOp::create(b, both, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+    }
+    case Predicate::sle: {
+      Value before = isBefore(0), behind = isBehind(0);
+      return either(before, behind);
+    }
+    case Predicate::slt: {
+      Value before = isBefore(-1), behind = isBehind(-1);
+      return either(before, behind);
+    }
+    case Predicate::sge: {
+      Value behind = isBehind(0), before = isBefore(0);
+      return either(behind, before);
+    }
+    case Predicate::sgt: {
+      Value behind = isBehind(1), before = isBefore(1);
+      return either(behind, before);
+    }
+    default:
+      return Value();
+    }
+  }
+
+  /// Whether the position is at least the first one whose quotient is `limit + margin`, or in front of those' end.
+  Value emitEdge(ImplicitLocOpBuilder &b, const QuotientComparison &compare, Value divisor, Value isPositive,
+                 int64_t margin, bool isEnd) const {
+    LinearExpr one = LinearExpr::symbol(divisor);
+    LinearExpr multiple = one * margin;
+    if (arith::FloorDivSIOp ofQuery = compare.ofQuery) {
+      multiple += LinearExpr::symbol(arith::MulIOp::create(b, emitLinear(b, LinearExpr::symbol(ofQuery)), divisor));
+      multiple += one * compare.limit.getConstant();
+    } else {
+      multiple += LinearExpr::symbol(arith::MulIOp::create(b, emitLinear(b, compare.limit), divisor));
+    }
+    LinearExpr start = multiple - compare.rest;
+    // [m, m + d) if d > 0, [m + d + 1, m + 1) if d < 0.
+    Value ifPositive = emitLinear(b, isEnd ? start + one : start);
+    Value ifNegative = emitLinear(b, isEnd ? start + LinearExpr(1) : start + one + LinearExpr(1));
+    Value edge = arith::SelectOp::create(b, isPositive, ifPositive, ifNegative);
+    return arith::CmpIOp::create(b, isEnd ? Predicate::slt : Predicate::sge, compare.position, edge);
+  }
+
+  Region &mask;
+  BlockArgument query, key;
+};
+} // namespace
+
+bool mlir::flash::dividesByCaptured(Region &mask) {
+  return llvm::any_of(mask.getOps<arith::FloorDivSIOp>(),
+                      [](arith::FloorDivSIOp op) { return !matchPattern(op.getRhs(), m_Constant()); });
+}
+
+void mlir::flash::boundDividedKeys(Region &mask) {
+  QuotientBounds bounds(mask);
+  SmallVector<arith::CmpIOp> compares(mask.getOps<arith::CmpIOp>());
+  for (arith::CmpIOp op : compares)
+    bounds.rewrite(op);
+}
