@@ -13,7 +13,7 @@
 // CHECK: tile.acquire %[[Q]][%c0] owner 1
 // CHECK: tile.acquire %[[K]][%c0]
 // CHECK-NOT: tile.acquire
-// CHECK: scf.for %{{.*}} = %c0 to %[[N:.*]] step %c1 iter_args(%[[GQ:.*]] = %c0, %[[GK:.*]] = %c0, %[[GV:.*]] = %c0)
+// CHECK: scf.for %{{.*}} iter_args(%[[GQ:.*]] = %c0, %[[GK:.*]] = %c0, %[[GV:.*]] = %c0)
 // CHECK-NOT: {{scf.for|tile.acquire}}
 // CHECK: %[[GQ1:.*]] = arith.addi %[[GQ]], %c1
 // CHECK-NEXT: %[[GK1:.*]] = arith.addi %[[GK]], %c1

@@ -2,6 +2,7 @@
 
 #include "KernelBuilder.h"
 #include "ScoreMap.h"
+#include "WorkOrder.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -82,7 +83,7 @@ RankedTensorType KernelBuilder::getOutputType() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// The last queries of a causal mask see the most keys: they go first.
-bool KernelBuilder::isHeavyFirst() const { return plan.mask && isa<BlockArgument>(plan.query.position); }
+bool KernelBuilder::isHeavyFirst() const { return plan.mask && dependsOnQueries(plan); }
 
 /// The points that a persistent kernel spreads over its CTAs: tiles of queries, heads, batches.
 FailureOr<SmallVector<Value>> KernelBuilder::emitGrid() {

@@ -174,3 +174,10 @@ std::string flashc::whyUnsorted(const AttentionPlan &plan) {
     return "the bounds of the keys are known at the launch only";
   return *isFalling ? "tiles of queries see fewer keys than tiles before them" : "";
 }
+
+bool flashc::dependsOnQueries(const AttentionPlan &plan) {
+  return llvm::any_of(plan.segments, [&](const KeySegment &segment) {
+    return llvm::any_of(std::array{segment.begin, segment.end},
+                        [&](OpFoldResult bound) { return BoundInfo(bound).dependsOn(plan.query.position); });
+  });
+}

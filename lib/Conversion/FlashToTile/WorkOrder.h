@@ -18,6 +18,10 @@ namespace flashc {
 /// supposed: 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.
 std::string whyUnsorted(const AttentionPlan &plan);
 
+/// Whether the keys that a tile of queries sees depend on its number, as under a causal mask. They do not without a mask:
+/// that of the last keys, where their number is not known before the launch, is the same for all tiles.
+bool dependsOnQueries(const AttentionPlan &plan);
+
 } // namespace flashc
 
 #endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H

@@ -35,8 +35,9 @@ def evaluate(formula, arguments):
     return eval(text, {"__builtins__": {}}, words)
 
 
-def run_order_kernel(kernel, arguments):
-    """The workspace that the kernel before `kernel` leaves: the list, and the items' work."""
+def run_order_kernel(kernel, arguments, items):
+    """What the kernel before `kernel` leaves in the workspace: the items in the order of the list, and their work. (Behind
+    each item in the list stand its numbers, and behind the work those of all items.)"""
     manifest = kernel.manifest
     (before,) = manifest["before"]
     words = evaluate(manifest["workspace"], arguments) // 4
@@ -60,7 +61,9 @@ def run_order_kernel(kernel, arguments):
     finally:
         cuda.cuModuleUnload(module)
     assert (workspace[-64:] == -7).all(), "written behind the workspace"
-    return workspace[:-64].chunk(2)
+    size = words // (2 * items)
+    assert words == 2 * items * size
+    return workspace[:size * items:size], workspace[size * items:(size + 1) * items]
 
 
 def assert_sorted(order, work):
@@ -84,8 +87,8 @@ def test_list_is_a_sorted_permutation(batch, queries, keys):
     kernel = flashc.compile(*small, mask=lambda b, h, i, j: j < lengths[b], schedule="consumers=2,kv-tile=128")
     arguments = [q, k, k, lengths]
     for _ in range(3):
-        order, work = run_order_kernel(kernel, arguments)
         tiles = -(-queries // 128)
+        order, work = run_order_kernel(kernel, arguments, batch * tiles)
         assert torch.equal(work.view(batch, tiles), lengths.add(127).div(128, rounding_mode="floor").clamp(1)[:, None]
                            .expand(batch, tiles).int())
         assert_sorted(order, work)
@@ -93,9 +96,9 @@ def test_list_is_a_sorted_permutation(batch, queries, keys):
 
 def test_list_of_causal_tiles():
     q, k, v = qkv(1, 2, 2, 5000, 5000, 128)
-    kernel = flashc.compile(q, k, v, causal=True, schedule="order=list")
-    order, work = run_order_kernel(kernel, [q, k, v])
-    assert len(order) == 40 and sorted(work.tolist()) == list(range(1, 41))
+    kernel = flashc.compile(q, k, v, causal=True, schedule="order=list,consumers=2,kv-tile=128,stages=2")
+    order, work = run_order_kernel(kernel, [q, k, v], 40)
+    assert sorted(work.tolist()) == list(range(1, 41))
     assert_sorted(order, work)
 
 
