@@ -1,6 +1,7 @@
 //===- PTX.cpp - gpu.module to LLVM IR and PTX --------------------------------------------------------------------===//
 
 #include "flashc/Target/PTX.h"
+#include "flashc/Support/PTXText.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -142,13 +143,6 @@ static SmallVector<OwningOpRef<gpu::GPUModuleOp>, 2> splitKernels(gpu::GPUModule
   return parts;
 }
 
-/// What stands behind the directives that begin a module (PTX ISA 11.1: .version, .target, .address_size).
-static StringRef dropDirectives(StringRef ptx) {
-  static constexpr StringLiteral last = ".address_size 64\n";
-  size_t at = ptx.find(last);
-  return at == StringRef::npos ? ptx : ptx.drop_front(at + last.size());
-}
-
 FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target) {
   gpu::GPUModuleOp kernels = getKernelModule(module);
   if (!kernels)
@@ -168,8 +162,5 @@ FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target)
     thread.join();
   if (texts.empty() || llvm::is_contained(texts, ""))
     return module.emitError() << "expected kernels, and an NVPTX back end that emits PTX";
-  std::string ptx = std::move(texts.front());
-  for (StringRef text : ArrayRef(texts).drop_front())
-    ptx += dropDirectives(text);
-  return ptx;
+  return joinPTX(texts);
 }
