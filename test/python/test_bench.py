@@ -1,6 +1,7 @@
 """The benchmark, as far as it needs neither a GPU nor PyTorch: the grid, timing with a clock of our own, the report."""
 
 import csv
+import ctypes
 import dataclasses
 import io
 import math
@@ -332,6 +333,27 @@ def test_latency_line_says_whether_the_target_was_met():
     assert "4.00 us  (3.00 to 100.00, 3 runs)  target < 5 us: met  [beside it]" in line
     assert "MISSED" in _report.latency_line("launch", [6.0], "us", 5)
     assert "target" not in _report.latency_line("launch", [6.0], "us")
+
+
+def test_latency_arguments_are_those_of_the_program():
+    from flashc.bench import _latency
+
+    class Memory:
+        sizes = []
+
+        def allocate(self, count):
+            self.sizes.append(count)
+            return 64 * len(self.sizes)
+
+    attention = _latency.programs()["f16 d=256 causal, 4 heads a key head"]
+    arguments, _kept = _latency.make_arguments(Memory(), attention, 128)
+    rows = [[list((ctypes.c_int64 * 4).from_address(at)) for at in (argument.extents, argument.strides)]
+            for argument in arguments]
+    many = [[1, 4, 128, 256], [131072, 32768, 256, 1]]
+    one = [[1, 1, 128, 256], [32768, 32768, 256, 1]]
+    assert rows == [many, one, one, many]
+    assert Memory.sizes == [2 * 131072, 2 * 32768, 2 * 32768, 2 * 131072]
+    assert [argument.address for argument in arguments] == [64, 128, 192, 256]
 
 
 # --- Progress ---------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`python -m flashc.bench --latency`: how long it takes from a program to PTX, to a loaded kernel, to a launch.
+"""`python -m flashc.bench --latency`: how long it takes from a program to PTX, to its first launch, to the next ones.
 
 Everything here goes through the C API (flashc-c/flashc.h), as flashc.attention does. Times are of this process's clock;
 a time that must be a process's first is taken in processes of its own, after CUDA has started there."""
@@ -12,12 +12,15 @@ import sys
 import tempfile
 
 from .. import _context, _library
+from .._array import contiguous_strides
 from ._report import latency_line
 from ._timing import call_times, milliseconds
 
 TARGET = "sm_90a"
 LAUNCHES = 10000
 COMPILE_RUNS, PROCESSES = 5, 5
+# Of a first launch: the one that loads the kernel's entry for so many.
+QUERIES = 4096
 
 
 def programs():
@@ -86,39 +89,74 @@ def compile_times(attention, runs=COMPILE_RUNS):
     return times
 
 
-def load_time(name, folder):
-    """Milliseconds from making a context to a loaded kernel, and what the context counted: in this process, now."""
+def make_arguments(driver, attention, length):
+    """The arguments of a launch with one batch, one key head and as many keys as queries, without a log-sum-exp; and
+    what must live as long."""
+    arguments, kept = (_library.Argument * 4)(), []
+    heads, d, dv = attention.group_size, attention.head_dim, attention.value_dim
+    shapes = (1, heads, length, d), (1, 1, length, d), (1, 1, length, dv), (1, heads, length, dv)
+    for argument, shape in zip(arguments, shapes):
+        extents, strides = ((ctypes.c_int64 * 4)(*values) for values in (shape, contiguous_strides(shape)))
+        kept += [extents, strides]
+        argument.address = driver.allocate(2 * shape[1] * shape[2] * shape[3])
+        argument.rank = 4
+        argument.extents = ctypes.addressof(extents)
+        argument.strides = ctypes.addressof(strides)
+    return arguments, kept
+
+
+def make_call(loaded, arguments):
+    """A function that launches, and does nothing else; `arguments` must live as long."""
+    message = ctypes.c_void_p()
+    launch, handle, count = _library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr, len(arguments)
+    address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
+
+    def call():
+        status = launch(handle, address, count, None, reason)
+        if status:
+            _library.fail(status, message)
+
+    return call
+
+
+def first_launch_time(driver, name, folder):
+    """Milliseconds from making a context to the end of a first call, and what the context counted: in this process,
+    now. The call loads what it launches, so that it belongs to the time."""
     attention = programs()[name]
-    loaded = []
+    arguments, _kept = make_arguments(driver, attention, QUERIES)
+    made = []
 
     def run():
         context = _context.Context(folder)
-        loaded.append((context, context.compile_attention(attention, TARGET, None).load(0)))
+        loaded = context.compile_attention(attention, TARGET, None).load(0)
+        made.append((context, loaded))
+        make_call(loaded, arguments)()
 
     elapsed = milliseconds(run)
-    counters = loaded[0][0].statistics()
+    driver.wait()
+    counters = made[0][0].statistics()
     return {"ms": elapsed, "compilations": counters.compilations, "disk_hits": counters.disk_hits}
 
 
-def load_in_process(name, folder):
-    """load_time in a fresh process, whose driver keeps its machine code in the folder too."""
+def first_launch_in_process(name, folder):
+    """first_launch_time in a fresh process, whose driver keeps its machine code in the folder too."""
     environment = dict(os.environ, CUDA_CACHE_DISABLE="0", CUDA_CACHE_PATH=os.path.join(folder, "driver"))
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
     done = subprocess.run([sys.executable, "-m", "flashc.bench._latency", name, folder], env=environment,
                           capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
-        raise _library.Error(f"the process that loads a kernel ended with {done.returncode}: "
+        raise _library.Error(f"the process that launches a kernel ended with {done.returncode}: "
                              f"{done.stderr.strip()[-400:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def load_times(name, runs=PROCESSES):
-    """Milliseconds to a loaded kernel, cold (an empty folder) and from disk, and for each what was not so."""
+def first_launch_times(name, runs=PROCESSES):
+    """Milliseconds to a first launch, cold (an empty folder) and from disk, and for each what was not so."""
     cold, warm, cold_note, warm_note = [], [], "", ""
     for _ in range(runs):
         with tempfile.TemporaryDirectory(prefix="flashc-bench-") as folder:
-            first, second = load_in_process(name, folder), load_in_process(name, folder)
+            first, second = (first_launch_in_process(name, folder) for _ in range(2))
         cold.append(first.pop("ms"))
         warm.append(second.pop("ms"))
         if first["compilations"] != 1:
@@ -130,26 +168,12 @@ def load_times(name, runs=PROCESSES):
 
 def launch_times(driver, calls=LAUNCHES):
     """Microseconds of flashcLoadedKernelLaunch with ready-made arguments, and of a ctypes call that does nothing."""
-    loaded = _context.Context(disk_cache=False).compile_attention(programs()["bf16 d=64"], TARGET, None).load(0)
-    extents = (ctypes.c_int64 * 4)(1, 1, 64, 64)
-    strides = (ctypes.c_int64 * 4)(64 * 64, 64 * 64, 64, 1)
-    arguments = (_library.Argument * 4)()
-    for argument in arguments:
-        argument.address = driver.allocate(64 * 64 * 4)
-        argument.rank = 4
-        argument.extents = ctypes.addressof(extents)
-        argument.strides = ctypes.addressof(strides)
-    message = ctypes.c_void_p()
-    launch, handle = _library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr
-    address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
-
-    def call():
-        status = launch(handle, address, len(arguments), None, reason)
-        if status:
-            _library.fail(status, message)
-
+    attention = programs()["bf16 d=64"]
+    loaded = _context.Context(disk_cache=False).compile_attention(attention, TARGET, None).load(0)
+    arguments, _kept = make_arguments(driver, attention, 64)
     nothing = _library.lib.flashcGetVersion
-    return call_times(call, driver.wait, calls), call_times(nothing, driver.wait, calls)
+    return (call_times(make_call(loaded, arguments), driver.wait, calls),
+            call_times(nothing, driver.wait, calls))
 
 
 def torch_times(calls=LAUNCHES):
@@ -177,12 +201,12 @@ def main():
         line(f"IR to PTX: {name}", compile_times(attention), "ms", 150)
     driver, reason = open_driver()
     if driver is None:
-        print(f"left out, because there is no GPU ({reason}): to a loaded kernel, from disk, per launch")
+        print(f"left out, because there is no GPU ({reason}): to a first launch, from disk, per launch")
         return 0
     for name in ("bf16 d=128 causal", "f16 d=256 causal, 4 heads a key head"):
-        cold, warm, cold_note, warm_note = load_times(name)
-        line(f"loaded, cold: {name}", cold, "ms", 1000, cold_note)
-        line(f"loaded, from disk: {name}", warm, "ms", 5, warm_note)
+        cold, warm, cold_note, warm_note = first_launch_times(name)
+        line(f"to a first launch, cold: {name}", cold, "ms", 1000, cold_note)
+        line(f"to a first launch, from disk: {name}", warm, "ms", 5, warm_note)
     launch, nothing = launch_times(driver)
     line("launch (C API through ctypes)", launch, "us", 5, f"an empty ctypes call: {statistics.median(nothing):.2f} us")
     try:
@@ -194,6 +218,7 @@ def main():
 
 
 if __name__ == "__main__":
-    if open_driver()[0] is None:
-        sys.exit("no GPU")
-    print(json.dumps(load_time(*sys.argv[1:3])))
+    gpu, why = open_driver()
+    if gpu is None:
+        sys.exit(f"no GPU ({why})")
+    print(json.dumps(first_launch_time(gpu, *sys.argv[1:3])))
