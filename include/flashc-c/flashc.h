@@ -309,16 +309,23 @@ struct FlashcArgument {
 
 /** Loads the kernel on a GPU (0 is the first), into its primary context: that of the CUDA runtime and of PyTorch. The
  *  calling thread's current CUDA context stays what it was. A kernel that this context has loaded there before is not
- *  loaded again. The caller owns `*out`. */
+ *  loaded again. Of a kernel with variants (docs/manifest.md) an entry is assembled by the driver at the first launch
+ *  that takes it; flashcLoadedKernelLoadAll does so at once. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKernel *out, char **message);
 
 /** Starts the kernel on `stream`, a CUstream or cudaStream_t of the same GPU (null: the default stream), and returns
  *  before it ends. The arguments are those of the manifest, in order; number, ranks, extents (those that must agree
  *  too), strides and alignment are checked; sizes of the memory behind the addresses cannot be. Without queries or a
  *  batch there is nothing to do; queries without keys are refused on a GPU (o = 0 and lse = -inf are the caller's to
- *  write). On the CPU there is no stream, and the call returns when the results are there. */
+ *  write). The first launch of an entry loads it, also while the stream is captured; what does not load is
+ *  FLASHC_GPU_ERROR, and tried again by the next launch of it. On the CPU there is no stream, and the call returns when
+ *  the results are there. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
+
+/** Loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to wait a second
+ *  for the driver's assembler. On the CPU, and without variants, there is nothing to do. */
+FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message);
 
 /** Gives the kernel back. Its launches have ended. It stays loaded for as long as its context or a FlashcKernel is
  *  there. */

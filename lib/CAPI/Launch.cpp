@@ -59,4 +59,15 @@ FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArg
   return succeed(message);
 }
 
+FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message) {
+  if (!kernel.ptr)
+    return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel, got a null pointer", message);
+  const LoadedKernelHandle &handle = unwrap(kernel);
+  if (handle.host)
+    return succeed(message);
+  if (llvm::Error error = handle.gpu->loadAll())
+    return fail(FLASHC_GPU_ERROR, std::move(error), message);
+  return succeed(message);
+}
+
 void flashcLoadedKernelDestroy(FlashcLoadedKernel kernel) { delete static_cast<LoadedKernelHandle *>(kernel.ptr); }

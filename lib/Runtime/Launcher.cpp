@@ -3,9 +3,7 @@
 #include "flashc/Runtime/Launcher.h"
 #include "llvm/ADT/StringExtras.h"
 
-#include <cstring>
 #include <limits>
-#include <optional>
 
 using namespace flashc;
 using namespace llvm;
@@ -190,116 +188,35 @@ static Error checkTarget(StringRef target, const GPUDevice &device) {
   return createStringError("the kernel is for " + target + ", the GPU (" + device.getName() + ") is sm_" + Twine(have));
 }
 
-/// The number of parameters of an entry, by its declaration in PTX (PTX ISA, ".entry"); none if it is not there.
-static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
-  for (size_t at = ptx.find(".entry"); at != StringRef::npos; at = ptx.find(".entry", at + 1)) {
-    StringRef rest = ptx.substr(at).drop_front(strlen(".entry")).ltrim();
-    if (!rest.consume_front(kernel))
-      continue;
-    rest = rest.ltrim();
-    if (rest.consume_front("("))
-      return rest.take_until([](char c) { return c == ')'; }).count(".param");
-    if (rest.starts_with("{") || rest.starts_with(".")) // an entry without a list
-      return 0;
-  }
-  return std::nullopt;
-}
-
-Error flashc::checkEntry(StringRef ptx, const ManifestKernel &kernel) {
-  std::optional<size_t> count = countParameters(ptx, kernel.kernel);
-  if (!count || *count == kernel.parameters.size())
-    return Error::success();
-  return createStringError("kernel " + kernel.kernel + ": expected " + Twine(kernel.parameters.size()) +
-                           " parameters, got " + Twine(*count));
-}
-
-/// The parameters that the manifest lists are the kernel's, of the same sizes: what disagrees would be read as garbage.
-/// Whether the kernel takes more is for checkEntry to say: asking the driver for one that is not there is an error to
-/// tools that watch its calls (compute-sanitizer).
-static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
-                             const ManifestKernel &info) {
-  size_t count = info.parameters.size(), offset, bytes;
-  for (size_t index = 0; index < count; ++index) {
-    if (driver.functionGetParamInfo(function, index, &offset, &bytes) != 0)
-      return createStringError("kernel " + info.kernel + ": expected " + Twine(count) + " parameters, got " +
-                               Twine(index));
-    unsigned expected = getParameterBytes(manifest, info.parameters[index]);
-    if (bytes != expected)
-      return createStringError("kernel " + info.kernel + ": expected parameter " + Twine(index) + " to be " +
-                               Twine(expected) + " bytes, got " + Twine(bytes));
-  }
-  return Error::success();
-}
-
-/// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
-static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
-
-/// All kernels of a manifest, each before the entry that needs it.
-static SmallVector<const ManifestKernel *, 4> getKernels(const Manifest &manifest) {
-  SmallVector<const ManifestKernel *, 4> kernels;
-  for (size_t number = 0; number < manifest.getNumEntries(); ++number) {
-    const ManifestEntry &entry = manifest.getEntry(number);
-    for (const ManifestKernel &kernel : entry.before)
-      kernels.push_back(&kernel);
-    kernels.push_back(&entry);
-  }
-  return kernels;
-}
-
 Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
   if (Error error = checkTarget(manifest.target, device))
     return error;
-  for (const ManifestKernel *kernel : getKernels(manifest))
-    if (Error error = checkEntry(code, *kernel)) // machine code has no entries in text
-      return error;
-  const cuda::Driver &driver = device.getDriver();
   std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
   const Manifest &info = kernel->manifest;
-
-  char log[8192] = "";
-  int keys[] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
-  void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
-  // PTX must end with a zero byte.
-  std::string text = code.str();
-  cuda::Result result = driver.moduleLoadDataEx(&kernel->module, text.c_str(), 2, keys, values);
-  if (Error error = driver.check(result, "loading " + info.kernel)) {
-    StringRef details = StringRef(log).trim();
-    return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
+  bool needsPool = false;
+  for (size_t number = 0; number < info.getNumEntries(); ++number) {
+    const ManifestEntry &entry = info.getEntry(number);
+    for (const ManifestKernel *part : getKernels(entry))
+      if (Error error = checkEntry(code, *part)) // machine code has no entries in text
+        return error;
+    needsPool |= entry.workspace.has_value();
   }
-  for (const ManifestKernel *part : getKernels(info))
-    if (Error error = kernel->loadKernel(*part))
+  kernel->modules = makeKernelModules(device.getDriver(), info, code);
+  if (kernel->modules.size() == 1)
+    if (Error error = kernel->loadAll())
       return error;
   // Now, since a launch may be captured, and there no pool can be made.
-  bool needsPool = false;
-  for (size_t number = 0; number < info.getNumEntries(); ++number)
-    needsPool |= info.getEntry(number).workspace.has_value();
   if (needsPool)
     if (Expected<cuda::MemPool> pool = device.getPool(); !pool)
       return pool.takeError();
   return kernel;
 }
 
-Error Kernel::loadKernel(const ManifestKernel &info) {
-  const cuda::Driver &driver = device.getDriver();
-  cuda::Function function = nullptr;
-  cuda::Result result = driver.moduleGetFunction(&function, module, info.kernel.c_str());
-  if (Error error = driver.check(result, "finding kernel " + info.kernel))
-    return error;
-  if (Error error = checkParameters(driver, function, manifest, info))
-    return error;
-  if (info.dynamicSharedMemory > kDefaultSharedMemory) {
-    result = driver.functionSetAttribute(function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
-    if (Error error =
-            driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
+Error Kernel::loadAll() const {
+  for (const std::unique_ptr<KernelModule> &module : modules)
+    if (Error error = module->load())
       return error;
-  }
-  functions[info.kernel] = function;
   return Error::success();
-}
-
-Kernel::~Kernel() {
-  if (module)
-    device.getDriver().moduleUnload(module);
 }
 
 Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<LaunchArgument> arguments,
@@ -309,7 +226,7 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
     return grid.takeError();
   if ((*grid)[0] == 0)
     return false;
-  PreparedLaunch::Step step{info.kernel, functions.lookup(info.kernel), KernelParameters()};
+  PreparedLaunch::Step step{info.kernel, /*function=*/nullptr, KernelParameters()};
   step.cluster.id = cuda::kClusterDimension;
   step.config.sharedMemoryBytes = info.dynamicSharedMemory;
   for (unsigned axis = 0; axis < 3; ++axis) {
@@ -351,5 +268,11 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
   if (!bytes)
     return blameArguments(bytes.takeError());
   launch.workspaceBytes = *bytes;
+  // Last: arguments that are refused load nothing.
+  KernelModule &module = *modules[modules.size() == 1 ? 0 : *number];
+  if (Error error = module.load())
+    return error;
+  for (PreparedLaunch::Step &step : launch.steps)
+    step.function = module.getFunction(step.name);
   return launch;
 }

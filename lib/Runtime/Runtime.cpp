@@ -35,21 +35,27 @@ LoadedKernel::~LoadedKernel() {
   device.reset();
 }
 
-Error LoadedKernel::launchInContext(ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const {
-  Expected<PreparedLaunch> launch = kernel->prepare(arguments);
-  if (!launch)
-    return launch.takeError();
-  return launch->launch(stream);
-}
-
-Error LoadedKernel::launch(ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const {
+Error LoadedKernel::inContext(function_ref<Error()> run) const {
   // As a rule the context is current already: PyTorch and the CUDA runtime use the primary one.
   if (device->isCurrent())
-    return launchInContext(arguments, stream);
+    return run();
   CurrentContextGuard guard(device->getDriver());
   if (Error error = device->makeCurrent())
     return error;
-  return launchInContext(arguments, stream);
+  return run();
+}
+
+Error LoadedKernel::launch(ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const {
+  return inContext([&]() -> Error {
+    Expected<PreparedLaunch> launch = kernel->prepare(arguments);
+    if (!launch)
+      return launch.takeError();
+    return launch->launch(stream);
+  });
+}
+
+Error LoadedKernel::loadAll() const {
+  return inContext([&] { return kernel->loadAll(); });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

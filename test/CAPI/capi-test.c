@@ -321,6 +321,8 @@ static void testCPU(FlashcContext context) {
   flashcStringDestroy(message);
   expectOK(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message), &message, "load");
   flashcKernelDestroy(kernel);
+  expectOK(flashcLoadedKernelLoadAll(loaded, &message), &message, "everything is there");
+  expect(flashcLoadedKernelLoadAll((FlashcLoadedKernel){NULL}, NULL) == FLASHC_INVALID_ARGUMENT, "a null kernel");
   expectOK(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message), &message, "launch");
   expectMeans(o);
   /* A call with an argument too few, a wrong rank, an array without memory, a wrong extent. */

@@ -120,6 +120,8 @@ int main(void) {
                                 {oAddress, 4, extents, strides, 0},
                                 {lseAddress, 3, extents, lseStrides, 0}};
   expect(flashcLoadedKernelLaunch(kernel, arguments, 5, stream, &message) == FLASHC_OK, "launch", message);
+  /* The entries for other numbers of queries, too. */
+  expect(flashcLoadedKernelLoadAll(kernel, &message) == FLASHC_OK, "load all", message);
   /* An argument too few, a wrong extent. */
   expect(flashcLoadedKernelLaunch(kernel, arguments, 4, stream, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few", NULL);
   arguments[0].rank = 3;

@@ -37,6 +37,7 @@ enum DeviceAttribute {
 };
 enum JITOption { kJITErrorLogBuffer = 5, kJITErrorLogBufferSizeBytes = 6 };
 enum FunctionAttribute { kMaxDynamicSharedSizeBytes = 8 };
+enum StreamCaptureMode { kCaptureRelaxed = 2 };
 enum LaunchAttributeID { kClusterDimension = 4 };
 enum TensorMapDataType { kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7, kMapBFloat16 = 9 };
 enum TensorMapL2Promotion { kL2Promotion128B = 2 };
@@ -95,6 +96,7 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(moduleGetFunction, "cuModuleGetFunction", Function *, Module, const char *)                                        \
   X(functionGetParamInfo, "cuFuncGetParamInfo", Function, size_t, size_t *, size_t *)                                  \
   X(functionSetAttribute, "cuFuncSetAttribute", Function, int, int)                                                    \
+  X(threadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode", int *)                                       \
   X(tensorMapEncodeTiled, "cuTensorMapEncodeTiled", TensorMap *, int, uint32_t, void *, const uint64_t *,              \
     const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int)                                          \
   X(launchKernelEx, "cuLaunchKernelEx", const LaunchConfig *, Function, void **, void **)                              \

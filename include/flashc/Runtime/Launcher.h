@@ -2,8 +2,8 @@
 #ifndef FLASHC_RUNTIME_LAUNCHER_H
 #define FLASHC_RUNTIME_LAUNCHER_H
 
+#include "flashc/Runtime/KernelModule.h"
 #include "flashc/Runtime/KernelParameters.h"
-#include "llvm/ADT/StringMap.h"
 
 #include <memory>
 #include <mutex>
@@ -103,36 +103,36 @@ private:
   size_t workspaceBytes = 0;
 };
 
-/// Fails if the kernel is in `ptx` and takes another number of parameters than the manifest lists.
-llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
-
 /// A kernel in the device's memory, with its variants. The device outlives it, and it outlives its prepared launches.
+/// The device's context is current on every thread that calls it.
 class Kernel {
 public:
-  /// Loads PTX text or a cubin. Refuses a kernel for another architecture.
+  /// Loads PTX text or a cubin. Refuses a kernel for another architecture. Of PTX with variants nothing is assembled
+  /// yet: that takes the driver longest, and a launch needs one entry only.
   static llvm::Expected<std::unique_ptr<Kernel>> load(const GPUDevice &device, llvm::StringRef code, Manifest manifest);
-  ~Kernel();
   Kernel(const Kernel &) = delete;
   Kernel &operator=(const Kernel &) = delete;
 
   const Manifest &getManifest() const { return manifest; }
+  /// Loads every entry that is not yet, so that no later launch waits for it. Threads may share it.
+  llvm::Error loadAll() const;
   /// Checks the arguments (the manifest's, in order), chooses the entry that is for them, encodes tensor maps, computes
-  /// the grid. What is wrong with the arguments is an isArgumentMismatch.
+  /// the grid, and loads the entry if it is the first launch of it. What is wrong with the arguments is an
+  /// isArgumentMismatch, and loads nothing. An entry that did not load is tried again by the next launch of it. Threads
+  /// may share it, and streams may be captured meanwhile.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:
   Kernel(const GPUDevice &device, Manifest manifest) : device(device), manifest(std::move(manifest)) {}
 
-  llvm::Error loadKernel(const ManifestKernel &info);
   /// Adds a kernel of the manifest to `launch`, unless its grid is empty; returns whether it did.
   llvm::Expected<bool> prepareKernel(const ManifestKernel &info, llvm::ArrayRef<LaunchArgument> arguments,
                                      PreparedLaunch &launch) const;
 
   const GPUDevice &device;
   Manifest manifest;
-  cuda::Module module = nullptr;
-  /// By name, of all entries and what runs before them.
-  llvm::StringMap<cuda::Function> functions;
+  /// Of each entry by number, or one of all.
+  std::vector<std::unique_ptr<KernelModule>> modules;
 };
 
 } // namespace flashc

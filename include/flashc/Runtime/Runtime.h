@@ -21,10 +21,14 @@ public:
   const Manifest &getManifest() const { return kernel->getManifest(); }
   /// Checks the arguments (the manifest's, in order; an error of isArgumentMismatch says what is wrong with them),
   /// starts the kernel on `stream` and returns before it ends. The calling thread's current context stays what it was.
+  /// The first launch of a variant loads it.
   llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const;
+  /// Loads the variants that no launch has needed yet.
+  llvm::Error loadAll() const;
 
 private:
-  llvm::Error launchInContext(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const;
+  /// Runs something with the device's context current.
+  llvm::Error inContext(llvm::function_ref<llvm::Error()> run) const;
 
   std::shared_ptr<const GPUDevice> device;
   std::unique_ptr<const Kernel> kernel;
@@ -43,7 +47,7 @@ public:
   /// The kernel of `ptx` on a GPU (0 is the first), in its primary context.
   llvm::Expected<std::shared_ptr<const LoadedKernel>> load(llvm::StringRef ptx, llvm::StringRef manifest, int device);
 
-  /// Kernels loaded so far.
+  /// Kernels loaded so far, each with its variants.
   uint64_t getNumLoads() const { return numLoads; }
 
 private:

@@ -460,6 +460,23 @@ def test_cuda_graph_replays_on_new_inputs(run):
         assert_right(o, q, k, v, keep=bottom_right(300, 300))
 
 
+def test_graph_captures_the_first_launch_of_a_variant():
+    """A launch loads the entry that it takes, which a capture in the strictest mode would refuse."""
+    flashc.configure(disk_cache=False)
+    many, few = qkv(1, 2, 2, 5000, 5000, 128), qkv(1, 2, 2, 300, 300, 128)
+    o = flashc.attention(*many, causal=True)
+    assert_right(o, *many, keep=bottom_right(5000, 5000))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = flashc.attention(*few, causal=True)
+    assert flashc.statistics().loads == 1  # one kernel, with two entries
+    for _ in range(2):
+        o.fill_(float("nan"))
+        graph.replay()
+        torch.cuda.synchronize()
+        assert_right(o, *few, keep=bottom_right(300, 300))
+
+
 # --- torch.compile ----------------------------------------------------------------------------------------------------
 
 def sees_even_distance(b, h, i, j):

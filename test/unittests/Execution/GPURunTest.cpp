@@ -54,6 +54,7 @@ cuda::Driver makeHostDriver() {
   driver.contextSetCurrent = [](cuda::Context) { return 0; };
   driver.contextSynchronize = [] { return 0; };
   driver.moduleLoadDataEx = [](cuda::Module *, const void *, unsigned, int *, void **) { return 0; };
+  driver.threadExchangeStreamCaptureMode = [](int *) { return 0; };
   driver.moduleGetFunction = [](cuda::Function *, cuda::Module, const char *) { return 0; };
   driver.functionGetParamInfo = [](cuda::Function, size_t index, size_t *, size_t *bytes) {
     constexpr size_t sizes[] = {8, 8, 4, 8, 8};

@@ -67,9 +67,14 @@ cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function funct
   return 0;
 }
 
-cuda::Result loadModule(cuda::Module *, const void *code, unsigned, int *, void **values) {
-  if (StringRef(static_cast<const char *>(code)) == "good")
+/// The fake driver takes the PTX of TestManifest.h, and "good" for a module with all kernels.
+cuda::Result loadModule(cuda::Module *module, const void *code, unsigned, int *, void **values) {
+  StringRef text(static_cast<const char *>(code));
+  *module = reinterpret_cast<cuda::Module>(8);
+  if (text == "good")
     return 0;
+  if (text.starts_with(".version") && !text.contains("bad"))
+    return note<size_t>("load", {text.count(".entry")}), 0;
   std::strcpy(static_cast<char *>(values[0]), "ptxas: line 1: syntax error\n");
   return 218;
 }
@@ -90,6 +95,8 @@ cuda::Driver makeFakeDriver() {
   driver.primaryContextRetain = [](cuda::Context *, cuda::Device) { return 0; };
   driver.contextSetCurrent = [](cuda::Context) { return 0; };
   driver.moduleLoadDataEx = loadModule;
+  driver.moduleUnload = [](cuda::Module) { return note<int>("unload", {}), 0; };
+  driver.threadExchangeStreamCaptureMode = [](int *) { return 0; };
   driver.moduleGetFunction = [](cuda::Function *function, cuda::Module, const char *name) {
     static constexpr StringLiteral kernels[] = {"causal", "causal_one", "causal_few"};
     const StringLiteral *kernel = find(kernels, StringRef(name));
@@ -191,6 +198,7 @@ TEST_F(Launcher, PassesWhatTheManifestAsksFor) {
                    "scalar 5.000000e-01\n"
                    "workspace 4096\n"
                    "free 4096 7\n"
+                   "unload\n"
                    "pool destroyed\n");
 }
 
@@ -404,6 +412,82 @@ TEST_F(Launcher, LooksAtEveryVariant) {
   std::string other = manifest;
   other.replace(other.find("causal_few"), 10, "causal_any");
   EXPECT_EQ(run("good", makeArguments(), other), "finding kernel causal_any failed: a reason (CUDA error 500)");
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Variants are loaded when they are launched
+//===--------------------------------------------------------------------------------------------------------------===//
+
+class LazyLauncher : public Launcher {
+protected:
+  Expected<std::unique_ptr<Kernel>> load(StringRef code) {
+    return Kernel::load(*device, code, cantFail(Manifest::parse(getTestManifestWithVariants())));
+  }
+  /// Launches; returns what was loaded, unloaded and run, and the error's text.
+  std::string launch(const Kernel &kernel, int64_t queries, int64_t batch = 1) {
+    SmallVector<LaunchArgument> arguments = makeArguments();
+    for (unsigned index : {0, 2}) {
+      arguments[index].shape[0] = batch;
+      arguments[index].shape[2] = queries;
+    }
+    notes.clear();
+    Expected<PreparedLaunch> prepared = kernel.prepare(arguments);
+    std::string error = prepared ? toString(prepared->launch(stream)) : toString(prepared.takeError());
+    return getLoads() + error;
+  }
+  std::string getLoads() {
+    std::string loads;
+    for (StringRef line : split(StringRef(notes), '\n'))
+      if (line.starts_with("load") || line.starts_with("unload") || line.starts_with("kernel"))
+        loads += (line + "; ").str();
+    return loads;
+  }
+
+  std::unique_ptr<GPUDevice> device = cantFail(GPUDevice::open(driver));
+};
+
+TEST_F(LazyLauncher, LoadsAnEntryAtItsFirstLaunch) {
+  std::unique_ptr<Kernel> kernel = cantFail(load(getTestPTX()));
+  EXPECT_EQ(notes, "pool 1 1 0\npool attribute 4\n");
+  EXPECT_EQ(launch(*kernel, 200, /*batch=*/0), "");
+  EXPECT_EQ(launch(*kernel, -1), "argument 0 (q): expected an extent that is not negative in dimension 2, got -1");
+  EXPECT_EQ(launch(*kernel, 128), "load 1; kernel causal_one; ");
+  EXPECT_EQ(launch(*kernel, 100), "kernel causal_one; ");
+  EXPECT_EQ(launch(*kernel, 1000), "load 1; kernel causal; ");
+  EXPECT_EQ(launch(*kernel, 256), "load 1; kernel causal_few; ");
+  EXPECT_EQ(launch(*kernel, 1000), "kernel causal; ");
+  notes.clear();
+  kernel.reset();
+  EXPECT_EQ(notes, "unload\nunload\nunload\n");
+}
+
+TEST_F(LazyLauncher, LoadsTheRestWhenAsked) {
+  std::unique_ptr<Kernel> kernel = cantFail(load(getTestPTX()));
+  EXPECT_EQ(launch(*kernel, 1000), "load 1; kernel causal; ");
+  notes.clear();
+  EXPECT_EQ(toString(kernel->loadAll()), "");
+  EXPECT_EQ(getLoads(), "load 1; load 1; ");
+  EXPECT_EQ(launch(*kernel, 128), "kernel causal_one; ");
+}
+
+TEST_F(LazyLauncher, ReportsAVariantThatDoesNotLoadAtEachOfItsLaunches) {
+  std::unique_ptr<Kernel> kernel = cantFail(load(getTestPTX("causal_few", "bad")));
+  std::string expected = "loading causal_few failed: a reason (CUDA error 218): ptxas: line 1: syntax error";
+  for (int attempt = 0; attempt < 2; ++attempt)
+    EXPECT_EQ(launch(*kernel, 256), expected);
+  EXPECT_EQ(toString(kernel->loadAll()), expected);
+  EXPECT_EQ(launch(*kernel, 1000), "load 1; kernel causal; ");
+}
+
+TEST_F(LazyLauncher, LoadsAllAtOnceWhatDoesNotComeApart) {
+  std::string ptx = getTestPTX("causal", "// .func");
+  std::unique_ptr<Kernel> kernel = cantFail(load(ptx));
+  EXPECT_EQ(getLoads(), "load 3; ");
+  EXPECT_EQ(launch(*kernel, 128), "kernel causal_one; ");
+  // Without variants there is nothing to wait for.
+  notes.clear();
+  kernel = cantFail(Kernel::load(*device, getTestPTX(), cantFail(Manifest::parse(kTestManifest))));
+  EXPECT_EQ(getLoads(), "load 3; unload; ");
 }
 
 TEST_F(Launcher, RefusesAnotherArchitecture) {

@@ -42,6 +42,7 @@ cuda::Driver makeFakeDriver() {
     ++counts.unloaded;
     return 0;
   };
+  driver.threadExchangeStreamCaptureMode = [](int *) { return 0; };
   driver.moduleGetFunction = [](cuda::Function *, cuda::Module, const char *) { return 0; };
   driver.functionGetParamInfo = [](cuda::Function, size_t index, size_t *, size_t *bytes) {
     static const size_t sizes[] = {128, 8, 8, 4, 4, 8};
@@ -124,6 +125,19 @@ TEST_F(RuntimeTest, LaunchesInTheRightContext) {
   handleAllErrors(kernel->launch({q, slope, o}, nullptr), [](const ErrorInfoBase &error) {
     EXPECT_TRUE(isArgumentMismatch(error.convertToErrorCode())) << error.message();
   });
+}
+
+TEST_F(RuntimeTest, LoadsVariantsInTheRightContext) {
+  Runtime runtime(driver);
+  auto kernel = cantFail(runtime.load(getTestPTX(), getTestManifestWithVariants(), 0));
+  EXPECT_EQ(counts.loaded, 0);
+  LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
+  EXPECT_FALSE(kernel->launch({q, slope, o}, nullptr));
+  EXPECT_EQ(counts.loaded, 1);
+  EXPECT_FALSE(kernel->loadAll());
+  EXPECT_EQ(counts.loaded, 3);
+  EXPECT_EQ(current, kOther);
+  EXPECT_EQ(runtime.getNumLoads(), 1u) << "it is one kernel";
 }
 
 TEST_F(RuntimeTest, MakesOnePoolOnEachGPU) {

@@ -52,4 +52,15 @@ inline std::string getTestManifestWithBefore() {
   return result;
 }
 
+/// PTX of the kernels of all these manifests, as the compiler joins them. `body` is in the kernel `marked`.
+inline std::string getTestPTX(llvm::StringRef marked = "", llvm::StringRef body = "") {
+  std::string ptx = ".version 8.0\n.target sm_90a\n.address_size 64\n";
+  for (llvm::StringRef name : {"causal", "causal_one", "causal_few"})
+    ptx += ("\n\t// .globl\t" + name + "\n.visible .entry " + name + "(\n.param .align 64 .b8 a[128], .param .u64 b, " +
+            ".param .u64 c, .param .u32 d, .param .f32 e, .param .u64 f)\n{" +
+            (name == marked ? body : llvm::StringRef()) + "\n\tret;\n}\n")
+               .str();
+  return ptx;
+}
+
 #endif // FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H

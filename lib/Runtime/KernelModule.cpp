@@ -1,0 +1,197 @@
+//===- KernelModule.cpp - kernels that are loaded together --------------------------------------------------------===//
+
+#include "flashc/Runtime/KernelModule.h"
+#include "flashc/Runtime/KernelParameters.h"
+#include "flashc/Support/PTXText.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+#include <cstring>
+#include <optional>
+
+using namespace flashc;
+using namespace llvm;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Checks
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The number of parameters of an entry, by its declaration in PTX (PTX ISA, ".entry"); none if it is not there.
+static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
+  for (size_t at = ptx.find(".entry"); at != StringRef::npos; at = ptx.find(".entry", at + 1)) {
+    StringRef rest = ptx.substr(at).drop_front(strlen(".entry")).ltrim();
+    if (!rest.consume_front(kernel))
+      continue;
+    rest = rest.ltrim();
+    if (rest.consume_front("("))
+      return rest.take_until([](char c) { return c == ')'; }).count(".param");
+    if (rest.starts_with("{") || rest.starts_with(".")) // an entry without a list
+      return 0;
+  }
+  return std::nullopt;
+}
+
+Error flashc::checkEntry(StringRef ptx, const ManifestKernel &kernel) {
+  std::optional<size_t> count = countParameters(ptx, kernel.kernel);
+  if (!count || *count == kernel.parameters.size())
+    return Error::success();
+  return createStringError("kernel " + kernel.kernel + ": expected " + Twine(kernel.parameters.size()) +
+                           " parameters, got " + Twine(*count));
+}
+
+/// The parameters that the manifest lists are the kernel's, of the same sizes: what disagrees would be read as garbage.
+/// Whether the kernel takes more is for checkEntry to say: asking the driver for one that is not there is an error to
+/// tools that watch its calls (compute-sanitizer).
+static Error checkParameters(const cuda::Driver &driver, cuda::Function function, const Manifest &manifest,
+                             const ManifestKernel &info) {
+  size_t count = info.parameters.size(), offset, bytes;
+  for (size_t index = 0; index < count; ++index) {
+    if (driver.functionGetParamInfo(function, index, &offset, &bytes) != 0)
+      return createStringError("kernel " + info.kernel + ": expected " + Twine(count) + " parameters, got " +
+                               Twine(index));
+    unsigned expected = getParameterBytes(manifest, info.parameters[index]);
+    if (bytes != expected)
+      return createStringError("kernel " + info.kernel + ": expected parameter " + Twine(index) + " to be " +
+                               Twine(expected) + " bytes, got " + Twine(bytes));
+  }
+  return Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// KernelModule
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+/// Relaxes the calling thread's mode of stream capture, and puts it back.
+class RelaxedCaptureGuard {
+public:
+  explicit RelaxedCaptureGuard(const cuda::Driver &driver) : driver(driver) {
+    isExchanged = driver.threadExchangeStreamCaptureMode(&mode) == 0;
+  }
+  ~RelaxedCaptureGuard() {
+    if (isExchanged)
+      driver.threadExchangeStreamCaptureMode(&mode);
+  }
+  RelaxedCaptureGuard(const RelaxedCaptureGuard &) = delete;
+  RelaxedCaptureGuard &operator=(const RelaxedCaptureGuard &) = delete;
+
+private:
+  const cuda::Driver &driver;
+  int mode = cuda::kCaptureRelaxed;
+  bool isExchanged;
+};
+
+} // namespace
+
+KernelModule::~KernelModule() {
+  if (module)
+    driver.moduleUnload(module);
+}
+
+Error KernelModule::loadOnce() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (isLoaded)
+    return Error::success();
+  RelaxedCaptureGuard guard(driver);
+  if (Error error = loadCode())
+    return error;
+  for (const ManifestKernel *kernel : kernels)
+    if (Error error = loadKernel(*kernel)) {
+      driver.moduleUnload(std::exchange(module, nullptr));
+      return error;
+    }
+  code = std::string();
+  isLoaded.store(true, std::memory_order_release);
+  return Error::success();
+}
+
+Error KernelModule::loadCode() {
+  char log[8192] = "";
+  int keys[] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
+  void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
+  // PTX must end with a zero byte.
+  cuda::Result result = driver.moduleLoadDataEx(&module, code.c_str(), 2, keys, values);
+  Error error = driver.check(result, "loading " + kernels.back()->kernel);
+  if (!error)
+    return error;
+  module = nullptr;
+  StringRef details = StringRef(log).trim();
+  return details.empty() ? std::move(error) : createStringError(toString(std::move(error)) + ": " + details);
+}
+
+/// The default limit of dynamic shared memory; more must be asked for (CUDA C++ Programming Guide, "Shared Memory").
+static constexpr uint32_t kDefaultSharedMemory = 48 * 1024;
+
+Error KernelModule::loadKernel(const ManifestKernel &info) {
+  cuda::Function function = nullptr;
+  cuda::Result result = driver.moduleGetFunction(&function, module, info.kernel.c_str());
+  if (Error error = driver.check(result, "finding kernel " + info.kernel))
+    return error;
+  if (Error error = checkParameters(driver, function, manifest, info))
+    return error;
+  if (info.dynamicSharedMemory > kDefaultSharedMemory) {
+    result = driver.functionSetAttribute(function, cuda::kMaxDynamicSharedSizeBytes, info.dynamicSharedMemory);
+    if (Error error =
+            driver.check(result, "asking for " + Twine(info.dynamicSharedMemory) + " bytes of shared memory"))
+      return error;
+  }
+  functions[info.kernel] = function;
+  return Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Modules of a manifest
+//===--------------------------------------------------------------------------------------------------------------===//
+
+SmallVector<const ManifestKernel *, 4> flashc::getKernels(const ManifestEntry &entry) {
+  SmallVector<const ManifestKernel *, 4> kernels;
+  for (const ManifestKernel &kernel : entry.before)
+    kernels.push_back(&kernel);
+  kernels.push_back(&entry);
+  return kernels;
+}
+
+/// PTX of `kernels` alone; none if one of them is not there.
+static std::optional<std::string> selectKernels(ArrayRef<PTXKernel> parts, ArrayRef<const ManifestKernel *> kernels) {
+  auto isPart = [](const ManifestKernel *kernel, const PTXKernel &part) { return kernel->kernel == part.name; };
+  std::vector<std::string> texts;
+  for (const PTXKernel &part : parts)
+    if (any_of(kernels, [&](const ManifestKernel *kernel) { return isPart(kernel, part); }))
+      texts.push_back(part.text);
+  for (const ManifestKernel *kernel : kernels)
+    if (none_of(parts, [&](const PTXKernel &part) { return isPart(kernel, part); }))
+      return std::nullopt;
+  return joinPTX(texts);
+}
+
+/// One module for each entry, or none if `code` does not come apart into them.
+static std::vector<std::unique_ptr<KernelModule>> splitByEntry(const cuda::Driver &driver, const Manifest &manifest,
+                                                               StringRef code) {
+  std::vector<std::unique_ptr<KernelModule>> modules;
+  std::optional<std::vector<PTXKernel>> parts = splitPTX(code);
+  if (!parts)
+    return modules;
+  for (size_t number = 0; number < manifest.getNumEntries(); ++number) {
+    auto kernels = getKernels(manifest.getEntry(number));
+    std::optional<std::string> text = selectKernels(*parts, kernels);
+    if (!text)
+      return {};
+    modules.push_back(std::make_unique<KernelModule>(driver, manifest, kernels, *text));
+  }
+  return modules;
+}
+
+std::vector<std::unique_ptr<KernelModule>> flashc::makeKernelModules(const cuda::Driver &driver,
+                                                                     const Manifest &manifest, StringRef code) {
+  std::vector<std::unique_ptr<KernelModule>> modules;
+  if (!manifest.variants.empty())
+    modules = splitByEntry(driver, manifest, code);
+  if (!modules.empty())
+    return modules;
+  SmallVector<const ManifestKernel *, 4> kernels;
+  for (size_t number = 0; number < manifest.getNumEntries(); ++number)
+    append_range(kernels, getKernels(manifest.getEntry(number)));
+  modules.push_back(std::make_unique<KernelModule>(driver, manifest, kernels, code));
+  return modules;
+}
