@@ -249,7 +249,9 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// Whether the attention may keep a field from having a row's value.
-static bool mayNotBe(StringRef key) { return key == "tensor-sums" || key == "tma-store" || key == "output-slot"; }
+static bool mayNotBe(StringRef key) {
+  return llvm::is_contained({"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials"}, key);
+}
 
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.
 static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, StringRef initial,

@@ -202,6 +202,12 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (!isOverridden("tensor-sums"))
     schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
                           (schedule.tensorSums || !isInRow("tensor-sums"));
+  // Weights that no maximum is taken off are rounded as the sum must be: where a row has one key they cancel.
+  if (!isOverridden("fixed-max") && schedule.fixedMax && !schedule.tensorSums) {
+    schedule.fixedMax = false;
+    if (!isOverridden("fma-exponentials"))
+      schedule.fmaExponentials = 0;
+  }
   // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
   // needs: other overrides may take it.
   auto hasRoom = [&] {

@@ -58,7 +58,11 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
             result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)
             comparison = expected.compare(o)
-            assert not comparison.problem, (comparison, nq, nk, with_lse)
+            if "fixed-max" in schedule and nk == 1:  # the weight of the only key is rounded, and need not be 1
+                error = (o.float() - expected.o).abs() - 2**-8 * expected.o.abs()
+                assert torch.all(error <= 0), (nq, nk, with_lse)
+            else:
+                assert not comparison.problem, (comparison, nq, nk, with_lse)
             dead = expected.lse == -torch.inf
             assert torch.all(o[dead] == 0), (nq, nk, with_lse)
             if with_lse:
