@@ -195,7 +195,7 @@ private:
 };
 
 /// Points by a list of items, the longest first. An item stands for one point in each of `sharers` heads; those go by
-/// in groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA four
+/// in groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA two
 /// points, and the last group what is left. A group goes through the list once, forwards or backwards, so that it
 /// begins as the one before it ends, with long points or with short ones; the last one goes forwards. Of this sequence
 /// CTA c of n takes c, 2n - 1 - c, 2n + c, ...: sums of two neighbours in a sorted list are about equal.
