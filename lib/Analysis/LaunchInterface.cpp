@@ -20,6 +20,13 @@ BlockArgument flashc::getRootArgument(Value value) {
   return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
 }
 
+DictionaryAttr flashc::describeWorkspace(Builder b, StringRef offset) {
+  SmallVector<NamedAttribute> fields{b.getNamedAttr("kind", b.getStringAttr("workspace"))};
+  if (offset != "0")
+    fields.push_back(b.getNamedAttr("offset", b.getStringAttr(offset)));
+  return b.getDictionaryAttr(fields);
+}
+
 static Type getType(func::FuncOp function, unsigned argument) {
   unsigned numArguments = function.getNumArguments();
   return argument < numArguments ? function.getArgumentTypes()[argument]

@@ -248,12 +248,16 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
 }
 
 Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, const Manifest &manifest,
-                                                   const ManifestKernel &kernel, ArrayRef<LaunchArgument> arguments) {
+                                                   const ManifestKernel &kernel, ArrayRef<LaunchArgument> arguments,
+                                                   int64_t smCount) {
   KernelParameters result;
   result.values.resize(kernel.parameters.size());
   for (auto [index, parameter] : enumerate(kernel.parameters)) {
     if (parameter.kind == ManifestParameter::Kind::Workspace) {
-      result.workspaces.push_back(index);
+      Expected<int64_t> offset = parameter.offset ? parameter.offset->evaluate(getShapes(arguments), smCount) : 0;
+      if (!offset)
+        return offset.takeError();
+      result.workspaces.emplace_back(index, *offset);
       continue;
     }
     if (Error error = writeParameter(driver, manifest, parameter, arguments, result.values[index]))
@@ -263,8 +267,10 @@ Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, c
 }
 
 void KernelParameters::setWorkspace(cuda::DevicePtr address) {
-  for (unsigned index : workspaces)
-    std::memcpy(&values[index], &address, sizeof(address));
+  for (auto [index, offset] : workspaces) {
+    cuda::DevicePtr inside = address + offset;
+    std::memcpy(&values[index], &inside, sizeof(inside));
+  }
 }
 
 SmallVector<void *, 16> KernelParameters::getAddresses() {

@@ -238,7 +238,8 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   }
   if (Error error = checkAddresses(manifest, arguments))
     return error;
-  Expected<KernelParameters> parameters = KernelParameters::build(device.getDriver(), manifest, info, arguments);
+  Expected<KernelParameters> parameters =
+      KernelParameters::build(device.getDriver(), manifest, info, arguments, device.getSMCount());
   if (!parameters)
     return parameters.takeError();
   step.parameters = std::move(*parameters);

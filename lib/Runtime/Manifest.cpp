@@ -48,6 +48,23 @@ static bool readIntegers(const json::Value &value, SmallVector<Int, N> &out, jso
   return readIntegers(value, MutableArrayRef<Int>(out), path);
 }
 
+/// An integer, or a formula as text.
+static bool readFormula(const json::Value &value, GridFormula &result, json::Path path, std::string &why) {
+  std::string text;
+  if (std::optional<StringRef> string = value.getAsString())
+    text = string->str();
+  else if (std::optional<int64_t> number = value.getAsInteger())
+    text = std::to_string(*number);
+  Expected<GridFormula> formula = GridFormula::parse(text);
+  if (!formula) {
+    why = toString(formula.takeError());
+    path.report("expected a formula");
+    return false;
+  }
+  result = *formula;
+  return true;
+}
+
 // llvm::json finds the fromJSON overloads by argument-dependent lookup, so they live in the structs' namespace.
 namespace flashc {
 static bool fromJSON(const json::Value &value, ManifestArgument &argument, json::Path path) {
@@ -70,6 +87,12 @@ static bool fromJSON(const json::Value &value, ManifestArgument &argument, json:
     return false;
   }
   return readIntegers(*shape, argument.shape, path.field("shape"));
+}
+
+/// None, if a parameter is the address of the whole workspace.
+static bool readOffset(const json::Value *value, ManifestParameter &parameter, json::Path path) {
+  std::string why; // the place says enough
+  return !value || readFormula(*value, parameter.offset.emplace(), path, why);
 }
 
 static bool fromJSON(const json::Value &value, ManifestParameter &parameter, json::Path path) {
@@ -97,6 +120,8 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
     return map.map("dim", parameter.dim);
   if (*kind == Kind::Pointer)
     return map.mapOptional("alignment", parameter.alignment);
+  if (*kind == Kind::Workspace)
+    return readOffset(value.getAsObject()->get("offset"), parameter, path.field("offset"));
   if (*kind != Kind::TensorMap)
     return true;
   if (!map.map("swizzle", parameter.swizzle))
@@ -113,23 +138,6 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
   return readIntegers(*box, parameter.box, path.field("box"));
 }
 } // namespace flashc
-
-/// An integer, or a formula as text.
-static bool readFormula(const json::Value &value, GridFormula &result, json::Path path, std::string &why) {
-  std::string text;
-  if (std::optional<StringRef> string = value.getAsString())
-    text = string->str();
-  else if (std::optional<int64_t> number = value.getAsInteger())
-    text = std::to_string(*number);
-  Expected<GridFormula> formula = GridFormula::parse(text);
-  if (!formula) {
-    why = toString(formula.takeError());
-    path.report("expected a formula");
-    return false;
-  }
-  result = *formula;
-  return true;
-}
 
 /// Three formulas into the manifest's grid.
 static bool readGrid(const json::Value &value, std::array<GridFormula, 3> &grid, json::Path path, std::string &why) {
@@ -337,9 +345,10 @@ Expected<Manifest> Manifest::parse(StringRef text) {
   if (!object || object->getString("schema") != StringRef(Manifest::kSchema))
     return createStringError("manifest: expected the schema flashc.manifest");
   std::optional<int64_t> version = object->getInteger("version");
-  if (version != kVersion && version != kVersionWithBefore)
-    return createStringError("manifest: expected version " + Twine(kVersion) + " or " + Twine(kVersionWithBefore) +
-                             ", got " + (version ? Twine(*version).str() : std::string("none")));
+  if (!version || *version < kVersion || *version > kVersionWithOffsets)
+    return createStringError("manifest: expected a version from " + Twine(kVersion) + " to " +
+                             Twine(kVersionWithOffsets) + ", got " +
+                             (version ? Twine(*version).str() : std::string("none")));
   Manifest manifest;
   json::Path::Root root("manifest");
   std::string why;

@@ -8,6 +8,7 @@
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
+using flashc::Manifest;
 
 /// Attributes as JSON: dictionary, array, integer, bool, float, string.
 static llvm::json::Value toJSON(Attribute attribute) {
@@ -43,7 +44,18 @@ static llvm::json::Object makeObject(LLVM::LLVMFuncOp kernel) {
   return std::move(object);
 }
 
-static bool hasBefore(const llvm::json::Value &entry) { return entry.getAsObject()->get("before"); }
+/// The version that the launcher of one entry must know.
+static int64_t getVersion(const llvm::json::Object &entry) {
+  const llvm::json::Array *before = entry.getArray("before");
+  if (!before)
+    return Manifest::kVersion;
+  auto isInside = [](const llvm::json::Value &parameter) { return parameter.getAsObject()->get("offset"); };
+  auto hasOffset = [&](const llvm::json::Object &kernel) {
+    return llvm::any_of(*kernel.getArray("parameters"), isInside);
+  };
+  auto kernelHasOffset = [&](const llvm::json::Value &kernel) { return hasOffset(*kernel.getAsObject()); };
+  return hasOffset(entry) || llvm::any_of(*before, kernelHasOffset) ? Manifest::kVersionWithOffsets : Manifest::kVersionWithBefore;
+}
 
 FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
   std::optional<llvm::json::Object> manifest;
@@ -66,8 +78,10 @@ FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
   if (!manifest || result.wasInterrupted())
     return module.emitError() << "expected one kernel with a manifest and no condition, got "
                               << (manifest ? "several" : "none");
-  if (manifest->get("before") || llvm::any_of(variants, hasBefore))
-    (*manifest)["version"] = Manifest::kVersionWithBefore;
+  int64_t version = getVersion(*manifest);
+  for (const llvm::json::Value &variant : variants)
+    version = std::max(version, getVersion(*variant.getAsObject()));
+  (*manifest)["version"] = version;
   if (!variants.empty())
     (*manifest)["variants"] = std::move(variants);
   std::string text;

@@ -46,6 +46,9 @@ constexpr llvm::StringLiteral kGridFormulasAttrName = "flashc.grid";
 /// The key of that manifest by which a kernel is a variant, for some launches only.
 constexpr llvm::StringLiteral kVariantConditionKey = "when";
 
+/// A manifest's parameter that is the address `offset` bytes (a formula) behind the workspace's first.
+mlir::DictionaryAttr describeWorkspace(mlir::Builder b, llvm::StringRef offset);
+
 /// The name of the attribute that names a function's argument.
 constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
 

@@ -51,7 +51,7 @@ public:
   /// cannot describe: the innermost stride is 1, and the address and the other strides are multiples of 16 bytes.
   static llvm::Expected<KernelParameters> build(const cuda::Driver &driver, const Manifest &manifest,
                                                 const ManifestKernel &kernel,
-                                                llvm::ArrayRef<LaunchArgument> arguments);
+                                                llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
   /// Says where the workspace is, which each launch has anew.
   void setWorkspace(cuda::DevicePtr address);
@@ -62,8 +62,8 @@ public:
 private:
   /// One parameter; a tensor map is the largest.
   std::vector<cuda::TensorMap> values;
-  /// Those that are the workspace's address.
-  llvm::SmallVector<unsigned, 1> workspaces;
+  /// Those that are addresses in the workspace, and how far behind its first byte.
+  llvm::SmallVector<std::pair<unsigned, int64_t>, 2> workspaces;
 };
 
 } // namespace flashc

@@ -42,6 +42,8 @@ struct ManifestParameter {
   unsigned swizzle = 0;
   /// Pointer: bytes that the address and all strides but the innermost are multiples of; 0: the element's size.
   unsigned alignment = 0;
+  /// Workspace: bytes that the address lies behind the workspace's first; none: it is that.
+  std::optional<GridFormula> offset;
 };
 
 /// A kernel of the PTX, and how to launch it.
@@ -74,6 +76,8 @@ struct Manifest : ManifestEntry {
   static constexpr int64_t kVersion = 1;
   /// Of a manifest with kernels that run before others: who does not know them would leave them out.
   static constexpr int64_t kVersionWithBefore = 2;
+  /// Of a manifest with parameters that lie inside of the workspace: who does not know that would pass its first byte.
+  static constexpr int64_t kVersionWithOffsets = 3;
 
   std::string target;
   std::vector<ManifestArgument> arguments;

@@ -220,6 +220,17 @@ TEST_F(Launcher, LaunchesWhatRunsBeforeFirst) {
   EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\npool")) << notes;
 }
 
+TEST_F(Launcher, PassesAddressesInsideTheWorkspace) {
+  std::string manifest = getTestManifestWithBefore();
+  StringRef whole = "{\"kind\": \"workspace\"}";
+  manifest.replace(manifest.rfind(whole), whole.size(),
+                   "{\"kind\": \"workspace\", \"offset\": \"mul(8, arg0.dim0)\"}");
+  EXPECT_EQ(run("good", makeArguments(), manifest), "");
+  EXPECT_EQ(getSequence(), "allocate 64 7; kernel causal_one; grid 4 1 1; workspace 4096; "
+                           "kernel causal_few; grid 1 1 1; workspace 4112; "
+                           "kernel causal; grid 8 8 2; workspace 4096; free 4096 7; ");
+}
+
 TEST_F(Launcher, LaunchesNothingBeforeNothing) {
   SmallVector<LaunchArgument> arguments = makeArguments();
   arguments[0].shape[0] = arguments[2].shape[0] = 0;
@@ -272,7 +283,7 @@ TEST_F(Launcher, RefusesToMapEmptyArrays) {
   arguments[0].shape[0] = arguments[2].shape[0] = 0;
   Manifest manifest = cantFail(Manifest::parse(kTestManifest));
   Expected<KernelParameters> parameters =
-      KernelParameters::build(driver, manifest, manifest, arguments);
+      KernelParameters::build(driver, manifest, manifest, arguments, /*smCount=*/1);
   EXPECT_EQ(toString(parameters.takeError()), "argument 0 (q): expected an extent of at least 1 in dimension 0, got 0: "
                                               "without keys, o is 0 and lse is -inf");
 }

@@ -48,8 +48,8 @@ std::string parseWith(StringRef from, StringRef to, std::string text = kTestMani
 TEST(Manifest, RefusesOtherSchemasAndVersions) {
   EXPECT_EQ(parseWith("flashc.manifest", "other"), "manifest: expected the schema flashc.manifest");
   EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "accepted");
-  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 3"), "manifest: expected version 1 or 2, got 3");
-  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected version 1 or 2, got none");
+  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 4"), "manifest: expected a version from 1 to 3, got 4");
+  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected a version from 1 to 3, got none");
 }
 
 TEST(Manifest, NamesTheKeyThatIsWrong) {
@@ -139,6 +139,8 @@ TEST(Manifest, RefusesWhatCannotRunBefore) {
   EXPECT_EQ(parse("causal_few", "causal"), "manifest: before[1]: expected a kernel of its own, got causal again");
   EXPECT_EQ(parse("\"workspace\": 64", "\"workspace\": 0"),
             "manifest: parameters[5]: expected a workspace of some bytes, got none");
+  EXPECT_EQ(parse("\"workspace\"}", "\"workspace\", \"offset\": \"x\"}"),
+            "expected a formula at manifest.parameters[5].offset");
   EXPECT_EQ(parse("\"workspace\": 64", "\"workspace\": \"x\""),
             "expected a formula at manifest.workspace: grid formula 'x': expected an integer, argK.dimN, sm_count, "
             "ceildiv, mul, min or add, got 'x'");

@@ -284,7 +284,9 @@ void OrderBuilder::describe() {
     first.push_back(first.back() + countParameters(type));
   for (unsigned number : parameters)
     some.append(all.begin() + first[number], all.begin() + first[number + 1]);
-  Attribute workspace = b.getDictionaryAttr(b.getNamedAttr("kind", b.getStringAttr("workspace")));
+  // Behind what other kernels put there.
+  auto others = manifest.getAs<StringAttr>("workspace");
+  Attribute workspace = flashc::describeWorkspace(b, others ? others.getValue() : "0");
   all.push_back(workspace);
   some.push_back(workspace);
 
@@ -299,8 +301,12 @@ void OrderBuilder::describe() {
   order.set("cluster", b.getI64ArrayAttr({1, 1, 1}));
   order.set("dynamic_shared_memory", b.getI64IntegerAttr(0));
   entry.set("parameters", b.getArrayAttr(all));
-  entry.set("workspace", b.getStringAttr(bytes));
-  entry.set("before", b.getArrayAttr(order.getDictionary(b.getContext())));
+  entry.set("workspace", b.getStringAttr(others ? "add(" + others.str() + ", " + bytes + ")" : bytes));
+  SmallVector<Attribute> before;
+  if (auto known = manifest.getAs<ArrayAttr>("before"))
+    llvm::append_range(before, known);
+  before.push_back(order.getDictionary(b.getContext()));
+  entry.set("before", b.getArrayAttr(before));
   main->setAttr(flashc::kManifestAttrName, entry.getDictionary(b.getContext()));
 }
 
