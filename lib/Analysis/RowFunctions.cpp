@@ -25,13 +25,6 @@ bool SortedElement::isInLineOf(const SortedElement &other) const {
   return isSameLine(array, indices, other.array, other.indices);
 }
 
-/// A position without the clamps of flash-tile.
-static Value stripClamp(Value position) {
-  auto max = position.getDefiningOp<arith::MaxSIOp>();
-  auto min = max && max->hasAttr(kTileClampAttrName) ? max.getLhs().getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
-  return min ? min.getLhs() : position;
-}
-
 std::optional<SortedElement> mlir::flash::matchSortedElement(Value value) {
   while (Operation *op = value.getDefiningOp()) {
     if (!isa<arith::ExtSIOp, arith::IndexCastOp>(op))
@@ -51,7 +44,7 @@ std::optional<SortedElement> mlir::flash::matchSortedElement(Value value) {
   if (!read || isa<CountLeOp>(op) || !read->array.getDefiningOp<AssumeSortedOp>())
     return std::nullopt;
   SmallVector<Value, 2> indices(read->indices.getAsOperandRange());
-  Value position = stripClamp(indices.pop_back_val());
+  Value position = stripTileClamp(indices.pop_back_val());
   return SortedElement{read->array, indices, position};
 }
 

@@ -22,6 +22,12 @@ std::optional<ElementRead> mlir::flash::getElementRead(Operation *op) {
       .Default(std::nullopt);
 }
 
+Value mlir::flash::stripTileClamp(Value position) {
+  auto max = position.getDefiningOp<arith::MaxSIOp>();
+  auto min = max && max->hasAttr(kTileClampAttrName) ? max.getLhs().getDefiningOp<arith::MinSIOp>() : arith::MinSIOp();
+  return min ? min.getLhs() : position;
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // flash.assume_sorted
 //===--------------------------------------------------------------------------------------------------------------===//

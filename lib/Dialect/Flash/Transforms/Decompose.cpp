@@ -1,6 +1,7 @@
 //===- Decompose.cpp - flash ops become linalg --------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 
@@ -22,7 +23,7 @@ LogicalResult mlir::flash::decomposeFlashOp(RewriterBase &rewriter, linalg::Aggr
   return success();
 }
 
-/// Searches become loops, and declarations what they are made on.
+/// Searches and tables become loops, and declarations what they are made on.
 static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   auto replace = [&](auto op) {
     rewriter.setInsertionPoint(op);
@@ -30,6 +31,14 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   };
   root->walk([&](CountLeOp op) { replace(op); });
   root->walk([&](NthOp op) { replace(op); });
+  root->walk([&](TileRunsOp op) {
+    rewriter.setInsertionPoint(op);
+    rewriter.replaceOp(op, expandTileRuns(rewriter, op));
+  });
+  root->walk([&](TileMinMaxOp op) {
+    rewriter.setInsertionPoint(op);
+    rewriter.replaceOp(op, expandTileMinMax(rewriter, op));
+  });
   root->walk([&](AssumeSortedOp op) { rewriter.replaceOp(op, op.getSource()); });
 }
 

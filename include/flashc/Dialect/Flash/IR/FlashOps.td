@@ -257,12 +257,13 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
 }
 
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "OnlineAttentionOp"]>]> {
-  let summary = "the value of a score or mask region";
+    ParentOneOf<["AttentionOp", "OnlineAttentionOp", "TileRunsOp"]>]> {
+  let summary = "the value of a score or mask region, or the class of a tile";
   let description = [{
-    Ends a `score` region with the new score (f32) or a `mask` region with whether the key is kept (i1).
+    Ends a `score` region with the new score (f32), a `mask` region with whether the key is kept (i1), or the region of a
+    `flash.tile_runs` with the class of a tile (i32).
   }];
-  let arguments = (ins AnyTypeOf<[F32, I1]>:$value);
+  let arguments = (ins AnyTypeOf<[F32, I1, I32]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";
 }
 
@@ -374,6 +375,89 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
   }];
   let arguments = (ins Index:$position, Flash_SortedArray:$sorted, Variadic<Index>:$indices);
   let assemblyFormat = "$position `in` $sorted (`[` $indices^ `]`)? attr-dict `:` type($sorted)";
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Tables of what is known about tiles at run time only
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Flash_RangedElement : AnyTypeOf<[I1, I8, I16, I32, I64, Index]>;
+def Flash_RangedArray : AnyTypeOf<[RankedTensorOf<[Flash_RangedElement]>, MemRefOf<[Flash_RangedElement]>]>;
+
+def Flash_TileMinMaxOp : Flash_Op<"tile_minmax", [
+    AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "the least and the greatest element of every tile of an array";
+  let description = [{
+    Of an array `[..., N, ...]`, cut along dimension `dim` into tiles of T elements, the last one possibly shorter:
+
+        result[..., t, ..., 0] = min source[..., t T : (t + 1) T, ...]
+        result[..., t, ..., 1] = max source[..., t T : (t + 1) T, ...]
+
+    Elements are compared as signed integers, an i1 as 0 or 1. What a mask compares an element with is compared with
+    these instead, once for a tile (`flash-bound-loops`).
+
+    Constraints:
+    - elements of 1, 8, 16, 32 or 64 bits or of type index, `dim` below the rank, T positive;
+    - the result has the array's extents, ceil(N / T) in dimension `dim`, and a last dimension of 2, in i64.
+
+    Lowers to: loops (`flash-decompose`), or a kernel with a warp for every tile (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %ends = flash.tile_minmax %documents along 1 tiles 128 : tensor<2x?xi32> -> tensor<2x?x2xi64>
+    ```
+  }];
+  let arguments = (ins Flash_RangedArray:$source, I64Attr:$dim, I64Attr:$tile);
+  let results = (outs RankedTensorOf<[I64]>:$result);
+  let assemblyFormat = "$source `along` $dim `tiles` $tile attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "the runs of key tiles that each tile of queries visits";
+  let description = [{
+    The region says of a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and head
+    `h`: 0, no pair of the tile is kept; 1, anything; 2, every pair is. The result has for every batch, head and tile of
+    queries up to R runs of tiles of keys, in ascending order and disjoint, each by four keys
+
+        begin <= full_begin <= full_end <= end
+
+    such that every tile that is not 0 lies in a run, and all those between `full_begin` and `full_end` are 2. All four
+    are multiples of the tile of keys. Where more than R runs are visited, those with the least between them become one;
+    a run's full tiles are its longest row of them. A run that is not needed is empty.
+
+    | value   | type                                  |                                                  |
+    |---------|---------------------------------------|--------------------------------------------------|
+    | batches | index                                 | 1 where all batches are alike                    |
+    | heads   | index                                 | 1 where all heads are alike                      |
+    | queries | index                                 | cut into tiles of `q_tile`, the first one at 0   |
+    | keys    | index                                 | cut into tiles of `kv_tile`, the first one at 0  |
+    | result  | `[batches, heads, query tiles, R, 4]` | i32                                              |
+
+    Constraints: those of the table; the tiles are positive, R is static and positive.
+
+    Lowers to: loops (`flash-decompose`), or a kernel with a warp for every tile of queries (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(128, 64) {
+    ^bb0(%b: index, %h: index, %i0: index, %j0: index):
+      ...
+      flash.yield %class : i32
+    } : tensor<?x?x?x5x4xi32>
+    ```
+  }];
+  let arguments = (ins Index:$batches, Index:$heads, Index:$queries, Index:$keys, I64Attr:$q_tile, I64Attr:$kv_tile);
+  let results = (outs RankedTensorOf<[I32]>:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $batches `,` $heads `,` $queries `,` $keys `)` `tiles` `(` $q_tile `,` $kv_tile `)` attr-dict-with-keyword $body
+    `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    int64_t getNumRuns() { return cast<RankedTensorType>(getResult().getType()).getDimSize(3); }
+  }];
 }
 
 #endif // FLASHC_FLASH_OPS_TD

@@ -22,6 +22,9 @@ inline constexpr StringLiteral kTileClampAttrName = "flash.tile_clamp";
 /// tensor.extract, memref.load, flash.count_le and flash.nth; nothing for another op.
 std::optional<ElementRead> getElementRead(Operation *op);
 
+/// A position without that.
+Value stripTileClamp(Value position);
+
 /// The signed predicate that holds with both sides exchanged; others stay.
 arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
 

@@ -1,0 +1,252 @@
+//===- TileTables.cpp - flash.tile_minmax and flash.tile_runs -----------------------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+using Predicate = arith::CmpIPredicate;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The ops
+//===--------------------------------------------------------------------------------------------------------------===//
+
+LogicalResult TileMinMaxOp::verify() {
+  auto source = cast<ShapedType>(getSource().getType());
+  int64_t dim = getDim(), tile = getTile();
+  if (dim < 0 || dim >= source.getRank())
+    return emitOpError() << "expected a dimension below the rank " << source.getRank() << ", got " << dim;
+  if (tile <= 0)
+    return emitOpError() << "expected a positive tile, got " << tile;
+  SmallVector<int64_t> shape(source.getShape());
+  if (!ShapedType::isDynamic(shape[dim]))
+    shape[dim] = llvm::divideCeil(shape[dim], tile);
+  shape.push_back(2);
+  auto expected = RankedTensorType::get(shape, IntegerType::get(getContext(), 64));
+  if (getType() != expected)
+    return emitOpError() << "expected a result of type " << expected << ", got " << getType();
+  return success();
+}
+
+void TileMinMaxOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (isa<MemRefType>(getSource().getType()))
+    effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(), SideEffects::DefaultResource::get());
+}
+
+LogicalResult TileRunsOp::verify() {
+  int64_t qTile = getQTile(), kvTile = getKvTile();
+  if (qTile <= 0 || kvTile <= 0)
+    return emitOpError() << "expected positive tiles, got " << qTile << " and " << kvTile;
+  auto type = cast<RankedTensorType>(getResult().getType());
+  bool isTable = type.getRank() == 5 && type.isDynamicDim(0) && type.isDynamicDim(1) && type.isDynamicDim(2) &&
+                 type.getDimSize(3) > 0 && type.getDimSize(4) == 4;
+  if (!isTable)
+    return emitOpError() << "expected a result of type tensor<?x?x?xRx4xi32>, got " << type;
+  Block &body = getBody().front();
+  SmallVector<Type> expected(4, IndexType::get(getContext()));
+  if (body.getArgumentTypes() != TypeRange(expected))
+    return emitOpError() << "expected the region to take (" << expected << "), got (" << body.getArgumentTypes() << ")";
+  auto yield = dyn_cast<YieldOp>(body.back());
+  if (!yield || !yield.getValue().getType().isInteger(32))
+    return emitOpError() << "expected the region to yield an i32";
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Runs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// The fields of a run.
+enum RunField { Begin, FullBegin, FullEnd, End, NumFields };
+} // namespace
+
+SmallVector<Value> RunsBuilder::emitNone() { return SmallVector<Value>(NumFields * numRuns + 2, index(0)); }
+
+/// The number of the first of the two runs that become one; of several, the last.
+Value RunsBuilder::emitMergePosition(ArrayRef<Value> runs) {
+  Value position, least;
+  for (int64_t run = numRuns; run-- > 0;) {
+    Value gap = sub(runs[NumFields * (run + 1) + Begin], runs[NumFields * run + End]);
+    if (!position) {
+      position = index(run), least = gap;
+      continue;
+    }
+    Value isLess = compare(Predicate::slt, gap, least);
+    position = select(isLess, index(run), position);
+    least = select(isLess, gap, least);
+  }
+  return position;
+}
+
+/// A row of full tiles goes on, or begins; the last run has the longest one.
+void RunsBuilder::emitFull(MutableArrayRef<Value> state, Value key, Value next, Value isFull) {
+  Value &rowBegin = state[NumFields * numRuns], &rowEnd = state[NumFields * numRuns + 1];
+  Value isNext = compare(Predicate::eq, rowEnd, key);
+  rowBegin = select(isFull, select(isNext, rowBegin, key), rowBegin);
+  rowEnd = select(isFull, next, rowEnd);
+  Value &begin = state[NumFields * (numRuns - 1) + FullBegin], &end = state[NumFields * (numRuns - 1) + FullEnd];
+  Value isLonger = compare(Predicate::sgt, sub(rowEnd, rowBegin), sub(end, begin));
+  isLonger = arith::AndIOp::create(b, isLonger, isFull);
+  begin = select(isLonger, rowBegin, begin);
+  end = select(isLonger, rowEnd, end);
+}
+
+SmallVector<Value> RunsBuilder::emitVisit(ValueRange state, Value key, Value isFull) {
+  Value next = arith::AddIOp::create(b, key, index(kvTile));
+  SmallVector<Value> runs(getRuns(state)), result(state);
+  runs.append(NumFields, key); // the new run, empty
+  Value position = emitMergePosition(runs);
+  for (int64_t run = 0; run < numRuns; ++run) {
+    ArrayRef<Value> own = ArrayRef(runs).slice(NumFields * run, NumFields);
+    ArrayRef<Value> other = ArrayRef(runs).slice(NumFields * (run + 1), NumFields);
+    MutableArrayRef<Value> merged = MutableArrayRef(result).slice(NumFields * run, NumFields);
+    Value isBefore = compare(Predicate::slt, index(run), position);   // stays
+    Value isFirst = compare(Predicate::eq, index(run), position);     // takes the next one in
+    Value keepsBegin = arith::OrIOp::create(b, isBefore, isFirst);
+    Value isLonger = compare(Predicate::sge, sub(own[FullEnd], own[FullBegin]), sub(other[FullEnd], other[FullBegin]));
+    Value keepsFull = arith::OrIOp::create(b, isBefore, arith::AndIOp::create(b, isFirst, isLonger));
+    merged[Begin] = select(keepsBegin, own[Begin], other[Begin]);
+    merged[FullBegin] = select(keepsFull, own[FullBegin], other[FullBegin]);
+    merged[FullEnd] = select(keepsFull, own[FullEnd], other[FullEnd]);
+    merged[End] = select(isBefore, own[End], other[End]);
+  }
+  result[NumFields * (numRuns - 1) + End] = next;
+  emitFull(result, key, next, isFull);
+  return result;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// On the CPU
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Value mlir::flash::emitRangedElement(ImplicitLocOpBuilder &b, Value element) {
+  Type type = element.getType(), wide = b.getI64Type();
+  if (type == wide)
+    return element;
+  if (type.isIndex())
+    return arith::IndexCastOp::create(b, wide, element);
+  if (type.isInteger(1))
+    return arith::ExtUIOp::create(b, wide, element);
+  return arith::ExtSIOp::create(b, wide, element);
+}
+
+static Value readArray(ImplicitLocOpBuilder &b, Value array, ValueRange indices) {
+  if (isa<RankedTensorType>(array.getType()))
+    return tensor::ExtractOp::create(b, array, indices);
+  return memref::LoadOp::create(b, array, indices);
+}
+
+static Value getExtent(ImplicitLocOpBuilder &b, Value array, int64_t dim) {
+  if (isa<RankedTensorType>(array.getType()))
+    return b.createOrFold<tensor::DimOp>(array, dim);
+  return b.createOrFold<memref::DimOp>(array, dim);
+}
+
+static Value countTiles(ImplicitLocOpBuilder &b, Value extent, int64_t tile) {
+  return b.createOrFold<arith::CeilDivSIOp>(extent, arith::ConstantIndexOp::create(b, tile));
+}
+
+/// The least and the greatest element of one tile.
+static SmallVector<Value> emitMinMax(ImplicitLocOpBuilder &b, TileMinMaxOp op, ValueRange tile) {
+  int64_t dim = op.getDim();
+  Value size = arith::ConstantIndexOp::create(b, op.getTile()), one = arith::ConstantIndexOp::create(b, 1);
+  Value begin = arith::MulIOp::create(b, tile[dim], size);
+  Value end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, size), getExtent(b, op.getSource(), dim));
+  Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::max()));
+  Value least = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::min()));
+  auto loop = scf::ForOp::create(b, begin, end, one, ValueRange{most, least});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> position(tile);
+  position[dim] = loop.getInductionVar();
+  Value element = emitRangedElement(b, readArray(b, op.getSource(), position));
+  Value min = arith::MinSIOp::create(b, loop.getRegionIterArg(0), element);
+  Value max = arith::MaxSIOp::create(b, loop.getRegionIterArg(1), element);
+  scf::YieldOp::create(b, ValueRange{min, max});
+  return {loop.getResult(0), loop.getResult(1)};
+}
+
+/// A loop nest from 0 to `extents` that writes `emitElements` of each position, along last dimensions, into `table`.
+static Value emitTable(ImplicitLocOpBuilder &b, RankedTensorType type, ArrayRef<Value> extents,
+                       function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> emitElements) {
+  SmallVector<Value> dynamic;
+  for (auto [dim, extent] : llvm::enumerate(extents))
+    if (type.isDynamicDim(dim))
+      dynamic.push_back(extent);
+  Value table = tensor::EmptyOp::create(b, type, dynamic);
+  SmallVector<Value> zeros(extents.size(), arith::ConstantIndexOp::create(b, 0));
+  SmallVector<Value> ones(extents.size(), arith::ConstantIndexOp::create(b, 1));
+  scf::LoopNest nest = scf::buildLoopNest(
+      b, b.getLoc(), zeros, extents, ones, table,
+      [&](OpBuilder &builder, Location loc, ValueRange position, ValueRange carried) -> scf::ValueVector {
+        ImplicitLocOpBuilder nested(loc, builder);
+        Value filled = carried.front();
+        SmallVector<int64_t> inner(type.getShape().drop_front(extents.size()));
+        for (auto [number, element] : llvm::enumerate(emitElements(nested, position))) {
+          SmallVector<Value> place(position);
+          for (int64_t index : delinearize(number, computeStrides(inner)))
+            place.push_back(arith::ConstantIndexOp::create(nested, index));
+          filled = tensor::InsertOp::create(nested, element, filled, place);
+        }
+        return {filled};
+      });
+  return nest.results.front();
+}
+
+Value mlir::flash::expandTileMinMax(OpBuilder &builder, TileMinMaxOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  SmallVector<Value> extents;
+  for (int64_t dim = 0; dim + 1 < op.getType().getRank(); ++dim)
+    extents.push_back(getExtent(b, op.getSource(), dim));
+  extents[op.getDim()] = countTiles(b, extents[op.getDim()], op.getTile());
+  return emitTable(b, op.getType(), extents,
+                   [&](ImplicitLocOpBuilder &nested, ValueRange tile) { return emitMinMax(nested, op, tile); });
+}
+
+/// The runs of one tile of queries.
+static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, ValueRange position) {
+  RunsBuilder runs(b, op.getNumRuns(), op.getKvTile());
+  Value zero = arith::ConstantIndexOp::create(b, 0), step = arith::ConstantIndexOp::create(b, op.getKvTile());
+  Value query = arith::MulIOp::create(b, position[2], arith::ConstantIndexOp::create(b, op.getQTile()));
+  auto loop = scf::ForOp::create(b, zero, op.getKeys(), step, runs.emitNone());
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    IRMapping mapping;
+    mapping.map(op.getBody().getArguments(), ValueRange{position[0], position[1], query, loop.getInductionVar()});
+    for (Operation &nested : op.getBody().front().without_terminator())
+      b.clone(nested, mapping);
+    Value visit = mapping.lookupOrDefault(cast<YieldOp>(op.getBody().front().back()).getValue());
+    auto isClass = [&](Predicate predicate, TileVisit other) -> Value {
+      Value constant = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(other)));
+      return arith::CmpIOp::create(b, predicate, visit, constant);
+    };
+    Value isFull = isClass(Predicate::eq, TileVisit::Full);
+    auto branch = scf::IfOp::create(b, loop.getResultTypes(), isClass(Predicate::ne, TileVisit::Skipped), true);
+    scf::YieldOp::create(b, branch.getResults());
+    b.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(b, runs.emitVisit(loop.getRegionIterArgs(), loop.getInductionVar(), isFull));
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, loop.getRegionIterArgs());
+  }
+  return llvm::map_to_vector(runs.getRuns(loop.getResults()), [&](Value key) -> Value {
+    return arith::IndexCastOp::create(b, b.getI32Type(), key);
+  });
+}
+
+Value mlir::flash::expandTileRuns(OpBuilder &builder, TileRunsOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  SmallVector<Value> extents{op.getBatches(), op.getHeads(), countTiles(b, op.getQueries(), op.getQTile())};
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  return emitTable(b, type, extents, [&](ImplicitLocOpBuilder &nested, ValueRange position) {
+    return emitRuns(nested, op, position);
+  });
+}

@@ -1,0 +1,71 @@
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics
+
+func.func @dim(%a: tensor<8xi32>) {
+  // expected-error @+1 {{expected a dimension below the rank 1, got 1}}
+  %0 = flash.tile_minmax %a along 1 tiles 4 : tensor<8xi32> -> tensor<2x2xi64>
+  return
+}
+
+// -----
+
+func.func @tile(%a: tensor<8xi32>) {
+  // expected-error @+1 {{expected a positive tile, got 0}}
+  %0 = flash.tile_minmax %a along 0 tiles 0 : tensor<8xi32> -> tensor<2x2xi64>
+  return
+}
+
+// -----
+
+func.func @result(%a: tensor<9xi32>) {
+  // expected-error @+1 {{expected a result of type 'tensor<3x2xi64>', got 'tensor<2x2xi64>'}}
+  %0 = flash.tile_minmax %a along 0 tiles 4 : tensor<9xi32> -> tensor<2x2xi64>
+  return
+}
+
+// -----
+
+func.func @tiles(%n: index) {
+  // expected-error @+1 {{expected positive tiles, got 16 and 0}}
+  %0 = flash.tile_runs(%n, %n, %n, %n) tiles(16, 0) {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %c = arith.constant 1 : i32
+    flash.yield %c : i32
+  } : tensor<?x?x?x4x4xi32>
+  return
+}
+
+// -----
+
+func.func @table(%n: index) {
+  // expected-error @+1 {{expected a result of type tensor<?x?x?xRx4xi32>, got 'tensor<?x?x?x?x4xi32>'}}
+  %0 = flash.tile_runs(%n, %n, %n, %n) tiles(16, 16) {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %c = arith.constant 1 : i32
+    flash.yield %c : i32
+  } : tensor<?x?x?x?x4xi32>
+  return
+}
+
+// -----
+
+func.func @arguments(%n: index) {
+  // expected-error @+1 {{expected the region to take ('index', 'index', 'index', 'index'), got ('index')}}
+  %0 = flash.tile_runs(%n, %n, %n, %n) tiles(16, 16) {
+  ^bb0(%j: index):
+    %c = arith.constant 1 : i32
+    flash.yield %c : i32
+  } : tensor<?x?x?x4x4xi32>
+  return
+}
+
+// -----
+
+func.func @class(%n: index) {
+  // expected-error @+1 {{expected the region to yield an i32}}
+  %0 = flash.tile_runs(%n, %n, %n, %n) tiles(16, 16) {
+  ^bb0(%b: index, %h: index, %i: index, %j: index):
+    %c = arith.constant true
+    flash.yield %c : i1
+  } : tensor<?x?x?x4x4xi32>
+  return
+}
