@@ -54,6 +54,9 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     whose elements are loaded (`flash-tile` has clamped the positions where a tile sticks out). What a region computes
     of the batch and the head alone is computed once, ahead of the loop.
 
+    All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what
+    they write lies in the workspace. Loops over the runs of a table look their visits up there.
+
     The attribute `flashc.manifest` of the kernel says how to launch it (docs/manifest.md); `tile.schedule` is for the
     passes that follow. The schedule comes from a table (docs/schedules.md), overridden by the option.
 
@@ -68,8 +71,9 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       to be the results", "expected a loop over keys that carries acc, m and l through one flash.online_attention".
     - loops over keys: "expected a step of one key tile", "expected the key position to be a loop's induction variable
       or a constant", "expected all loops over keys to have the same tiles, position, scale and score region",
-      "expected a loop over keys to begin where the one before it ends", "expected all masked loops over keys to have
-      the same mask region", "expected one run of key tiles without a mask, got a second one".
+      "expected all masked loops over keys to have the same mask region", "expected loops over all runs of one
+      flash.tile_runs".
+    - tables of tiles: "expected extents that are constants or those of arguments".
     - the parallel loop: "expected the batch to be a position of an scf.forall" (or head, or query), "expected
       flash.finalize directly in the parallel loop", "expected a parallel loop from 0 in constant steps", "expected one
       batch and one head per tile", "expected the parallel loop to step by one query tile", "expected a parallel loop
@@ -93,7 +97,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture, for the manifest">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
-                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect", "::mlir::tile::TileDialect"];
+                           "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
+                           "::mlir::scf::SCFDialect", "::mlir::tile::TileDialect"];
 }
 
 def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {

@@ -1,6 +1,7 @@
 //===- AttentionPlan.cpp - reads the plan off the IR --------------------------------------------------------------===//
 
 #include "AttentionPlan.h"
+#include "RunsTable.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -144,6 +145,8 @@ LogicalResult Matcher::matchSegments() {
            << "expected loops over keys (algorithm fa2), got none: an extent is 0, or the mask "
               "keeps no key";
   std::reverse(plan.segments.begin(), plan.segments.end());
+  if (failed(matchRuns(plan)))
+    return failure();
   return matchInitialState(state);
 }
 

@@ -30,6 +30,12 @@ struct KeySegment {
   bool isMasked() { return op.hasMask(); }
 };
 
+/// The table whose runs the segments are, and its row; null if they are not.
+struct RunsOfSegments {
+  mlir::flash::TileRunsOp table;
+  mlir::SmallVector<mlir::Value, 3> place;
+};
+
 /// One dimension of the parallel loop: the position in it, how far it goes, and its step.
 struct ParallelDim {
   mlir::Value position;
@@ -42,6 +48,7 @@ struct AttentionPlan {
   mlir::func::FuncOp func;
   mlir::flash::FinalizeOp finalize;
   mlir::SmallVector<KeySegment> segments; // in order of keys, disjoint; any of them may be empty
+  RunsOfSegments runs;
   ParallelDim batch, head, query;
   InputTile q, k, v;
   mlir::SmallVector<Output> outputs;

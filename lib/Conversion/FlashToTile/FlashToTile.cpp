@@ -1,11 +1,13 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 
 #include "KernelBuilder.h"
+#include "TileTables.h"
 #include "WorkOrder.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -47,20 +49,6 @@ static std::string decideOrder(const AttentionPlan &plan, Schedule &schedule) {
 //===--------------------------------------------------------------------------------------------------------------===//
 // The manifest
 //===--------------------------------------------------------------------------------------------------------------===//
-
-/// An extent of the parallel loop as a formula, or an empty string.
-static std::string getFormula(OpFoldResult extent) {
-  if (std::optional<int64_t> constant = getConstantIntValue(extent))
-    return std::to_string(*constant);
-  Operation *def = cast<Value>(extent).getDefiningOp();
-  if (!isa_and_nonnull<tensor::DimOp, memref::DimOp>(def))
-    return "";
-  BlockArgument argument = getRootArgument(def->getOperand(0));
-  std::optional<int64_t> dim = getConstantIntValue(def->getOperand(1));
-  if (!argument || !dim)
-    return "";
-  return ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(*dim)).str();
-}
 
 /// The tiles of queries, heads and batches, as formulas.
 static FailureOr<std::array<std::string, 3>> getExtents(const AttentionPlan &plan) {
@@ -147,10 +135,23 @@ static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context
                                  schedule.pingPong, schedule.overlapEpilogue, schedule.waitAfter);
 }
 
+/// Makes the kernels that compute tables before the entry's.
+static LogicalResult addTables(func::FuncOp host, gpu::GPUFuncOp kernel, const TileTables &tables) {
+  FailureOr<ArrayAttr> before = tables.emitKernels(host, kernel);
+  if (failed(before))
+    return failure();
+  NamedAttrList manifest(kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName));
+  manifest.set("workspace", StringAttr::get(kernel.getContext(), tables.getTotalBytes()));
+  manifest.set("before", *before);
+  kernel->setAttr(kManifestAttrName, manifest.getDictionary(kernel.getContext()));
+  return success();
+}
+
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
 static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule schedule, StringRef target) {
   FailureOr<std::array<std::string, 3>> extents = getExtents(plan);
-  if (failed(extents))
+  FailureOr<TileTables> tables = TileTables::get(plan.func);
+  if (failed(extents) || failed(tables))
     return failure();
   std::string whySorted = decideOrder(plan, schedule);
   MLIRContext *context = module.getContext();
@@ -161,7 +162,7 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   kernel->setAttr(tile::kScheduleAttrName, getAttr(schedule, context));
 
-  KernelSignature signature(plan.func, kernel);
+  KernelSignature signature(plan.func, kernel, *tables);
   if (failed(KernelBuilder(plan, schedule, kernel, signature).build())) {
     gpuModule.erase();
     return failure();
@@ -171,6 +172,10 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
                                                  getGrid(b, *extents, schedule.persistent), whySorted));
   if (!whySorted.empty())
     kernel->setAttr(kGridFormulasAttrName, b.getStrArrayAttr({(*extents)[0], (*extents)[1], (*extents)[2]}));
+  if (!tables->empty() && failed(addTables(plan.func, kernel, *tables))) {
+    gpuModule.erase();
+    return failure();
+  }
   plan.func.erase();
   return success();
 }

@@ -160,7 +160,7 @@ LogicalResult KernelBuilder::emitRows(Region &region) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult KernelBuilder::emitLoop() {
-  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars);
+  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars, signature);
   if (failed(numbered))
     return failure();
   visits = std::move(*numbered);
@@ -192,10 +192,12 @@ LogicalResult KernelBuilder::emitLoop() {
 
 FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state) {
   RankedTensorType scoreType = tile::getAccType(plan.kvTile, b.getF32Type());
-  Value key = visits.emitKey(b, visit);
-  Value kTile = load(k, key);
+  Value key = visits.emitKey(b, visit), firstKey = key;
+  Value kTile = load(k, firstKey);
   Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
                                            /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
+  if (visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
+    key = visits.emitKey(b, visit);
   Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
   FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
   if (failed(softmax))
@@ -214,7 +216,7 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
       RankedTensorType::get(scoreType.getShape(), plan.elementType, tile::OperandAAttr::get(b.getContext()));
   Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
   Value acc = softmax->decay ? emitRescale(state.acc, *softmax) : state.acc;
-  Value vTile = load(v, key);
+  Value vTile = load(v, firstKey);
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
                                           operand, vTile, acc, ones, /*transpose_b=*/false);
   return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};

@@ -1,6 +1,7 @@
 //===- KernelSignature.cpp - kernel parameters and their manifest -------------------------------------------------===//
 
 #include "KernelSignature.h"
+#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
 #include "llvm/Support/raw_ostream.h"
@@ -50,6 +51,10 @@ Value KernelSignature::getScalar(unsigned argument) {
   return get(Kind::Scalar, argument, 0, type.isIndex() ? IntegerType::get(host.getContext(), 64) : type);
 }
 
+Value KernelSignature::getTable(unsigned number) {
+  return get(Kind::Table, number, 0, MemRefType::get({ShapedType::kDynamic}, tables.getElementType(number)));
+}
+
 void KernelSignature::finish() {
   TypeRange types = kernel.getBody().front().getArgumentTypes();
   kernel.setFunctionType(FunctionType::get(host.getContext(), types, {}));
@@ -89,6 +94,9 @@ ArrayAttr KernelSignature::getParameters() {
       break;
     case Kind::Scalar:
       add("scalar", parameter.argument);
+      break;
+    case Kind::Table:
+      result.push_back(describeWorkspace(b, tables.getOffset(parameter.argument)));
       break;
     }
   }

@@ -2,8 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
 
-#include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "TileTables.h"
 
 namespace flashc {
 
@@ -12,7 +11,8 @@ namespace flashc {
 /// or, after those, one of its results.
 class KernelSignature {
 public:
-  KernelSignature(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp kernel) : host(host), kernel(kernel) {}
+  KernelSignature(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp kernel, const TileTables &tables)
+      : host(host), kernel(kernel), tables(tables) {}
 
   /// A TMA map with boxes of `rows` rows.
   mlir::Value getTensorMap(unsigned argument, int64_t rows);
@@ -23,6 +23,9 @@ public:
   mlir::Value getExtent(unsigned argument, unsigned dim);
   /// The value of a scalar, in its own type; an index comes as i64, since an index parameter is an extent.
   mlir::Value getScalar(unsigned argument);
+  /// A table in the workspace, as an array of one dimension.
+  mlir::Value getTable(unsigned number);
+  const TileTables &getTables() const { return tables; }
 
   /// Completes the kernel's type.
   void finish();
@@ -31,10 +34,10 @@ public:
   mlir::ArrayAttr getParameters();
 
 private:
-  enum class Kind { TensorMap, MemRef, Extent, Scalar };
+  enum class Kind { TensorMap, MemRef, Extent, Scalar, Table };
   struct Parameter {
     Kind kind;
-    unsigned argument;
+    unsigned argument; // or the number of a table
     int64_t detail; // rows of a tensor map, alignment of a memref, dimension of an extent
     mlir::Value value;
   };
@@ -44,6 +47,7 @@ private:
 
   mlir::func::FuncOp host;
   mlir::gpu::GPUFuncOp kernel;
+  const TileTables &tables;
   mlir::SmallVector<Parameter> parameters;
 };
 

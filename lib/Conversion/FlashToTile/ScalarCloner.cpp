@@ -58,19 +58,21 @@ static BlockArgument getArrayArgument(Operation *op, Value array) {
   return argument;
 }
 
-Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value index) {
+Value ScalarCloner::getExtent(OpBuilder &b, Operation *op, Value source, int64_t dim) {
   BlockArgument argument = getArrayArgument(op, source);
-  std::optional<int64_t> dim = getConstantIntValue(index);
   if (!argument)
     return {};
-  if (!dim) {
-    op->emitError() << "expected a constant dimension";
-    return {};
-  }
   auto type = cast<ShapedType>(argument.getType());
-  if (!type.isDynamicDim(*dim))
-    return arith::ConstantIndexOp::create(b, op->getLoc(), type.getDimSize(*dim));
-  return signature.getExtent(argument.getArgNumber(), *dim);
+  if (!type.isDynamicDim(dim))
+    return arith::ConstantIndexOp::create(b, op->getLoc(), type.getDimSize(dim));
+  return signature.getExtent(argument.getArgNumber(), dim);
+}
+
+Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value index) {
+  if (std::optional<int64_t> dim = getConstantIntValue(index))
+    return getExtent(b, op, source, *dim);
+  op->emitError() << "expected a constant dimension";
+  return {};
 }
 
 Value ScalarCloner::loadElement(OpBuilder &b, Operation *op, Value source, ValueRange positions) {
@@ -101,8 +103,52 @@ FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange valu
 }
 
 Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
+  if (source.getDefiningOp<flash::TileMinMaxOp>())
+    return loadMinMax(b, op, source, indices);
   FailureOr<SmallVector<Value>> positions = getAll(b, indices);
   return failed(positions) ? Value() : loadElement(b, op, source, *positions);
+}
+
+FailureOr<SmallVector<Value>> ScalarCloner::getTableExtents(OpBuilder &b, Value table) {
+  Operation *op = table.getDefiningOp();
+  auto countTiles = [&](Value extent, int64_t tile) {
+    Value size = arith::ConstantIndexOp::create(b, op->getLoc(), tile);
+    return extent ? b.createOrFold<arith::CeilDivUIOp>(op->getLoc(), extent, size) : Value();
+  };
+  SmallVector<Value> extents;
+  if (auto runs = dyn_cast<flash::TileRunsOp>(op)) {
+    extents = {get(b, runs.getBatches()), get(b, runs.getHeads()),
+               countTiles(get(b, runs.getQueries()), runs.getQTile())};
+  } else {
+    auto minMax = cast<flash::TileMinMaxOp>(op);
+    for (int64_t dim = 0; dim + 1 < minMax.getType().getRank(); ++dim)
+      extents.push_back(getExtent(b, op, minMax.getSource(), dim));
+    extents[minMax.getDim()] = countTiles(extents[minMax.getDim()], minMax.getTile());
+  }
+  if (llvm::is_contained(extents, Value()))
+    return failure();
+  return extents;
+}
+
+Value ScalarCloner::getTableRow(OpBuilder &b, Value table, ValueRange indices) {
+  FailureOr<SmallVector<Value>> extents = getTableExtents(b, table), positions = getAll(b, indices);
+  if (failed(extents) || failed(positions))
+    return {};
+  Value row = positions->front();
+  for (auto [extent, position] : llvm::zip_equal(llvm::drop_begin(*extents), llvm::drop_begin(*positions))) {
+    row = b.createOrFold<arith::MulIOp>(table.getLoc(), row, extent);
+    row = b.createOrFold<arith::AddIOp>(table.getLoc(), row, position);
+  }
+  return row;
+}
+
+Value ScalarCloner::loadMinMax(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
+  Value row = getTableRow(b, source, indices.drop_back()), end = row ? get(b, indices.back()) : Value();
+  if (!end)
+    return {};
+  Value first = arith::MulIOp::create(b, op->getLoc(), row, arith::ConstantIndexOp::create(b, op->getLoc(), 2));
+  Value place = b.createOrFold<arith::AddIOp>(op->getLoc(), first, end);
+  return memref::LoadOp::create(b, op->getLoc(), signature.getTable(*signature.getTables().getNumber(source)), place);
 }
 
 template <typename SortedReadOp, typename Expand>

@@ -34,12 +34,20 @@ public:
   /// sticks out, flash-tile has kept the region's loads inside their arrays.
   mlir::Value cloneRegion(mlir::OpBuilder &b, mlir::Region &region, mlir::ValueRange arguments);
 
+  /// An extent of an array of the host function; null after an error at `op`.
+  mlir::Value getExtent(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, int64_t dim);
+  /// An element of such an array at `positions`, which are values of the kernel; null after an error at `op`.
+  mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
+  /// The extents of a table of tiles (TileTables), those in a row not among them; failure after an error.
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> getTableExtents(mlir::OpBuilder &b, mlir::Value table);
+  /// The number of a row, at `positions` of L1; null after an error.
+  mlir::Value getTableRow(mlir::OpBuilder &b, mlir::Value table, mlir::ValueRange positions);
+
 private:
   mlir::Value getArgument(mlir::OpBuilder &b, mlir::BlockArgument argument);
   mlir::Value getDim(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value index);
   mlir::Value getElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange indices);
-  /// An element at `positions`, which are values of the kernel.
-  mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
+  mlir::Value loadMinMax(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
   /// The copies of `values`, or failure if there is not one of each.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
   /// A flash.count_le or flash.nth: a search of the array.

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -37,14 +38,14 @@ static bool isRead(Value value) {
 
 class Visits::Emitter {
 public:
-  Emitter(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars)
-      : b(b), plan(plan), scalars(scalars) {}
+  Emitter(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature)
+      : b(b), plan(plan), scalars(scalars), signature(signature) {}
 
   FailureOr<Visits> emit() {
     visits.tile = plan.kvTile;
     auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
     visits.isFull = !llvm::all_of(plan.segments, isMasked);
-    if (failed(isOneRun(plan.segments) ? emitRun() : emitPieces()))
+    if (failed(plan.runs.table ? emitTable() : isOneRun(plan.segments) ? emitRun() : emitPieces()))
       return failure();
     return std::move(visits);
   }
@@ -52,6 +53,7 @@ public:
 private:
   LogicalResult emitRun();
   LogicalResult emitPieces();
+  LogicalResult emitTable();
   LogicalResult emitPiecesOf(bool isMasked, SmallVectorImpl<Piece> &pieces, Value &count);
   void emitConstants() { step = index(plan.kvTile), one = index(1), zero = index(0); }
   void setTotal(Value count, bool &mayBeEmpty);
@@ -71,6 +73,7 @@ private:
   ImplicitLocOpBuilder &b;
   AttentionPlan &plan;
   ScalarCloner &scalars;
+  KernelSignature &signature;
   Value step, one, zero;
   Visits visits;
 };
@@ -147,12 +150,53 @@ LogicalResult Visits::Emitter::emitPieces() {
   return success();
 }
 
-FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars) {
-  return Emitter(b, plan, scalars).emit();
+LogicalResult Visits::Emitter::emitTable() {
+  emitConstants();
+  visits.layout = {plan.runs.table.getNumRuns()};
+  Value table = plan.runs.table.getResult(), number = scalars.getTableRow(b, table, plan.runs.place);
+  if (!number)
+    return failure();
+  visits.table = signature.getTable(*signature.getTables().getNumber(table));
+  visits.row = mul(number, index(visits.layout.size()));
+  auto read = [&](int64_t place) -> Value {
+    Value element = memref::LoadOp::create(b, visits.table, add(visits.row, index(place)));
+    return tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), element));
+  };
+  visits.isBackwards = true;
+  visits.fullBegin = read(RunsRow::kMaskedVisits);
+  visits.fullEnd = read(RunsRow::kVisits);
+  bool mayBeEmpty; // the table knows
+  setTotal(visits.fullEnd, mayBeEmpty);
+  return success();
+}
+
+FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
+                               KernelSignature &signature) {
+  return Emitter(b, plan, scalars, signature).emit();
 }
 
 Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {
   return tile::OutsideOp::create(b, visit, fullBegin, fullEnd);
+}
+
+/// The key of the piece that a visit lies in, as the table has it. Pieces begin in ascending order: a binary search.
+Value Visits::emitPieceOfTable(ImplicitLocOpBuilder &b, Value visit) const {
+  auto read = [&](int64_t place, Value piece) -> Value {
+    Value position = arith::AddIOp::create(b, row, arith::ConstantIndexOp::create(b, place));
+    Value element = memref::LoadOp::create(b, table, b.createOrFold<arith::AddIOp>(position, piece));
+    return arith::IndexCastOp::create(b, b.getIndexType(), element);
+  };
+  int64_t last = layout.getNumPieces() - 1, most = 0;
+  Value piece = arith::ConstantIndexOp::create(b, 0);
+  for (int64_t step = llvm::bit_floor(uint64_t(last)); step > 0; step /= 2) {
+    Value next = b.createOrFold<arith::AddIOp>(piece, arith::ConstantIndexOp::create(b, step));
+    most += step;
+    if (most > last)
+      next = b.createOrFold<arith::MinSIOp>(next, arith::ConstantIndexOp::create(b, last));
+    Value hasBegun = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, visit, read(layout.getBegin(0), next));
+    piece = arith::SelectOp::create(b, hasBegun, next, piece);
+  }
+  return read(layout.getKey(0), piece);
 }
 
 Value Visits::emitKey(ImplicitLocOpBuilder &b, Value visit) const {
@@ -165,6 +209,8 @@ Value Visits::emitKey(ImplicitLocOpBuilder &b, Value visit) const {
     }
     return key;
   };
+  if (table)
+    return arith::SubIOp::create(b, emitPieceOfTable(b, visit), distance);
   Value key = choose(masked.empty() ? full : masked);
   if (!masked.empty() && !full.empty())
     key = arith::SelectOp::create(b, emitIsMasked(b, visit), key, choose(full));

@@ -3,6 +3,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
 
 #include "AttentionPlan.h"
+#include "RunsTable.h"
 #include "ScalarCloner.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -19,16 +20,20 @@ namespace flashc {
 /// diagonal) come first, and CTAs that work on the same keys at the same time are more likely to share them in L2. On the
 /// right the masked tiles come first, then the full ones, each from the last key to the first; which segment a visit lies
 /// in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number of segments.
+/// The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
 class Visits {
 public:
   /// Emits what is the same for all visits.
-  static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars);
+  static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
+                                      KernelSignature &signature);
 
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
   mlir::Value getTotal() const { return total; }
   /// Whether some visits are masked, and whether some are not.
   bool hasMask() const { return isMasked; }
   bool hasFull() const { return isFull; }
+  /// Whether keys are read from a table.
+  bool isInTable() const { return table != nullptr; }
   /// Whether a visit is masked; if some are and some are not.
   mlir::Value emitIsMasked(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
   /// The first key of a visit.
@@ -41,11 +46,16 @@ private:
     mlir::Value begin, key;
   };
 
+  mlir::Value emitPieceOfTable(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
+
   int64_t tile;
   mlir::Value total, fullBegin, fullEnd;
   bool isMasked, isFull, isBackwards;
   /// In the order of visits; one run of keys is one masked piece. With pieces of both kinds `emitIsMasked` chooses.
   llvm::SmallVector<Piece> masked, full;
+  /// If the pieces lie in a table: that, where its row begins, and what is in a row.
+  mlir::Value table, row;
+  RunsRow layout = {0};
 };
 
 } // namespace flashc

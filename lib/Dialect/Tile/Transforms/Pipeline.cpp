@@ -4,6 +4,7 @@
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -65,7 +66,9 @@ static LogicalResult collectScalars(const PipelinePlan &plan, Value value, SetVe
   if (loop.isDefinedOutsideOfLoop(value) || value == loop.getInductionVar())
     return success();
   Operation *op = value.getDefiningOp();
-  if (!op || op->getBlock() != loop.getBody() || !isMemoryEffectFree(op)) {
+  // Programs write no array that they read.
+  bool mayRunTwice = op && (isMemoryEffectFree(op) || isa<memref::LoadOp>(op));
+  if (!mayRunTwice || op->getBlock() != loop.getBody()) {
     InFlightDiagnostic diag = refuse(loop) << "expected the second product's tile to depend on the loop's index only";
     diag.attachNote(value.getLoc()) << "it depends on this value";
     return diag;
@@ -222,8 +225,12 @@ static SmallVector<Value> emitKernelBody(OpBuilder &b, const PipelinePlan &plan,
   for (auto [number, arg] : llvm::enumerate(loop.getRegionIterArgs()))
     if (number != plan.accumulator)
       map.map(arg, carried[position++]);
+  // Reads of memory take long: those of both stages side by side, before what waits for slots.
+  auto *reads = std::find_if(plan.issue.rbegin(), plan.issue.rend(), llvm::IsaPred<memref::LoadOp>).base();
+  ArrayRef<Operation *> early(plan.issue.begin(), reads);
+  cloneAll(b, early, previous);
   cloneAll(b, plan.before, map);
-  cloneAll(b, plan.issue, previous);
+  cloneAll(b, ArrayRef(plan.issue).drop_front(early.size()), previous);
   cloneAll(b, plan.overlapped, map);
   map.lookup(plan.firstWait->getResult(0)).getDefiningOp<MmaWaitOp>().setPending(1);
   b.clone(*plan.secondWait, previous);

@@ -199,4 +199,5 @@ def main(function):
             check(ops, parameters, grid, int(np.prod(grid)), 2 if function == "tiles" else 1, most)
 
 
-main(sys.argv[1])
+if __name__ == "__main__":
+    main(sys.argv[1])

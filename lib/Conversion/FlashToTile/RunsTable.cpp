@@ -1,0 +1,42 @@
+//===- RunsTable.cpp - loops over the runs of a table -------------------------------------------------------------===//
+
+#include "RunsTable.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// The place in the table of a flash.tile_runs that a bound is read from; nothing for another bound.
+static tensor::ExtractOp matchRunsElement(OpFoldResult bound) {
+  auto value = dyn_cast<Value>(bound);
+  auto cast = value ? value.getDefiningOp<arith::IndexCastOp>() : arith::IndexCastOp();
+  auto element = cast ? cast.getIn().getDefiningOp<tensor::ExtractOp>() : tensor::ExtractOp();
+  return element && element.getTensor().getDefiningOp<flash::TileRunsOp>() ? element : tensor::ExtractOp();
+}
+
+LogicalResult flashc::matchRuns(AttentionPlan &plan) {
+  auto isOfRuns = [](KeySegment &segment) { return matchRunsElement(segment.begin) || matchRunsElement(segment.end); };
+  if (llvm::none_of(plan.segments, isOfRuns))
+    return success();
+  tensor::ExtractOp first = matchRunsElement(plan.segments.front().begin);
+  bool isWhole = first != nullptr;
+  auto isElement = [&](OpFoldResult bound, int64_t run, int64_t field) {
+    tensor::ExtractOp element = matchRunsElement(bound);
+    return element && element.getTensor() == first.getTensor() &&
+           element.getIndices().take_front(3) == first.getIndices().take_front(3) &&
+           isConstantIntValue(element.getIndices()[3], run) && isConstantIntValue(element.getIndices()[4], field);
+  };
+  if (isWhole) {
+    plan.runs.table = first.getTensor().getDefiningOp<flash::TileRunsOp>();
+    plan.runs.place.assign(first.getIndices().begin(), first.getIndices().begin() + 3);
+    isWhole = static_cast<int64_t>(plan.segments.size()) == 3 * plan.runs.table.getNumRuns();
+  }
+  for (auto [index, segment] : llvm::enumerate(plan.segments))
+    isWhole = isWhole && isElement(segment.begin, index / 3, index % 3) &&
+              isElement(segment.end, index / 3, index % 3 + 1) && segment.isMasked() == (index % 3 != 1);
+  if (!isWhole)
+    return plan.getOp().emitError() << "expected loops over all runs of one flash.tile_runs (flash-bound-loops)";
+  return success();
+}
