@@ -135,6 +135,12 @@ std::optional<SmallVector<int64_t, 4>> IndexEvaluator::getAll(ValueRange values)
 
 Attribute IndexEvaluator::load(Value array, ValueRange indices) const {
   auto positions = getAll(indices);
+  if (positions && isa_and_nonnull<flash::TileMinMaxOp, flash::TileRunsOp>(array.getDefiningOp())) {
+    auto runs = array.getDefiningOp<flash::TileRunsOp>();
+    std::optional<int64_t> number =
+        runs ? evaluateRuns(runs, *positions) : evaluateMinMax(array.getDefiningOp<flash::TileMinMaxOp>(), *positions);
+    return number ? makeConstant(getElementTypeOrSelf(array), *number) : nullptr;
+  }
   return positions ? read(array, *positions) : nullptr;
 }
 
@@ -192,6 +198,60 @@ std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::NthOp op) const {
   positions->push_back(*position);
   std::optional<int64_t> element = getInteger(read(sorted, *positions));
   return element ? std::optional(std::clamp(*element, -flash::kFarPosition, flash::kFarPosition)) : std::nullopt;
+}
+
+std::optional<int64_t> IndexEvaluator::evaluateMinMax(flash::TileMinMaxOp op, ArrayRef<int64_t> place) const {
+  Tables::Place row{op, std::vector<int64_t>(place.begin(), place.end() - 1)};
+  if (auto found = tables->minMax.find(row); found != tables->minMax.end())
+    return found->second[place.back()];
+  int64_t dim = op.getDim(), tile = op.getTile(), begin = row.second[dim] * tile;
+  std::optional<int64_t> extent = getExtent(op.getSource(), dim);
+  if (!extent)
+    return std::nullopt;
+  bool isUnsigned = getElementTypeOrSelf(op.getSource()).isInteger(1);
+  std::array<int64_t, 2> ends{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  SmallVector<int64_t, 4> position(row.second.begin(), row.second.end());
+  for (position[dim] = begin; position[dim] < std::min(begin + tile, *extent); ++position[dim]) {
+    std::optional<int64_t> element = getInteger(read(op.getSource(), position));
+    if (!element)
+      return std::nullopt;
+    int64_t number = isUnsigned ? *element != 0 : *element;
+    ends = {std::min(ends[0], number), std::max(ends[1], number)};
+  }
+  tables->minMax[row] = ends;
+  return ends[place.back()];
+}
+
+std::optional<TileRunList> IndexEvaluator::computeRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) const {
+  IndexEvaluator inside(*this);
+  Block &body = op.getBody().front();
+  for (auto [argument, value] : llvm::zip(body.getArguments().take_front(2), place))
+    inside.setCounter(argument, value);
+  inside.setCounter(body.getArgument(2), place[2] * int64_t(op.getQTile()));
+  std::optional<int64_t> keys = get(op.getKeys());
+  TileRunList runs(op.getNumRuns(), op.getKvTile());
+  for (int64_t key = 0; keys && key < *keys; key += op.getKvTile()) {
+    inside.setCounter(body.getArgument(3), key);
+    std::optional<int64_t> visit = inside.get(cast<flash::YieldOp>(body.getTerminator()).getValue());
+    unknown = inside.unknown;
+    if (!visit)
+      return std::nullopt;
+    if (*visit > 0)
+      runs.visit(key, *visit == 2);
+  }
+  return keys ? std::optional(runs) : std::nullopt;
+}
+
+std::optional<int64_t> IndexEvaluator::evaluateRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) const {
+  Tables::Place row{op, std::vector<int64_t>(place.begin(), place.begin() + 3)};
+  auto found = tables->runs.find(row);
+  if (found == tables->runs.end()) {
+    std::optional<TileRunList> runs = computeRuns(op, place);
+    if (!runs)
+      return std::nullopt;
+    found = tables->runs.emplace(row, *runs).first;
+  }
+  return found->second.get(place[3], place[4]);
 }
 
 /// What the op's own folding makes of constants.

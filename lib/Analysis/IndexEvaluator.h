@@ -2,12 +2,16 @@
 #ifndef FLASHC_LIB_ANALYSIS_INDEXEVALUATOR_H
 #define FLASHC_LIB_ANALYSIS_INDEXEVALUATOR_H
 
+#include "TileRunList.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/Value.h"
 #include "llvm/ADT/DenseMap.h"
 
+#include <map>
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace flashc {
 
@@ -55,6 +59,9 @@ private:
   mlir::Attribute read(mlir::Value array, llvm::ArrayRef<int64_t> positions) const;
   std::optional<int64_t> evaluateSearch(mlir::flash::CountLeOp op) const;
   std::optional<int64_t> evaluateSearch(mlir::flash::NthOp op) const;
+  std::optional<int64_t> evaluateMinMax(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place) const;
+  std::optional<int64_t> evaluateRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place) const;
+  std::optional<TileRunList> computeRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place) const;
   std::optional<llvm::SmallVector<int64_t, 4>> getAll(mlir::ValueRange values) const;
   mlir::Attribute fold(mlir::OpResult result) const;
 
@@ -62,6 +69,13 @@ private:
   llvm::DenseMap<mlir::Value, Elements> elements;
   llvm::DenseMap<mlir::Value, mlir::Attribute> scalars;
   llvm::DenseMap<mlir::Value, int64_t> counters;
+  /// Rows of tables of tiles, which loops read again and again; copies share them.
+  struct Tables {
+    using Place = std::pair<mlir::Operation *, std::vector<int64_t>>;
+    std::map<Place, std::array<int64_t, 2>> minMax;
+    std::map<Place, TileRunList> runs;
+  };
+  std::shared_ptr<Tables> tables = std::make_shared<Tables>();
   /// Integers that were computed since a counter changed: what branches and joins again is computed once.
   mutable llvm::DenseMap<mlir::Value, int64_t> known;
   mutable mlir::Value unknown;

@@ -4,6 +4,7 @@
 #include "Lowering.h"
 #include "ValueNames.h"
 #include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
@@ -56,13 +57,18 @@ static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttention
     return {"opaque", {"the loop over keys is not one that can be bounded"}, {}, {}};
   AsmState state(function);
   ValueNames names(function, op, arguments);
-  flash::MaskClass maskClass = flash::classify(found->mask, found->bounds);
+  auto getName = [&](Value array) { return names.describe(array, state); };
+  flash::MaskClass maskClass = flash::classify(found->mask, found->bounds, found->ranged.get(), getName);
   flash::LoopBounds bounds = simplify(found->bounds, op.getContext());
   MaskExplanation result;
   result.maskClass = flash::MaskClass::getName(maskClass.kind);
   if (!maskClass.reason.empty())
     result.reasons.push_back(maskClass.reason);
   result.formulas = printLines(names, state, [&](llvm::raw_ostream &os) { found->mask.print(os, state); });
+  if (found->ranged) { // the formulas are not what bounds the loops
+    result.bounds = {"up to " + std::to_string(flash::kTileRuns) + " runs of tiles"};
+    return result;
+  }
   result.bounds = printLines(names, state, [&](llvm::raw_ostream &os) { bounds.print(os, state); });
   return result;
 }

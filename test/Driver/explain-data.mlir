@@ -7,6 +7,7 @@
 // RUN: flashc %s --function=nothing --explain --dims=Nq=64,Nk=64 | FileCheck %s --check-prefix=NOTHING
 // RUN: flashc %s --function=all --explain | FileCheck %s --check-prefix=ALL
 // RUN: flashc %s --function=part --explain --dims=Nk=1000 | FileCheck %s --check-prefix=PART
+// RUN: flashc %s --function=flags --explain --dims=B=2,Nq=64,Nk=1000 | FileCheck %s --check-prefix=FLAGS
 
 // LENGTHS: explain @lengths (B = 3, Hq = 2, Nq = 63, Nk = 1000)
 // LENGTHS: j <= lens[b] - 1
@@ -101,4 +102,23 @@ func.func @part(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2
         flash.yield %keep : i1
       } -> tensor<1x2x?x8xf32>, tensor<1x2x?xf32>
   return %o : tensor<1x2x?x8xf32>
+}
+
+// Nothing is known of these flags but their range in each tile: few tiles of 64 have none set, or all.
+// FLAGS: mask: conservative
+// FLAGS-NEXT: because tiles are visited by the range of flags in each tile
+// FLAGS: visits the keys, for queries i0 to i0 + rows - 1
+// FLAGS-NEXT: up to 5 runs of tiles
+// FLAGS: of 64 tiles
+// FLAGS-NEXT: skipped 0
+// FLAGS-NEXT: partial 64
+func.func @flags(%q: tensor<?x2x?x8xf32>, %k: tensor<?x2x?x8xf32>, %v: tensor<?x2x?x8xf32>,
+                 %flags: tensor<?x?xi1> {flash.name = "flags"}) -> tensor<?x2x?x8xf32> {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>)
+      {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %keep = tensor.extract %flags[%b, %j] : tensor<?x?xi1>
+        flash.yield %keep : i1
+      } -> tensor<?x2x?x8xf32>, tensor<?x2x?xf32>
+  return %o : tensor<?x2x?x8xf32>
 }

@@ -11,6 +11,8 @@ pairs (i, j) of each tile of queries:
 - in order: the loops visit tiles of the original loop, ascending, none twice;
 - tight, where the mask is reported to be exact: no tile without a kept pair is visited, no whole tile is masked;
 - dual: the same is asked of the tiles of queries, for each tile of keys, and of the class of the dual;
+- where the runs of tiles are read from a table (flash.tile_runs, for masks over data), its region is evaluated, and
+  what is visited is held against all pairs like any other; how many masks have such a table is printed;
 - the masks with a name have the class that is expected of them. Those over arrays with which the keys of two queries
   need not touch visit what is between, but nothing in front of the first kept pair or behind the last one, and are
   tight where they do touch.
@@ -22,8 +24,9 @@ import sys
 
 import numpy
 
-from mask_programs import ARITH, EVALUATE, SortedRandom, Writer, evaluate, named, random_mask, sorted_masks
-from printed_bounds import Int, PrintedBounds, to_python
+from index_programs import compile_any, take_tables
+from mask_programs import SortedRandom, Writer, evaluate, named, random_mask, sorted_masks
+from printed_bounds import Int, PrintedBounds
 
 SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257),
          (300, 300)]
@@ -122,55 +125,13 @@ def make_cases():
     return cases
 
 
-# --- Running the index arithmetic -------------------------------------------------------------------------------------
-
-COMPUTE = {name: EVALUATE[op] for op, name in ARITH.items()}
-
-
-def compile_array_line(line):
-    """The same as compile_line, for what looks into arrays."""
-    if match := re.match(r"(%[\w-]+) = flash.assume_sorted (%[\w-]+) :", line):
-        return match[1], lambda values: values[match[2]]
-    if match := re.match(r"(%[\w-]+) = tensor.extract (%[\w-]+)\[(%[\w-]+)\] :", line):
-        return match[1], lambda values: Int(EVALUATE["extract"](values[match[2]], values[match[3]]))
-    if match := re.match(r"(%[\w-]+) = flash.(count_le|nth) (%[\w-]+) in (%[\w-]+) :", line):
-        return match[1], lambda values: Int(EVALUATE[match[2]](values[match[3]], values[match[4]]))
-    if match := re.match(r"(%[\w-]+) = arith.(?:index_cast|extsi) (%[\w-]+) : \w+ to (?:index|i64)", line):
-        return match[1], lambda values: values[match[2]]
-    return None
-
-
-def compile_line(line):
-    """A function of the values so far that gives the result of one operation, and the result's name; or None."""
-    if match := re.match(r"(%[\w-]+) = arith.constant (-?\d+) : (?:index|i64)", line):
-        value = Int(match[2])
-        return match[1], lambda values: value
-    if match := re.match(r"(%[\w-]+) = affine\.(apply|min|max) affine_map<(.*) -> \((.*)\)>(\(.*)$", line):
-        names = re.findall(r"[ds]\d+", match[3])
-        operands = re.findall(r"%[\w-]+", match[5])
-        function = eval(f"lambda {', '.join(names)}: ({to_python(match[4])},)", {"Int": Int})
-        reduce = {"apply": lambda x: x[0], "min": min, "max": max}[match[2]]
-        return match[1], lambda values: reduce(function(*[values[operand] for operand in operands]))
-    if match := re.match(r"(%[\w-]+) = arith.cmpi (\w+), (%[\w-]+), (%[\w-]+) : (?:index|i1)", line):
-        return match[1], lambda values: bool(EVALUATE[match[2]](values[match[3]], values[match[4]]))
-    if match := re.match(r"(%[\w-]+) = arith.constant (true|false)", line):
-        return match[1], lambda values: match[2] == "true"
-    if match := re.match(r"(%[\w-]+) = arith.index_castui (%[\w-]+) : i1 to index", line):
-        return match[1], lambda values: Int(values[match[2]])
-    if match := re.match(r"(%[\w-]+) = arith.(\w+) (%[\w-]+), (%[\w-]+) : (index|i64|i1)", line):
-        to = bool if match[5] == "i1" else Int
-        return match[1], lambda values: to(COMPUTE[match[2]](values[match[3]], values[match[4]]))
-    if match := re.match(r"(%[\w-]+) = arith.select (%[\w-]+), (%[\w-]+), (%[\w-]+) : (?:index|i1)", line):
-        return match[1], lambda values: values[match[3]] if values[match[2]] else values[match[4]]
-    return None
-
-
 class Program:
     """The part of one function that computes the bounds of its key loops."""
 
     def __init__(self, header, body):
         self.arguments = re.findall(r"(%[\w-]+): (?:index|tensor<\?xi32>)", header)
-        self.steps, self.loops = [], []
+        self.steps, body = take_tables(body)
+        self.has_table, self.loops = bool(self.steps), []
         lines = body.split("\n")
         for n, line in enumerate(lines):
             depth = (len(line) - len(line.lstrip())) // 2
@@ -181,7 +142,7 @@ class Program:
                     end = next(m for m in range(n, len(lines)) if lines[m].startswith("      }"))
                     is_masked = " mask (" in "\n".join(lines[n:end])
                     self.loops.append((match[2], match[3], is_masked))
-            elif depth in (2, 3) and (step := compile_line(line.strip()) or compile_array_line(line.strip())):
+            elif depth in (2, 3) and (step := compile_any(line.strip())):
                 self.steps.append(step)
 
     def run(self, arguments, i0):
@@ -268,7 +229,6 @@ def check_dual(case, bounds, rng):
 
 
 def check_duals(cases, text):
-    compile_any = lambda line: compile_line(line) or compile_array_line(line)
     printed = re.findall(r"dual of the mask in @case_(\d+):\n((?:.*\n)*?class .*\n)", text)
     assert [int(n) for n, _ in printed] == list(range(len(cases))), "expected every case once"
     failures, numbers = 0, {"exact": 0, "conservative": 0, "opaque": 0}
@@ -300,11 +260,12 @@ def main():
     classes = {int(n): kind for n, kind in re.findall(r"mask in @case_(\d+):\n(?:.*\n)*?class (\w+)", text)}
     functions = re.findall(r"func\.func @case_(\d+)(\(.*)\n((?:.*\n)*?)  }\n", text)
     assert [int(n) for n, _, _ in functions] == list(range(len(cases))), "expected every case once"
-    failures, numbers = 0, {"exact": 0, "conservative": 0, "opaque": 0}
+    failures, tables, numbers = 0, 0, {"exact": 0, "conservative": 0, "opaque": 0}
     for (n, header, body), case in zip(functions, cases):
-        kind = classes[int(n)]
+        kind, program = classes[int(n)], Program(header, body)
         numbers[kind] += 1
-        fault = check(case, Program(header, body), kind == "exact", random.Random(int(n)))
+        tables += program.has_table
+        fault = check(case, program, kind == "exact", random.Random(int(n)))
         if not fault and case.expected and kind != case.expected:
             fault = f"expected the class to be {case.expected}, got {kind}"
         if fault:
@@ -312,7 +273,7 @@ def main():
             print(f"case_{n} {case.name}: {fault}")
     # The cases are only worth something if they reach both sides of the question.
     assert numbers["exact"] > 100 and numbers["conservative"] > 100, numbers
-    print(f"{len(cases)} cases, {failures} failures")
+    print(f"{len(cases)} cases, {tables} of them with a table of runs, {failures} failures")
     sys.exit(failures != 0)
 
 

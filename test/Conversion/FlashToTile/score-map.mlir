@@ -129,7 +129,7 @@ func.func @negative(%q: !t, %k: !t, %v: !t) -> !t {
 // CHECK:           ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index, %[[L:.*]]: index):
 // CHECK-DAG:         arith.cmpi sle, %[[J]], %[[L]]
 // CHECK-DAG:         arith.addi %[[I]],
-func.func @rows(%q: !t, %k: !t, %v: !t, %weights: tensor<2x256xf32>, %last: tensor<256xi32>) -> !t {
+func.func @rows(%q: !t, %k: !t, %v: !t, %weights: tensor<2x256xf32>, %last: tensor<256xf32>) -> !t {
   %c5 = arith.constant 5 : index
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
@@ -139,7 +139,8 @@ func.func @rows(%q: !t, %k: !t, %v: !t, %weights: tensor<2x256xf32>, %last: tens
       flash.yield %r : f32
     }
     mask (%b: index, %h: index, %i: index, %j: index) {
-      %last32 = tensor.extract %last[%i] : tensor<256xi32>
+      %lastF32 = tensor.extract %last[%i] : tensor<256xf32>
+      %last32 = arith.fptosi %lastF32 : f32 to i32
       %limit = arith.index_cast %last32 : i32 to index
       %first = arith.addi %i, %c5 : index
       %isEarly = arith.cmpi sle, %j, %limit : index

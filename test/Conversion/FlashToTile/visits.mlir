@@ -99,7 +99,7 @@ func.func @window(%q: !t, %k: !t, %v: !t, %width: index) -> !t {
 // A mask that is not understood: every tile is masked, so there is nothing to ask. The scalar part is computed once.
 // Keys are values: one map serves both.
 // CHECK-LABEL: gpu.func @opaque_mask(
-// CHECK-SAME:    %[[SEGMENTS:[^:]*]]: memref<2x256xi32, strided<[?, 1]>>, %{{[^:]*}}: memref<2x2x384x64xbf16, strided<[?, ?, ?, 1]>>) kernel
+// CHECK-SAME:    %[[SEGMENTS:[^:]*]]: memref<2x256xf32, strided<[?, 1]>>, %{{[^:]*}}: memref<2x2x384x64xbf16, strided<[?, ?, ?, 1]>>) kernel
 // CHECK-DAG:     %[[B:.*]] = gpu.block_id z
 // CHECK-DAG:     %[[SEGMENT:.*]] = memref.load %[[SEGMENTS]][%[[B]], %c0]
 // CHECK:         scf.for {{.*}} = %c0 to %c2 step %c1
@@ -107,16 +107,16 @@ func.func @window(%q: !t, %k: !t, %v: !t, %width: index) -> !t {
 // CHECK:           tile.map
 // CHECK:           ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %[[J:.*]]: index):
 // CHECK:             %[[OTHER:.*]] = memref.load %[[SEGMENTS]][%[[B]], %[[J]]]
-// CHECK:             %[[KEEP:.*]] = arith.cmpi eq, %[[OTHER]], %[[SEGMENT]]
+// CHECK:             %[[KEEP:.*]] = arith.cmpf oeq, %[[OTHER]], %[[SEGMENT]]
 // CHECK:             arith.select %[[KEEP]], %[[S]], %
 // CHECK-NOT:       tile.map
-func.func @opaque_mask(%q: !q, %kv: !k, %segments: tensor<2x256xi32>) -> !q {
+func.func @opaque_mask(%q: !q, %kv: !k, %segments: tensor<2x256xf32>) -> !q {
   %c0 = arith.constant 0 : index
   %o, %lse = flash.attention ins(%q, %kv, %kv : !q, !k, !k) {scale = 0.125 : f32}
     mask (%b: index, %h: index, %i: index, %j: index) {
-      %own = tensor.extract %segments[%b, %c0] : tensor<2x256xi32>
-      %other = tensor.extract %segments[%b, %j] : tensor<2x256xi32>
-      %keep = arith.cmpi eq, %other, %own : i32
+      %own = tensor.extract %segments[%b, %c0] : tensor<2x256xf32>
+      %other = tensor.extract %segments[%b, %j] : tensor<2x256xf32>
+      %keep = arith.cmpf oeq, %other, %own : f32
       flash.yield %keep : i1
     } -> !q, !lse
   return %o : !q

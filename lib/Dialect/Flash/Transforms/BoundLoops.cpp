@@ -16,6 +16,7 @@
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
 
 namespace mlir::flash {
 #define GEN_PASS_DEF_BOUNDLOOPS
@@ -152,7 +153,28 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
   LoopBounds bounds = computeLoopBounds(mask, describe(op, loop, getNumQueries(op, loop)), op.getContext());
-  return KeyBounds{std::move(searched), std::move(mask), std::move(bounds)};
+  std::unique_ptr<RangedMask> ranged = mask.opaque.empty() ? nullptr : RangedMask::create(op, searched->getOriginal());
+  return KeyBounds{std::move(searched), std::move(mask), std::move(bounds), std::move(ranged)};
+}
+
+/// "by the range of %x and %y in each tile".
+static std::string describeRanges(const RangedMask &ranged, llvm::function_ref<std::string(Value)> getName) {
+  return "by the range of " + llvm::join(llvm::map_range(ranged.getArrays(), getName), " and ") + " in each tile";
+}
+
+MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
+                                llvm::function_ref<std::string(Value)> getName) {
+  if (ranged)
+    return {MaskClass::Conservative, "tiles are visited " + describeRanges(*ranged, getName)};
+  return classify(mask, bounds);
+}
+
+/// Names of values as the function prints them.
+static std::string printName(Value value, AsmState &state) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  value.printAsOperand(os, state);
+  return text;
 }
 
 /// Whether a score is more than -inf if the product of query and key is: it is computed from that, from positions and
@@ -226,7 +248,11 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
   }
 
   void boundLoop(OnlineAttentionOp op, scf::ForOp loop, KeyBounds &found) {
-    auto &[searched, mask, bounds] = found;
+    auto &[searched, mask, bounds, ranged] = found;
+    if (keepsEveryRow(mask, bounds))
+      markRows(op, loop);
+    if (ranged)
+      return boundByRuns(op, loop, found);
     for (Operation *part : mask.opaque) {
       ++numOpaque;
       std::string reason;
@@ -234,8 +260,6 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       MaskSet::printOpaque(os, part);
       emitMissed(part, reason + ", opaque to the analysis of masks: it bounds no loop");
     }
-    if (keepsEveryRow(mask, bounds))
-      markRows(op, loop);
     if (isTrivial(bounds))
       return;
     if (op.getContext()->getRemarkEngine())
@@ -244,6 +268,28 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     searched->restore();
     numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
     ++numBounded;
+  }
+
+  /// The runs of tiles that a table says, each with its full tiles inside.
+  void boundByRuns(OnlineAttentionOp op, scf::ForOp loop, KeyBounds &found) {
+    if (op.getContext()->getRemarkEngine()) {
+      AsmState state(op->getParentOfType<FunctionOpInterface>());
+      remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash"))
+          << describeRanges(*found.ranged, [&](Value array) { return printName(array, state); });
+    }
+    SmallVector<std::pair<OpFoldResult, OpFoldResult>> stretches;
+    if (!isTrivial(found.bounds)) // what is understood bounds the runs as it would bound the loops
+      for (KeySegment &kept : emitKeySegments(op, loop, getNumQueries(op, loop), found.bounds, found.mask.space))
+        stretches.emplace_back(kept.begin, kept.end);
+    found.searched->restore();
+    found.ranged->restrictTo(stretches);
+    SmallVector<OpFoldResult> keys = found.ranged->emitRuns();
+    SmallVector<KeySegment> segments;
+    for (auto run = ArrayRef<OpFoldResult>(keys); !run.empty(); run = run.drop_front(4))
+      for (unsigned part = 0; part < 3; ++part)
+        segments.push_back({run[part], run[part + 1], /*isFull=*/part == 1});
+    numUnmasked += splitLoop(loop, segments, found.bounds.tileSize).size();
+    ++numRanged;
   }
 };
 
@@ -276,7 +322,11 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     bounds.print(llvm::outs(), state);
     printSearches(op.getMask(), bounds, state);
     llvm::outs() << "\nclass ";
-    classify(mask, bounds).print(llvm::outs());
+    std::unique_ptr<RangedMask> ranged;
+    if (view == MaskView::Primal && !mask.opaque.empty() && isa<scf::ForOp>(op->getParentOp()))
+      ranged = RangedMask::create(op, searched.getOriginal());
+    auto getName = [&](Value array) { return printName(array, state); };
+    classify(mask, bounds, ranged.get(), getName).print(llvm::outs());
     llvm::outs() << '\n';
   }
 

@@ -112,7 +112,7 @@ def Decompose : Pass<"flash-decompose"> {
     a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
 
     Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) become loops of `scf` and reads, and
-    `flash.assume_sorted` becomes its operand.
+    `flash.assume_sorted` becomes its operand. So do tables of tiles (`flash.tile_minmax`, `flash.tile_runs`).
 
     An attention on memrefs is first rewritten as `flash-to-tensors` does. It never refuses.
   }];
@@ -357,6 +357,20 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
     %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
 
+    Of arrays that nothing is declared of, the least and the greatest element of each tile decide at run time: where a
+    part of the mask is opaque but for elements at the query's or the key's position, `flash.tile_minmax` and
+    `flash.tile_runs` in front of all loops compute which runs of tiles are visited, and three loops for each of five runs
+    go over them (`docs/masks.md`). Documents in any order, `ids[i] == ids[j]`, become
+    ```mlir
+    %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... }
+    ...
+    %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; %full, %behind, %end alike
+    %t:3 = scf.for %j = %begin to %full ... { flash.online_attention ... mask (...) { ... } }
+    %u:3 = scf.for %j = %full to %behind ... { flash.online_attention ... }
+    %v:3 = scf.for %j = %behind to %end ... { flash.online_attention ... mask (...) { ... } }
+    ...                                                          // four more runs
+    ```
+
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
     - "arith.muli, opaque to the analysis of masks: it bounds no loop": of a comparison of `i * j`, say; the others still
       bound it;
@@ -366,6 +380,7 @@ def BoundLoops : Pass<"flash-bound-loops"> {
   }];
   let statistics = [
     Statistic<"numBounded", "num-bounded", "key loops bounded by their mask">,
+    Statistic<"numRanged", "num-ranged", "key loops bounded by the ranges of arrays in each tile">,
     Statistic<"numUnmasked", "num-unmasked", "loops made that need no mask">,
     Statistic<"numOpaque", "num-opaque", "conjuncts of masks that are not understood">];
 }

@@ -24,6 +24,8 @@ public:
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
+  /// The op's own region, put back or not.
+  Region &getOriginal() { return original.empty() ? op.getMask() : original; }
   SearchedMask(const SearchedMask &) = delete;
 
 private:

@@ -8,6 +8,7 @@
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_TRANSFORMS_H
 
 #include "flashc/Analysis/MaskBounds.h"
+#include "flashc/Dialect/Flash/Transforms/RangedMask.h"
 #include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
 #include "mlir/Dialect/SCF/Transforms/TileUsingInterface.h"
 #include "mlir/IR/PatternMatch.h"
@@ -50,11 +51,17 @@ struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // whose values the others have
   MaskSet mask;
   LoopBounds bounds;
+  /// In place of the bounds, if a part of the mask is not understood but for the ranges of arrays.
+  std::unique_ptr<RangedMask> ranged;
 };
 
 /// The bounds of the loop around `op`, which has a mask, and that as a `SearchedMask` while they live; none, and a
 /// missed-optimisation remark, where it is not a loop over key tiles that does nothing else.
 std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
+
+/// The class of a mask, with arrays called as `getName` says. `ranged` may be null.
+MaskClass classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
+                   llvm::function_ref<std::string(Value)> getName);
 
 } // namespace mlir::flash
 

@@ -1,0 +1,104 @@
+//===- RangeReader.h - a mask of one tile, by intervals -----------------------------------------------------------===//
+#ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H
+#define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H
+
+#include "flashc/Analysis/RowFunctions.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace mlir::flash {
+
+/// An integer of a mask region is between these two, in i64, for all pairs of a tile. Nothing is known of a value
+/// without an interval.
+struct Interval64 {
+  Value lo, hi;
+  bool isNatural = false; // lo is known to be >= 0
+  llvm::SetVector<Value> arrays = {}; // whose elements it is computed from
+};
+
+/// Whether a condition holds for some pairs of a tile, and whether it does not for some: i1, null for true.
+struct ConditionRange {
+  Value mayHold, mayFail;
+  llvm::SetVector<Value> arrays = {}; // that say so
+
+  bool isKnown() const { return mayHold || mayFail; }
+};
+
+/// Computes a mask region with intervals for integers. Elements of an array at the position of a query or a key are
+/// between the least and the greatest one of the tile (flash.tile_minmax, made at another place). What is not understood
+/// may have any value. What ascends with the query by a declaration (RowFunctions) lies between its values at the tile's
+/// ends.
+///
+/// What is computed from elements may wrap around; where it may in a tile, it has any value of its type. Positions and
+/// what is computed from them alone do not overflow, as for the analysis of masks.
+class RangeReader {
+public:
+  /// A tile of keys or of queries: how many, and the first one, in the region that is written.
+  struct Tile {
+    int64_t size;
+    Value first;
+  };
+  /// `b` writes what is computed for a tile, into a region of an op in front of which tables are made. What is captured
+  /// from inside of `anchor` is not understood.
+  RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head, Tile queries,
+              Tile keys);
+
+  ConditionRange getCondition(Value condition);
+
+private:
+  using Range = std::optional<Interval64>;
+
+  Range getRange(Value value);
+  Range computeRange(Value value);
+  Range computeOf(Operation *op);
+  Range getElement(Operation *op);
+  Range getUniform(Value value);
+  Range getRow(Value value);
+  Range getPosition(const Tile &tile);
+  Range getSum(Operation *op);
+  Range getProduct(arith::MulIOp op);
+  Range getExtremum(Operation *op);
+  Range getSelect(arith::SelectOp op);
+  Range getByConstant(Operation *op);
+  Range getUnsigned(Operation *op);
+  Range wrap(Type type, Interval64 range, Value isSafe = {});
+  /// Whether `range` times `factor`, twice, fits 64 bits.
+  Value isModerate(const Interval64 &range, int64_t factor);
+  Value getTable(Value array, int64_t dim, int64_t tile);
+
+  ConditionRange computeCondition(Value condition);
+  ConditionRange getComparison(arith::CmpIOp op);
+  ConditionRange getEqual(const ConditionRange &x, const ConditionRange &y, bool areEqual);
+
+  /// Whether a value depends on what is known in front of `anchor` only, on b and h, and, `isOfRow`, on i.
+  bool isUniform(Value value, bool isOfRow = false);
+  Value copyUniform(Value value) { return copy(value, uniform); }
+  Value copy(Value value, IRMapping &mapping);
+
+  Value constant(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
+  Value min(Value x, Value y) { return b.createOrFold<arith::MinSIOp>(x, y); }
+  Value max(Value x, Value y) { return b.createOrFold<arith::MaxSIOp>(x, y); }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
+    return b.createOrFold<arith::CmpIOp>(predicate, x, y);
+  }
+  /// Null is true.
+  Value both(Value x, Value y) { return !x ? y : !y ? x : b.createOrFold<arith::AndIOp>(x, y); }
+  Value either(Value x, Value y) { return !x || !y ? Value() : b.createOrFold<arith::OrIOp>(x, y); }
+
+  Region &mask;
+  ImplicitLocOpBuilder &b;
+  Operation *anchor;
+  Tile queries, keys;
+  RowFunctions rows;
+  IRMapping uniform;
+  DenseMap<Value, Range> ranges;
+  DenseMap<Value, ConditionRange> conditions;
+  DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, Value> known; // tables
+};
+
+} // namespace mlir::flash
+
+#endif // FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H

@@ -1,0 +1,180 @@
+//===- RangedMask.cpp - a mask over any data, by its range in each tile -------------------------------------------===//
+
+#include "flashc/Dialect/Flash/Transforms/RangedMask.h"
+#include "RangeReader.h"
+#include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Loops
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The op around `op` that stands in the function's own block; null if there is none.
+static Operation *findAnchor(OnlineAttentionOp op) {
+  auto function = op->getParentOfType<FunctionOpInterface>();
+  if (!function || function.isExternal() || !llvm::hasSingleElement(function.getFunctionBody()))
+    return nullptr;
+  return function.getFunctionBody().front().findAncestorOpInBlock(*op);
+}
+
+/// How far the position goes that a loop counts from 0 in these steps, or the only position 0; null if it is another.
+static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
+  if (std::optional<int64_t> constant = getConstantIntValue(position))
+    return *constant == 0 ? OpBuilder(anchor).getIndexAttr(step) : OpFoldResult();
+  auto argument = dyn_cast<BlockArgument>(position);
+  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  bool isTiled = loop && position == loop.getInductionVar() && getConstantIntValue(loop.getLowerBound()) == 0 &&
+                 getConstantIntValue(loop.getStep()) == step;
+  if (!isTiled || anchor->isAncestor(loop.getUpperBound().getParentRegion()->getParentOp()))
+    return {};
+  return getAsOpFoldResult(loop.getUpperBound());
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The table
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The class of a tile of keys from what may hold in it.
+static Value emitClass(ImplicitLocOpBuilder &b, const ConditionRange &keep) {
+  auto get = [&](TileVisit visit) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(visit)));
+  };
+  Value visit = get(TileVisit::Masked);
+  if (keep.mayFail)
+    visit = arith::SelectOp::create(b, keep.mayFail, visit, get(TileVisit::Full));
+  if (keep.mayHold)
+    visit = arith::SelectOp::create(b, keep.mayHold, visit, get(TileVisit::Skipped));
+  return visit;
+}
+
+/// No pair beyond the last key is kept: the tile that sticks out is not full, whatever the mask says there.
+static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, Value key, Value keys, int64_t tile) {
+  if (!keep.mayFail)
+    return keep;
+  Value end = arith::AddIOp::create(b, key, arith::ConstantIndexOp::create(b, tile));
+  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, keys);
+  keep.mayFail = arith::OrIOp::create(b, keep.mayFail, sticksOut);
+  return keep;
+}
+
+bool RangedMask::emitTable(Region &mask) {
+  int64_t qTile = op.getQType().getDimSize(2), kvTile = op.getKType().getDimSize(2);
+  OpFoldResult extents[] = {getExtent(op.getB0(), 1, anchor), getExtent(op.getH0(), 1, anchor),
+                            getExtent(op.getI0(), qTile, anchor), getExtent(op.getJ0(), kvTile, anchor)};
+  if (!llvm::all_of(extents, [](OpFoldResult extent) { return !extent.isNull(); }))
+    return false;
+  ImplicitLocOpBuilder b(op.getLoc(), anchor);
+  SmallVector<Value> operands;
+  for (OpFoldResult extent : extents)
+    operands.push_back(getValueOrCreateConstantIndexOp(b, op.getLoc(), extent));
+  int64_t dynamic = ShapedType::kDynamic;
+  auto type = RankedTensorType::get({dynamic, dynamic, dynamic, kTileRuns, 4}, b.getI32Type());
+  table = TileRunsOp::create(b, type, operands[0], operands[1], operands[2], operands[3], qTile, kvTile);
+  Type index = b.getIndexType();
+  Block *body = b.createBlock(&table.getBody(), {}, {index, index, index, index},
+                              SmallVector<Location>(4, op.getLoc()));
+  RangeReader reader(mask, b, anchor, body->getArgument(0), body->getArgument(1),
+                     {qTile, body->getArgument(2)}, {kvTile, body->getArgument(3)});
+  ConditionRange keep = reader.getCondition(cast<YieldOp>(mask.front().getTerminator()).getValue());
+  if (keep.isKnown())
+    arrays.assign(keep.arrays.begin(), keep.arrays.end());
+  keep = cutLastTile(b, keep, body->getArgument(3), operands[3], kvTile);
+  YieldOp::create(b, emitClass(b, keep));
+  return !arrays.empty();
+}
+
+std::unique_ptr<RangedMask> RangedMask::create(OnlineAttentionOp op, Region &mask) {
+  Operation *anchor = findAnchor(op);
+  if (!anchor || anchor == op)
+    return nullptr;
+  std::unique_ptr<RangedMask> ranged(new RangedMask(op, anchor));
+  return ranged->emitTable(mask) ? std::move(ranged) : nullptr;
+}
+
+/// Erases what stands unused in front of the anchor and computes `value`, from its end on.
+static void eraseUnused(Operation *op) {
+  if (!op || !op->use_empty() || !isa<TileRunsOp, TileMinMaxOp, arith::ConstantOp>(op))
+    return;
+  llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
+  op->walk([&](tensor::ExtractOp read) { inputs.insert(read.getTensor()); });
+  op->erase();
+  for (Value input : inputs)
+    eraseUnused(input.getDefiningOp());
+}
+
+RangedMask::~RangedMask() { eraseUnused(table); }
+
+/// Null if the value hangs on something inside of the anchor other than the tile's position.
+Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  if (!anchor->isAncestor(value.getParentRegion()->getParentOp()))
+    return value;
+  Operation *def = value.getDefiningOp();
+  if (!def || def->getNumRegions() > 0)
+    return {};
+  for (Value operand : def->getOperands()) {
+    Value copy = copyIntoTable(b, operand, mapping);
+    if (!copy)
+      return {};
+    mapping.map(operand, copy);
+  }
+  b.clone(*def, mapping);
+  return mapping.lookup(value);
+}
+
+void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stretches) {
+  Block &body = table.getBody().front();
+  auto yield = cast<YieldOp>(body.getTerminator());
+  ImplicitLocOpBuilder b(op.getLoc(), yield);
+  IRMapping mapping;
+  Value positions[] = {op.getB0(), op.getH0(), op.getI0()};
+  for (auto [position, argument] : llvm::zip(positions, body.getArguments()))
+    if (!getConstantIntValue(position)) // a constant may be other things, too
+      mapping.map(position, argument);
+  Value isInside;
+  for (auto [begin, end] : stretches) {
+    Value from = copyIntoTable(b, getValueOrCreateConstantIndexOp(b, b.getLoc(), begin), mapping);
+    Value to = copyIntoTable(b, getValueOrCreateConstantIndexOp(b, b.getLoc(), end), mapping);
+    if (!from || !to)
+      return;
+    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, body.getArgument(3), from);
+    Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, body.getArgument(3), to);
+    Value isBetween = arith::AndIOp::create(b, isBehind, isBefore);
+    isInside = isInside ? arith::OrIOp::create(b, isInside, isBetween).getResult() : isBetween;
+  }
+  if (!isInside)
+    return;
+  Value skipped = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(TileVisit::Skipped)));
+  yield.getValueMutable().assign(arith::SelectOp::create(b, isInside, yield.getValue(), skipped));
+}
+
+SmallVector<OpFoldResult> RangedMask::emitRuns() {
+  // Where nothing depends on the batch or the head, one will do for all.
+  ImplicitLocOpBuilder b(op.getLoc(), table);
+  for (OpOperand *extent : {&table.getBatchesMutable(), &table.getHeadsMutable()})
+    if (table.getBody().getArgument(extent->getOperandNumber()).use_empty())
+      extent->set(arith::ConstantIndexOp::create(b, 1));
+  b.setInsertionPoint(op->getParentOp());
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  auto getNumber = [&](Value extent, Value position) {
+    return getConstantIntValue(extent) == 1 ? constant(0) : position;
+  };
+  Value query = arith::DivUIOp::create(b, op.getI0(), constant(table.getQTile()));
+  SmallVector<Value> place{getNumber(table.getBatches(), op.getB0()), getNumber(table.getHeads(), op.getH0()), query};
+  SmallVector<OpFoldResult> keys;
+  for (int64_t run = 0; run < table.getNumRuns(); ++run)
+    for (int64_t field = 0; field < 4; ++field) {
+      SmallVector<Value> element(place);
+      element.append({constant(run), constant(field)});
+      Value key = tensor::ExtractOp::create(b, table.getResult(), element);
+      keys.push_back(arith::IndexCastOp::create(b, b.getIndexType(), key).getResult());
+    }
+  return keys;
+}

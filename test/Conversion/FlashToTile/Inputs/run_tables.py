@@ -1,0 +1,243 @@
+"""run_tables.py: runs the kernels that compute tables of tiles and the list of them, read from stdin, as their threads
+would, and the producer of the attention's kernel, which looks its visits up there. The program is `documents` of
+tile-tables.mlir: keep[b, j] and equal documents, of which the earlier or the same position is seen.
+
+Checked against every pair: no tile with a kept pair is left out, none is visited twice, and one that is visited without
+the mask has no pair that is not kept. Where the mask of a tile is read off the least and the greatest document and flag
+and no more than five runs are left, exactly those are visited."""
+
+import os
+import re
+import sys
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../Dialect/Tile/Inputs"))
+import run_order
+
+LANES, CTAS, Q_TILE, KV_TILE, RUNS = 32, 3, 64, 32, 5
+U32, U64 = 0xffffffff, 0xffffffffffffffff
+run_order.BINARY.update({
+    "arith.ori": np.bitwise_or, "arith.minsi": np.minimum, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal,
+    "sgt": np.greater, "sge": np.greater_equal, "ult": lambda a, b: (a & U32) < (b & U32),
+    "arith.divsi": lambda a, b: np.sign(a) * np.sign(b) * (np.abs(a) // np.maximum(np.abs(b), 1))})
+
+
+class Array(run_order.Memory):
+    """An array of any rank."""
+
+    def __init__(self, machine, data):
+        super().__init__(machine, data.size)
+        self.data, self.shape = data.reshape(-1).astype(np.int64), data.shape
+
+    def at(self, indices):
+        return np.ravel_multi_index([np.clip(index, 0, extent - 1) for index, extent in zip(indices, self.shape)],
+                                    self.shape)
+
+
+class Machine(run_order.Machine):
+    """One CTA. The threads of a warp that run a step where lanes exchange something are all or none of it."""
+
+    def __init__(self, values, block):
+        super().__init__(values)
+        self.block, self.copies = block, []
+
+    def exchange(self, active, function):
+        for first in range(0, run_order.THREADS, LANES):
+            lanes = active[first:first + LANES]
+            assert lanes.all() or not lanes.any(), "lanes of a warp are apart"
+        return self.by_warp(function)
+
+    def run_op(self, result, name, text, blocks, active):
+        if blocks or name == "arith.constant" and text.split()[0] in ("true", "false"):
+            if name == "arith.constant":
+                return np.full(run_order.THREADS, text.startswith("true"))
+            return super().run_op(result, name, text, blocks, active)
+        operands = [self.get(x) for x in re.findall(r"%[\w-]+(?:#\d+)?", text.split(" : ")[0])]
+        if name in ("gpu.block_id", "gpu.grid_dim"):
+            return np.full(run_order.THREADS, self.block if name == "gpu.block_id" else CTAS)
+        if name == "math.ctlz" and text.endswith("i64"):
+            return np.array([64 - int(x).bit_length() for x in operands[0]])
+        if name == "tile.copy_async":
+            self.copies.append((text.split("[")[0], *(int(x[0]) for x in operands[1:4])))
+        if name in ("tile.copy_async", "tile.acquire"):
+            return None
+        if name == "memref.load":
+            return operands[0].load(operands[0].at(operands[1:]) if len(operands) > 2 else operands[1], active)
+        if name in ("arith.divui", "arith.remui"):
+            return run_order.BINARY[name](operands[0], np.maximum(operands[1], 1))
+        if name == "arith.trunci":
+            bits = int(text.rsplit("i", 1)[1])
+            value = operands[0] & ((1 << bits) - 1)
+            return value.astype(bool) if bits == 1 else np.where(value >> (bits - 1) & 1, value - (1 << bits), value)
+        if name in ("arith.extui", "arith.index_castui"):
+            bits = 1 if " : i1 " in text else 32
+            return operands[0].astype(np.int64) & ((1 << bits) - 1)
+        if name in ("arith.extsi", "arith.index_cast"):
+            return operands[0]
+        if name == "arith.shrui":
+            bits = U64 if text.endswith("i64") else U32
+            return ((operands[0].astype(object) & bits) >> operands[1].astype(object)).astype(np.uint64).astype(np.int64)
+        if name == "math.cttz":
+            return np.array([32 if not x & U32 else (int(x & U32) & -int(x & U32)).bit_length() - 1 for x in operands[0]])
+        if name == "nvvm.vote.sync":
+            bits = 1 << np.arange(LANES)
+            return self.exchange(active, lambda lanes: np.full(LANES, int(bits[operands[1][lanes]].sum())))
+        if name == "nvvm.shfl.sync" and text.startswith("bfly"):
+            distance = int(operands[2][0])
+            return self.exchange(active, lambda lanes: operands[1][lanes][np.arange(LANES) ^ distance])
+        return super().run_op(result, name, text, blocks, active)
+
+
+def evaluate(formula, inputs):
+    """A formula of the manifest."""
+    text = re.sub(r"arg(\d+)\.dim(\d+)", lambda m: str(inputs[int(m[1])].shape[int(m[2])]), formula)
+    return eval(text, {"mul": lambda x, y: x * y, "add": lambda x, y: x + y, "ceildiv": lambda x, y: -(-x // y)})
+
+
+def prepare(text, kernel, inputs, workspace):
+    """How a launcher fills a kernel's parameters: a function that makes those of a CTA; its body, and its grid. From
+    now on a CTA has the kernel's threads."""
+    threads, grid, parameters = re.search(
+        r'block = \[(\d+), 1, 1\], cluster = \[1, 1, 1\], dynamic_shared_memory = \d+ : i64, '
+        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", parameters = \[({.*?})\]' % kernel, text).groups()
+    run_order.THREADS = int(threads)
+    parameters = [{key: word or number for key, word, number in re.findall(r'(\w+) = (?:"([^"]*)"|([^",}]+))', one)}
+                  for one in re.findall(r"{(.*?)}", parameters)]
+    parameters = [one for one in parameters if one["kind"] != "stride"]
+    header, body = text[text.index(f"gpu.func @{kernel}("):].split("\n", 1)
+    names = re.findall(r"(%arg\d+): (index|memref<[^ ]*[fi]\d+[>,]|!tile)", header)
+    assert len(names) == len(parameters), (names, parameters)
+
+    def fill(block):
+        machine, views = Machine({}, block), []
+        for (name, kind), one in zip(names, parameters):
+            array = inputs[int(one["argument"].split()[0])] if "argument" in one else None
+            if one["kind"] == "extent":
+                machine.values[name] = np.full(run_order.THREADS, array.shape[int(one["dim"].split()[0])])
+            elif one["kind"] == "pointer":
+                machine.values[name] = Array(machine, array)
+            elif one["kind"] == "tensor_map":
+                machine.values[name] = int(one["argument"].split()[0])
+            else:
+                view = workspace[evaluate(one.get("offset", "0"), inputs):]
+                view = view[:len(view) // 8 * 8].view(np.int64 if "i64" in kind else np.int32)
+                machine.values[name] = Array(machine, view)
+                views.append((view, machine.values[name]))
+        return machine, views
+    return fill, body, grid
+
+
+def launch(text, kernel, inputs, workspace):
+    """Runs a kernel that stands in `before`."""
+    fill, body, grid = prepare(text, kernel, inputs, workspace)
+    ops, _ = run_order.parse_block(iter(body.splitlines()))
+    for block in range(evaluate(grid, inputs)):
+        machine, views = fill(block)
+        machine.run(ops, np.ones(run_order.THREADS, bool))
+        for view, array in views:
+            view[:] = array.data
+
+
+def check_producer(text, inputs, workspace, table):
+    """Every CTA's producer copies the tiles of K, and those of V, that the table says, in the order of visits. How
+    many there are it finds in the list."""
+    launch(text, "documents_order", inputs, workspace)
+    fill, body, _ = prepare(text, "documents", inputs, workspace)
+    batches, tiles, _ = table.shape
+    before, producer = body.split("} consumer {")[0].split("tile.warp_specialize", 1)
+    skipped = re.compile(r"tile.alloc|dense|f32|^\s*$")
+    constants = "\n".join(line for line in before.splitlines() if not skipped.search(line))
+    ops, _ = run_order.parse_block(iter((constants + "\n" + producer.split("\n", 1)[1].rstrip()).splitlines()))
+    seen = set()
+    for block in range(CTAS):
+        machine, _ = fill(block)
+        for ring in re.findall(r"(%\d+) = tile.alloc", before):
+            machine.values[ring] = None
+        machine.run(ops, np.ones(run_order.THREADS, bool))
+        q, k, v = ([copy[1:] for copy in machine.copies if machine.values[copy[0]] == number] for number in range(3))
+        for batch, head, row in q:
+            keys = sum(look_up(table[batch, row // Q_TILE]), []) or [0]
+            wanted = [(batch, head // 2, key) for key in keys]
+            assert k[:len(keys)] == wanted and v[:len(keys)] == wanted, (k[:len(keys)], v[:len(keys)], wanted)
+            k, v = k[len(keys):], v[len(keys):]
+            seen.add((batch, head, row))
+        assert not k and not v
+    assert len(seen) == batches * tiles * 4
+
+
+def look_up(row):
+    """The keys of the masked visits and of the full ones (Visits::emitKey)."""
+    masked, total = row[:2]
+    begins, keys = row[2:2 + 3 * RUNS], row[2 + 3 * RUNS:]
+    found = []
+    for visit in range(max(total, 1)):
+        piece, step = 0, 1 << (3 * RUNS - 1).bit_length() - 1
+        while step:
+            nxt = min(piece + step, 3 * RUNS - 1)
+            piece = nxt if visit >= begins[nxt] else piece
+            step //= 2
+        found.append(int(keys[piece] - visit * KV_TILE))
+    if total == 0:
+        assert found == [0]
+        return [], []
+    return found[:masked], found[masked:]
+
+
+def count_runs(tiles):
+    return sum(1 for tile in tiles if tile - KV_TILE not in tiles)
+
+
+def check_row(row, doc, keep, i0, nq, nk):
+    """One tile of queries of one batch. Returns how many tiles it did not need to visit."""
+    masked, full = look_up(row)
+    visited = masked + full
+    assert len(set(visited)) == len(visited) and all(0 <= key < nk and key % KV_TILE == 0 for key in visited), visited
+    i = np.arange(i0, min(i0 + Q_TILE, nq))[:, None]
+    may = []
+    for j0 in range(0, nk, KV_TILE):
+        j = np.arange(j0, min(j0 + KV_TILE, nk))[None, :]
+        kept = (doc[i] == doc[j]) & keep[j] & (j <= i)
+        assert j0 in visited or not kept.any(), (i0, j0)
+        assert j0 not in full or (kept.all() and j0 + KV_TILE <= nk), (i0, j0)
+        rows = doc[i0:i0 + Q_TILE] # of the array, which may be longer than the queries
+        cols, flags = doc[j0:j0 + KV_TILE], keep[j0:j0 + KV_TILE]
+        if rows.min() <= cols.max() and cols.min() <= rows.max() and flags.any() and j0 <= i0 + Q_TILE - 1:
+            may.append(j0)
+    assert set(may) <= set(visited)
+    assert count_runs(may) > RUNS or sorted(visited) == may, (i0, visited, may)
+    assert count_runs(sorted(visited)) <= RUNS
+    return len(visited) - len(may)
+
+
+def check(text, rng, batches, nq, nk, kind):
+    n = max(nq, nk)
+    ids = np.sort(rng.integers(0, 6, (batches, n)), -1).astype(np.int64) - 3
+    if kind == "blocks":
+        ids = rng.permutation(6)[ids + 3] * (1 << 29)
+    elif kind == "shuffled":
+        ids = rng.permutation(ids, axis=1)
+    keep = np.repeat(rng.random((batches, -(-nk // KV_TILE))) < 0.7, KV_TILE, axis=1)[:, :nk]
+    q, k = (np.zeros((batches, 4, extent, 64)) for extent in (nq, nk))
+    inputs = [q, k, k, ids, keep, q]
+    workspace = np.full(evaluate(re.search(r'workspace = "(.*?)"', text)[1], inputs), 0x99, np.uint8)
+    for table in ("minmax", "runs"):
+        launch(text, "documents_" + table, inputs, workspace)
+    first = evaluate(re.search(r'kernel = "documents_runs".*?offset = "([^"]*)"}\]', text)[1], inputs)
+    size, tiles = 2 + 6 * RUNS, -(-nq // Q_TILE)
+    table = workspace[first:first + 4 * size * batches * tiles].view(np.int32).reshape(batches, tiles, size)
+    if kind == "blocks":
+        check_producer(text, inputs, workspace, table)
+    return sum(check_row(table[b, x], ids[b], keep[b], x * Q_TILE, nq, nk) for b in range(batches) for x in range(tiles))
+
+
+def main():
+    text = sys.stdin.read()
+    rng = np.random.default_rng(0)
+    for kind in ("sorted", "blocks", "shuffled"):
+        more = sum(check(text, rng, *shape, kind) for shape in
+                   ((1, 1, 1), (2, 65, 65), (1, 300, 1500), (2, 700, 700), (1, 1030, 40), (3, 64, 2100)))
+        print(kind, "visits", more, "tiles more than ranges leave")
+
+
+main()

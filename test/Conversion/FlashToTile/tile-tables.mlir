@@ -1,0 +1,90 @@
+// Tables of tiles are computed by kernels before the attention's, which looks its visits up in the last one.
+// RUN: flashc %s --emit=tile --schedule=consumers=1,kv-tile=32 -o %t.mlir
+// RUN: FileCheck %s < %t.mlir
+// RUN: FileCheck %s --check-prefix=TABLES < %t.mlir
+// And they say what they should, with every value of every thread:
+// RUN: %python %S/Inputs/run_tables.py < %t.mlir | FileCheck %s --check-prefix=VISITS
+// VISITS: sorted visits 0 tiles more than ranges leave
+
+// CHECK-LABEL: gpu.func @documents(
+// CHECK-SAME:    %[[RUNS:[^ ]*]]: memref<?xi32>, %[[KEEP:[^ ]*]]: memref<?x?xi1
+// CHECK-SAME:    %[[LIST:[^ ]*]]: memref<?xi32>) kernel
+// CHECK-SAME:    kernel = "documents_runs"
+// CHECK-SAME:    kernel = "documents_order"
+// CHECK-SAME:    sorted = "the bounds of the keys read an array"
+// The producer reads from the list how many tiles it visits, and keeps no key of a run in registers: it looks for the
+// piece that a visit lies in.
+// CHECK:         tile.warp_specialize
+// CHECK:         %[[TOTAL_AT:.*]] = arith.addi %{{.*}}, %c3
+// CHECK:         %[[TOTAL32:.*]] = memref.load %[[LIST]][%[[TOTAL_AT]]]
+// CHECK:         %[[TOTAL:.*]] = arith.index_cast %[[TOTAL32]]
+// CHECK:         %[[LIMIT:.*]] = arith.maxsi %[[TOTAL]], %c1
+// CHECK:         scf.for %[[U:.*]] = %c1 to %[[LIMIT]]
+// The searches of both keys stand side by side; their first steps are the same.
+// CHECK-COUNT-9:   memref.load %[[RUNS]]
+// CHECK-NOT:       memref.load
+// CHECK:           tile.copy_async
+// CHECK:           tile.copy_async
+// CHECK:           scf.yield
+// A consumer looks for it only where it masks, while products are in flight.
+// CHECK:       } consumer {
+// CHECK:         scf.for
+// CHECK:         scf.for
+// CHECK:           tile.mma_async
+// CHECK-COUNT-5:   memref.load %[[RUNS]]
+// CHECK:           tile.mma_wait
+// CHECK:           memref.load %[[KEEP]]
+// CHECK:         scf.for
+// CHECK:           tile.mma_async
+// CHECK-NOT:       memref.load
+// CHECK:           scf.yield
+
+// The list has the numbers of visits from the table: those with a mask, all, and at least one for the loop.
+// TABLES-LABEL: gpu.func @documents_order(
+// TABLES-SAME:    %[[RUNS:[^ ]*]]: memref<?xi32>, %[[LIST:[^ ]*]]: memref<?xi32>) kernel
+// TABLES:         scf.if
+// TABLES:           arith.divui
+// TABLES:           %[[ROW:.*]] = arith.muli %{{.*}}, %c32
+// TABLES:           %[[TOTAL_AT:.*]] = arith.addi %[[ROW]], %c1
+// TABLES:           %[[TOTAL:.*]] = memref.load %[[RUNS]][%[[TOTAL_AT]]]
+// TABLES:           %[[COUNT:.*]] = arith.index_cast %[[TOTAL]]
+// TABLES:           %[[LIMIT:.*]] = arith.maxsi %[[COUNT]], %c1
+// TABLES:           %[[MASKED:.*]] = memref.load %[[RUNS]][%[[ROW]]]
+// TABLES:           memref.store %[[MASKED]], %[[LIST]]
+// TABLES:           memref.store %[[TOTAL]], %[[LIST]]
+// TABLES:           %[[LIMIT32:.*]] = arith.index_cast %[[LIMIT]]
+// TABLES:           memref.store %[[LIMIT32]], %[[LIST]]
+
+// TABLES-LABEL: gpu.func @documents_minmax(
+// TABLES:         scf.if
+// TABLES:           memref.load
+// TABLES-COUNT-20:  nvvm.shfl.sync bfly
+// TABLES:           memref.store
+// TABLES:         scf.if
+// TABLES-COUNT-20:  nvvm.shfl.sync bfly
+// TABLES:         scf.if
+// TABLES-COUNT-20:  nvvm.shfl.sync bfly
+// TABLES-NOT:     nvvm.shfl.sync
+// TABLES:       gpu.func @documents_runs(
+// TABLES:         scf.for %{{.*}} step %c1024
+// TABLES-COUNT-2:   nvvm.vote.sync ballot
+// TABLES:           llvm.intr.ctpop
+// TABLES:           scf.for
+// TABLES:             math.cttz
+// TABLES-COUNT-32: memref.store
+func.func @documents(%q: tensor<?x4x?x64xbf16>, %k: tensor<?x2x?x64xbf16>, %v: tensor<?x2x?x64xbf16>, %doc: tensor<?x?xi32>,
+                     %keep: tensor<?x?xi1>) -> tensor<?x4x?x64xbf16> {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<?x4x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x64xbf16>)
+      {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = tensor.extract %doc[%b, %i] : tensor<?x?xi32>
+        %y = tensor.extract %doc[%b, %j] : tensor<?x?xi32>
+        %same = arith.cmpi eq, %x, %y : i32
+        %flag = tensor.extract %keep[%b, %j] : tensor<?x?xi1>
+        %seen = arith.cmpi sle, %j, %i : index
+        %both = arith.andi %same, %flag : i1
+        %all = arith.andi %both, %seen : i1
+        flash.yield %all : i1
+      } -> tensor<?x4x?x64xbf16>, tensor<?x4x?xf32>
+  return %o : tensor<?x4x?x64xbf16>
+}
