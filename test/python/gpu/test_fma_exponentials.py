@@ -46,6 +46,13 @@ def reference(q, k, v, mask, score):
     return Reference(q, k, v, keep, None if score is None else lambda s: score(s, *grid).expand(s.shape))
 
 
+def most_keys(mask, nq, nk):
+    """How many keys a query sees at most."""
+    if mask is None:
+        return nk
+    return int(mask(0, 0, torch.arange(nq)[:, None], torch.arange(nk)).expand(nq, nk).sum(1).max())
+
+
 def check(schedule, mask, scores, d, dtype, scale=1.0):
     """`scale`: of the queries."""
     in_kernel, in_torch = scores
@@ -58,8 +65,8 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
             result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)
             comparison = expected.compare(o)
-            if "fixed-max" in schedule and nk == 1:  # the weight of the only key is rounded, and need not be 1
-                error = (o.float() - expected.o).abs() - 2**-8 * expected.o.abs()
+            if "fixed-max" in schedule and most_keys(mask, nq, nk) <= 1:  # an only weight is rounded, and need not be 1
+                error = (o.float() - expected.o).abs() - 2**-7 * expected.o.abs()
                 assert torch.all(error <= 0), (nq, nk, with_lse)
             else:
                 assert not comparison.problem, (comparison, nq, nk, with_lse)

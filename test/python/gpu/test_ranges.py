@@ -12,7 +12,8 @@ if not torch.cuda.is_available():
 
 import flashc  # noqa: E402
 from flashc import masks  # noqa: E402
-from test_masks import BF16, F16, assert_right, poison, positions, qkv  # noqa: E402, F401
+from .tensors import positions, qkv  # noqa: E402
+from .test_masks import BF16, F16, assert_right  # noqa: E402
 
 SIZES = [(333, 333), (129, 1517), (1517, 129), (1, 1000), (1009, 997), (4096, 4096)]
 ORDERS = ["sorted", "blocks", "shuffled"]

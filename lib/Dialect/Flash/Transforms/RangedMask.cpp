@@ -7,6 +7,7 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
+#include "mlir/Transforms/RegionUtils.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -102,7 +103,7 @@ static void eraseUnused(Operation *op) {
   if (!op || !op->use_empty() || !isa<TileRunsOp, TileMinMaxOp, arith::ConstantOp>(op))
     return;
   llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
-  op->walk([&](tensor::ExtractOp read) { inputs.insert(read.getTensor()); });
+  getUsedValuesDefinedAbove(op->getRegions(), inputs);
   op->erase();
   for (Value input : inputs)
     eraseUnused(input.getDefiningOp());
