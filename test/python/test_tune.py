@@ -1,7 +1,9 @@
 """The tuner, with a GPU of our own: which schedules compile, how long they take, when the process ends."""
 
+import itertools
 import json
 import os
+import threading
 
 import pytest
 
@@ -77,10 +79,10 @@ class FakeGPU:
 SAFE = schedules({"consumers": ["2", "3"], "kv-tile": ["96", "128"], "stages": ["2", "3", "4"]})
 
 
-def run(gpu, path, overrides=SAFE, cells=CELLS, **how):
+def run(gpu, path, overrides=SAFE, cells=CELLS, threads=1, **how):
     journal = Journal(str(path / "journal"), "one library")
     try:
-        return Search(gpu, journal, overrides, lambda what, part: None, threads=1, **how).run(KEY, cells)
+        return Search(gpu, journal, overrides, lambda what, part: None, threads=threads, **how).run(KEY, cells)
     finally:
         journal.close()
 
@@ -207,7 +209,21 @@ def test_wrong_numbers_are_not_timed(tmp_path):
         run(gpu, tmp_path / "other")
 
 
-def test_compiling_is_in_parallel_and_errors_that_are_no_refusal_surface(tmp_path):
+def test_compiling_is_in_parallel(tmp_path):
+    gpu, together, calls = FakeGPU(), threading.Barrier(2), itertools.count()
+    prepare = gpu.prepare
+
+    def prepare_two(cell, overrides):
+        if next(calls) < 2:
+            together.wait(timeout=10)  # by itself, the first one breaks it
+        return prepare(cell, overrides)
+
+    gpu.prepare = prepare_two
+    run(gpu, tmp_path, cells=CELLS[:1], threads=2)
+    assert not together.broken and len(gpu.prepared) > 2
+
+
+def test_errors_that_are_no_refusal_surface(tmp_path):
     gpu = FakeGPU()
 
     def prepare(cell, overrides):
