@@ -115,8 +115,9 @@ TEST_F(KernelModuleTest, UnloadsNothingThatItDidNotLoad) {
   failures = 1;
   for (bool isAsked : {false, true}) {
     KernelModule module(driver, manifest, getKernels(manifest), getTestPTX());
-    if (isAsked)
+    if (isAsked) { // EXPECT_TRUE is an if, too
       EXPECT_TRUE(errorToBool(module.load()));
+    }
   }
   EXPECT_EQ(seen.unloaded, 0);
 }
