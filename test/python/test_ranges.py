@@ -56,6 +56,25 @@ def test_kept_pairs(shape, order):
         assert np.array_equal(kept(mask, shape), in_numpy(mask, shape)), name
 
 
+def test_elements_whose_sums_may_wrap_around():
+    """In NumPy and in kernels alike; a tile where that may happen is evaluated. The least that does is 2^62 twice."""
+    rng, shape = np.random.default_rng(0), (1, 1, 70, 130)
+    large = np.where(rng.random(130) < 0.5, 0, 1 << 62)
+    ends = np.sort(rng.choice([-2**63, -5, 0, 7, 2**63 - 1], 130))
+
+    def ends_of(i):
+        return flashc.ops.array(ends, sorted=True)[i] if not isinstance(i, np.ndarray) else ends[i]
+
+    with np.errstate(over="ignore"):
+        for name, mask in {
+                "sum": lambda b, h, i, j: large[i] + large[j] >= 5,
+                "difference": lambda b, h, i, j: large[i] - -large[j] >= 5,
+                "sorted": lambda b, h, i, j: (ends_of(i) + 5 > 0) & (large[j] == 0),
+                "sorted and not": lambda b, h, i, j: ends_of(i) + 1 > large[j],
+        }.items():
+            assert np.array_equal(kept(mask, shape), in_numpy(mask, shape)), name
+
+
 def find_tiles(keeps, tile):
     """The class of every tile of [Nq, Nk] pairs."""
     nq, nk = keeps.shape
@@ -112,7 +131,6 @@ def test_bounds_bound_runs():
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
             needed += np.sum(tightest != SKIPPED)
         assert explanation.partial + explanation.full <= 1.1 * needed, (name, explanation)
-        assert explanation.full > 0 or name == "dilated", name
         assert flashc.compile(spec, spec, spec, mask=mask).manifest["version"] == 3, name
 
 

@@ -119,22 +119,11 @@ func.func @times(%q: !q, %now: tensor<?xi64>, %then: tensor<?xi32>) -> !q {
   return %o : !q
 }
 
-// A declaration inside of the mask: the first and the last query of a tile have the least and the greatest document, so
-// that queries need no table. What it gives for the keys bounds the runs.
+// A declaration inside of the mask. What it gives bounds the runs.
 // CHECK-LABEL: func @declared
 // CHECK-SAME:    %[[Q:[^:]*]]: tensor<1x1x?x8xf32>, %[[IDS:[^:]*]]: tensor<?xi32>
-// CHECK-NOT:     tiles 16
-// CHECK:         flash.tile_minmax %[[IDS]] along 0 tiles 32
+// CHECK:         flash.tile_minmax %[[IDS]] along 0 tiles 16
 // CHECK:         flash.tile_runs
-// CHECK:         ^bb0(%{{.*}}: index, %{{.*}}: index, %[[I0:[^:]*]]: index, %[[J0:[^:]*]]: index):
-// CHECK:           arith.minsi %[[I0]],
-// CHECK:           %[[FIRST_ID:.*]] = tensor.extract %{{.*}} : tensor<?xi32>
-// CHECK:           %[[LOW:.*]] = arith.extsi %[[FIRST_ID]]
-// CHECK:           %[[LAST:.*]] = arith.addi %[[I0]], %c15
-// CHECK:           arith.minsi %[[LAST]],
-// CHECK:           %[[LAST_ID:.*]] = tensor.extract %{{.*}} : tensor<?xi32>
-// CHECK:           %[[HIGH:.*]] = arith.extsi %[[LAST_ID]]
-// CHECK:           arith.cmpi sle, %[[LOW]],
 // CHECK:           flash.count_le
 // CHECK:           flash.yield
 func.func @declared(%q: tensor<1x1x?x8xf32>, %ids: tensor<?xi32>, %flags: tensor<?xi1>) -> tensor<1x1x?x8xf32> {

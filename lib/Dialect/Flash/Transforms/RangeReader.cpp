@@ -17,7 +17,7 @@ using Arrays = llvm::SetVector<Value>;
 
 RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head,
                          Tile queries, Tile keys)
-    : mask(mask), b(b), anchor(anchor), queries(queries), keys(keys), rows(mask) {
+    : mask(mask), b(b), anchor(anchor), queries(queries), keys(keys) {
   uniform.map(mask.getArgument(0), batch);
   uniform.map(mask.getArgument(1), head);
 }
@@ -34,9 +34,9 @@ static unsigned getWidth(Type type) { return type.isIndex() ? 64 : type.getIntOr
 // What is the same for all pairs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-bool RangeReader::isUniform(Value value, bool isOfRow) {
+bool RangeReader::isUniform(Value value) {
   if (value == mask.getArgument(2) || value == mask.getArgument(3))
-    return isOfRow && value == mask.getArgument(2);
+    return false;
   if (!mask.isAncestor(value.getParentRegion()))
     return !anchor->isAncestor(value.getParentRegion()->getParentOp());
   Operation *op = value.getDefiningOp();
@@ -44,19 +44,19 @@ bool RangeReader::isUniform(Value value, bool isOfRow) {
     return true; // b, h
   bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
   return onlyReads && op->getNumRegions() == 0 &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand, isOfRow); });
+         llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
 }
 
-Value RangeReader::copy(Value value, IRMapping &mapping) {
-  if (Value known = mapping.lookupOrNull(value))
-    return known;
+Value RangeReader::copyUniform(Value value) {
+  if (Value copy = uniform.lookupOrNull(value))
+    return copy;
   if (!mask.isAncestor(value.getParentRegion()))
     return value;
   for (Value operand : value.getDefiningOp()->getOperands())
-    if (Value other = copy(operand, mapping); other != operand)
-      mapping.map(operand, other);
-  b.clone(*value.getDefiningOp(), mapping);
-  return mapping.lookup(value);
+    if (Value copy = copyUniform(operand); copy != operand)
+      uniform.map(operand, copy);
+  b.clone(*value.getDefiningOp(), uniform);
+  return uniform.lookup(value);
 }
 
 std::optional<Interval64> RangeReader::getUniform(Value value) {
@@ -64,20 +64,6 @@ std::optional<Interval64> RangeReader::getUniform(Value value) {
   APInt number;
   bool isConstant = matchPattern(value, m_ConstantInt(&number));
   return Interval64{copy, copy, value.getType().isInteger(1) || (isConstant && !number.isNegative())};
-}
-
-/// What ascends with the query. Behind the last query it goes on to: flash-tile has clamped what is read there.
-std::optional<Interval64> RangeReader::getRow(Value value) {
-  if (!rows.isSearched(value) || !isUniform(value, /*isOfRow=*/true))
-    return std::nullopt;
-  Value size = arith::ConstantIndexOp::create(b, queries.size - 1);
-  auto copyAt = [&](Value query) {
-    IRMapping mapping = uniform;
-    mapping.map(mask.getArgument(2), query);
-    return emitRangedElement(b, copy(value, mapping));
-  };
-  Value lo = copyAt(queries.first), hi = copyAt(arith::AddIOp::create(b, queries.first, size));
-  return Interval64{lo, hi};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -150,7 +136,7 @@ std::optional<Interval64> RangeReader::getElement(Operation *op) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 Value RangeReader::isModerate(const Interval64 &range, int64_t factor) {
-  int64_t limit = (int64_t(1) << 62) / factor;
+  int64_t limit = ((int64_t(1) << 62) - 1) / factor; // two of them have a sum
   return both(compare(Predicate::sge, range.lo, constant(-limit)), compare(Predicate::sle, range.hi, constant(limit)));
 }
 
@@ -284,8 +270,6 @@ std::optional<Interval64> RangeReader::computeRange(Value value) {
     return std::nullopt;
   if (isUniform(value))
     return getUniform(value);
-  if (Range row = getRow(value))
-    return row;
   Operation *op = value.getDefiningOp();
   if (!op || !mask.isAncestor(op->getParentRegion()))
     return std::nullopt;

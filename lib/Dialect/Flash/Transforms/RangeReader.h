@@ -2,7 +2,6 @@
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_RANGEREADER_H
 
-#include "flashc/Analysis/RowFunctions.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,8 +28,7 @@ struct ConditionRange {
 
 /// Computes a mask region with intervals for integers. Elements of an array at the position of a query or a key are
 /// between the least and the greatest one of the tile (flash.tile_minmax, made at another place). What is not understood
-/// may have any value. What ascends with the query by a declaration (RowFunctions) lies between its values at the tile's
-/// ends.
+/// may have any value.
 ///
 /// What is computed from elements may wrap around; where it may in a tile, it has any value of its type. Positions and
 /// what is computed from them alone do not overflow, as for the analysis of masks.
@@ -56,7 +54,6 @@ private:
   Range computeOf(Operation *op);
   Range getElement(Operation *op);
   Range getUniform(Value value);
-  Range getRow(Value value);
   Range getPosition(const Tile &tile);
   Range getSum(Operation *op);
   Range getProduct(arith::MulIOp op);
@@ -73,10 +70,8 @@ private:
   ConditionRange getComparison(arith::CmpIOp op);
   ConditionRange getEqual(const ConditionRange &x, const ConditionRange &y, bool areEqual);
 
-  /// Whether a value depends on what is known in front of `anchor` only, on b and h, and, `isOfRow`, on i.
-  bool isUniform(Value value, bool isOfRow = false);
-  Value copyUniform(Value value) { return copy(value, uniform); }
-  Value copy(Value value, IRMapping &mapping);
+  bool isUniform(Value value);
+  Value copyUniform(Value value);
 
   Value constant(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
   Value min(Value x, Value y) { return b.createOrFold<arith::MinSIOp>(x, y); }
@@ -92,7 +87,6 @@ private:
   ImplicitLocOpBuilder &b;
   Operation *anchor;
   Tile queries, keys;
-  RowFunctions rows;
   IRMapping uniform;
   DenseMap<Value, Range> ranges;
   DenseMap<Value, ConditionRange> conditions;
