@@ -11,21 +11,12 @@ namespace {
 /// A simplex over those variables of the space that occur.
 class System {
 public:
-  explicit System(const MaskSpace &space) : space(space), columns(space.size(), -1) {}
-
-  void add(const MaskExpr &constraint) {
-    rows.push_back(constraint);
-    for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable)
-      if (constraint[variable] != 0)
-        use(variable);
-  }
-
-  /// Adds a fact that says something about the variables that occur.
-  void addFact(const MaskExpr &fact) {
-    for (unsigned variable = MaskSpace::Query; variable < fact.size(); ++variable)
-      if (fact[variable] != 0 && columns[variable] < 0)
-        return;
-    rows.push_back(fact);
+  System(const MaskSpace &space, ArrayRef<MaskExpr> constraints, ArrayRef<MaskExpr> facts)
+      : space(space), columns(space.size(), -1) {
+    for (const MaskExpr &constraint : constraints)
+      add(constraint.tightened());
+    for (const MaskExpr &fact : facts)
+      addFact(fact);
   }
 
   bool has(unsigned variable) const { return columns[variable] >= 0; }
@@ -58,6 +49,21 @@ public:
   }
 
 private:
+  void add(const MaskExpr &constraint) {
+    rows.push_back(constraint);
+    for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable)
+      if (constraint[variable] != 0)
+        use(variable);
+  }
+
+  /// Adds a fact that says something about the variables that occur.
+  void addFact(const MaskExpr &fact) {
+    for (unsigned variable = MaskSpace::Query; variable < fact.size(); ++variable)
+      if (fact[variable] != 0 && columns[variable] < 0)
+        return;
+    rows.push_back(fact);
+  }
+
   bool takeBudget() {
     space.proofBudget -= rows.size() * (numColumns + 1);
     return space.proofBudget >= 0;
@@ -119,20 +125,12 @@ bool MaskProver::isEmpty(ArrayRef<MaskExpr> constraints) const {
       if (contradict(a, b))
         return true;
   }
-  System system(space);
-  for (const MaskExpr &constraint : constraints)
-    system.add(constraint.tightened());
-  for (const MaskExpr &fact : facts)
-    system.addFact(fact);
+  System system(space, constraints, facts);
   return system.isEmpty();
 }
 
 std::optional<int64_t> MaskProver::getMost(ArrayRef<MaskExpr> constraints, const MaskExpr &expr) const {
-  System system(space);
-  for (const MaskExpr &constraint : constraints)
-    system.add(constraint.tightened());
-  for (const MaskExpr &fact : facts)
-    system.addFact(fact);
+  System system(space, constraints, facts);
   for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
     if (expr[variable] != 0 && !system.has(variable))
       return std::nullopt;
