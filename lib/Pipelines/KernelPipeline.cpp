@@ -5,7 +5,6 @@
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
-#include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -34,7 +33,6 @@ void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &optio
   if (level == KernelLevel::Tile)
     return;
   pm.addPass(createLowerAffinePass());
-  pm.addPass(arith::createArithExpandOpsPass());
   pm.addPass(createExpandMath());
   pm.addPass(createConvertTileToNVVM());
   pm.addPass(createCSEPass());

@@ -204,6 +204,9 @@ def ConvertKernelToLLVM : Pass<"convert-kernel-to-llvm", "::mlir::gpu::GPUModule
     whose errors the PTX ISA states (9.7.3); what `expand-math` leaves of the others (rounding, bits, signs) has exact
     instructions, through LLVM's intrinsics.
 
+    Quotients that round down or up are taken apart here and not earlier: `convert-tile-to-nvvm` knows them by what they
+    are.
+
     Before, and after:
     ```mlir
     gpu.func @k(%map: !llvm.ptr, %out: !llvm.ptr<1>, %n: index) kernel attributes {flashc.threads = 384 : i32} {

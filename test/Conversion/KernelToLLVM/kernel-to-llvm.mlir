@@ -84,6 +84,29 @@ gpu.module @kernels {
 
 // -----
 
+// Quotients that round down or up are those that round to zero, corrected; maxima are one instruction.
+// CHECK-LABEL: llvm.func @divisions
+gpu.module @kernels {
+  gpu.func @divisions(%out: !llvm.ptr<1>, %n: index, %m: index, %x: f32, %w: f32) kernel {
+    // CHECK: llvm.sdiv
+    // CHECK: llvm.select
+    %down = arith.floordivsi %n, %m : index
+    // CHECK: llvm.sdiv
+    // CHECK: llvm.select
+    %up = arith.ceildivsi %down, %m : index
+    // CHECK: llvm.intr.maxnum
+    %y = arith.maxnumf %x, %w : f32
+    // CHECK: llvm.intr.maximum
+    %z = arith.maximumf %y, %x : f32
+    %up32 = arith.index_cast %up : index to i32
+    llvm.store %up32, %out : i32, !llvm.ptr<1>
+    llvm.store %z, %out : f32, !llvm.ptr<1>
+    gpu.return
+  }
+}
+
+// -----
+
 gpu.module @kernels {
   gpu.func @wide_index(%n: index) kernel {
     %c = arith.constant 4294967297 : index
