@@ -5,6 +5,7 @@
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -82,6 +83,19 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
+/// What of `mask` a kernel computes of conditions that repeat along the keys, which become the bits of words, too.
+static llvm::SetVector<Operation *> findRepeated(Region &mask) {
+  namespace tile = mlir::tile;
+  llvm::SetVector<Operation *> repeated;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.filter = [&](Operation *op) { return op->getParentRegion() == &mask; };
+  for (auto compare : mask.getOps<arith::CmpIOp>())
+    if (tile::getRepeat(compare, mask.getArgument(3), tile::kMostRepeat * tile::kBlockCols))
+      (void)getBackwardSlice(compare.getOperation(), &repeated, options);
+  return repeated;
+}
+
 static MaskFinding classifyMask(Operation *op) {
   if (Operation *read = findRead(op))
     return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every key").str()};
@@ -90,6 +104,7 @@ static MaskFinding classifyMask(Operation *op) {
   if (!mask.empty()) {
     getForwardSlice(mask.getArgument(2), &ofQuery);
     getForwardSlice(mask.getArgument(3), &ofKey);
+    ofKey.set_subtract(findRepeated(mask));
   }
   for (Operation *user : ofKey)
     if (isa<arith::MulIOp, arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,

@@ -1,6 +1,7 @@
 //===- Maps.cpp - user code on tiles: once per row, once per element ----------------------------------------------===//
 
 #include "Lowering.h"
+#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
@@ -66,6 +67,9 @@ private:
   bool isWord(Value value);
   Value getWord(Value value, int64_t half, int64_t group, IRMapping &mapping);
   Value getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t group, IRMapping &mapping);
+  std::optional<int64_t> getRepeat(Value value);
+  Value getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group);
+  Value evaluate(Value value, int64_t e);
   Value countBefore(const MapOp::Bound &bound, IRMapping &mapping);
   void mapBit(Value value, int64_t e, IRMapping &mapping);
 
@@ -93,7 +97,7 @@ private:
 // Conditions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A bound on j, or bounds joined with each other and with what is the same in a row.
+/// A bound on j, or what repeats along j, or such joined with each other and with what is the same in a row.
 bool MapExpander::isWord(Value value) {
   Operation *def = value.getDefiningOp();
   if (!def || !value.getType().isInteger(1) || def->getBlock() != &op.getBody().front())
@@ -101,7 +105,7 @@ bool MapExpander::isWord(Value value) {
   auto [known, isNew] = wordLike.try_emplace(value, false);
   if (!isNew)
     return known->second;
-  bool result = op.getBound(value).has_value();
+  bool result = op.getBound(value) || getRepeat(value);
   if (!result && isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(def))
     result = llvm::any_of(def->getOperands(), [&](Value operand) { return isWord(operand); }) &&
              llvm::all_of(def->getOperands(), [&](Value operand) { return isWord(operand) || op.isSameInRow(operand); });
@@ -137,6 +141,42 @@ Value MapExpander::getBoundWord(const MapOp::Bound &bound, int64_t half, int64_t
   return emit.ptx(b.getI32Type(), "bmsk.clamp.b32 $0, $1, $2;", "=r,r,r", bits, /*sideEffects=*/false);
 }
 
+std::optional<int64_t> MapExpander::getRepeat(Value value) {
+  if (!value.getDefiningOp<arith::CmpIOp>())
+    return std::nullopt;
+  return tile::getRepeat(value, op.getBody().getArgument(2), cast<RankedTensorType>(op.getType()).getDimSize(1));
+}
+
+/// `value` at the thread's element `e`.
+Value MapExpander::evaluate(Value value, int64_t e) {
+  Block &body = op.getBody().front();
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.filter = [&](Operation *other) { return other->getBlock() == &body; };
+  llvm::SetVector<Operation *> slice;
+  LogicalResult isComplete = getBackwardSlice(value, &slice, options);
+  assert(succeeded(isComplete) && "tile.map has one block");
+  (void)isComplete;
+  IRMapping mapping = mapArguments(e);
+  for (Operation *nested : slice)
+    b.clone(*nested, mapping);
+  return mapping.lookup(value);
+}
+
+/// Of a condition that repeats after `repeat` blocks of columns, so every bit of its first blocks selects bits of the word.
+Value MapExpander::getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group) {
+  Value word = emit.i32(0);
+  for (int64_t first = 0; first < 2 * repeat; ++first) {
+    uint32_t bits = 0;
+    for (int64_t bit = 0; bit < 32; ++bit)
+      bits |= uint32_t((32 * group + bit) % (2 * repeat) == first) << bit;
+    Value holds = evaluate(value, 4 * (first / 2) + 2 * half + first % 2);
+    Value selected = arith::SelectOp::create(b, emit.loc, holds, emit.i32(bits), emit.i32(0));
+    word = arith::OrIOp::create(b, emit.loc, word, selected);
+  }
+  return word;
+}
+
 Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &mapping) {
   std::pair<Value, int64_t> key{value, 2 * group + half};
   if (Value known = words.lookup(key))
@@ -144,6 +184,8 @@ Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &
   Value word;
   if (std::optional<MapOp::Bound> bound = isWord(value) ? op.getBound(value) : std::nullopt) {
     word = getBoundWord(*bound, half, group, mapping);
+  } else if (std::optional<int64_t> repeat = isWord(value) ? getRepeat(value) : std::nullopt) {
+    word = getRepeatedWord(value, *repeat, half, group);
   } else if (isWord(value)) {
     Operation *def = value.getDefiningOp();
     Value x = getWord(def->getOperand(0), half, group, mapping), y = getWord(def->getOperand(1), half, group, mapping);

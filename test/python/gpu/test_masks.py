@@ -70,6 +70,10 @@ MASKS = {
     "blocks": (masks.block_causal(48), lambda b, h, i, j: j < i - i % 48 + 48),
     "sinks": (masks.sink_window(4, 200), lambda b, h, i, j: (j <= i) & ((i - j <= 200) | (j < 4))),
     "dilated": (masks.dilated_window(300, 4), lambda b, h, i, j: (j <= i) & (i - j <= 300) & ((i - j) % 4 == 0)),
+    "every third": (masks.dilated_window(280, 3, 90), lambda b, h, i, j: (j <= i + 90) & (i - j <= 280) & ((i - j) % 3 == 0)),
+    "every seventh": (masks.dilated_window(280, 7), lambda b, h, i, j: (j <= i) & (i - j <= 280) & ((i - j) % 7 == 0)),
+    "two of five": (lambda b, h, i, j: ((2 * j + i) % 5 < 2) | (j == i), lambda b, h, i, j: ((2 * j + i) % 5 < 2) | (j == i)),
+    "remainders of twelve": (lambda b, h, i, j: (j % 12 != i % 12) & (j <= i), lambda b, h, i, j: (j % 12 != i % 12) & (j <= i)),
     "padding": (masks.key_padding(LENGTHS), lambda b, h, i, j: j < LENGTHS[b]),
     "continuations": (masks.shared_prefix(140, 90), lambda b, h, i, j: (j <= i) & (
         (j < 140) | ((i - 140).div(90, rounding_mode="floor") == (j - 140).div(90, rounding_mode="floor")))),

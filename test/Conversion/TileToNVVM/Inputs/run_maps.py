@@ -1,14 +1,15 @@
-"""run_maps.py BEFORE < AFTER: runs the functions of two programs, before and after the lowering of tile.map, that call
+"""run_maps.py BEFORE [COLS [NAME]] < AFTER: runs the functions of two programs, before and after the lowering of tile.map, that call
 @visit(i, j, value) for every element, and compares what was visited. The functions' arguments are two limits, the tile's
-first row and its first column; those of @..._near are not run far away. An index is 32 bits wide and wraps around. Both
+first row and its first column; those of @..._near are not run far away, those of @..._of_key not at negative keys. An index is 32 bits wide and wraps around. Both
 programs need unique SSA names (--mlir-print-unique-ssa-ids): a value is computed when it is asked for."""
 
 import itertools
+import math
 import re
 import sys
 
 FAR = 2**30  # Half of what an index can be, from either side.
-ROWS, COLS = 64, 16
+ROWS, COLS = 64, int(sys.argv[2]) if len(sys.argv) > 2 else 16
 
 
 def wrap(value, kind):
@@ -17,13 +18,13 @@ def wrap(value, kind):
     return value if bits == 1 or value < 1 << bits - 1 else value - (1 << bits)
 
 
-COMPARE = {"eq": lambda a, b: a == b, "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b, "sgt": lambda a, b: a > b,
-           "sge": lambda a, b: a >= b}
+COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "slt": lambda a, b: a < b, "sle": lambda a, b: a <= b,
+           "sgt": lambda a, b: a > b, "sge": lambda a, b: a >= b}
 INTEGER = {"arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "arith.muli": lambda a, b: a * b,
            "arith.andi": lambda a, b: a & b, "arith.ori": lambda a, b: a | b, "arith.maxsi": max, "arith.minsi": min,
            "arith.shrui": lambda a, b: (a & 0xFFFFFFFF) >> b, "arith.index_cast": lambda a: a,
-           "arith.xori": lambda a, b: a ^ b, "arith.extsi": lambda a: -int(a), "arith.fptosi": int,
-           "math.absi": abs}
+           "arith.xori": lambda a, b: a ^ b, "arith.extsi": lambda a: -int(a), "arith.fptosi": int, "math.absi": abs,
+           "arith.floordivsi": lambda a, b: a // b, "arith.remsi": lambda a, b: int(math.fmod(a, b))}
 ASSEMBLY = {"redux": lambda a: a,  # Of the warpgroup: the same in every lane.
             "bmsk.clamp": lambda first, bits: ((1 << min(bits, 32)) - 1 << min(first, 32)) & 0xFFFFFFFF,
             "setp.ne": lambda word, bit: word & bit != 0}
@@ -97,9 +98,11 @@ before, after = parse(open(sys.argv[1]).read()), parse(sys.stdin.read())
 assert before and set(before) == set(after)
 compared, kept = 0, 0
 for name, function in before.items():
+    if name not in (sys.argv[3:] or before):
+        continue
     last = list(function.maps)[-1]
     for row, col in ((0, 0), (64, 48), (FAR, FAR + 16), (0, -64)):
-        if name.endswith("_near") and row == FAR:
+        if name.endswith("_near") and row == FAR or name.endswith("_of_key") and col < 0:
             continue
         near = [col - 1, col, col + 6, col + 15, col + 16, row + 20]
         limits = [-FAR, -FAR - 1, FAR, FAR + 17, *near]

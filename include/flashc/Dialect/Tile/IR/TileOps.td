@@ -355,7 +355,9 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     indices, and positions are below 2^30.
 
     A thread's columns ascend with its elements, so a bound on j keeps the first elements of a row, or all but those: a
-    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word.
+    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word. So is
+    one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns: it is
+    computed once for each element before it repeats.
   }];
   let arguments = (ins AnyRankedTensor:$source, Variadic<AnyRankedTensor>:$rows, Index:$row, Index:$col);
   let results = (outs AnyRankedTensor:$result);

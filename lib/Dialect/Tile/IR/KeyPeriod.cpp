@@ -1,0 +1,140 @@
+//===- KeyPeriod.cpp - conditions that repeat along the keys ------------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace mlir::tile;
+
+namespace {
+/// Integers of the block in which `key` is an argument, and how they repeat as it grows.
+class KeyPeriods {
+public:
+  explicit KeyPeriods(BlockArgument key) : key(key) {}
+
+  bool dependsOnKey(Value value) {
+    if (value == key)
+      return true;
+    auto [known, isNew] = depends.try_emplace(value, false);
+    if (!isNew)
+      return known->second;
+    Operation *op = getLocal(value);
+    // What a nested region computes may read the key, too.
+    bool result = op && (op->getNumRegions() > 0 ||
+                         llvm::any_of(op->getOperands(), [&](Value operand) { return dependsOnKey(operand); }));
+    return depends[value] = result;
+  }
+
+  /// The p > 0 that was found so that `value` is the same at the keys j and j + p, for every j; 1 if it does not depend on j.
+  std::optional<int64_t> getPeriod(Value value) {
+    if (!dependsOnKey(value))
+      return 1;
+    Operation *op = getLocal(value);
+    if (!op)
+      return std::nullopt;
+    if (std::optional<int64_t> modulus = getModulus(op))
+      return modulus;
+    if (auto compare = dyn_cast<arith::CmpIOp>(op))
+      if (std::optional<int64_t> modulus = getDivisibility(compare))
+        return modulus;
+    if (!isa<arith::CmpIOp, arith::AndIOp, arith::OrIOp, arith::XOrIOp, arith::AddIOp, arith::SubIOp, arith::MulIOp,
+             arith::MinSIOp, arith::MaxSIOp, arith::SelectOp, arith::IndexCastOp, arith::ExtSIOp, arith::ExtUIOp,
+             arith::TruncIOp>(op))
+      return std::nullopt;
+    int64_t period = 1;
+    for (Value operand : op->getOperands()) {
+      std::optional<int64_t> next = getPeriod(operand);
+      if (!next)
+        return std::nullopt;
+      period = std::lcm(period, *next);
+      if (period > kMostPeriod)
+        return std::nullopt;
+    }
+    return period;
+  }
+
+private:
+  static constexpr int64_t kMostPeriod = 1 << 20;
+
+  Operation *getLocal(Value value) {
+    Operation *op = value.getDefiningOp();
+    return op && op->getBlock() == key.getOwner() ? op : nullptr;
+  }
+
+  static std::optional<int64_t> getConstant(Value value) {
+    APInt constant;
+    if (!matchPattern(value, m_ConstantInt(&constant)) || !constant.isSignedIntN(21) || !constant.isStrictlyPositive() ||
+        constant.getSExtValue() > kMostPeriod)
+      return std::nullopt;
+    return constant.getSExtValue();
+  }
+
+  /// A sum of integer multiples of the key and of what does not depend on it.
+  bool isLinear(Value value) {
+    if (value == key || !dependsOnKey(value))
+      return true;
+    Operation *op = getLocal(value);
+    if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op))
+      return isLinear(op->getOperand(0)) && isLinear(op->getOperand(1));
+    if (isa_and_nonnull<arith::MulIOp>(op))
+      return llvm::all_of(op->getOperands(), [&](Value operand) { return isLinear(operand); }) &&
+             llvm::any_of(op->getOperands(), [](Value operand) { return matchPattern(operand, m_Constant()); });
+    return op && isWideCast(op) && isLinear(op->getOperand(0));
+  }
+
+  /// Casts that keep a position, which is far from the ends of 32 bits.
+  static bool isWideCast(Operation *op) {
+    return isa<arith::IndexCastOp, arith::ExtSIOp>(op) &&
+           (op->getResult(0).getType().isIndex() || op->getResult(0).getType().getIntOrFloatBitWidth() >= 32);
+  }
+
+  /// The key itself, which is not negative.
+  bool isKey(Value value) {
+    Operation *op = getLocal(value);
+    return value == key || (op && isWideCast(op) && isKey(op->getOperand(0)));
+  }
+
+  /// The c of `x mod c`, of a linear x: a bit mask of 2^n - 1, x - (x floordiv c) * c, or the key's remainder.
+  std::optional<int64_t> getModulus(Operation *op) {
+    if (isa<arith::RemSIOp, arith::RemUIOp>(op) && isKey(op->getOperand(0)))
+      return getConstant(op->getOperand(1));
+    if (isa<arith::AndIOp>(op) && !op->getResult(0).getType().isInteger(1)) {
+      std::optional<int64_t> mask = getConstant(op->getOperand(1));
+      return mask && llvm::isPowerOf2_64(*mask + 1) && isLinear(op->getOperand(0)) ? std::optional(*mask + 1)
+                                                                                 : std::nullopt;
+    }
+    auto product = isa<arith::SubIOp>(op) ? op->getOperand(1).getDefiningOp<arith::MulIOp>() : nullptr;
+    auto quotient = product ? product.getLhs().getDefiningOp<arith::FloorDivSIOp>() : nullptr;
+    if (!quotient || quotient.getLhs() != op->getOperand(0) || !isLinear(quotient.getLhs()))
+      return std::nullopt;
+    std::optional<int64_t> divisor = getConstant(quotient.getRhs()), factor = getConstant(product.getRhs());
+    return divisor && divisor == factor ? divisor : std::nullopt;
+  }
+
+  /// The c of `x rem c = 0`, of a linear x. Other remainders depend on x's sign.
+  std::optional<int64_t> getDivisibility(arith::CmpIOp op) {
+    bool isEquality =
+        op.getPredicate() == arith::CmpIPredicate::eq || op.getPredicate() == arith::CmpIPredicate::ne;
+    auto remainder = op.getLhs().getDefiningOp<arith::RemSIOp>();
+    if (!isEquality || !remainder || !matchPattern(op.getRhs(), m_Zero()) || !isLinear(remainder.getLhs()))
+      return std::nullopt;
+    return getConstant(remainder.getRhs());
+  }
+
+  BlockArgument key;
+  llvm::DenseMap<Value, bool> depends;
+};
+} // namespace
+
+std::optional<int64_t> tile::getRepeat(Value condition, BlockArgument key, int64_t cols) {
+  KeyPeriods periods(key);
+  if (!periods.dependsOnKey(condition))
+    return std::nullopt;
+  std::optional<int64_t> period = periods.getPeriod(condition);
+  if (!period)
+    return std::nullopt;
+  int64_t repeat = *period / std::gcd(*period, kBlockCols);
+  return repeat <= kMostRepeat && repeat * kBlockCols <= cols ? std::optional(repeat) : std::nullopt;
+}
