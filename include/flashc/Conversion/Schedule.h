@@ -45,7 +45,9 @@ struct Schedule {
   int64_t waitAfter = 0;
   /// Of every 16 exponentials of P, so many are polynomials: multiply-adds in place of the multi-function unit.
   int64_t fmaExponentials = 0;
-  /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small.
+  /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small. The sum must
+  /// have the weights' rounding (`tensorSums`): the only weight of a row cancels, and a NaN, infinite as a polynomial in
+  /// 16 bits, is seen.
   bool fixedMax = false;
   Order order = Order::Auto;
 

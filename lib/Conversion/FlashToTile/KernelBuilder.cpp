@@ -206,9 +206,7 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   if (!ones) {
     Value addend =
         tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
-    Value before = state.sum;
-    if (softmax->decay)
-      before = tile::ScaleRowsOp::create(b, before.getType(), before, softmax->decay);
+    Value before = tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, softmax->decay);
     sum = arith::AddFOp::create(b, before, addend);
   }
 
@@ -273,10 +271,20 @@ FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked)
 // Outputs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// o = acc / sum, lse = (max * factor + log2(sum)) * ln 2; 0 and -inf in a row that has seen no key.
+/// (max * factor + log2(sum)) * ln 2, -inf in dead rows. Kernels without a maximum have no such output.
+Value KernelBuilder::emitLogSumExp(Value max, Value sum, Value isDead) {
+  auto rowType = cast<RankedTensorType>(sum.getType());
+  Value scaled = arith::MulFOp::create(b, max, splat(rowType, llvm::numbers::log2e * remainingScale));
+  Value lse = arith::AddFOp::create(b, scaled, math::Log2Op::create(b, sum));
+  lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
+  if (!isDead)
+    return lse;
+  return arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
+}
+
+/// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
 void KernelBuilder::emitOutputs(State state) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  double factor = llvm::numbers::log2e * remainingScale;
   Value acc = state.acc, sum;
   if (ones) {
     auto split = tile::SplitSumsOp::create(b, tile::getAccType(plan.valueDim, b.getF32Type()), rowType, acc);
@@ -294,15 +302,7 @@ void KernelBuilder::emitOutputs(State state) {
   if (isDead)
     inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
-  Value lse;
-  if (schedule.fixedMax)
-    lse = math::Log2Op::create(b, sum);
-  else
-    lse = arith::AddFOp::create(b, arith::MulFOp::create(b, state.max, splat(rowType, factor)),
-                                math::Log2Op::create(b, sum));
-  lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
-  if (isDead)
-    lse = arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
+  Value lse = state.max ? emitLogSumExp(state.max, sum, isDead) : Value();
   bool isStored = false;
   for (const Output &out : plan.outputs) {
     if (!out.isLse && schedule.tmaStore && !std::exchange(isStored, true)) { // a second copy has no slot to go through

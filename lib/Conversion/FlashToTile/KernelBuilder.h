@@ -61,6 +61,7 @@ private:
   mlir::FailureOr<mlir::Value> emitScoreRegion(mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitMasked(mlir::Value visit, mlir::Value key, mlir::Value source, double masked);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
+  mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum, mlir::Value isDead);
   void emitOutputs(State state);
 
   bool needsScoreMap() const;

@@ -212,6 +212,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
                                    Twine(schedule.qStages));
   if (schedule.rotatePairs && !schedule.persistent)
     return llvm::createStringError("expected persistent for rotate-pairs");
+  if (schedule.fixedMax && !schedule.tensorSums)
+    return llvm::createStringError("expected tensor-sums for fixed-max: the sum must be rounded as the weights are");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
     if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
       return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));

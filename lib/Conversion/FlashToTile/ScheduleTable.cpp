@@ -202,7 +202,6 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (!isOverridden("tensor-sums"))
     schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
                           (schedule.tensorSums || !isInRow("tensor-sums"));
-  // Weights that no maximum is taken off are rounded as the sum must be: where a row has one key they cancel.
   if (!isOverridden("fixed-max") && schedule.fixedMax && !schedule.tensorSums) {
     schedule.fixedMax = false;
     if (!isOverridden("fma-exponentials"))

@@ -57,6 +57,9 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("output-slot=true"), 64, 64)), "expected tma-store for output-slot");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("rotate-pairs=true,persistent=false"), 64, 64)),
             "expected persistent for rotate-pairs");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true,tensor-sums=true"), 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true"), 64, 64)),
+            "expected tensor-sums for fixed-max: the sum must be rounded as the weights are");
   // A slot of 64 rows per consumer, without barriers.
   EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
