@@ -67,6 +67,10 @@ llvm::Error overrideSchedule(Schedule &schedule, llvm::StringRef overrides);
 /// Whether `overrides` give the field `key`.
 bool hasOverride(llvm::StringRef overrides, llvm::StringRef key);
 
+/// Gives their initial values to fields that are of no use without another one which the schedule has not; those that
+/// `overrides` give stay.
+void dropWhatMisses(Schedule &schedule, llvm::StringRef overrides);
+
 /// What a kernel of a schedule takes of the hardware's budgets.
 struct ScheduleNeeds {
   /// Of a CTA, with barriers and alignment.
@@ -80,7 +84,8 @@ struct ScheduleNeeds {
 /// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements.
 ScheduleNeeds getScheduleNeeds(const Schedule &schedule, int64_t d, int64_t dv);
 
-/// Why a kernel of this schedule would not fit the hardware (shared memory, registers), or success.
+/// Why a kernel of this schedule would not fit the hardware (shared memory, registers), or which field misses another
+/// one, or success.
 llvm::Error checkSchedule(const Schedule &schedule, int64_t d, int64_t dv);
 
 } // namespace flashc

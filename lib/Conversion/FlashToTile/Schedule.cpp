@@ -56,6 +56,17 @@ static constexpr Field kFields[] = {
     {"order", &Schedule::order},
 };
 
+/// Fields that are of no use without another one, a flag.
+static constexpr std::pair<StringRef, StringRef> kNeeds[] = {
+    {"overlap-epilogue", "persistent"}, {"overlap-epilogue", "overlap"}, {"wait-after", "overlap"},
+    {"output-slot", "tma-store"},       {"rotate-pairs", "persistent"},  {"fixed-max", "tensor-sums"},
+};
+
+static const Field *findField(StringRef key) {
+  const Field *field = llvm::find_if(kFields, [&](const Field &field) { return field.key == key; });
+  return field == std::end(kFields) ? nullptr : field;
+}
+
 llvm::Error Field::set(Schedule &schedule, StringRef value) const {
   if (number)
     return value.getAsInteger(10, schedule.*number)
@@ -118,8 +129,7 @@ bool flashc::hasOverride(StringRef overrides, StringRef key) {
 }
 
 static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) {
-  const Field *field = llvm::find_if(kFields, [&](const Field &field) { return field.key == key; });
-  if (field != std::end(kFields))
+  if (const Field *field = findField(key))
     return field->set(schedule, value);
   SmallVector<StringRef> keys(llvm::map_range(kFields, [](const Field &field) { return field.key; }));
   StringRef last = keys.pop_back_val();
@@ -140,6 +150,18 @@ llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
     if (llvm::Error error = setField(schedule, key, value))
       return error;
   return llvm::Error::success();
+}
+
+/// Whether a field has a use in the schedule but not what it needs for that.
+static bool misses(const Schedule &schedule, std::pair<StringRef, StringRef> need) {
+  const Field *field = findField(need.first);
+  return field->get(schedule) != field->get(Schedule()) && !(schedule.*findField(need.second)->flag);
+}
+
+void flashc::dropWhatMisses(Schedule &schedule, StringRef overrides) {
+  for (auto need : kNeeds)
+    if (!hasOverride(overrides, need.first) && misses(schedule, need))
+      llvm::cantFail(setField(schedule, need.first, findField(need.first)->get(Schedule())));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -191,29 +213,22 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.waitAfter < 0 || schedule.waitAfter > schedule.kvTile / 2)
     return llvm::createStringError("expected wait-after to be at most the " + Twine(schedule.kvTile / 2) +
                                    " exponentials of a thread, got " + Twine(schedule.waitAfter));
-  if (schedule.waitAfter > 0 && !schedule.overlap)
-    return llvm::createStringError("expected overlap for wait-after");
+  for (auto need : kNeeds)
+    if (misses(schedule, need))
+      return llvm::createStringError("expected " + need.second + " for " + need.first);
   if (schedule.fmaExponentials < 0 || schedule.fmaExponentials > tile::kExponentialGroup)
     return llvm::createStringError("expected fma-exponentials to be at most " + Twine(tile::kExponentialGroup) +
                                    " of " + Twine(tile::kExponentialGroup) + " exponentials, got " +
                                    Twine(schedule.fmaExponentials));
   auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
-  if (schedule.outputSlot && !schedule.tmaStore)
-    return llvm::createStringError("expected tma-store for output-slot");
   if (schedule.tmaStore && !schedule.outputSlot && countPanels(dv) > countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
                                    " and " + Twine(dv));
   if (schedule.order == Order::List && !schedule.persistent)
     return llvm::createStringError("expected persistent for order=list");
-  if (schedule.overlapEpilogue && !(schedule.persistent && schedule.overlap))
-    return llvm::createStringError("expected persistent and overlap for overlap-epilogue");
   if (schedule.overlapEpilogue && schedule.tmaStore && !schedule.outputSlot && schedule.qStages < 2)
     return llvm::createStringError("expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got " +
                                    Twine(schedule.qStages));
-  if (schedule.rotatePairs && !schedule.persistent)
-    return llvm::createStringError("expected persistent for rotate-pairs");
-  if (schedule.fixedMax && !schedule.tensorSums)
-    return llvm::createStringError("expected tensor-sums for fixed-max: the sum must be rounded as the weights are");
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
     if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
       return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));

@@ -202,11 +202,6 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (!isOverridden("tensor-sums"))
     schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
                           (schedule.tensorSums || !isInRow("tensor-sums"));
-  if (!isOverridden("fixed-max") && schedule.fixedMax && !schedule.tensorSums) {
-    schedule.fixedMax = false;
-    if (!isOverridden("fma-exponentials"))
-      schedule.fmaExponentials = 0;
-  }
   // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
   // needs: other overrides may take it.
   auto hasRoom = [&] {
@@ -225,24 +220,20 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && !(mustOverlap && !hasSlot) &&
                         (isInRow("tma-store") ? schedule.tmaStore : schedule.persistent && hasSlot);
   }
-  if (!isOverridden("output-slot"))
-    schedule.outputSlot &= schedule.tmaStore;
-  if (!isOverridden("rotate-pairs"))
-    schedule.rotatePairs &= schedule.persistent;
   if (!isOverridden("overlap-epilogue")) {
-    bool canOverlapTiles = schedule.persistent && schedule.overlap;
     bool holdsOnlySlot = schedule.tmaStore && schedule.qStages == 1 && !schedule.outputSlot;
     if (!isInRow("overlap-epilogue"))
-      schedule.overlapEpilogue = canOverlapTiles && schedule.qStages > 1;
-    else if (!overrides.empty() && (!canOverlapTiles || holdsOnlySlot))
+      schedule.overlapEpilogue = schedule.qStages > 1;
+    else if (!overrides.empty() && holdsOnlySlot)
       schedule.overlapEpilogue = false;
   }
-  if (!isOverridden("wait-after")) {
-    if (!schedule.overlap)
-      schedule.waitAfter = 0;
-    else if (isOverridden("kv-tile"))
-      schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
-  }
+  if (!isOverridden("wait-after") && isOverridden("kv-tile"))
+    schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
+  // Beside fixed-max a row's fma-exponentials are as many as are right without a maximum.
+  bool hadFixedMax = schedule.fixedMax;
+  dropWhatMisses(schedule, overrides);
+  if (hadFixedMax && !schedule.fixedMax && !isOverridden("fma-exponentials"))
+    schedule.fmaExponentials = 0;
   if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
     return error;
   if (schedule.tensorSums && key.outputs.hasLse)

@@ -74,7 +74,7 @@
 // NONEXT: q-stages=1,overlap-epilogue=false
 // REDEFINE: %{schedule} = persistent=false,overlap-epilogue=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=EPILOGUE
-// EPILOGUE: error: schedule: expected persistent and overlap for overlap-epilogue
+// EPILOGUE: error: schedule: expected persistent for overlap-epilogue
 // REDEFINE: %{schedule} = tensor-sums=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: schedule: expected a value dimension of 64 for tensor-sums, got 96

@@ -207,8 +207,9 @@ TEST(ScheduleTable, LetsFieldsFollow) {
   EXPECT_EQ(apply(": q-stages=2,tma-store=false", ""), "q-stages=2 overlap-epilogue");
   EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for it
   EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true", "persistent=false"), "q-stages=1");
-  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true,persistent=false", ""),
-            "expected persistent and overlap for overlap-epilogue");
+  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true,persistent=false", ""), "q-stages=2");
+  EXPECT_EQ(apply(": q-stages=2,persistent=false", "overlap-epilogue=true"),
+            "expected persistent for overlap-epilogue");
   EXPECT_EQ(apply(": q-stages=2", "stages=3,q-stages=2"), "expected at most 232448 bytes of shared memory, got 263328");
   EXPECT_EQ(apply(": q-stages=1", "", 64), "q-stages=1 tensor-sums");
   EXPECT_EQ(apply(": q-stages=1", "", 64, /*hasLse=*/true), "q-stages=1");
@@ -257,6 +258,22 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": tma-store=true", "overlap-epilogue=true"), "q-stages=1 overlap-epilogue");
   EXPECT_EQ(apply(": stages=2", "tma-store=true,overlap-epilogue=true"),
             "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
+}
+
+TEST(ScheduleTable, TakesAMaximumWhereNothingElseSumsRows) {
+  ScheduleTable table = parse(": fixed-max=true,fma-exponentials=8");
+  ScheduleKey key = makeKey(64, 64, MaskClass::None);
+  auto of = [&](StringRef overrides) {
+    Schedule schedule = cantFail(applyRow(table.getRows().front(), key, overrides));
+    return std::pair(schedule.fixedMax, schedule.fmaExponentials);
+  };
+  EXPECT_EQ(of("tensor-sums=false"), std::pair(false, int64_t(0)));
+  EXPECT_EQ(of("tensor-sums=false,fma-exponentials=4"), std::pair(false, int64_t(4)));
+  EXPECT_EQ(of("fixed-max=false"), std::pair(false, int64_t(8)));
+  key.outputs.hasLse = true;
+  EXPECT_EQ(of(""), std::pair(false, int64_t(0)));
+  key.outputs.hasLse = false;
+  EXPECT_EQ(of(""), std::pair(true, int64_t(8)));
 }
 
 TEST(ScheduleTable, KeepsWaitAfterToTheExponentials) {

@@ -59,7 +59,11 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected persistent for rotate-pairs");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true,tensor-sums=true"), 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true"), 64, 64)),
-            "expected tensor-sums for fixed-max: the sum must be rounded as the weights are");
+            "expected tensor-sums for fixed-max");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,persistent=false"), 64, 64)),
+            "expected persistent for overlap-epilogue");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,overlap=false"), 64, 64)),
+            "expected overlap for overlap-epilogue");
   // A slot of 64 rows per consumer, without barriers.
   EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
@@ -68,6 +72,16 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=17"), 64, 64)),
             "expected fma-exponentials to be at most 16 of 16 exponentials, got 17");
+}
+
+TEST(Schedule, DropsWhatMissesAnotherField) {
+  Schedule schedule = parse("overlap=false,overlap-epilogue=true,wait-after=8,output-slot=true,rotate-pairs=true,"
+                            "fixed-max=true");
+  Schedule kept = schedule;
+  dropWhatMisses(schedule, "");
+  EXPECT_EQ(schedule, parse("overlap=false,rotate-pairs=true")); // persistent is there
+  dropWhatMisses(kept, "wait-after=8,fixed-max=true");
+  EXPECT_EQ(kept, parse("overlap=false,wait-after=8,rotate-pairs=true,fixed-max=true"));
 }
 
 } // namespace
