@@ -2,6 +2,7 @@
 
 #include "BoundsEmitter.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -103,15 +104,9 @@ void BoundsEmitter::mapRows() {
 
 /// Copies what computes a value inside the mask region to the front of the loop.
 Value BoundsEmitter::hoist(Value value, IRMapping &mapping) {
-  if (Value known = mapping.lookupOrNull(value))
-    return known;
-  Operation *def = value.getDefiningOp();
-  if (!def || !op.getMask().isAncestor(def->getParentRegion()))
-    return value;
-  for (Value operand : def->getOperands())
-    mapping.map(operand, hoist(operand, mapping));
-  b.clone(*def, mapping);
-  return mapping.lookup(value);
+  return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
+    return op.getMask().isAncestor(outside.getParentRegion()) ? Value() : outside;
+  });
 }
 
 Value BoundsEmitter::makeIndex(Value value) {

@@ -3,6 +3,7 @@
 #include "RangeReader.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
@@ -48,15 +49,9 @@ bool RangeReader::isUniform(Value value) {
 }
 
 Value RangeReader::copyUniform(Value value) {
-  if (Value copy = uniform.lookupOrNull(value))
-    return copy;
-  if (!mask.isAncestor(value.getParentRegion()))
-    return value;
-  for (Value operand : value.getDefiningOp()->getOperands())
-    if (Value copy = copyUniform(operand); copy != operand)
-      uniform.map(operand, copy);
-  b.clone(*value.getDefiningOp(), uniform);
-  return uniform.lookup(value);
+  return flashc::cloneSlice(b, value, uniform, [&](Value outside) {
+    return mask.isAncestor(outside.getParentRegion()) ? Value() : outside;
+  });
 }
 
 std::optional<Interval64> RangeReader::getUniform(Value value) {

@@ -3,6 +3,7 @@
 #include "flashc/Dialect/Flash/Transforms/RangedMask.h"
 #include "RangeReader.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -113,21 +114,9 @@ RangedMask::~RangedMask() { eraseUnused(table); }
 
 /// Null if the value hangs on something inside of the anchor other than the tile's position.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
-  if (Value known = mapping.lookupOrNull(value))
-    return known;
-  if (!anchor->isAncestor(value.getParentRegion()->getParentOp()))
-    return value;
-  Operation *def = value.getDefiningOp();
-  if (!def || def->getNumRegions() > 0)
-    return {};
-  for (Value operand : def->getOperands()) {
-    Value copy = copyIntoTable(b, operand, mapping);
-    if (!copy)
-      return {};
-    mapping.map(operand, copy);
-  }
-  b.clone(*def, mapping);
-  return mapping.lookup(value);
+  return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
+    return anchor->isAncestor(outside.getParentRegion()->getParentOp()) ? Value() : outside;
+  });
 }
 
 void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stretches) {
