@@ -5,6 +5,7 @@
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -163,25 +164,16 @@ private:
 
 /// `value` in the order kernel.
 Value OrderBuilder::copy(Value value) {
-  if (Value known = map.lookupOrNull(value))
-    return known;
-  auto argument = dyn_cast<BlockArgument>(value);
-  if (argument) {
-    Value parameter = kernel.getBody().front().addArgument(argument.getType(), argument.getLoc());
-    parameters.push_back(argument.getArgNumber());
-    map.map(value, parameter);
-    return parameter;
-  }
-  Operation *op = value.getDefiningOp();
-  if (auto id = dyn_cast<gpu::BlockIdOp>(op))
-    return point[static_cast<unsigned>(id.getDimension())];
-  if (auto uniform = dyn_cast<UniformOp>(op)) // over there: here each thread has a point of its own
-    return copy(uniform.getSource());
-  for (Value input : getInputs(op))
-    if (Value known = copy(input); !map.contains(input))
-      map.map(input, known);
-  b.clone(*op, map);
-  return map.lookup(value);
+  return flashc::cloneSlice(b, value, map, [&](Value end) -> Value {
+    if (auto argument = dyn_cast<BlockArgument>(end)) {
+      parameters.push_back(argument.getArgNumber());
+      return kernel.getBody().front().addArgument(argument.getType(), argument.getLoc());
+    }
+    if (auto id = end.getDefiningOp<gpu::BlockIdOp>())
+      return point[static_cast<unsigned>(id.getDimension())];
+    auto uniform = end.getDefiningOp<UniformOp>(); // over there: here each thread has a point of its own
+    return uniform ? copy(uniform.getSource()) : Value();
+  });
 }
 
 OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
