@@ -35,32 +35,59 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
   return {};
 }
 
-/// Adds the ops of `program` that compute `value`, and the parameters of the kernel that they read.
-static LogicalResult collect(ProgramOp program, Value value, SetVector<Operation *> &ops) {
-  Operation *op = value.getDefiningOp();
-  bool isParameter = !op && value.getParentBlock()->getParentOp() == program->getParentOp();
-  if (isParameter || (op && ops.contains(op)))
-    return success();
-  if (!op || (!isa<gpu::BlockIdOp>(op) && !isScalarCode(op))) {
-    InFlightDiagnostic diag = refuse(program) << "expected the loop over keys to be as long as scalar code says";
-    diag.attachNote(value.getLoc()) << "it depends on this value";
-    return diag;
-  }
-  for (Value input : getInputs(op))
-    if (failed(collect(program, input, ops)))
-      return failure();
-  ops.insert(op);
-  return success();
-}
+namespace {
+/// What scalar code computes a value from.
+struct Source {
+  /// What is neither scalar code nor a parameter of the kernel nor of the point, or null.
+  Value foreign;
+  /// The dimensions of the grid whose number is part of it, as bits.
+  unsigned dims = 0;
+  /// Whether memory is read for it.
+  bool isRead = false;
+};
 
-static ListScope getScope(const SetVector<Operation *> &ops) {
-  auto has = [&](gpu::Dimension dimension) {
-    return llvm::any_of(ops, [&](Operation *op) {
-      auto id = dyn_cast<gpu::BlockIdOp>(op);
-      return id && id.getDimension() == dimension;
-    });
-  };
-  return has(gpu::Dimension::y) ? ListScope::Heads : has(gpu::Dimension::z) ? ListScope::Batches : ListScope::Tiles;
+class Sources {
+public:
+  explicit Sources(ProgramOp program) : program(program) {}
+
+  Source get(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return {value.getParentBlock()->getParentOp() == program->getParentOp() ? Value() : value};
+    auto [entry, isNew] = known.try_emplace(op);
+    if (!isNew)
+      return entry->second;
+    Source source = compute(op, value);
+    known[op] = source;
+    return source;
+  }
+
+private:
+  Source compute(Operation *op, Value value) {
+    if (auto id = dyn_cast<gpu::BlockIdOp>(op))
+      return {Value(), 1u << static_cast<unsigned>(id.getDimension())};
+    if (!isScalarCode(op))
+      return {value};
+    Source source;
+    source.isRead = op->walk([](memref::LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    for (Value input : getInputs(op)) {
+      Source of = get(input);
+      source.foreign = source.foreign ? source.foreign : of.foreign;
+      source.dims |= of.dims;
+      source.isRead |= of.isRead;
+    }
+    return source;
+  }
+
+  ProgramOp program;
+  llvm::DenseMap<Operation *, Source> known;
+};
+} // namespace
+
+static constexpr unsigned kHeads = 1u << 1, kBatches = 1u << 2;
+
+static ListScope getScope(unsigned dims) {
+  return dims & kHeads ? ListScope::Heads : dims & kBatches ? ListScope::Batches : ListScope::Tiles;
 }
 
 /// The dimensions of the grid that items differ in.
@@ -71,62 +98,27 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-//===--------------------------------------------------------------------------------------------------------------===//
-// The numbers of an item
-//===--------------------------------------------------------------------------------------------------------------===//
-
-namespace {
-/// Finds the scalars of a program that memory is read for, and that are the same for all points of an item.
-class Numbers {
-public:
-  Numbers(ProgramOp program, ListScope scope) : program(program), dims(getDims(scope)) {}
-
-  /// Those that others use than scalar code of that kind.
-  SmallVector<Value> find() {
-    SmallVector<Value> numbers;
-    for (Operation &op : program.getBody().front()) {
-      if (!get(&op).isRead)
-        continue;
-      auto isUsed = [&](Operation *user) { return user->getBlock() != op.getBlock() || !get(user).isRead; };
-      for (Value result : op.getResults())
-        if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed))
-          numbers.push_back(result);
-    }
-    return numbers;
-  }
-
-private:
-  struct Kind {
-    bool isOfItem, isRead;
+/// The numbers of an item: scalars that memory is read for, and that are the same for all its points, if others use them
+/// than scalar code of that kind.
+static SmallVector<Value> findNumbers(ProgramOp program, ListScope scope, Sources &sources) {
+  unsigned dims = 0;
+  for (unsigned dim : getDims(scope))
+    dims |= 1u << dim;
+  auto isOfItem = [&](Operation *op) {
+    Source source = op->getNumResults() > 0 ? sources.get(op->getResult(0)) : Source();
+    return source.isRead && !source.foreign && !(source.dims & ~dims);
   };
-
-  Kind get(Operation *op) {
-    auto [entry, isNew] = kinds.try_emplace(op, Kind{false, false});
-    if (!isNew)
-      return entry->second;
-    Kind kind = compute(op);
-    kinds[op] = kind;
-    return kind;
+  SmallVector<Value> numbers;
+  for (Operation &op : program.getBody().front()) {
+    if (!isOfItem(&op))
+      continue;
+    auto isUsed = [&](Operation *user) { return user->getBlock() != op.getBlock() || !isOfItem(user); };
+    for (Value result : op.getResults())
+      if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed))
+        numbers.push_back(result);
   }
-
-  Kind compute(Operation *op) {
-    if (auto id = dyn_cast<gpu::BlockIdOp>(op))
-      return {llvm::is_contained(dims, static_cast<unsigned>(id.getDimension())), false};
-    Kind kind{isScalarCode(op), op->walk([](memref::LoadOp) { return WalkResult::interrupt(); }).wasInterrupted()};
-    for (Value input : getInputs(op)) {
-      Operation *source = input.getDefiningOp();
-      Kind of = source ? get(source) : Kind{input.getParentBlock()->getParentOp() == program->getParentOp(), false};
-      kind = {kind.isOfItem && of.isOfItem, kind.isRead || of.isRead};
-    }
-    kind.isRead &= kind.isOfItem;
-    return kind;
-  }
-
-  ProgramOp program;
-  ArrayRef<unsigned> dims;
-  llvm::DenseMap<Operation *, Kind> kinds;
-};
-} // namespace
+  return numbers;
+}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // The kernel
@@ -194,14 +186,21 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
 }
 
 LogicalResult OrderBuilder::build() {
-  SetVector<Operation *> ops;
   if (getConstantIntValue(loop.getStep()) != 1)
     return refuse(program) << "expected a loop over keys in steps of one";
-  for (Value value : llvm::concat<Value>(program.getGrid(), ValueRange{loop.getLowerBound(), loop.getUpperBound()}))
-    if (failed(collect(program, value, ops)))
-      return failure();
-  scope = getScope(ops);
-  numbers = Numbers(program, scope).find();
+  Sources sources(program);
+  unsigned dims = 0;
+  for (Value value : llvm::concat<Value>(program.getGrid(), ValueRange{loop.getLowerBound(), loop.getUpperBound()})) {
+    Source source = sources.get(value);
+    if (source.foreign) {
+      InFlightDiagnostic diag = refuse(program) << "expected the loop over keys to be as long as scalar code says";
+      diag.attachNote(source.foreign.getLoc()) << "it depends on this value";
+      return diag;
+    }
+    dims |= source.dims;
+  }
+  scope = getScope(dims);
+  numbers = findNumbers(program, scope, sources);
 
   b.setInsertionPointAfter(main);
   kernel = gpu::GPUFuncOp::create(b, (main.getName() + "_order").str(), b.getFunctionType({}, {}));
