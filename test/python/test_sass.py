@@ -183,7 +183,7 @@ def found_in(kernel, d=64):
 
 
 def test_finds_spills():
-    kernel = compile_kernel(64, 64, mask=lambda b, h, i, j: (i // 50 == j // 50) | (j < 7 * i),
+    kernel = compile_kernel(64, 64, mask=lambda b, h, i, j: (i // 50 == j // 50) | (j < 7 * i) | (j % 3 == i % 5),
                             score=lambda s, b, h, i, j: s * 2.0 + (i - j), schedule="consumers=3,kv-tile=128")
     found = found_in(kernel)
     assert "bytes spilled" in found and "0 of local memory expected" in found

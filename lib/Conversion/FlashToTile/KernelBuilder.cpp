@@ -43,9 +43,10 @@ LogicalResult KernelBuilder::build() {
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
     return failure();
-  bool isSorted = schedule.order == Order::List, isPaired = schedule.persistent && isHeavyFirst() && !isSorted;
+  bool isSorted = schedule.order == Order::List, isUneven = schedule.persistent && isHeavyFirst() && !isSorted;
+  bool isGrouped = isUneven && levelsOff(plan), isPaired = isUneven && !isGrouped;
   auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs,
-                                         isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0);
+                                         isGrouped, isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0);
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);

@@ -181,3 +181,12 @@ bool flashc::dependsOnQueries(const AttentionPlan &plan) {
                         [&](OpFoldResult bound) { return BoundInfo(bound).dependsOn(plan.query.position); });
   });
 }
+
+bool flashc::levelsOff(const AttentionPlan &plan) {
+  int64_t length = getConstantIntValue(plan.query.extent).value_or(128 * plan.qTile);
+  int64_t tiles = llvm::divideCeil(length, plan.qTile), middle = tiles / 2, later = tiles * 3 / 4;
+  std::optional<int64_t> before = countVisits(plan, middle * plan.qTile, length),
+                         after = countVisits(plan, later * plan.qTile, length);
+  // Under a causal mask the keys grow by as many as the queries move on; by rounding, by a tile.
+  return before && after && 2 * (*after - *before) * plan.kvTile < (later - middle) * plan.qTile;
+}

@@ -39,7 +39,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_two_orders(%n: index, %list: memref<?xi32>) kernel {
-    // expected-error @+1 {{'tile.program' op expected one of paired, sorted and a list}}
+    // expected-error @+1 {{'tile.program' op expected one of paired, grouped, sorted and a list}}
     tile.program 2 grid(%n, %n, %n) sorted list(%list : memref<?xi32>) of tiles {
     ^bb0(%w: index):
     }
@@ -78,6 +78,30 @@ gpu.module @kernels {
   gpu.func @program_scope(%n: index) kernel {
     // expected-error @+1 {{'tile.program' op expected a list and what its items are, or neither}}
     tile.program 2 grid(%n, %n, %n) attributes {scope = 0 : i32} {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_two_ways(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected one of paired, grouped, sorted and a list}}
+    tile.program 2 grid(%n, %n, %n) paired grouped {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_grouped() kernel {
+    // expected-error @+1 {{'tile.program' op expected a grid whose points are grouped}}
+    tile.program 2 grouped {
     ^bb0(%w: index):
     }
     gpu.return

@@ -232,14 +232,14 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "expected one region argument, the warpgroup (index)";
   if (!getGrid().empty() && getGrid().size() != 3)
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
-  if (getPaired() && getGrid().empty())
-    return emitOpError() << "expected a grid whose points are paired";
+  if ((getPaired() || getGrouped()) && getGrid().empty())
+    return emitOpError() << "expected a grid whose points are " << (getPaired() ? "paired" : "grouped");
   if (getRotated() && !getPaired())
     return emitOpError() << "expected pairs to rotate";
   if ((getSorted() || getList()) && getGrid().empty())
     return emitOpError() << "expected a grid whose points are sorted";
-  if (int(getPaired()) + int(getSorted()) + int(getList() != nullptr) > 1)
-    return emitOpError() << "expected one of paired, sorted and a list";
+  if (int(getPaired()) + int(getGrouped()) + int(getSorted()) + int(getList() != nullptr) > 1)
+    return emitOpError() << "expected one of paired, grouped, sorted and a list";
   if ((getList() != nullptr) != getScope().has_value())
     return emitOpError() << "expected a list and what its items are, or neither";
   int64_t numbers = getNumbers();

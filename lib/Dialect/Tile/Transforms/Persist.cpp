@@ -194,15 +194,16 @@ private:
   Value fullRounds;
 };
 
-/// Points by a list of items, the longest first. An item stands for one point in each of `sharers` heads; those go by
-/// in groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA two
+/// Points by a list of items, the longest first; without a list x is the item, and its place. An item stands for one
+/// point in each of `sharers` heads; those go by in groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA two
 /// points, and the last group what is left. A group goes through the list once, forwards or backwards, so that it
 /// begins as the one before it ends, with long points or with short ones; the last one goes forwards. Of this sequence
 /// CTA c of n takes c, 2n - 1 - c, 2n + c, ...: sums of two neighbours in a sorted list are about equal.
-class ListedPoints : public Points {
+class GroupedPoints : public Points {
 public:
-  ListedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : Points(program, b), list(program.getList()), scope(*program.getScope()), perEntry(program.getNumbers()),
+  GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : Points(program, b), list(program.getList()), scope(program.getScope().value_or(ListScope::Tiles)),
+        perEntry(program.getNumbers()),
         items(emitItems()), sharers(emitSharers()), group(emitGroup()), last(emitLast()), byTiles(b, nx),
         byGroups(b, mul(items, group)), inGroup(b, group), inLast(b, last) {}
 
@@ -230,6 +231,8 @@ public:
 private:
   /// The item at a place in the list, and its numbers.
   SmallVector<Value> emitEntry(Value place) {
+    if (!list)
+      return {place};
     SmallVector<Value> loads, entry;
     Value begin = mul(place, index(1 + perEntry));
     for (int64_t offset = 0; offset <= perEntry; ++offset)
@@ -303,8 +306,8 @@ void tile::persistProgram(ProgramOp program) {
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(body));
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
   std::unique_ptr<Points> points;
-  if (program.getList())
-    points = std::make_unique<ListedPoints>(program, b);
+  if (program.getList() || program.getGrouped())
+    points = std::make_unique<GroupedPoints>(program, b);
   else if (program.getPaired())
     points = std::make_unique<PairedPoints>(program, b, program.getRotated());
   else
@@ -326,6 +329,7 @@ void tile::persistProgram(ProgramOp program) {
   program.getGridMutable().clear();
   program.setPaired(false);
   program.setRotated(false);
+  program.setGrouped(false);
   program.getListMutable().clear();
   program.removeScopeAttr();
   program.setNumbers(0);

@@ -167,6 +167,8 @@ def Persist : Pass<"tile-persist"> {
     once, the last one forwards, the one before it backwards, and so on: where groups meet, points are alike. Of that
     sequence CTA c takes c, 2n - 1 - c, 2n + c, ...; so two of its points together are as long as two of any other's.
 
+    A `grouped` program is dealt like one with a list in which the items stand in the order of x.
+
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
     `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
