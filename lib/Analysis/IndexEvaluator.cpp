@@ -165,7 +165,7 @@ Attribute IndexEvaluator::read(Value array, ArrayRef<int64_t> positions) const {
   return makeConstant(type, bits);
 }
 
-/// Step for step what the kernel does (expandCountLe), so that this is also what it finds where a promise is broken.
+/// Step for step what the kernel does (expandSortedRead), so that this is also what it finds where a promise is broken.
 std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::CountLeOp op) const {
   Value sorted = op.getSorted();
   std::optional<int64_t> value = get(op.getValue());
@@ -180,7 +180,8 @@ std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::CountLeOp op) const
     std::optional<int64_t> element = getInteger(read(sorted, *positions));
     if (!element)
       return std::nullopt;
-    if (count + step <= *extent && *element <= *value)
+    bool isCounted = op.getStrict() ? *element < *value : *element <= *value;
+    if (count + step <= *extent && isCounted)
       count += step;
   }
   return count;

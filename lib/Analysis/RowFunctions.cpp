@@ -238,7 +238,7 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
                  LinearExpr::get(element->first.position) == query;
     if (!isOwn)
       return std::nullopt;
-    return element->second >= 0 ? Side::Above : Side::AtMost;
+    return element->second >= count.getStrict() ? Side::Above : Side::AtMost;
   }
   // The elements in front of and behind those that are at most i.
   std::optional<SortedElement> element = matchSortedElement(value);
@@ -248,7 +248,8 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
   if (position.getTerms().size() != 1 || position.getTerms()[0].coefficient != 1)
     return std::nullopt;
   auto count = position.getTerms()[0].value.getDefiningOp<CountLeOp>();
-  bool isOwn = count && isSameLine(element->array, element->indices, count.getSorted(), count.getIndices()) &&
+  bool isOwn = count && !count.getStrict() &&
+               isSameLine(element->array, element->indices, count.getSorted(), count.getIndices()) &&
                LinearExpr::get(count.getValue()) == query;
   if (!isOwn)
     return std::nullopt;

@@ -90,8 +90,9 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
     return operands[0];
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))
     return index(operands[0], ArrayRef(operands).drop_front());
-  if (isa<flash::CountLeOp>(op))
-    return "count_le(" + joinBare(operands[0]) + ", " + index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
+  if (auto count = dyn_cast<flash::CountLeOp>(op))
+    return (count.getStrict() ? "count_lt(" : "count_le(") + joinBare(operands[0]) + ", " +
+           index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
   if (isa<flash::NthOp>(op)) {
     std::rotate(operands.begin(), operands.begin() + 1, operands.end()); // the array, leading indices, the position
     return index(operands[0], ArrayRef(operands).drop_front());

@@ -21,8 +21,8 @@
 // CHECK-NEXT: j <= %[[END:[0-9]+]] - 1
 // CHECK-NEXT: kept [begin + ((%[[FIRST]][first] - begin) floordiv 32) * 32, begin + ((%[[END]][last] - begin) ceildiv 32) * 32)
 // CHECK-NEXT: cut [begin, begin + ((%[[FIRST]][last] - begin) ceildiv 32) * 32) or [begin + ((%[[END]][first] - begin) floordiv 32) * 32, end)
-// CHECK:      where %[[FIRST]] = flash.count_le %{{[0-9]+}} in %{{.*}} : i64, tensor<64xi8>
-// CHECK-NEXT: where %[[END]] = flash.count_le %{{.*}} in %{{.*}} : i8, tensor<64xi8>
+// CHECK:      where %[[FIRST]] = flash.count_le %[[X:[0-9a-z]+]] in %[[S:[0-9]+]] {strict} : i8, tensor<64xi8>
+// CHECK-NEXT: where %[[END]] = flash.count_le %[[X]] in %[[S]] : i8, tensor<64xi8>
 // CHECK-NEXT: class exact{{$}}
 // DUAL-LABEL: dual of the mask in @documents:
 // DUAL-NEXT: kept [begin + ((%[[FIRST:[0-9]+]][first] - begin) floordiv 16) * 16, begin + ((%[[END:[0-9]+]][last] - begin) ceildiv 16) * 16)

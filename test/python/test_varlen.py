@@ -39,6 +39,16 @@ def test_sorted_documents(rng, dtype):
           lambda b, h, i, j: ids[i] == key_ids[j] and j <= i)
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64", "int8"])
+def test_documents_with_the_least_and_the_greatest_integer(dtype):
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    ids = np.array([least] * 70 + [least + 1, 0] + [most - 1] * 50 + [most] * 78, dtype)
+    ids.sort()
+    check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[i] == ids[j], [(2, 1, 200, 200)])
+    check(lambda b, h, i, j: flashc.assume_sorted(ids)[j] < flashc.assume_sorted(ids)[i],
+          lambda b, h, i, j: ids[j] < ids[i], [(2, 1, 200, 200)])
+
+
 def test_sorted_documents_of_each_batch(rng):
     ids = np.sort(rng.integers(0, 9, (2, 256)), axis=-1)
     check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[b, i] == ids[b, j])

@@ -151,15 +151,15 @@ Value ScalarCloner::loadMinMax(OpBuilder &b, Operation *op, Value source, ValueR
   return memref::LoadOp::create(b, op->getLoc(), signature.getTable(*signature.getTables().getNumber(source)), place);
 }
 
-template <typename SortedReadOp, typename Expand>
-Value ScalarCloner::getSearch(OpBuilder &b, SortedReadOp op, Value argument, Expand expand) {
+template <typename SortedReadOp>
+Value ScalarCloner::getSearch(OpBuilder &b, SortedReadOp op, Value argument) {
   Value value = get(b, argument);
   FailureOr<SmallVector<Value>> indices = getAll(b, op.getIndices());
   Value dim = arith::ConstantIndexOp::create(b, op.getLoc(), op.getIndices().size());
   Value extent = getDim(b, op, op.getSorted(), dim);
   if (!value || failed(indices) || !extent)
     return {};
-  return expand(b, op.getLoc(), value, extent, [&](OpBuilder &nested, Value position) {
+  return flash::expandSortedRead(b, op, value, extent, [&](OpBuilder &nested, Value position) {
     SmallVector<Value> positions = *indices;
     positions.push_back(position);
     return loadElement(nested, op, op.getSorted(), positions);
@@ -231,9 +231,9 @@ LogicalResult ScalarCloner::cloneOp(OpBuilder &b, Operation *op) {
   else if (auto load = dyn_cast<memref::LoadOp>(op))
     leaf = getElement(b, op, load.getMemRef(), load.getIndices());
   else if (auto count = dyn_cast<flash::CountLeOp>(op))
-    leaf = getSearch(b, count, count.getValue(), flash::expandCountLe);
+    leaf = getSearch(b, count, count.getValue());
   else if (auto nth = dyn_cast<flash::NthOp>(op))
-    leaf = getSearch(b, nth, nth.getPosition(), flash::expandNth);
+    leaf = getSearch(b, nth, nth.getPosition());
   else if (isa<flash::AssumeSortedOp>(op))
     return success(); // an array, which is met where it is read
   else

@@ -51,8 +51,8 @@ private:
   /// The copies of `values`, or failure if there is not one of each.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
   /// A flash.count_le or flash.nth: a search of the array.
-  template <typename SortedReadOp, typename Expand>
-  mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument, Expand expand);
+  template <typename SortedReadOp>
+  mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument);
   mlir::LogicalResult cloneOp(mlir::OpBuilder &b, mlir::Operation *op);
   mlir::LogicalResult cloneGeneric(mlir::OpBuilder &b, mlir::Operation *op);
 

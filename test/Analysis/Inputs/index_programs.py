@@ -23,8 +23,9 @@ def compile_array_line(line):
         return match[1], lambda values: Int(values[match[2]][tuple(values[index] for index in indices)])
     if match := re.match(r"(%[\w-]+) = flash.tile_minmax (%[\w-]+) along 0 tiles (\d+) : tensor<\?x", line):
         return match[1], lambda values: make_minmax(values[match[2]], int(match[3]))
-    if match := re.match(r"(%[\w-]+) = flash.(count_le|nth) (%[\w-]+) in (%[\w-]+) :", line):
-        return match[1], lambda values: Int(EVALUATE[match[2]](values[match[3]], values[match[4]]))
+    if match := re.match(r"(%[\w-]+) = flash.(count_le|nth) (%[\w-]+) in (%[\w-]+)( {strict})? :", line):
+        function = EVALUATE["count_lt" if match[5] else match[2]]
+        return match[1], lambda values: Int(function(values[match[3]], values[match[4]]))
     if match := re.match(r"(%[\w-]+) = arith.(?:index_cast|extsi) (%[\w-]+) : \w+ to (?:index|i64)", line):
         return match[1], lambda values: values[match[2]]
     return None

@@ -49,6 +49,7 @@ def array(n):
 
 def at(a, position): return Node("extract", a, wrap(position))
 def count_le(value, a): return Node("count_le", wrap(value), a)
+def count_lt(value, a): return Node("count_lt", wrap(value), a)
 def nth(position, a): return Node("nth", wrap(position), a)
 
 
@@ -105,9 +106,11 @@ class Writer:
         if node.op == "extract":
             element = self.emit(f"tensor.extract {args[0]}[{args[1]}] : tensor<?xi32>")
             return self.emit(f"arith.index_cast {element} : i32 to index")
-        if node.op in ("count_le", "nth"):
-            types = "index, tensor<?xi32>" if node.op == "count_le" else "tensor<?xi32>"
-            return self.emit(f"flash.{node.op} {args[0]} in {args[1]} : {types}")
+        if node.op == "nth":
+            return self.emit(f"flash.nth {args[0]} in {args[1]} : tensor<?xi32>")
+        if node.op in ("count_le", "count_lt"):
+            strict = " {strict}" if node.op == "count_lt" else ""
+            return self.emit(f"flash.count_le {args[0]} in {args[1]}{strict} : index, tensor<?xi32>")
         if node.op == "select":
             return self.emit(f"arith.select {args[0]}, {args[1]}, {args[2]} : {node.type}")
         if node.op in ARITH:
@@ -125,6 +128,7 @@ EVALUATE = {
     "remsi": lambda x, y: numpy.where(x >= 0, x % y, -(-x % y)), "select": numpy.where,
     "sle": lambda x, y: x <= y, "slt": lambda x, y: x < y, "sge": lambda x, y: x >= y, "sgt": lambda x, y: x > y,
     "count_le": lambda value, a: numpy.searchsorted(a, value, side="right"),
+    "count_lt": lambda value, a: numpy.searchsorted(a, value, side="left"),
     "extract": lambda a, position: a[numpy.clip(position, 0, len(a) - 1)],  # out of it where nothing is kept only
     "nth": lambda n, a: numpy.where(n < 0, -FAR, numpy.where(n >= len(a), FAR, a[numpy.clip(n, 0, len(a) - 1)])),
     "eq": lambda x, y: x == y, "ne": lambda x, y: x != y, "ult": lambda x, y: (x >= 0) & (x < y),
@@ -244,7 +248,8 @@ def random_element(rng, position):
     shifted = position + rng.choice([0, 0, 0, 1, -3])
     number = count_le(shifted, offsets)
     return rng.choice([at(ids, position), number, nth(number + rng.choice([-1, 0, 1]), array(2 + rng.randrange(2))),
-                       nth(rng.randint(-1, 4), offsets), count_le(at(ids, position) - rng.randint(0, 1), ids)])
+                       nth(rng.randint(-1, 4), offsets),
+                       rng.choice([count_le, count_lt])(at(ids, position) - rng.randint(0, 1), ids)])
 
 
 def random_int(rng, depth):

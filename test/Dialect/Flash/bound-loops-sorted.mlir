@@ -12,9 +12,7 @@
 // CHECK-DAG:     %[[S:.*]] = flash.assume_sorted %[[IDS]]
 // CHECK-DAG:     %[[LAST:.*]] = affine.apply #[[LAST_MAP]]()[%[[I]]]
 // CHECK-DAG:     %[[X0:.*]] = tensor.extract %[[S]][%[[B]], %[[I]]]
-// CHECK-DAG:     %[[X0_64:.*]] = arith.extsi %[[X0]]
-// CHECK-DAG:     %[[BELOW:.*]] = arith.subi %[[X0_64]], %c1_i64
-// CHECK-DAG:     flash.count_le %[[BELOW]] in %[[S]][%[[B]]] : i64, tensor<2x1024xi32>
+// CHECK-DAG:     flash.count_le %[[X0]] in %[[S]][%[[B]]] {strict} : i32, tensor<2x1024xi32>
 // CHECK-DAG:     %[[X1:.*]] = tensor.extract %[[S]][%[[B]], %[[LAST]]]
 // CHECK-DAG:     flash.count_le %[[X1]] in %[[S]][%[[B]]] : i32, tensor<2x1024xi32>
 // Masked tiles, whole ones, masked ones.

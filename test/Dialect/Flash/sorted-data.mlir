@@ -49,6 +49,19 @@ func.func @count_few(%a: memref<3xi16>, %value: index) -> index {
   return %n : index
 }
 
+// How many are less: the same with another comparison.
+// OPS-LABEL: func @count_less(
+// OPS:         flash.count_le %{{.*}} in %{{.*}} {strict} : i16, memref<3xi16>
+// LOOP-LABEL: func @count_less(
+// LOOP-SAME:      %[[VALUE:[^:]*]]: i16)
+// LOOP-COUNT-2: arith.cmpi slt, %{{.*}}, %[[VALUE]] : i16
+// LOOP-NOT:     arith.cmpi sle, %{{.*}}, %[[VALUE]]
+func.func @count_less(%a: memref<3xi16>, %value: i16) -> index {
+  %s = flash.assume_sorted %a : memref<3xi16>
+  %n = flash.count_le %value in %s {strict} : i16, memref<3xi16>
+  return %n : index
+}
+
 // OPS-LABEL: func @nth(
 // OPS:         flash.nth %{{.*}} in %{{.*}} : tensor<?xi64>
 // LOOP-LABEL: func @nth(
@@ -160,6 +173,28 @@ func.func @comparisons(%q: !t, %offsets: tensor<?xi32>) -> !t {
         %1 = arith.xori %0, %ge : i1
         %2 = arith.xori %1, %gt : i1
         flash.yield %2 : i1
+      } -> !t, !r
+  return %o : !t
+}
+
+// The same of the offsets that are less: a key at the next offset is not among them.
+// CANON-LABEL: func @strict_comparisons(
+// CANON:         mask (%{{.*}}: index, %{{.*}}: index, %[[I:.*]]: index, %[[J:.*]]: index)
+// CANON-DAG:       %[[BEFORE:.*]] = arith.addi %[[I]], %c-1
+// CANON-DAG:       %[[AT_I:.*]] = flash.nth %[[I]] in
+// CANON-DAG:       %[[AT_BEFORE:.*]] = flash.nth %[[BEFORE]] in
+// CANON-DAG:       arith.cmpi sle, %[[J]], %[[AT_I]]
+// CANON-DAG:       arith.cmpi sgt, %[[J]], %[[AT_BEFORE]]
+// CANON:         flash.yield
+func.func @strict_comparisons(%q: !t, %offsets: tensor<?xi32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %s = flash.assume_sorted %offsets : tensor<?xi32>
+        %n = flash.count_le %j in %s {strict} : index, tensor<?xi32>
+        %le = arith.cmpi sle, %n, %i : index
+        %ge = arith.cmpi sge, %n, %i : index
+        %keep = arith.xori %le, %ge : i1
+        flash.yield %keep : i1
       } -> !t, !r
   return %o : !t
 }

@@ -112,6 +112,13 @@ def test_mask(name, d, dtype):
         check(mask, rule or (lambda *place: mask(*place)), 3, 2, nq, nk, d, dtype)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64])
+def test_documents_with_the_least_and_the_greatest_integer(dtype):
+    least, most = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    ids = torch.tensor([least] * 170 + [least + 1, 0] + [most - 1] * 150 + [most] * 278, device="cuda", dtype=dtype)
+    check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[i] == ids[j], 2, 2, 600, 600, 64, BF16)
+
+
 @pytest.mark.parametrize("nq, nk", SIZES)
 def test_alignment_at_the_ends(nq, nk):
     shift = nk - nq

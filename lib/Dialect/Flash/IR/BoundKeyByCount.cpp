@@ -88,6 +88,8 @@ static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison 
   Value key = count.getValue();
   // The key against the element behind the first `limit - shift + offset` ones.
   auto bound = [&](arith::CmpIPredicate predicate, int64_t offset) -> Value {
+    if (count.getStrict())
+      predicate = predicate == arith::CmpIPredicate::slt ? arith::CmpIPredicate::sle : arith::CmpIPredicate::sgt;
     Value position = compare.limit;
     if (int64_t sum = offset - compare.shift; sum != 0)
       position = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, sum));

@@ -115,8 +115,8 @@ static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
       *value = arith::IndexCastOp::create(b, common, *value);
 }
 
-/// One step of the search: `count` elements are at most `value`; are `step` more?
-static Value emitSearchStep(ImplicitLocOpBuilder &b, Value count, Value step, Value value, Value extent,
+/// One step of the search: `count` elements are counted; are `step` more?
+static Value emitSearchStep(ImplicitLocOpBuilder &b, CountLeOp op, Value count, Value step, Value value, Value extent,
                             ReadElement read) {
   Value next = b.createOrFold<arith::AddIOp>(count, step);
   Value existing = b.createOrFold<arith::MinSIOp>(next, extent);
@@ -125,7 +125,8 @@ static Value emitSearchStep(ImplicitLocOpBuilder &b, Value count, Value step, Va
   if (!element)
     return Value();
   unifyTypes(b, element, value);
-  Value isCounted = arith::CmpIOp::create(b, arith::CmpIPredicate::sle, element, value);
+  auto predicate = op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle;
+  Value isCounted = arith::CmpIOp::create(b, predicate, element, value);
   Value exists = b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sle, next, extent);
   return arith::SelectOp::create(b, b.createOrFold<arith::AndIOp>(exists, isCounted), next, count);
 }
@@ -141,13 +142,13 @@ static Value emitNumBits(ImplicitLocOpBuilder &b, Value extent) {
 }
 
 /// The result is built bit by bit, the highest first.
-Value mlir::flash::expandCountLe(OpBuilder &builder, Location loc, Value value, Value extent, ReadElement read) {
-  ImplicitLocOpBuilder b(loc, builder);
+Value mlir::flash::expandSortedRead(OpBuilder &builder, CountLeOp op, Value value, Value extent, ReadElement read) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
   Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
   if (std::optional<int64_t> constant = getConstantIntValue(extent); constant && *constant <= kMaxUnrolled) {
     Value count = zero;
     for (int64_t step = llvm::bit_floor(uint64_t(*constant)); step > 0 && count; step /= 2)
-      count = emitSearchStep(b, count, arith::ConstantIndexOp::create(b, step), value, extent, read);
+      count = emitSearchStep(b, op, count, arith::ConstantIndexOp::create(b, step), value, extent, read);
     return count;
   }
   Value numBits = emitNumBits(b, extent);
@@ -157,15 +158,15 @@ Value mlir::flash::expandCountLe(OpBuilder &builder, Location loc, Value value, 
   b.setInsertionPointToStart(loop.getBody());
   Value bit = arith::SubIOp::create(b, top, loop.getInductionVar());
   Value step = arith::ShLIOp::create(b, one, bit);
-  Value count = emitSearchStep(b, loop.getRegionIterArg(0), step, value, extent, read);
+  Value count = emitSearchStep(b, op, loop.getRegionIterArg(0), step, value, extent, read);
   if (!count)
     return Value();
   scf::YieldOp::create(b, count);
   return loop.getResult(0);
 }
 
-Value mlir::flash::expandNth(OpBuilder &builder, Location loc, Value position, Value extent, ReadElement read) {
-  ImplicitLocOpBuilder b(loc, builder);
+Value mlir::flash::expandSortedRead(OpBuilder &builder, NthOp op, Value position, Value extent, ReadElement read) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
   Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
   Value last = b.createOrFold<arith::SubIOp>(extent, one);
   Value nearest = arith::MaxSIOp::create(b, arith::MinSIOp::create(b, position, last), zero);
@@ -212,18 +213,18 @@ struct LineReader {
 };
 } // namespace
 
-template <typename SortedReadOp, typename Expand>
-static Value expandInPlace(OpBuilder &b, SortedReadOp op, Value argument, Expand expand) {
+template <typename SortedReadOp>
+static Value expandInPlace(OpBuilder &b, SortedReadOp op, Value argument) {
   LineReader line{op.getSorted(), op.getIndices()};
   Location loc = op.getLoc();
-  return expand(b, loc, argument, line.getExtent(b, loc),
-                [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
+  return expandSortedRead(b, op, argument, line.getExtent(b, loc),
+                          [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
 }
 
 Value mlir::flash::expandSortedRead(OpBuilder &b, CountLeOp op) {
-  return expandInPlace(b, op, op.getValue(), expandCountLe);
+  return expandInPlace(b, op, op.getValue());
 }
 
 Value mlir::flash::expandSortedRead(OpBuilder &b, NthOp op) {
-  return expandInPlace(b, op, op.getPosition(), expandNth);
+  return expandInPlace(b, op, op.getPosition());
 }

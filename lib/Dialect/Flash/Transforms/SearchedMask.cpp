@@ -47,14 +47,8 @@ static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region 
 static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Region &mask) {
   // The position is in front of the elements that are greater than (or, if `isStrict`, at least) the limit.
   auto compare = [&](Predicate predicate, bool isStrict) -> Value {
-    Value limit = comparison.limit;
-    if (isStrict) {
-      if (!limit.getType().isIndex() && limit.getType().getIntOrFloatBitWidth() < 64)
-        limit = arith::ExtSIOp::create(b, b.getI64Type(), limit);
-      Value one = arith::ConstantOp::create(b, b.getIntegerAttr(limit.getType(), 1));
-      limit = arith::SubIOp::create(b, limit, one);
-    }
-    Value count = CountLeOp::create(b, b.getIndexType(), limit, comparison.element.array, comparison.element.indices);
+    Value count = CountLeOp::create(b, b.getIndexType(), comparison.limit, comparison.element.array,
+                                    comparison.element.indices, isStrict);
     auto bound = arith::CmpIOp::create(b, predicate, comparison.element.position, count);
     Value onKey = boundKeyByCount(b, bound, mask);
     return onKey ? onKey : bound.getResult();

@@ -312,11 +312,13 @@ class Flash_SortedReadOp<string mnemonic> : Flash_Op<mnemonic, [
 }
 
 def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
-  let summary = "how many elements of a sorted array are at most a value";
+  let summary = "how many elements of a sorted array are at most a value, or less than it";
   let description = [{
-        count_le v in s = #{x : s[indices..., x] <= v}
+        count_le v in s          = #{x : s[indices..., x] <= v}
+        count_le v in s {strict} = #{x : s[indices..., x] < v}
 
-    along the last dimension of the array, at `indices` in the others. Both sides are compared as signed integers. The
+    along the last dimension of the array, at `indices` in the others. Both sides are compared as signed integers; there
+    is no `v - 1`, which the least integer does not have. The
     segment that position `p` lies in, of those that begin at `offsets`, is `count_le p in offsets` - 1: repeated
     offsets are segments without positions.
 
@@ -337,6 +339,8 @@ def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
         count_le j in s <= c    is    j < nth c in s
         count_le j in s == c    is    j >= nth (c - 1) in s and j < nth c in s
 
+    For a `strict` count these are `<=` and `>`.
+
     Lowers to: a loop over the bits of the extent, without branches (`flash-decompose`, or where the kernel is built).
     An extent of up to 64 that is static leaves no loop.
 
@@ -346,7 +350,8 @@ def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
     %n = flash.count_le %i in %cu[%b] : index, tensor<2x?xi32>
     ```
   }];
-  let arguments = (ins Flash_SortedElement:$value, Flash_SortedArray:$sorted, Variadic<Index>:$indices);
+  let arguments = (ins Flash_SortedElement:$value, Flash_SortedArray:$sorted, Variadic<Index>:$indices,
+                       UnitAttr:$strict);
   let assemblyFormat = "$value `in` $sorted (`[` $indices^ `]`)? attr-dict `:` type($value) `,` type($sorted)";
   let hasCanonicalizer = 1;
 }

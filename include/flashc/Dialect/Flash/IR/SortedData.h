@@ -44,8 +44,8 @@ using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 
 /// The code of flash.count_le and flash.nth, in arith and scf, on an array whose last dimension has `extent` elements.
 /// `read` is asked for positions that exist only. Null if it returns null.
-Value expandCountLe(OpBuilder &b, Location loc, Value value, Value extent, ReadElement read);
-Value expandNth(OpBuilder &b, Location loc, Value position, Value extent, ReadElement read);
+Value expandSortedRead(OpBuilder &b, CountLeOp op, Value value, Value extent, ReadElement read);
+Value expandSortedRead(OpBuilder &b, NthOp op, Value position, Value extent, ReadElement read);
 
 /// The same for an op on a tensor or memref, read in place.
 Value expandSortedRead(OpBuilder &b, CountLeOp op);

@@ -351,7 +351,7 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     ```mlir
     %x0 = tensor.extract %ids[%i]                          // the first query's document
     %x1 = tensor.extract %ids[%last]                       // the last query's
-    %begin = flash.count_le (%x0 - 1) in %ids              // the first key of the one
+    %begin = flash.count_le %x0 in %ids {strict}           // the first key of the one
     %end   = flash.count_le %x1 in %ids                    // behind the last key of the other
     ```
     and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
