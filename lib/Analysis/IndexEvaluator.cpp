@@ -135,13 +135,15 @@ std::optional<SmallVector<int64_t, 4>> IndexEvaluator::getAll(ValueRange values)
 
 Attribute IndexEvaluator::load(Value array, ValueRange indices) const {
   auto positions = getAll(indices);
-  if (positions && isa_and_nonnull<flash::TileMinMaxOp, flash::TileRunsOp>(array.getDefiningOp())) {
-    auto runs = array.getDefiningOp<flash::TileRunsOp>();
-    std::optional<int64_t> number =
-        runs ? evaluateRuns(runs, *positions) : evaluateMinMax(array.getDefiningOp<flash::TileMinMaxOp>(), *positions);
-    return number ? makeConstant(getElementTypeOrSelf(array), *number) : nullptr;
-  }
-  return positions ? read(array, *positions) : nullptr;
+  Operation *table = array.getDefiningOp();
+  if (!positions || !isa_and_nonnull<flash::RowTableOp, flash::TileMinMaxOp, flash::TileRunsOp>(table))
+    return positions ? read(array, *positions) : nullptr;
+  std::optional<int64_t> number =
+      TypeSwitch<Operation *, std::optional<int64_t>>(table)
+          .Case([&](flash::RowTableOp op) { return evaluateRow(op, *positions); })
+          .Case([&](flash::TileMinMaxOp op) { return evaluateMinMax(op, *positions); })
+          .Case([&](flash::TileRunsOp op) { return evaluateRuns(op, *positions); });
+  return number ? makeConstant(getElementTypeOrSelf(array), *number) : nullptr;
 }
 
 Attribute IndexEvaluator::read(Value array, ArrayRef<int64_t> positions) const {
@@ -199,6 +201,15 @@ std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::NthOp op) const {
   positions->push_back(*position);
   std::optional<int64_t> element = getInteger(read(sorted, *positions));
   return element ? std::optional(std::clamp(*element, -flash::kFarPosition, flash::kFarPosition)) : std::nullopt;
+}
+
+std::optional<int64_t> IndexEvaluator::evaluateRow(flash::RowTableOp op, ArrayRef<int64_t> place) const {
+  IndexEvaluator inside(*this);
+  for (auto [argument, position] : llvm::zip_equal(op.getBody().getArguments(), place))
+    inside.setCounter(argument, position);
+  std::optional<int64_t> value = inside.get(op.getValue());
+  unknown = inside.unknown;
+  return value;
 }
 
 std::optional<int64_t> IndexEvaluator::evaluateMinMax(flash::TileMinMaxOp op, ArrayRef<int64_t> place) const {

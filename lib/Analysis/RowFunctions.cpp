@@ -81,8 +81,15 @@ Trend RowFunctions::get(Value value) {
 }
 
 Trend RowFunctions::computeElement(Value array, ValueRange indices, Value position) {
-  bool isLine = llvm::all_of(indices, [&](Value index) { return get(index) == Trend::Constant; });
-  return isLine && array.getDefiningOp<AssumeSortedOp>() ? get(position) : Trend::Unknown;
+  if (!llvm::all_of(indices, [&](Value index) { return get(index) == Trend::Constant; }))
+    return Trend::Unknown;
+  if (array.getDefiningOp<AssumeSortedOp>())
+    return get(position);
+  auto table = array.getDefiningOp<RowTableOp>();
+  Trend ofRows = table ? RowFunctions(table.getBody()).get(table.getValue()) : Trend::Unknown;
+  if (ofRows == Trend::Ascending || ofRows == Trend::Descending)
+    return ofRows == Trend::Ascending ? get(position) : flip(get(position));
+  return ofRows;
 }
 
 /// What stands behind casts that hold the value of an index.
@@ -226,7 +233,16 @@ static std::optional<Side> compareBlockWithQuery(arith::SelectOp select, const L
   return std::nullopt;
 }
 
+/// The table of which a value is the query's own row, or null.
+static RowTableOp matchOwnRow(Value value, Region &mask) {
+  auto row = stripCasts(value).getDefiningOp<tensor::ExtractOp>();
+  bool isOwn = row && stripTileClamp(row.getIndices().back()) == mask.getArgument(2);
+  return isOwn ? row.getTensor().getDefiningOp<RowTableOp>() : RowTableOp();
+}
+
 std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
+  if (RowTableOp table = matchOwnRow(value, mask))
+    return compareWithQuery(stripCasts(table.getValue()), table.getBody());
   LinearExpr query = LinearExpr::symbol(mask.getArgument(2));
   if (auto select = value.getDefiningOp<arith::SelectOp>())
     return compareBlockWithQuery(select, query);

@@ -73,7 +73,11 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
   bool hasTiles = pipeline.qTile || pipeline.kvTile || options.addAlgorithm;
   // A schedule depends on what scores and masks compute, not on which op computes it.
   OwningOpRef<ModuleOp> fused = module.clone();
-  auto fuse = [](OpPassManager &pm) { return pm.addPass(flash::createFuse()), success(); };
+  auto fuse = [](OpPassManager &pm) {
+    pm.addPass(flash::createFuse());
+    pm.addPass(flash::createTabulateRows());
+    return success();
+  };
   if (!options.addAlgorithm && failed(runPasses(*fused, fuse, "fuse", options)))
     return failure();
   return decideSchedules(*fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});

@@ -86,6 +86,12 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
   SmallVector<std::string> operands;
   for (Value operand : op->getOperands())
     operands.push_back(describe(operand, state));
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op))
+    if (auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>()) { // what computes the row
+      for (auto [argument, position] : llvm::zip_equal(table.getBody().getArguments(), ArrayRef(operands).drop_front()))
+        names[argument] = position;
+      return describe(table.getValue(), state);
+    }
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(op))
     return operands[0];
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))

@@ -40,6 +40,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
     return;
   }
   pm.addPass(flash::createFuse());
+  pm.addPass(flash::createTabulateRows());
   addTiledLoops(pm, options);
   if (options.algorithm == "fa1")
     return;

@@ -309,8 +309,9 @@ def documents(ids: Any, key_ids: Any = None, *, sorted: bool = False) -> Mask:
         ids: [Nq], or [B, Nq], of integers: equal in one document.
         key_ids: those of the keys, [Nk] or [B, Nk]; None: those of the queries.
         sorted: promises that the numbers ascend along each line (`flashc.assume_sorted`). Then only tiles with kept
-            keys are visited. Without it the range of numbers in each tile decides, which two more kernels find before
-            the attention's: as good where the numbers do ascend, less so where tiles hold several documents.
+            keys are visited; one more kernel before the attention's finds the keys of each query. Without it the range
+            of numbers in each tile decides, which two more kernels find: as good where the numbers do ascend, less so
+            where tiles hold several documents.
     """
     ids = _integers("ids", ids, 1, 2)
     key_ids = ids if key_ids is None else _integers("key_ids", key_ids, 1, 2)

@@ -39,6 +39,77 @@ func.func @documents(%q: !q, %ids: tensor<64xi8>) -> !q {
   return %o : !q
 }
 
+// The rows of a table ascend if what computes them does, and are above or below the query as that is.
+// CHECK-LABEL: mask in @rows:
+// CHECK-NEXT: j >= %[[BEGIN:.*]]
+// CHECK-NEXT: j <= %[[END:.*]] - 1
+// CHECK-NEXT: kept [begin + ((%[[BEGIN]][first] - begin) floordiv 32) * 32, begin + ((%[[END]][last] - begin) ceildiv 32) * 32)
+// CHECK:      class exact{{$}}
+func.func @rows(%q: !q, %ids: tensor<64xi8>) -> !q {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %s = flash.assume_sorted %ids : tensor<64xi8>
+  %begins = flash.row_table(%c1, %c1, %c64) {
+  ^bb0(%b: index, %h: index, %i: index):
+    %x = tensor.extract %s[%i] : tensor<64xi8>
+    %n = flash.count_le %x in %s {strict} : i8, tensor<64xi8>
+    %n32 = arith.index_cast %n : index to i32
+    flash.yield %n32 : i32
+  } : tensor<1x1x64xi32>
+  %ends = flash.row_table(%c1, %c1, %c64) {
+  ^bb0(%b: index, %h: index, %i: index):
+    %x = tensor.extract %s[%i] : tensor<64xi8>
+    %n = flash.count_le %x in %s : i8, tensor<64xi8>
+    %n32 = arith.index_cast %n : index to i32
+    flash.yield %n32 : i32
+  } : tensor<1x1x64xi32>
+  %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x64xi32>
+        %begin = arith.index_cast %x : i32 to index
+        %y = tensor.extract %ends[%c0, %c0, %i] : tensor<1x1x64xi32>
+        %end = arith.index_cast %y : i32 to index
+        %from = arith.cmpi sge, %j, %begin : index
+        %to = arith.cmpi slt, %j, %end : index
+        %keep = arith.andi %from, %to : i1
+        flash.yield %keep : i1
+      } -> !q, !r
+  return %o : !q
+}
+
+// Rows that do anything, or descend, bound nothing; and no range of theirs is asked for.
+// CHECK-LABEL: mask in @other_rows:
+// CHECK: class opaque: tensor.extract of an array that is not declared sorted is not understood
+func.func @other_rows(%q: !q, %any: tensor<64xi32>) -> !q {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c64 = arith.constant 64 : index
+  %rows = flash.row_table(%c1, %c1, %c64) {
+  ^bb0(%b: index, %h: index, %i: index):
+    %x = tensor.extract %any[%i] : tensor<64xi32>
+    flash.yield %x : i32
+  } : tensor<1x1x64xi32>
+  %descending = flash.row_table(%c1, %c1, %c64) {
+  ^bb0(%b: index, %h: index, %i: index):
+    %x = arith.subi %c64, %i : index
+    %y = arith.index_cast %x : index to i32
+    flash.yield %y : i32
+  } : tensor<1x1x64xi32>
+  %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = tensor.extract %rows[%c0, %c0, %i] : tensor<1x1x64xi32>
+        %end = arith.index_cast %x : i32 to index
+        %y = tensor.extract %descending[%c0, %c0, %i] : tensor<1x1x64xi32>
+        %last = arith.index_cast %y : i32 to index
+        %0 = arith.cmpi slt, %j, %end : index
+        %1 = arith.cmpi sle, %j, %last : index
+        %keep = arith.andi %0, %1 : i1
+        flash.yield %keep : i1
+      } -> !q, !r
+  return %o : !q
+}
+
 // Nobody says that these ascend: their ranges decide at run time.
 // CHECK-LABEL: mask in @undeclared:
 // CHECK: class conservative: tiles are visited by the range of %arg1 in each tile

@@ -8,6 +8,7 @@ from flashc._trace import trace
 from reference import assert_close, attention, inputs
 from test_masks import check, in_numpy, kept
 
+FLAGS = np.zeros(512, bool)
 LENGTHS = [[(70, 70), (1, 1), (0, 0), (100, 100), (29, 29)], [(5, 9), (0, 40), (64, 64), (30, 0), (10, 2), (91, 81)],
            [(0, 0), (200, 150)], [(3, 4)] * 20]
 
@@ -53,6 +54,51 @@ def test_sorted_documents_of_each_batch(rng):
     ids = np.sort(rng.integers(0, 9, (2, 256)), axis=-1)
     check(masks.documents(ids, sorted=True), lambda b, h, i, j: ids[b, i] == ids[b, j])
     check(masks.shared_prefix(40, ids, sorted=True), lambda b, h, i, j: j <= i and (j < 40 or ids[b, i] == ids[b, j]))
+
+
+def test_rows_of_each_head():
+    times = np.arange(256, dtype=np.int32) * 3 // 2 - 20
+    check(lambda b, h, i, j: flashc.assume_sorted(times)[j] <= i + 60 * h, lambda b, h, i, j: times[j] <= i + 60 * h,
+          [(2, 3, 131, 197), (1, 3, 5, 90)])
+    check(lambda b, h, i, j: flashc.assume_sorted(times)[j] < 90 * h, lambda b, h, i, j: times[j] < 90 * h,
+          [(2, 3, 131, 197)])
+
+
+class SortedProgram:
+    """A random mask over arrays that are declared sorted."""
+
+    def __init__(self, rng, n):
+        self.rng = rng
+        self.arrays = [np.sort(rng.choice(values, n)).astype(dtype) for dtype in ("int8", "int32", "int64")
+                       for values in (np.arange(-4, 5), [np.iinfo(dtype).min, -7, 0, np.iinfo(dtype).max])]
+        self.declared = [flashc.assume_sorted(array) for array in self.arrays]
+        self.keep = self.condition(3)
+
+    def compare(self):
+        x, y = (self.declared[number] for number in self.rng.integers(len(self.arrays), size=2))
+        relation, step, number = self.rng.integers(6), int(self.rng.choice([1, 1, 3])), int(self.rng.integers(-5, 5))
+        limit = [lambda i: x[i], lambda i: x[i // step], lambda i: number][self.rng.integers(3)]
+        return [lambda b, h, i, j: limit(i) == y[j // step], lambda b, h, i, j: limit(i) != y[j],
+                lambda b, h, i, j: limit(i) < y[j], lambda b, h, i, j: y[j // step] <= limit(i),
+                lambda b, h, i, j: limit(i) > y[j], lambda b, h, i, j: limit(i) >= y[j]][relation]
+
+    def condition(self, depth):
+        kind, shift = self.rng.integers(4 if depth == 0 else 10), int(self.rng.integers(-50, 50))
+        if kind == 0:
+            return lambda b, h, i, j: j <= i + shift
+        if kind < 4:
+            return self.compare()
+        x, y = self.condition(depth - 1), self.condition(depth - 1)
+        return [lambda *p: x(*p) & y(*p), lambda *p: x(*p) | y(*p), lambda *p: ~x(*p)][kind % 3]
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_random_masks_over_sorted_arrays(seed):
+    rng = np.random.default_rng(seed)
+    nq, nk = (int(rng.choice([1, 65, 130, 200])) for _ in range(2))
+    program = SortedProgram(rng, max(nq, nk))
+    shape = (1, 2, nq, nk)
+    assert np.array_equal(kept(program.keep, shape), in_numpy(program.keep, shape))
 
 
 def test_declared_in_the_function(rng):
@@ -123,6 +169,22 @@ PAIR = flashc.assume_sorted(TABLE2)
 def test_mask_has_kernel(mask):
     spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
     assert ".entry" in flashc.compile(spec, spec, spec, mask=mask).ptx
+
+
+@pytest.mark.parametrize("mask, name", [
+    (masks.documents(np.zeros(512, int), sorted=True), "several"),
+    (masks.documents(np.zeros((2, 512), int), sorted=True) & masks.causal(), "several"),
+    (masks.documents(np.zeros(512, int), sorted=True) | masks.key_padding(np.array([9, 9])), "several"),
+    (~masks.documents(np.zeros(512, int), sorted=True), "several"),
+    (masks.shared_prefix(9, np.zeros(512, int), sorted=True), "several"),
+    (masks.documents(np.zeros(512, int), sorted=True) & (lambda b, h, i, j: ops.array(FLAGS)[j]), "memory"),
+    (masks.documents(np.zeros(512, int)), "memory")], ids=repr)
+def test_schedules_by_what_is_left_to_read(mask, name):
+    spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
+    kernel = flashc.compile(spec, spec, spec, mask=mask, target="sm_90a")
+    assert f"mask={name}:" in kernel.decisions, kernel.decisions
+    before = [one["kernel"].rsplit("_", 1)[1] for one in kernel.manifest["before"]]
+    assert (before == ["rows", "order"]) == (name == "several"), before
 
 
 # --- Packed sequences -------------------------------------------------------------------------------------------------

@@ -30,12 +30,13 @@ struct SortedElement {
 /// clamps that flash-tile puts around a position are looked through; they do nothing for queries and keys that exist.
 std::optional<SortedElement> matchSortedElement(Value value);
 
-/// Trends of the values of one mask region.
+/// Trends of the values of one mask region, or of the region of a flash.row_table, which has no key.
 class RowFunctions {
 public:
   /// With `pinned`, that of the queries for which this value is the same.
-  explicit RowFunctions(Region &mask, Value pinned = {})
-      : region(mask), query(mask.getArgument(2)), key(mask.getArgument(3)), pinned(pinned) {}
+  explicit RowFunctions(Region &region, Value pinned = {})
+      : region(region), query(region.getArgument(2)),
+        key(region.getNumArguments() > 3 ? Value(region.getArgument(3)) : Value()), pinned(pinned) {}
 
   /// A value that depends on the key is Unknown.
   Trend get(Value value);

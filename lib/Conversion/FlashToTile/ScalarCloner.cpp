@@ -105,6 +105,8 @@ FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange valu
 Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
   if (source.getDefiningOp<flash::TileMinMaxOp>())
     return loadMinMax(b, op, source, indices);
+  if (source.getDefiningOp<flash::RowTableOp>())
+    return loadFromTable(b, op, source, getTableRow(b, source, indices));
   FailureOr<SmallVector<Value>> positions = getAll(b, indices);
   return failed(positions) ? Value() : loadElement(b, op, source, *positions);
 }
@@ -116,7 +118,10 @@ FailureOr<SmallVector<Value>> ScalarCloner::getTableExtents(OpBuilder &b, Value 
     return extent ? b.createOrFold<arith::CeilDivUIOp>(op->getLoc(), extent, size) : Value();
   };
   SmallVector<Value> extents;
-  if (auto runs = dyn_cast<flash::TileRunsOp>(op)) {
+  if (isa<flash::RowTableOp>(op)) {
+    for (Value extent : op->getOperands())
+      extents.push_back(get(b, extent));
+  } else if (auto runs = dyn_cast<flash::TileRunsOp>(op)) {
     extents = {get(b, runs.getBatches()), get(b, runs.getHeads()),
                countTiles(get(b, runs.getQueries()), runs.getQTile())};
   } else {
@@ -148,6 +153,12 @@ Value ScalarCloner::loadMinMax(OpBuilder &b, Operation *op, Value source, ValueR
     return {};
   Value first = arith::MulIOp::create(b, op->getLoc(), row, arith::ConstantIndexOp::create(b, op->getLoc(), 2));
   Value place = b.createOrFold<arith::AddIOp>(op->getLoc(), first, end);
+  return loadFromTable(b, op, source, place);
+}
+
+Value ScalarCloner::loadFromTable(OpBuilder &b, Operation *op, Value source, Value place) {
+  if (!place)
+    return {};
   return memref::LoadOp::create(b, op->getLoc(), signature.getTable(*signature.getTables().getNumber(source)), place);
 }
 

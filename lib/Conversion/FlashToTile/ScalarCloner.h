@@ -48,6 +48,7 @@ private:
   mlir::Value getDim(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value index);
   mlir::Value getElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange indices);
   mlir::Value loadMinMax(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
+  mlir::Value loadFromTable(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value place);
   /// The copies of `values`, or failure if there is not one of each.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
   /// A flash.count_le or flash.nth: a search of the array.

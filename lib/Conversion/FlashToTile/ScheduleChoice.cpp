@@ -5,6 +5,7 @@
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -28,23 +29,14 @@ struct MaskFinding {
 };
 } // namespace
 
-/// An operation of a score or mask region that reads memory for every key, or null. What is read for a query alone is
-/// read once per row of a tile, in front of the loop over keys.
-static Operation *findRead(Region &region) {
-  llvm::SetVector<Operation *> ofKey;
-  if (!region.empty())
-    getForwardSlice(region.getArguments().back(), &ofKey);
-  auto *read = llvm::find_if(ofKey, [](Operation *op) { return flash::getElementRead(op).has_value(); });
-  return read == ofKey.end() ? nullptr : *read;
-}
-
-/// The same of any attention beside `op`: after flash-bound-loops only some of them have the mask.
+/// What `op` or any attention beside it reads for every key, or null: after flash-bound-loops only some of them have
+/// the mask. What is read for a query alone is read once per row of a tile, in front of the loop over keys.
 static Operation *findRead(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
   (function ? function : op)->walk([&](Operation *nested) {
     if (isa<flash::AttentionOp, flash::OnlineAttentionOp>(nested))
       for (Region &region : nested->getRegions())
-        read = read ? read : findRead(region);
+        read = read ? read : flash::findReadForKeys(region);
     return read ? WalkResult::interrupt() : WalkResult::advance();
   });
   return read;

@@ -37,6 +37,9 @@ FailureOr<Value> TableKernel::emitTable(Operation *op, Value first) {
   if (failed(extents))
     return failure();
   tile = b.createOrFold<arith::SubIOp>(warp, first); // of a warp in front of the first it is beyond all
+  auto rows = dyn_cast<flash::RowTableOp>(op);
+  if (rows)
+    tile = add(mul(tile, kTableRows), lane);
   Value count = index(1), rest = tile;
   SmallVector<Value> place(extents->size());
   for (size_t dim = place.size(); dim-- > 0;) {
@@ -46,12 +49,22 @@ FailureOr<Value> TableKernel::emitTable(Operation *op, Value first) {
     rest = b.createOrFold<arith::DivUIOp>(rest, extent);
   }
   auto branch = scf::IfOp::create(b, isBelow(tile, count));
-  OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   auto runs = dyn_cast<flash::TileRunsOp>(op);
-  if (failed(runs ? emitRuns(runs, place) : emitMinMax(cast<flash::TileMinMaxOp>(op), place)))
+  if (failed(rows   ? emitRowValue(rows, place)
+             : runs ? emitRuns(runs, place)
+                    : emitMinMax(cast<flash::TileMinMaxOp>(op), place)))
     return failure();
-  return count;
+  b.setInsertionPointAfter(branch);
+  return rows ? b.createOrFold<arith::CeilDivUIOp>(count, index(kTableRows)) : count;
+}
+
+LogicalResult TableKernel::emitRowValue(flash::RowTableOp op, ValueRange place) {
+  Value value = scalars->cloneRegion(b, op.getBody(), place);
+  if (!value)
+    return failure();
+  memref::StoreOp::create(b, value, signature.getTable(*signature.getTables().getNumber(op.getResult())), tile);
+  return success();
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

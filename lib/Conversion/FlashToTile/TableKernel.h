@@ -10,16 +10,19 @@
 namespace flashc {
 
 constexpr int64_t kTableThreads = 256;
+/// Rows of a flash.row_table that a warp computes.
+constexpr int64_t kTableRows = 32;
 
 /// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each, those
 /// of one table behind those of another:
 ///
+///   flash.row_table     a tile is kTableRows rows; each lane computes one.
 ///   flash.tile_minmax   lane l of 32 looks at the elements l, l + 32, ... of the tile; then the lanes exchange what they
 ///                       have (shfl.sync), and the first one writes the least and the greatest.
 ///   flash.tile_runs     lane l looks at the key tile 32 n + l, in steps n; by a vote every lane learns which of the 32
 ///                       are visited, and which are full, and goes through those; the first one writes the runs.
 ///
-/// Warps beyond the last tile leave; in the others all lanes meet every exchange.
+/// Warps beyond the last tile leave; in those with exchanges all lanes meet every one.
 class TableKernel {
 public:
   TableKernel(mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
@@ -31,6 +34,7 @@ public:
 private:
   /// `first` is the first of the op's warps; returns how many it has.
   mlir::FailureOr<mlir::Value> emitTable(mlir::Operation *op, mlir::Value first);
+  mlir::LogicalResult emitRowValue(mlir::flash::RowTableOp op, mlir::ValueRange place);
   mlir::LogicalResult emitMinMax(mlir::flash::TileMinMaxOp op, mlir::ValueRange place);
   mlir::LogicalResult emitRuns(mlir::flash::TileRunsOp op, mlir::ValueRange place);
   /// The state of the runs behind the 32 key tiles from `first` on.
@@ -59,7 +63,7 @@ private:
   KernelSignature &signature;
   /// For the table that is written: what it copies is seen there only.
   std::optional<ScalarCloner> scalars;
-  /// `tile` is the number of this warp's tile in the table that is written.
+  /// `tile` is the number of this warp's tile in the table that is written, or of this lane's row.
   mlir::Value warp, lane, tile;
 };
 

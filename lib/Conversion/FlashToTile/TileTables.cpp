@@ -45,6 +45,11 @@ static std::string countTiles(flash::TileRunsOp op) {
                                                                                    op.getQTile())});
 }
 
+static std::string countTiles(flash::RowTableOp op) {
+  std::string rows = multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), getFormula(op.getQueries())});
+  return ceilDiv(rows, kTableRows);
+}
+
 static std::string countTiles(flash::TileMinMaxOp op) {
   BlockArgument argument = getRootArgument(op.getSource());
   auto type = cast<ShapedType>(op.getSource().getType());
@@ -65,7 +70,9 @@ FailureOr<TileTables> TileTables::get(func::FuncOp host) {
   TileTables result;
   WalkResult walk = host.walk([&](Operation *op) {
     Table table;
-    if (auto minMax = dyn_cast<flash::TileMinMaxOp>(op))
+    if (auto rows = dyn_cast<flash::RowTableOp>(op))
+      table = {rows.getResult(), countTiles(rows), 4 * kTableRows};
+    else if (auto minMax = dyn_cast<flash::TileMinMaxOp>(op))
       table = {minMax.getResult(), countTiles(minMax), 16};
     else if (auto runs = dyn_cast<flash::TileRunsOp>(op))
       table = {runs.getResult(), countTiles(runs), 4 * RunsRow{runs.getNumRuns()}.size()};
@@ -131,14 +138,17 @@ FailureOr<DictionaryAttr> TileTables::emitKernel(func::FuncOp host, gpu::GPUFunc
 }
 
 FailureOr<ArrayAttr> TileTables::emitKernels(func::FuncOp host, gpu::GPUFuncOp main) const {
-  auto isRuns = [](const Table &table) { return table.value.getDefiningOp<flash::TileRunsOp>() != nullptr; };
+  auto getSuffix = [](const Table &table) -> StringRef {
+    Operation *op = table.value.getDefiningOp();
+    return isa<flash::RowTableOp>(op) ? "_rows" : isa<flash::TileMinMaxOp>(op) ? "_minmax" : "_runs";
+  };
   SmallVector<Attribute> before;
-  for (bool areRuns : {false, true}) { // which read the others
+  for (StringRef suffix : {"_rows", "_minmax", "_runs"}) { // the last of which read the others
     SmallVector<Table> some;
-    llvm::copy_if(tables, std::back_inserter(some), [&](const Table &table) { return isRuns(table) == areRuns; });
+    llvm::copy_if(tables, std::back_inserter(some), [&](const Table &table) { return getSuffix(table) == suffix; });
     if (some.empty())
       continue;
-    FailureOr<DictionaryAttr> entry = emitKernel(host, main, areRuns ? "_runs" : "_minmax", some);
+    FailureOr<DictionaryAttr> entry = emitKernel(host, main, suffix, some);
     if (failed(entry))
       return failure();
     before.push_back(*entry);

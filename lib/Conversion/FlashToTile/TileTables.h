@@ -13,8 +13,8 @@ namespace flashc {
 /// An extent of the host function as a formula of the manifest, or an empty string.
 std::string getFormula(mlir::OpFoldResult extent);
 
-/// Where the results of a function's flash.tile_minmax and flash.tile_runs lie in the workspace: one behind the other,
-/// row by row.
+/// Where the results of a function's flash.row_table, flash.tile_minmax and flash.tile_runs lie in the workspace: one
+/// behind the other, row by row.
 class TileTables {
 public:
   /// Emits an error and fails if an extent is no formula.
@@ -28,8 +28,9 @@ public:
   std::string getOffset(unsigned number) const;
   std::string getTotalBytes() const { return getOffset(tables.size()); }
 
-  /// Makes a kernel for tables of arrays and another for those of runs, behind `main`, which they are named for: eight
-  /// warps in a CTA, a warp for each tile. Returns the manifest's `before`, or fails after an error.
+  /// Makes a kernel for tables of rows, another for those of arrays and a third one for those of runs, where there are
+  /// such, behind `main`, which they are named for: eight warps in a CTA, a warp for each tile. Returns the manifest's
+  /// `before`, or fails after an error.
   mlir::FailureOr<mlir::ArrayAttr> emitKernels(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main) const;
 
 private:

@@ -1,5 +1,6 @@
-// The tables of what is known about tiles at run time: round trip, and the loops that they become on the CPU.
+// The tables of what is known at run time: round trip, and the loops that they become on the CPU.
 // RUN: flashc-opt %s | flashc-opt | FileCheck %s
+// RUN: flashc-opt %s --canonicalize | FileCheck %s --check-prefix=CANON
 // RUN: flashc-opt %s --flash-decompose --canonicalize | FileCheck %s --check-prefix=LOOPS
 
 // CHECK-LABEL: func @minmax
@@ -58,4 +59,39 @@ func.func @runs(%B: index, %H: index, %Nq: index, %Nk: index) -> tensor<?x?x?x2x
     flash.yield %class : i32
   } : tensor<?x?x?x2x4xi32>
   return %runs : tensor<?x?x?x2x4xi32>
+}
+
+// CHECK-LABEL: func @rows
+// CHECK: flash.row_table(%{{.*}}, %{{.*}}, %{{.*}}) {
+// CHECK: flash.yield %{{.*}} : i32
+// CHECK: } : tensor<?x1x?xi32>
+
+// LOOPS-LABEL: func @rows(
+// LOOPS-SAME:      %[[B:[^:]*]]: index, %[[N:[^:]*]]: index, %{{[^:]*}}: index)
+// LOOPS:         tensor.empty(%[[B]], %[[N]]) : tensor<?x1x?xi32>
+// LOOPS:         scf.for %[[X:[^ ]*]] = %c0 to %[[B]]
+// LOOPS:           scf.for %[[Z:[^ ]*]] = %c0 to %[[N]]
+// LOOPS:             %[[SUM:.*]] = arith.addi %[[X]], %[[Z]]
+// LOOPS:             %[[VALUE:.*]] = arith.index_cast %[[SUM]]
+// LOOPS:             tensor.insert %[[VALUE]] into %{{.*}}[%[[X]], %c0, %[[Z]]]
+
+// The extents are operands; one that is not known at compile time stays a question.
+// CANON-LABEL: func @rows(
+// CANON-SAME:      %[[B:[^:]*]]: index, %[[N:[^:]*]]: index, %[[DIM:[^:]*]]: index)
+// CANON:         %[[ANY:.*]] = tensor.dim %{{.*}}, %[[DIM]]
+// CANON:         return %{{.*}}, %[[B]], %[[N]], %[[ANY]]
+func.func @rows(%B: index, %N: index, %dim: index) -> (tensor<?x1x?xi32>, index, index, index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %rows = flash.row_table(%B, %c1, %N) {
+  ^bb0(%b: index, %h: index, %i: index):
+    %sum = arith.addi %b, %i : index
+    %value = arith.index_cast %sum : index to i32
+    flash.yield %value : i32
+  } : tensor<?x1x?xi32>
+  %batches = tensor.dim %rows, %c0 : tensor<?x1x?xi32>
+  %queries = tensor.dim %rows, %c2 : tensor<?x1x?xi32>
+  %any = tensor.dim %rows, %dim : tensor<?x1x?xi32>
+  return %rows, %batches, %queries, %any : tensor<?x1x?xi32>, index, index, index
 }

@@ -8,6 +8,7 @@
 // RUN: flashc %s --check-each-pass --algorithm=fa1 --q-tile=16 --kv-tile=8 | FileCheck %s --check-prefix=FA1
 // FA1: after flash-to-tensors: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-fuse: @causal: {{.*}} PASS
+// FA1-NEXT: after flash-tabulate-rows: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-online-softmax: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-tile: @causal: {{.*}} PASS
 // FA1-NEXT: after canonicalize: @causal: {{.*}} PASS

@@ -52,6 +52,8 @@ LENGTHS = device_int(517, 0, 131)
 IDS = torch.arange(1024, device="cuda", dtype=torch.int32) // 77
 UNSORTED = (torch.arange(1024, device="cuda") * 7919 % 1024) // 300
 IDS_OF_BATCH = torch.stack([IDS, IDS // 2, torch.zeros_like(IDS)])
+FAR_IDS = IDS_OF_BATCH.long() * (1 << 40) - (1 << 41)
+TIMES = torch.arange(1024, device="cuda", dtype=torch.int32) * 3 // 2 - 20
 BLOCK, NEGATIVE = torch.tensor(96, device="cuda"), torch.tensor(-40, device="cuda")
 STARTS, KEY_STARTS = device_int(0, 1, 1, 300, 301, 333), device_int(0, 5, 60, 60, 200, 333)
 
@@ -93,6 +95,17 @@ MASKS = {
     "documents in any order": (masks.documents(UNSORTED), lambda b, h, i, j: UNSORTED[i] == UNSORTED[j]),
     "documents of each batch": (masks.documents(IDS_OF_BATCH, sorted=True),
                                 lambda b, h, i, j: IDS_OF_BATCH[b, i] == IDS_OF_BATCH[b, j]),
+    "documents of 64 bits in each batch": (masks.documents(FAR_IDS, sorted=True),
+                                           lambda b, h, i, j: FAR_IDS[b, i] == FAR_IDS[b, j]),
+    "documents by two arrays": (masks.documents(IDS, IDS_OF_BATCH.long(), sorted=True),
+                                lambda b, h, i, j: IDS[i] == IDS_OF_BATCH[b, j]),
+    "documents and a prefix": (masks.documents(IDS, sorted=True) | masks.key_padding(LENGTHS),
+                               lambda b, h, i, j: (IDS[i] == IDS[j]) | (j < LENGTHS[b])),
+    "other documents": (~masks.documents(IDS_OF_BATCH, sorted=True),
+                        lambda b, h, i, j: IDS_OF_BATCH[b, i] != IDS_OF_BATCH[b, j]),
+    "times of heads": (lambda b, h, i, j: flashc.assume_sorted(TIMES)[j] <= i + 60 * h,
+                       lambda b, h, i, j: TIMES[j] <= i + 60 * h),
+    "one time": (lambda b, h, i, j: flashc.assume_sorted(TIMES)[j] < 300, lambda b, h, i, j: TIMES[j] < 300),
     "continuations by number": (masks.shared_prefix(77, IDS, sorted=True),
                                 lambda b, h, i, j: (j <= i) & ((j < 77) | (IDS[i] == IDS[j]))),
     "complement": (~masks.sliding_window(100, 100), lambda b, h, i, j: (i - j).abs() > 100),

@@ -1,4 +1,4 @@
-//===- TileTables.cpp - flash.tile_minmax and flash.tile_runs -----------------------------------------------------===//
+//===- TileTables.cpp - flash.row_table, flash.tile_minmax and flash.tile_runs ------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -6,7 +6,9 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -17,6 +19,56 @@ using Predicate = arith::CmpIPredicate;
 //===--------------------------------------------------------------------------------------------------------------===//
 // The ops
 //===--------------------------------------------------------------------------------------------------------------===//
+
+/// Whether the one block of `body` maps so many indices to an i32.
+static LogicalResult verifyBody(Operation *op, Region &region, unsigned numIndices) {
+  Block &body = region.front();
+  SmallVector<Type> expected(numIndices, IndexType::get(op->getContext()));
+  if (body.getArgumentTypes() != TypeRange(expected))
+    return op->emitOpError() << "expected the region to take (" << expected << "), got (" << body.getArgumentTypes()
+                             << ")";
+  auto yield = dyn_cast<YieldOp>(body.back());
+  if (!yield || !yield.getValue().getType().isInteger(32))
+    return op->emitOpError() << "expected the region to yield an i32";
+  return success();
+}
+
+LogicalResult RowTableOp::verify() {
+  auto type = cast<RankedTensorType>(getResult().getType());
+  bool fits = type.getRank() == 3;
+  for (unsigned dim = 0; fits && dim < 3; ++dim) {
+    std::optional<int64_t> extent = getConstantIntValue(getOperand(dim));
+    fits = type.isDynamicDim(dim) || !extent || *extent == type.getDimSize(dim);
+  }
+  if (!fits)
+    return emitOpError() << "expected a result with the extents of the operands, got " << type;
+  return verifyBody(*this, getBody(), 3);
+}
+
+Value RowTableOp::getValue() { return cast<YieldOp>(getBody().front().back()).getValue(); }
+
+namespace {
+/// An extent is an operand.
+struct ForwardDims : OpRewritePattern<RowTableOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(RowTableOp op, PatternRewriter &rewriter) const override {
+    bool isChanged = false;
+    for (Operation *user : llvm::make_early_inc_range(op->getUsers())) {
+      auto dim = dyn_cast<tensor::DimOp>(user);
+      std::optional<int64_t> number = dim ? dim.getConstantIndex() : std::nullopt;
+      if (!number || *number < 0 || *number > 2)
+        continue;
+      rewriter.replaceOp(dim, op.getOperand(*number));
+      isChanged = true;
+    }
+    return success(isChanged);
+  }
+};
+} // namespace
+
+void RowTableOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
+  patterns.add<ForwardDims>(context);
+}
 
 LogicalResult TileMinMaxOp::verify() {
   auto source = cast<ShapedType>(getSource().getType());
@@ -49,14 +101,7 @@ LogicalResult TileRunsOp::verify() {
                  type.getDimSize(3) > 0 && type.getDimSize(4) == 4;
   if (!isTable)
     return emitOpError() << "expected a result of type tensor<?x?x?xRx4xi32>, got " << type;
-  Block &body = getBody().front();
-  SmallVector<Type> expected(4, IndexType::get(getContext()));
-  if (body.getArgumentTypes() != TypeRange(expected))
-    return emitOpError() << "expected the region to take (" << expected << "), got (" << body.getArgumentTypes() << ")";
-  auto yield = dyn_cast<YieldOp>(body.back());
-  if (!yield || !yield.getValue().getType().isInteger(32))
-    return emitOpError() << "expected the region to yield an i32";
-  return success();
+  return verifyBody(*this, getBody(), 4);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -201,6 +246,24 @@ static Value emitTable(ImplicitLocOpBuilder &b, RankedTensorType type, ArrayRef<
   return nest.results.front();
 }
 
+/// What a region yields for these arguments.
+static Value inlineBody(OpBuilder &b, Region &region, ValueRange arguments) {
+  IRMapping mapping;
+  mapping.map(region.getArguments(), arguments);
+  for (Operation &nested : region.front().without_terminator())
+    b.clone(nested, mapping);
+  return mapping.lookupOrDefault(cast<YieldOp>(region.front().back()).getValue());
+}
+
+Value mlir::flash::expandRowTable(OpBuilder &builder, RowTableOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  SmallVector<Value> extents(op->getOperands());
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  return emitTable(b, type, extents, [&](ImplicitLocOpBuilder &nested, ValueRange row) {
+    return SmallVector<Value>{inlineBody(nested, op.getBody(), row)};
+  });
+}
+
 Value mlir::flash::expandTileMinMax(OpBuilder &builder, TileMinMaxOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   SmallVector<Value> extents;
@@ -220,11 +283,7 @@ static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, Value
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    IRMapping mapping;
-    mapping.map(op.getBody().getArguments(), ValueRange{position[0], position[1], query, loop.getInductionVar()});
-    for (Operation &nested : op.getBody().front().without_terminator())
-      b.clone(nested, mapping);
-    Value visit = mapping.lookupOrDefault(cast<YieldOp>(op.getBody().front().back()).getValue());
+    Value visit = inlineBody(b, op.getBody(), {position[0], position[1], query, loop.getInductionVar()});
     auto isClass = [&](Predicate predicate, TileVisit other) -> Value {
       Value constant = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(other)));
       return arith::CmpIOp::create(b, predicate, visit, constant);

@@ -35,6 +35,10 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
     rewriter.setInsertionPoint(op);
     rewriter.replaceOp(op, expandTileRuns(rewriter, op));
   });
+  root->walk([&](RowTableOp op) {
+    rewriter.setInsertionPoint(op);
+    rewriter.replaceOp(op, expandRowTable(rewriter, op));
+  });
   root->walk([&](TileMinMaxOp op) {
     rewriter.setInsertionPoint(op);
     rewriter.replaceOp(op, expandTileMinMax(rewriter, op));

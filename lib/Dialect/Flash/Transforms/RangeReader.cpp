@@ -94,7 +94,8 @@ std::optional<Interval64> RangeReader::getElement(Operation *op) {
   Value array = read->array;
   if (auto sorted = array.getDefiningOp<AssumeSortedOp>())
     array = sorted.getSource(); // a declaration may stand in the mask, where tables do not
-  if (mask.isAncestor(array.getParentRegion()) || !isUniform(array))
+  // Rows of a table are bounds of the loop already.
+  if (array.getDefiningOp<RowTableOp>() || mask.isAncestor(array.getParentRegion()) || !isUniform(array))
     return std::nullopt;
   const Tile *tile = nullptr;
   int64_t dim = 0;

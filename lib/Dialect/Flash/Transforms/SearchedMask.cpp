@@ -43,15 +43,18 @@ static std::optional<KeyComparison> matchKeyComparison(arith::CmpIOp op, Region 
   return match(op.getRhs(), op.getLhs(), swapSides(op.getPredicate()));
 }
 
-/// The comparison as bounds on the element's position, or null if it is unsigned.
-static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Region &mask) {
+/// The comparison as bounds on the element's position, or null if it is unsigned. Adds the searches that it is left to.
+static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison, Region &mask,
+                        SmallVectorImpl<CountLeOp> &searches) {
   // The position is in front of the elements that are greater than (or, if `isStrict`, at least) the limit.
   auto compare = [&](Predicate predicate, bool isStrict) -> Value {
-    Value count = CountLeOp::create(b, b.getIndexType(), comparison.limit, comparison.element.array,
-                                    comparison.element.indices, isStrict);
+    auto count = CountLeOp::create(b, b.getIndexType(), comparison.limit, comparison.element.array,
+                                   comparison.element.indices, isStrict);
     auto bound = arith::CmpIOp::create(b, predicate, comparison.element.position, count);
-    Value onKey = boundKeyByCount(b, bound, mask);
-    return onKey ? onKey : bound.getResult();
+    if (Value onKey = boundKeyByCount(b, bound, mask))
+      return onKey;
+    searches.push_back(count);
+    return bound;
   };
   switch (comparison.predicate) {
   case Predicate::sle:
@@ -75,16 +78,18 @@ static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison
   }
 }
 
-static void searchKeys(Region &mask) {
+SmallVector<CountLeOp> mlir::flash::searchKeys(Region &mask) {
+  SmallVector<CountLeOp> searches;
   SmallVector<arith::CmpIOp> compares(mask.getOps<arith::CmpIOp>());
   for (arith::CmpIOp op : compares) {
     ImplicitLocOpBuilder b(op.getLoc(), op);
     Value keep = boundKeyByCount(b, op, mask);
     if (std::optional<KeyComparison> comparison = keep ? std::nullopt : matchKeyComparison(op, mask))
-      keep = emitSearch(b, *comparison, mask);
+      keep = emitSearch(b, *comparison, mask, searches);
     if (keep)
       op.replaceAllUsesWith(keep);
   }
+  return searches;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -240,4 +240,5 @@ def main():
         print(kind, "visits", more, "tiles more than ranges leave")
 
 
-main()
+if __name__ == "__main__":
+    main()

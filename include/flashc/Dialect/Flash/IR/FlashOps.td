@@ -257,11 +257,11 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
 }
 
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "OnlineAttentionOp", "TileRunsOp"]>]> {
-  let summary = "the value of a score or mask region, or the class of a tile";
+    ParentOneOf<["AttentionOp", "OnlineAttentionOp", "RowTableOp", "TileRunsOp"]>]> {
+  let summary = "the value of a score or mask region, or of a table";
   let description = [{
-    Ends a `score` region with the new score (f32), a `mask` region with whether the key is kept (i1), or the region of a
-    `flash.tile_runs` with the class of a tile (i32).
+    Ends a `score` region with the new score (f32), a `mask` region with whether the key is kept (i1), the region of a
+    `flash.row_table` with the value of a row (i32), or that of a `flash.tile_runs` with the class of a tile (i32).
   }];
   let arguments = (ins AnyTypeOf<[F32, I1, I32]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";
@@ -383,8 +383,55 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Tables of what is known about tiles at run time only
+// Tables of what is known at run time only
 //===--------------------------------------------------------------------------------------------------------------===//
+
+def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "a value for every query";
+  let description = [{
+    The region computes a value for query `i` of batch `b` and head `h`; the result has them all. So what a mask needs
+    of a query and is long to compute, a search of an array, is computed once, and not for every tile of queries
+    (`flash-tabulate-rows`).
+
+        result[b, h, i] = body(b, h, i)
+
+    | value   | type                       |                                 |
+    |---------|----------------------------|---------------------------------|
+    | batches | index                      | 1 where all batches are alike   |
+    | heads   | index                      | 1 where all heads are alike     |
+    | queries | index                      | 1 where all queries are alike   |
+    | result  | `[batches, heads, queries]`| i32                             |
+
+    Constraints: those of the table.
+
+    Canonical form: an extent of the result is its operand.
+
+    Lowers to: loops (`flash-decompose`), or a kernel with a thread for every row (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %ends = flash.row_table(%c1, %c1, %Nq) {
+    ^bb0(%b: index, %h: index, %i: index):
+      %x = tensor.extract %ids[%i] : tensor<?xi32>
+      %end = flash.count_le %x in %ids : i32, tensor<?xi32>
+      %end32 = arith.index_cast %end : index to i32
+      flash.yield %end32 : i32
+    } : tensor<1x1x?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$batches, Index:$heads, Index:$queries);
+  let results = (outs RankedTensorOf<[I32]>:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $batches `,` $heads `,` $queries `)` attr-dict-with-keyword $body `:` type($result)
+  }];
+  let hasVerifier = 1;
+  let hasCanonicalizer = 1;
+  let extraClassDeclaration = [{
+    /// What the region yields.
+    Value getValue();
+  }];
+}
 
 def Flash_RangedElement : AnyTypeOf<[I1, I8, I16, I32, I64, Index]>;
 def Flash_RangedArray : AnyTypeOf<[RankedTensorOf<[Flash_RangedElement]>, MemRefOf<[Flash_RangedElement]>]>;

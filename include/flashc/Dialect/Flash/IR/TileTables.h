@@ -1,6 +1,6 @@
-//===- TileTables.h - what is known about tiles at run time only --------------------------------------------------===//
+//===- TileTables.h - what is known at run time only --------------------------------------------------------------===//
 //
-// The code of flash.tile_minmax and flash.tile_runs, where it is the same on the CPU and in a kernel.
+// The code of flash.row_table, flash.tile_minmax and flash.tile_runs, where it is the same on the CPU and in a kernel.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_TILETABLES_H
@@ -49,6 +49,7 @@ private:
 Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 
 /// The ops as loops on the CPU.
+Value expandRowTable(OpBuilder &b, RowTableOp op);
 Value expandTileMinMax(OpBuilder &b, TileMinMaxOp op);
 Value expandTileRuns(OpBuilder &b, TileRunsOp op);
 

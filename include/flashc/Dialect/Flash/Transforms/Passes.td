@@ -119,6 +119,58 @@ def Decompose : Pass<"flash-decompose"> {
   let dependentDialects = ["bufferization::BufferizationDialect"];
 }
 
+def TabulateRows : Pass<"flash-tabulate-rows"> {
+  let summary = "a mask that compares elements of sorted arrays compares positions with a table's rows";
+  let description = [{
+    A mask that compares elements of a sorted array (`flash.assume_sorted`) at the key with what the query knows,
+    `ids[i] == ids[j]`, says between which positions the keys of a query lie; a search finds these. The pass computes
+    them once for every query, as tables of i32 in front of the attention (`flash.row_table`), and the mask compares the
+    key's position with the query's row.
+
+    Why here: the schedule depends on the mask's form. A kernel then reads two numbers for a query where it read an
+    element for every key of a tile, and holds no addresses and elements beside its tiles, which may be larger
+    (`mask=several` for `mask=memory`). The bounds of loops are rows of the tables, too (`flash-bound-loops`), so that
+    the search is done once for a query and not again for each tile of queries and head. In front of it `flash-fuse` has
+    made code of what computes the arrays.
+
+    Before:
+    ```mlir
+    flash.attention ... mask (%b: index, %h: index, %i: index, %j: index) {
+      %x = tensor.extract %ids[%i] : tensor<?xi32>
+      %y = tensor.extract %ids[%j] : tensor<?xi32>
+      %keep = arith.cmpi eq, %x, %y : i32
+      flash.yield %keep : i1
+    }
+    ```
+    After:
+    ```mlir
+    %begins = flash.row_table(%c1, %c1, %Nq) {
+    ^bb0(%b: index, %h: index, %i: index):
+      %x = tensor.extract %ids[%i] : tensor<?xi32>
+      %begin = flash.count_le %x in %ids {strict} : i32, tensor<?xi32>
+      flash.yield %begin : i32                                           // cast to i32
+    } : tensor<1x1x?xi32>
+    %ends = flash.row_table(%c1, %c1, %Nq) { ... flash.count_le %x in %ids ... } : tensor<1x1x?xi32>
+    flash.attention ... mask (%b: index, %h: index, %i: index, %j: index) {
+      %begin = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x?xi32>  // cast to index, as %end
+      %end = tensor.extract %ends[%c0, %c0, %i] : tensor<1x1x?xi32>
+      %from = arith.cmpi sge, %j, %begin : index
+      %to = arith.cmpi slt, %j, %end : index
+      %keep = arith.andi %from, %to : i1
+      flash.yield %keep : i1
+    }
+    ```
+
+    A mask stays as it is:
+    - where it would still read an array for a key: it needs addresses and elements in any case;
+    - where what is compared does not ascend with the query, so that the bounds of loops would be lost;
+    - where it reads nothing for a key. A search that a mask says itself, `flash.count_le %i in %offsets`, is one of an
+      array as short as there are sequences, and stays where it is.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "memref::MemRefDialect", "tensor::TensorDialect"];
+  let statistics = [Statistic<"numTables", "num-tables", "tables of rows made">];
+}
+
 def OnlineSoftmax : Pass<"flash-online-softmax"> {
   let summary = "softmax over whole rows becomes a fold with a running maximum and sum";
   let description = [{

@@ -33,6 +33,11 @@ private:
   Region original; // empty if nothing was replaced
 };
 
+/// Replaces the comparisons of a mask region with elements at positions that depend on the key by comparisons of these
+/// positions with searches, which depend on the query. Returns those that are for a position itself, and so in an array
+/// about as long as there are keys; not those for the number of the key's segment.
+SmallVector<CountLeOp> searchKeys(Region &mask);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_DIALECT_FLASH_TRANSFORMS_SEARCHEDMASK_H

@@ -23,6 +23,13 @@ AttentionOp convertToTensors(RewriterBase &rewriter, AttentionOp op);
 /// code.
 int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
 
+/// An op of a score or mask region that reads memory for every key, or null.
+Operation *findReadForKeys(Region &region);
+
+/// Has what the mask of `op` reads for every key replaced by searches that depend on the query, and these computed once
+/// for every query in front of `op`, if the mask then reads nothing for a key. Returns how many tables that takes.
+int64_t tabulateRows(RewriterBase &rewriter, AttentionOp op);
+
 /// Replaces a flash op on tensors by linalg. Fails, with the IR unchanged, if it does not decompose.
 LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInterface op);
 
