@@ -44,6 +44,7 @@ def make_scores(xp, array, rng, b, h, nq, nk):
     gates = array(1 / (1 + np.exp(-rng.standard_normal((b, nk)).astype(np.float32))))
     positions = array(np.cumsum(rng.integers(0, 3, max(nq, nk))).astype(np.int32))
     relative, t5 = normal(33, h), normal(32, h)
+    row_slopes, cut = normal(nq), array(np.where(np.arange(nq) % 5 == 2, -np.inf, 1).astype(np.float32))
     of_rows, of_columns = normal(h, nq), normal(b, nk, dtype="float16")
     of_heads, of_all = normal(b, h), normal(b, h, nq, nk, dtype="float16")
     factor = array(np.array(0.75, np.float32))
@@ -75,6 +76,10 @@ def make_scores(xp, array, rng, b, h, nq, nk):
         # Of both.
         "bias of all": lambda s, b, h, i, j: s + of_all[b, h, i, j],
         "alibi": lambda s, b, h, i, j: s + slopes[h] * (j - i),
+        "alibi of the other sign": lambda s, b, h, i, j: slopes[h] * (i - j) + s,
+        "slope of a query": lambda s, b, h, i, j: s - row_slopes[i] * (2 * j - i) / 64,
+        "alibi and biases": lambda s, b, h, i, j: (of_rows[h, i] + s + of_columns[b, j]) - slopes[h] * (i - j) * 0.5,
+        "rows cut off": lambda s, b, h, i, j: s + cut[i] + slopes[h] * (j - i),
         "symmetric alibi": lambda s, b, h, i, j: s - slopes[h] * abs(i - j),
         "soft cap and alibi": lambda s, b, h, i, j: 20 * xp.tanh(s / 20) + slopes[h] * (j - i),
         "relative table": lambda s, b, h, i, j: s + relative[xp.clip(i - j, -16, 16) + 16, h],

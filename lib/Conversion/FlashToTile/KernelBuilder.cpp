@@ -230,7 +230,7 @@ tile::MapOp KernelBuilder::beginMap(Value scores, Value key, Region *region) {
       tiles.push_back(value.tile);
       types.push_back(value.inL1.getType());
     }
-  auto map = tile::MapOp::create(b, scores.getType(), scores, tiles, row, key);
+  auto map = tile::MapOp::create(b, scores.getType(), /*offset=*/Type(), scores, tiles, row, key);
   Block *body = b.createBlock(&map.getBody(), {}, types, SmallVector<Location>(types.size(), b.getLoc()));
   unsigned argument = 3;
   for (const RowValue &value : rowValues)
@@ -239,7 +239,7 @@ tile::MapOp KernelBuilder::beginMap(Value scores, Value key, Region *region) {
   return map;
 }
 
-FailureOr<Value> KernelBuilder::emitScoreRegion(Value key, Value scores) {
+FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value key, Value scores) {
   OpBuilder::InsertionGuard guard(b);
   tile::MapOp map = beginMap(scores, key, plan.score);
   ValueRange position = map.getBody().getArguments();
@@ -249,8 +249,9 @@ FailureOr<Value> KernelBuilder::emitScoreRegion(Value key, Value scores) {
   if (!score)
     return failure();
   tile::YieldOp::create(b, score);
-  remainingScale = simplifyScoreMap(map);
-  return map.getResult();
+  auto [simple, factor] = simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax);
+  remainingScale = factor;
+  return Scores{simple.getResult(), simple.getOffset()};
 }
 
 FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked) {

@@ -41,6 +41,10 @@ private:
   struct State {
     mlir::Value acc, max, sum;
   };
+  /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one.
+  struct Scores {
+    mlir::Value tile, offset;
+  };
   /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, where `isStale` of any row
   /// says so; without a maximum only the exponentials.
   struct Softmax {
@@ -56,15 +60,17 @@ private:
   mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
+  mlir::Value emitMaximum(Scores scores);
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
   mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);
-  mlir::FailureOr<mlir::Value> emitScoreRegion(mlir::Value key, mlir::Value scores);
+  mlir::FailureOr<Scores> emitScoreRegion(mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitMasked(mlir::Value visit, mlir::Value key, mlir::Value source, double masked);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum, mlir::Value isDead);
   void emitOutputs(State state);
 
   bool needsScoreMap() const;
+  bool catchesNaN() const;
   bool isHeavyFirst() const;
   /// 64 x the value dimension, and eight columns if they hold the row sums.
   mlir::RankedTensorType getOutputType();

@@ -1,6 +1,7 @@
 //===- ScoreMap.cpp - algebra on score maps -----------------------------------------------------------------------===//
 
 #include "ScoreMap.h"
+#include "ScoreSplit.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -10,19 +11,42 @@ using namespace flashc;
 
 bool flashc::isExponentFactor(double factor) { return factor >= 0x1p-60 && factor <= 0x1p20; }
 
+static Value constant(OpBuilder &b, Location loc, double value) {
+  return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value)));
+}
+
+Value flashc::scaleTerm(OpBuilder &b, tile::MapOp map, Value term, double factor) {
+  Location loc = term.getLoc();
+  if (factor == 1.0)
+    return term;
+  if (map.isSameInRow(term))
+    return arith::MulFOp::create(b, loc, term, constant(b, loc, factor));
+  auto product = term.getDefiningOp<arith::MulFOp>();
+  if (!product || !map.getBody().isAncestor(term.getParentRegion()))
+    return {};
+  for (unsigned operand : {0u, 1u})
+    if (Value same = product->getOperand(operand); map.isSameInRow(same)) {
+      Value scaled = arith::MulFOp::create(b, loc, same, constant(b, loc, factor));
+      return arith::MulFOp::create(b, loc, scaled, product->getOperand(1 - operand));
+    }
+  return {};
+}
+
 namespace {
 class Simplifier {
 public:
   explicit Simplifier(tile::MapOp map) : map(map), yield(cast<tile::YieldOp>(map.getBody().front().getTerminator())) {}
 
-  double run() {
+  ScoreMap run(bool canSplit) {
     double factor = 1.0;
     divideByMultiplying();
-    while (takeFactor(factor) || addToRawScore(factor)) {
+    ScoreSplit split(map);
+    while (takeFactor(factor) || (canSplit && split.takeTerms(factor)) || addToRawScore(factor)) {
     }
+    map = split.finish(factor);
     mergeFactors();
     allowContraction();
-    return factor;
+    return {map, factor};
   }
 
 private:
@@ -51,14 +75,9 @@ private:
     return scale && score == map.getBody().getArgument(0) && isExponentFactor(*scale) ? scale : std::nullopt;
   }
 
-  Value constant(OpBuilder &b, Location loc, double value) {
-    return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value)));
-  }
-
   void divideByMultiplying();
   bool takeFactor(double &factor);
   bool addToRawScore(double &factor);
-  Value getScaled(OpBuilder &b, Value term, double factor);
   void mergeFactors();
   void allowContraction();
 
@@ -98,22 +117,6 @@ bool Simplifier::takeFactor(double &factor) {
   return true;
 }
 
-/// `term` times `factor`, if that costs nothing for an element.
-Value Simplifier::getScaled(OpBuilder &b, Value term, double factor) {
-  Location loc = term.getLoc();
-  if (map.isSameInRow(term))
-    return arith::MulFOp::create(b, loc, term, constant(b, loc, factor));
-  auto product = term.getDefiningOp<arith::MulFOp>();
-  if (!product || !isInside(term))
-    return {};
-  for (unsigned operand : {0u, 1u})
-    if (Value same = product->getOperand(operand); map.isSameInRow(same)) {
-      Value scaled = arith::MulFOp::create(b, loc, same, constant(b, loc, factor));
-      return arith::MulFOp::create(b, loc, scaled, product->getOperand(1 - operand));
-    }
-  return {};
-}
-
 /// The score is scale * s plus or minus something: divides the sum by the scale if the other term can be, for nothing;
 /// otherwise one instruction scales and adds.
 bool Simplifier::addToRawScore(double &factor) {
@@ -128,7 +131,7 @@ bool Simplifier::addToRawScore(double &factor) {
   OpBuilder b(yield);
   Location loc = sum->getLoc();
   Value score = map.getBody().getArgument(0), term = sum->getOperand(1 - position), result;
-  if (Value scaled = getScaled(b, term, (isDifference ? -1.0 : 1.0) / *scale)) {
+  if (Value scaled = scaleTerm(b, map, term, (isDifference ? -1.0 : 1.0) / *scale)) {
     result = arith::AddFOp::create(b, loc, score, scaled);
     factor *= *scale;
   } else {
@@ -165,7 +168,7 @@ void Simplifier::allowContraction() {
   });
 }
 
-double flashc::simplifyScoreMap(tile::MapOp map) { return Simplifier(map).run(); }
+ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit) { return Simplifier(map).run(canSplit); }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Bounds

@@ -7,16 +7,29 @@
 
 namespace flashc {
 
-/// Rewrites a map whose scores are f(scale * s), `scale` being a product with a constant, so that an element costs less:
+/// A map in place of the one before, and the positive constant that its results are still to be multiplied with: the
+/// exponent has a factor anyway, and a factor above 0 does not change which score is the greatest.
+struct ScoreMap {
+  mlir::tile::MapOp map;
+  double factor;
+};
+
+/// Rewrites a map whose scores are f(scale * s), `scale` being a product with a constant, so that an element costs
+/// less:
 ///
 ///   scale * s + slope * d     ->  s + (slope / scale) * d, times scale
 ///   scale * s + bias          ->  fma(s, scale, bias)
 ///   cap * tanh(scale * s / cap)  ->  tanh(s * (scale / cap)), times cap
 ///   x / y, where y is known before the loop  ->  x * (1 / y)
+///   f(s) + slope * (j - i)  ->  f(s) + slope * (j - first) and slope * (first - i), apart (ScoreSplit.h)
 ///
-/// and lets products and sums contract. Returns the positive constant that the scores are still to be multiplied with: the
-/// exponent has a factor anyway, and a factor above 0 does not change which score is the greatest.
-double simplifyScoreMap(mlir::tile::MapOp map);
+/// and lets products and sums contract. The second result comes about if `canSplit`: whoever takes the maximum and the
+/// exponentials of the scores must add it.
+ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit);
+
+/// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
+/// same in the row. Otherwise null.
+mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);
 
 /// Whether a constant may be left to the exponent's factor: positive, and a masked score times it is neither tiny nor
 /// infinite.

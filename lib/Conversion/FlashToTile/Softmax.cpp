@@ -32,43 +32,65 @@ LogicalResult KernelBuilder::checkFixedMax() {
 
 /// The exponentials of a tile's scores, and what becomes of the running maximum.
 FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
-  FailureOr<Value> scores = needsScoreMap() ? emitScoreRegion(key, rawScores) : FailureOr<Value>(rawScores);
+  FailureOr<Scores> scores =
+      needsScoreMap() ? emitScoreRegion(key, rawScores) : FailureOr<Scores>({rawScores, Value()});
   if (failed(scores))
     return failure();
   double factor = llvm::numbers::log2e * remainingScale;
   Softmax result;
   if (schedule.fixedMax) {
-    FailureOr<Value> masked = emitMasked(visit, key, emitExponentials(*scores, /*offset=*/Value(), factor), 0.0);
+    FailureOr<Value> masked = emitMasked(visit, key, emitExponentials(scores->tile, /*offset=*/Value(), factor), 0.0);
     if (failed(masked))
       return failure();
     result.probabilities = *masked;
     return result;
   }
-  scores = emitMasked(visit, key, *scores, kMasked);
-  if (failed(scores))
+  FailureOr<Value> masked = emitMasked(visit, key, scores->tile, kMasked);
+  if (failed(masked))
     return failure();
+  scores->tile = *masked;
 
   // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
-  // A polynomial in place of an exponential does not know NaN: there the maximum does.
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  bool catchesNaN = schedule.fmaExponentials > 0;
-  Value newMax =
-      tile::RowReduceOp::create(b, rowType, catchesNaN ? tile::ReduceKind::Maximum : tile::ReduceKind::Max, *scores);
-  if (plan.score) { // may mask with -inf, which the running maximum could not bear
-    Value masked = splat(rowType, kMasked);
-    newMax = catchesNaN ? arith::MaximumFOp::create(b, newMax, masked).getResult()
-                        : arith::MaxNumFOp::create(b, newMax, masked).getResult();
-  }
+  Value newMax = emitMaximum(*scores);
   Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, oldMax), splat(rowType, factor));
-  result.isStale = arith::CmpFOp::create(b, catchesNaN ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
+  result.isStale = arith::CmpFOp::create(b, catchesNaN() ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
                                          increase, splat(rowType, kStale));
   result.max = arith::SelectOp::create(b, result.isStale, newMax, oldMax);
   result.decay = math::Exp2Op::create(
       b, arith::MulFOp::create(b, arith::SubFOp::create(b, oldMax, result.max), splat(rowType, factor)));
 
-  Value offset = arith::NegFOp::create(b, arith::MulFOp::create(b, result.max, splat(rowType, factor)));
-  result.probabilities = emitExponentials(*scores, offset, factor);
+  Value offset;
+  if (scores->offset) { // both may be large: subtracted before anything is rounded by their size
+    Value max = tile::BroadcastOp::create(b, scores->offset.getType(), result.max);
+    offset = arith::MulFOp::create(b, arith::SubFOp::create(b, scores->offset, max),
+                                   splat(cast<RankedTensorType>(max.getType()), factor));
+  } else {
+    offset = arith::NegFOp::create(b, arith::MulFOp::create(b, result.max, splat(rowType, factor)));
+  }
+  result.probabilities = emitExponentials(scores->tile, offset, factor);
   return result;
+}
+
+/// A polynomial in place of an exponential does not know NaN: there the maximum does.
+bool KernelBuilder::catchesNaN() const { return schedule.fmaExponentials > 0; }
+
+/// The maximum of a tile's scores in each row.
+Value KernelBuilder::emitMaximum(Scores scores) {
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  tile::ReduceKind kind = catchesNaN() ? tile::ReduceKind::Maximum : tile::ReduceKind::Max;
+  Value max;
+  if (scores.offset) {
+    max = tile::RowReduceOp::create(b, scores.offset.getType(), kind, scores.tile);
+    max = tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, max, scores.offset));
+  } else {
+    max = tile::RowReduceOp::create(b, rowType, kind, scores.tile);
+  }
+  if (!plan.score)
+    return max;
+  Value masked = splat(rowType, kMasked); // a score may be -inf, which the running maximum could not bear
+  return catchesNaN() ? arith::MaximumFOp::create(b, max, masked).getResult()
+                      : arith::MaxNumFOp::create(b, max, masked).getResult();
 }
 
 /// 2^(factor * s + offset), of all scores; without an offset it is 0.

@@ -25,18 +25,25 @@ public:
     col = emit.add(op.getCol(), emit.toIndex(emit.mul(kernel.laneCol, 2)));
   }
 
-  SmallVector<Value> expand() {
-    Value yielded = cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValue();
+  /// The elements; and what of each row is to be added to them, if the map has that.
+  SmallVector<Value> expand(SmallVector<Value> &offsets) {
+    auto yield = cast<tile::YieldOp>(op.getBody().front().getTerminator());
+    findCodeOfOffset(yield);
+    Value yielded = yield.getValue();
     SmallVector<Value> results(source.size());
     for (int64_t half = 0; half < 2; ++half) // row by row: eight bits of a word together
       for (int64_t e = 0, n = source.size(); e < n; ++e) {
         if (getHalf(e) != half)
           continue;
         IRMapping mapping = mapArguments(e);
+        bool isFirst = getColumn(e) == 0;
         for (Operation &nested : op.getBody().front().without_terminator())
-          expandOp(nested, e, mapping);
+          if (isFirst || !codeOfOffset.contains(&nested))
+            expandOp(nested, e, mapping);
         mapBit(yielded, e, mapping);
         results[e] = mapping.lookupOrDefault(yielded);
+        if (isFirst && yield.getOffset())
+          offsets.push_back(mapping.lookupOrDefault(yield.getOffset()));
       }
     return results;
   }
@@ -51,7 +58,21 @@ private:
     return mapping;
   }
 
+  /// What only the second result needs is for the first element of a row.
+  void findCodeOfOffset(tile::YieldOp yield) {
+    auto isOfOffset = [&](OpOperand &use) {
+      return codeOfOffset.contains(use.getOwner()) || (use.getOwner() == yield && use.getOperandNumber() == 1);
+    };
+    for (Operation &nested : llvm::reverse(op.getBody().front().without_terminator()))
+      if (isPure(&nested) && !nested.use_empty() && llvm::all_of(nested.getUses(), isOfOffset))
+        codeOfOffset.insert(&nested);
+  }
+
   void expandOp(Operation &nested, int64_t e, IRMapping &mapping) {
+    if (auto first = dyn_cast<FirstColumnOp>(nested)) {
+      mapping.map(first.getResult(), col);
+      return;
+    }
     if (nested.getNumResults() == 1 && isWord(nested.getResult(0)))
       return; // computed where it is used
     nested.walk([&](Operation *user) {
@@ -73,11 +94,6 @@ private:
   Value countBefore(const MapOp::Bound &bound, IRMapping &mapping);
   void mapBit(Value value, int64_t e, IRMapping &mapping);
 
-  // Positions: integers that are sums of multiples of i and j, and of what is the same in the whole tile.
-  struct Linear {
-    int64_t i, j;
-  };
-  std::optional<Linear> getLinear(Value value);
   bool convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping);
 
   MapOp op;
@@ -86,6 +102,7 @@ private:
   OpBuilder &b;
   Emitter emit;
   Value positions[2], col;
+  llvm::SmallPtrSet<Operation *, 8> codeOfOffset;
   llvm::DenseMap<Value, bool> wordLike;
   llvm::DenseMap<std::pair<Value, int64_t>, Value> words, counts;
   llvm::DenseMap<Operation *, Value> firstPositions;
@@ -213,34 +230,6 @@ void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-std::optional<MapExpander::Linear> MapExpander::getLinear(Value value) {
-  if (value == op.getBody().getArgument(1))
-    return Linear{1, 0};
-  if (value == op.getBody().getArgument(2))
-    return Linear{0, 1};
-  Region *region = value.getParentRegion(); // null where the conversion has replaced the value's op
-  if (!region || !op.getBody().isAncestor(region) || matchPattern(value, m_Constant()))
-    return Linear{0, 0};
-  Operation *def = value.getDefiningOp();
-  if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(def); cast && !cast.getType().isIndex() && cast.getType().getIntOrFloatBitWidth() < 32)
-    return std::nullopt;
-  if (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(def))
-    return getLinear(def->getOperand(0));
-  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(def))
-    return std::nullopt;
-  std::optional<Linear> x = getLinear(def->getOperand(0)), y = getLinear(def->getOperand(1));
-  if (!x || !y)
-    return std::nullopt;
-  if (isa<arith::AddIOp>(def))
-    return Linear{x->i + y->i, x->j + y->j};
-  if (isa<arith::SubIOp>(def))
-    return Linear{x->i - y->i, x->j - y->j};
-  APInt factor;
-  if (!matchPattern(def->getOperand(1), m_ConstantInt(&factor)) || !factor.isSignedIntN(16))
-    return std::nullopt;
-  return Linear{x->i * factor.getSExtValue(), x->j * factor.getSExtValue()};
-}
-
 /// An f32 of a position, or of its absolute value: that of the thread's first element plus a constant, which is exact up to
 /// 2^24 and rounded twice beyond. A conversion takes four times as long as an addition.
 bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping) {
@@ -248,13 +237,13 @@ bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping 
   auto magnitude = position.getDefiningOp<math::AbsIOp>();
   if (magnitude)
     position = magnitude.getOperand();
-  std::optional<Linear> linear = getLinear(position);
-  if (!convert.getType().isF32() || !linear || (linear->i == 0 && linear->j == 0) || position.getType().isIndex())
+  std::optional<MapOp::Linear> linear = op.getLinear(position);
+  if (!convert.getType().isF32() || !linear || !linear->i || (linear->i == 0 && linear->j == 0))
     return false;
   Value &first = firstPositions[convert];
   if (!first)
     first = arith::SIToFPOp::create(b, emit.loc, convert.getType(), mapping.lookupOrDefault(position));
-  int64_t distance = linear->i * 8 * getHalf(e) + linear->j * getColumn(e);
+  int64_t distance = *linear->i * 8 * getHalf(e) + linear->j * getColumn(e);
   Value result = first;
   if (distance != 0) {
     Value constant = arith::ConstantOp::create(b, emit.loc, b.getF32FloatAttr(static_cast<float>(distance)));
@@ -276,9 +265,13 @@ struct MapLowering : KernelPattern<MapOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    SmallVector<Value> results =
-        MapExpander(op, adaptor.getSource(), llvm::to_vector(adaptor.getRows()), kernel, rewriter).expand();
-    rewriter.replaceOpWithMultiple(op, {results});
+    SmallVector<Value> offsets,
+        results =
+            MapExpander(op, adaptor.getSource(), llvm::to_vector(adaptor.getRows()), kernel, rewriter).expand(offsets);
+    SmallVector<ValueRange> replacements{results};
+    if (op.getOffset())
+      replacements.push_back(offsets);
+    rewriter.replaceOpWithMultiple(op, replacements);
     return success();
   }
 };

@@ -49,6 +49,25 @@ struct ConstantLowering : OpConversionPattern<arith::ConstantOp> {
   }
 };
 
+Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
+  switch (kind) {
+  case ReduceKind::Max:
+    return arith::MaxNumFOp::create(emit.builder, emit.loc, a, b);
+  case ReduceKind::Maximum:
+    return arith::MaximumFOp::create(emit.builder, emit.loc, a, b);
+  case ReduceKind::Sum:
+    return arith::AddFOp::create(emit.builder, emit.loc, a, b);
+  }
+  llvm_unreachable("a kind of reduction without code");
+}
+
+/// Over the four lanes that share a row.
+Value combineLanes(Emitter &emit, ReduceKind kind, Value value) {
+  for (int64_t mask : {1, 2})
+    value = combine(emit, kind, value, emit.shuffleXor(value, mask));
+  return value;
+}
+
 struct RowReduceLowering : KernelPattern<RowReduceOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(RowReduceOp op, OneToNOpAdaptor adaptor,
@@ -67,26 +86,10 @@ struct RowReduceLowering : KernelPattern<RowReduceOp> {
         chain = chain ? combine(emit, op.getKind(), chain, value) : value;
       }
       Value reduced = combine(emit, op.getKind(), chains[0], chains[1]);
-      if (op.getKind() != ReduceKind::Sum)
-        for (int64_t mask : {1, 2})
-          reduced = combine(emit, op.getKind(), reduced, emit.shuffleXor(reduced, mask));
-      results.push_back(reduced);
+      results.push_back(hasEncoding<RowAttr>(op.getType()) ? combineLanes(emit, op.getKind(), reduced) : reduced);
     }
     rewriter.replaceOpWithMultiple(op, {results});
     return success();
-  }
-
-private:
-  static Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
-    switch (kind) {
-    case ReduceKind::Max:
-      return arith::MaxNumFOp::create(emit.builder, emit.loc, a, b);
-    case ReduceKind::Maximum:
-      return arith::MaximumFOp::create(emit.builder, emit.loc, a, b);
-    case ReduceKind::Sum:
-      return arith::AddFOp::create(emit.builder, emit.loc, a, b);
-    }
-    llvm_unreachable("a kind of reduction without code");
   }
 };
 
@@ -97,8 +100,7 @@ struct CombineLowering : KernelPattern<CombineOp> {
     Emitter emit(rewriter, op.getLoc());
     SmallVector<Value> results = llvm::to_vector(adaptor.getSource());
     for (Value &value : results)
-      for (int64_t mask : {1, 2})
-        value = arith::AddFOp::create(rewriter, op.getLoc(), value, emit.shuffleXor(value, mask));
+      value = combineLanes(emit, op.getKind(), value);
     rewriter.replaceOpWithMultiple(op, {results});
     return success();
   }
@@ -121,8 +123,9 @@ struct BroadcastLowering : KernelPattern<BroadcastOp> {
   LogicalResult matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     SmallVector<Value> results;
+    bool isAcc = hasEncoding<AccAttr>(op.getType());
     for (int64_t e = 0, n = getElementsPerThread(cast<RankedTensorType>(op.getType())); e < n; ++e)
-      results.push_back(adaptor.getSource()[getHalf(e)]);
+      results.push_back(adaptor.getSource()[isAcc ? getHalf(e) : e]);
     rewriter.replaceOpWithMultiple(op, {results});
     return success();
   }

@@ -39,6 +39,8 @@
 // REDEFINE: %{score} = %v3 = math.sin %v0 : f32 %v4 = arith.negf %v3 : f32 %v5 = arith.cmpf olt, %v0, %v1 : f32 %v2 = arith.select %v5, %v4, %v_cap : f32
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefix=BOUNDED
 // BOUNDED: fixed-max=true
+// No maximum takes what is the same in a row, here -3: it stays in the score.
+// BOUNDED-NOT: tile.yield %{{.*}}, %{{.*}} : f32, f32
 
 // REDEFINE: %{score} = %v2 = arith.addf %v1, %v0 : f32
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=UNBOUNDED

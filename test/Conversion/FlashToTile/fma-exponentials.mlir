@@ -14,14 +14,16 @@
 
 // SOME: fma-exponentials=4
 // SOME: scf.for
-// SOME: %[[NEW:.*]] = tile.row_reduce maximum %[[S:.*]] :
+// SOME: tile.row_reduce maximum %[[S:.*]] :
 // A score may be -inf in a whole row.
-// SCORE: %[[BOUNDED:.*]] = arith.maximumf %[[NEW]], %{{.*}} : tensor<64xf32, #tile.row>
+// SCORE: %[[NEW:.*]] = tile.combine maximum
+// SCORE: arith.maximumf %[[NEW]], %{{.*}} : tensor<64xf32, #tile.row>
 // PLAIN-NOT: arith.maximumf
 // NaN is a new maximum.
 // SOME: arith.cmpf ugt, %{{.*}}, %{{.*}} : tensor<64xf32, #tile.row>
-// SOME: %[[OFFSET:.*]] = arith.negf
-// SOME-NEXT: %[[P:.*]] = tile.exp2 %[[S]], %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
+// PLAIN: %[[OFFSET:.*]] = arith.negf
+// SCORE: %[[OFFSET:.*]] = arith.mulf %{{.*}} : tensor<64xf32, #tile.row_partial>
+// SOME-NEXT: %[[P:.*]] = tile.exp2 %[[S]], %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row{{(_partial)?}}>
 // SOME: tile.to_operand_a %[[P]]
 
 // NONE: tile.row_reduce max %

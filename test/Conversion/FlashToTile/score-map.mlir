@@ -6,17 +6,31 @@
 !lse = tensor<2x8x256xf32>
 
 // The bias is divided by the scale, which costs something for every head, and the exponent takes the scale: 0.18 is
-// 0.125 log2(e).
+// 0.125 log2(e). Of the distance only what varies within the thread's columns is in the score.
 // CHECK-LABEL: gpu.func @alibi(
 // CHECK-DAG:     arith.constant dense<0.180336878> : tensor<64x64xf32, #tile.acc>
 // CHECK-DAG:     %[[EIGHT:.*]] = arith.constant 8.000000e+00 : f32
 // CHECK:         tile.map
 // CHECK:         ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-DAG:       %[[FIRST:.*]] = tile.first_column %[[J]]
+// CHECK-DAG:       %[[SCALED:.*]] = arith.mulf %[[SLOPE:.*]], %[[EIGHT]] fastmath<contract>
+// CHECK-DAG:       %[[DISTANCE:.*]] = arith.subi %[[FIRST]], %[[I]] : index
 // CHECK:           %[[D:.*]] = arith.sitofp
-// CHECK:           %[[SCALED:.*]] = arith.mulf %[[SLOPE:.*]], %[[EIGHT]] fastmath<contract>
-// CHECK:           %[[B:.*]] = arith.mulf %[[SCALED]], %[[D]] fastmath<contract>
-// CHECK:           %[[R:.*]] = arith.addf %[[S]], %[[B]] fastmath<contract>
-// CHECK:           tile.yield %[[R]]
+// CHECK:           %[[H:.*]] = arith.mulf %[[SCALED]], %[[D]] fastmath<contract>
+// CHECK-NEXT:      %[[COLUMN:.*]] = arith.subi %[[J]], %[[FIRST]] : index
+// CHECK:           %[[C:.*]] = arith.sitofp
+// CHECK-NEXT:      %[[R:.*]] = math.fma %[[SCALED]], %[[C]], %[[S]]
+// CHECK-NEXT:      tile.yield %[[R]], %[[H]]
+// The maximum takes the rest before the lanes exchange it, the exponential as part of its offset.
+// CHECK:         %[[LOCAL:.*]] = tile.row_reduce max %[[U:.*]] : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:    %[[SUM:.*]] = arith.addf %[[LOCAL]], %[[OFFSET:.*]] : tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:    tile.combine max %[[SUM]]
+// CHECK:         %[[MAX:.*]] = arith.select
+// CHECK:         %[[SAME:.*]] = tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:    %[[LESS:.*]] = arith.subf %[[OFFSET]], %[[SAME]]
+// CHECK-NEXT:    %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:    %[[WIDE:.*]] = tile.broadcast %[[X]] : tensor<64xf32, #tile.row_partial> -> tensor<64x64xf32, #tile.acc>
+// CHECK-NEXT:    math.fma %[[U]], %{{.*}}, %[[WIDE]]
 func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {

@@ -142,3 +142,87 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+!acc = tensor<64x16xf32, #tile.acc>
+!row = tensor<64xf32, #tile.row>
+!part = tensor<64xf32, #tile.row_partial>
+!o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
+!lse = memref<?x1x?xf32, strided<[?, ?, 1]>>
+
+// What is the same for a thread's elements of a row comes once for each of its two rows, of the thread's first column;
+// elements have their distance from that column, which is a constant.
+// CHECK-LABEL: gpu.func @map_offset
+// CHECK-SAME: %[[ROW:[^:]*]]: index, %[[COL:[^:]*]]: index, %[[SLOPE:[^:]*]]: f32
+gpu.module @kernels {
+  gpu.func @map_offset(%o: !o, %lse: !lse, %n: index, %row: index, %col: index, %slope: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      // CHECK: %[[I0:.*]] = arith.addi %[[ROW]], %{{.*}} : index
+      // CHECK: %[[FIRST:.*]] = arith.addi %[[COL]], %{{.*}} : index
+      // CHECK: %[[D:.*]] = arith.subi %[[FIRST]], %[[I0]] : index
+      // CHECK: %[[D32:.*]] = arith.index_cast %[[D]]
+      // CHECK: %[[F:.*]] = arith.sitofp %[[D32]]
+      // CHECK: %[[H0:.*]] = arith.mulf %[[SLOPE]], %[[F]]
+      // CHECK: %[[ZERO:.*]] = arith.subi %[[FIRST]], %[[FIRST]]
+      // CHECK: %[[ZERO32:.*]] = arith.index_cast %[[ZERO]]
+      // CHECK: %[[C0:.*]] = arith.sitofp %[[ZERO32]]
+      // CHECK: %[[E0:.*]] = math.fma %[[SLOPE]], %[[C0]], %
+      // CHECK: %[[C1:.*]] = arith.addf %[[C0]], %cst{{.*}} : f32
+      // CHECK: %[[E1:.*]] = math.fma %[[SLOPE]], %[[C1]], %
+      // CHECK: %[[C8:.*]] = arith.addf %[[C0]], %cst{{.*}} : f32
+      // CHECK: %[[E2:.*]] = math.fma %[[SLOPE]], %[[C8]], %
+      // CHECK: %[[C9:.*]] = arith.addf %[[C0]], %cst{{.*}} : f32
+      // CHECK: %[[E3:.*]] = math.fma %[[SLOPE]], %[[C9]], %
+      // CHECK: %[[F8:.*]] = arith.addf %[[F]], %cst{{.*}} : f32
+      // CHECK: %[[H8:.*]] = arith.mulf %[[SLOPE]], %[[F8]]
+      // CHECK-COUNT-4: math.fma %[[SLOPE]],
+      %u, %h = tile.map %x at (%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %first = tile.first_column %j
+        %d = arith.subi %first, %i : index
+        %d32 = arith.index_cast %d : index to i32
+        %f = arith.sitofp %d32 : i32 to f32
+        %rest = arith.mulf %slope, %f : f32
+        %c = arith.subi %j, %first : index
+        %c32 = arith.index_cast %c : index to i32
+        %column = arith.sitofp %c32 : i32 to f32
+        %r = math.fma %slope, %column, %s : f32
+        tile.yield %r, %rest : f32, f32
+      } : !acc, !part
+      // The maximum stays in its lane until it is combined.
+      // CHECK-NOT: shfl
+      // CHECK: arith.maxnumf %[[E0]], %[[E2]]
+      // CHECK: arith.maxnumf %[[E1]], %[[E3]]
+      // CHECK: %[[L0:.*]] = arith.maxnumf
+      // CHECK: %[[S0:.*]] = arith.addf %{{.*}}, %[[H0]]
+      // CHECK: arith.addf %{{.*}}, %[[H8]]
+      // CHECK: %[[X:.*]] = llvm.call_intrinsic "llvm.nvvm.shfl.sync.bfly.f32"(%{{.*}}, %[[S0]],
+      // CHECK: %[[X1:.*]] = arith.maxnumf %[[S0]], %[[X]]
+      // CHECK: llvm.call_intrinsic "llvm.nvvm.shfl.sync.bfly.f32"(%{{.*}}, %[[X1]],
+      // CHECK: %[[M0:.*]] = arith.maxnumf %[[X1]],
+      // CHECK-COUNT-2: shfl.sync.bfly.f32
+      %local = tile.row_reduce max %u : !acc -> !part
+      %sum = arith.addf %local, %h : !part
+      %m = tile.combine max %sum : !part -> !row
+      // A row's value in its lanes, and a lane's in its columns: the same registers.
+      // CHECK: %[[O0:.*]] = arith.subf %[[H0]], %[[M0]]
+      // CHECK: %[[O8:.*]] = arith.subf %[[H8]], %
+      // CHECK-COUNT-2: arith.addf %{{.*}}, %[[O0]]
+      // CHECK-COUNT-2: arith.addf %{{.*}}, %[[O8]]
+      // CHECK-COUNT-2: arith.addf %{{.*}}, %[[O0]]
+      // CHECK-COUNT-2: arith.addf %{{.*}}, %[[O8]]
+      %same = tile.broadcast %m : !row -> !part
+      %offset = arith.subf %h, %same : !part
+      %wide = tile.broadcast %offset : !part -> !acc
+      %y = arith.addf %u, %wide : !acc
+      tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
+      tile.store %m, %lse[%c0, %c0, %c0] limit %n : !row, !lse
+    }
+    gpu.return
+  }
+}

@@ -12,7 +12,7 @@ func.func @reduce_source(%s: tensor<32x64xf32, #tile.acc>) {
 
 func.func @reduce_max(%s: tensor<64x64xf32, #tile.acc>) {
   // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row, got}}
-  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
+  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32>
   return
 }
 
@@ -42,9 +42,9 @@ func.func @combine_result(%s: tensor<64xf32, #tile.row_partial>) {
 
 // -----
 
-func.func @broadcast_source(%s: tensor<64xf32, #tile.row_partial>) {
+func.func @broadcast_source(%s: tensor<64x64xf32, #tile.acc>) {
   // expected-error @+1 {{'tile.broadcast' op expected the source to be a tile of 64 rows with encoding #tile.row, got}}
-  %r = tile.broadcast %s : tensor<64xf32, #tile.row_partial> -> tensor<64x64xf32, #tile.acc>
+  %r = tile.broadcast %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>
   return
 }
 
@@ -53,6 +53,14 @@ func.func @broadcast_source(%s: tensor<64xf32, #tile.row_partial>) {
 func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
   // expected-error @+1 {{'tile.broadcast' op expected the result to be a tile of 64 rows with encoding #tile.acc, got}}
   %r = tile.broadcast %s : tensor<64xf32, #tile.row> -> tensor<64x64xf32, #tile.operand_a>
+  return
+}
+
+// -----
+
+func.func @broadcast_partial(%s: tensor<64xf32, #tile.row_partial>) {
+  // expected-error @+1 {{'tile.broadcast' op expected the result to be a tile of 64 rows with encoding #tile.acc, got}}
+  %r = tile.broadcast %s : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
   return
 }
 
@@ -107,8 +115,8 @@ func.func @exp2_too_many(%s: tensor<64x64xf32, #tile.acc>, %o: tensor<64xf32, #t
 // -----
 
 func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row, got}}
-  %r = tile.row_reduce maximum %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
+  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  %r = tile.row_reduce maximum %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.row_partial>
   return
 }
 
@@ -171,5 +179,101 @@ func.func @map_yield(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   ^bb0(%e: f32, %row: index, %col: index):
     tile.yield %row : index
   } : tensor<64x64xf32, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @map_one_value(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected as many values to be yielded as there are results}}
+  %r, %o = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    tile.yield %e : f32
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @map_two_values(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected as many values to be yielded as there are results}}
+  %r = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    %h = arith.constant 1.0 : f32
+    tile.yield %e, %h : f32, f32
+  } : tensor<64x64xf32, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @map_offset(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected the second result to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  %r, %o = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    %h = arith.constant 1.0 : f32
+    tile.yield %e, %h : f32, f32
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @map_offset_type(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected a second value of 'f32', got 'index'}}
+  %r, %o = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    tile.yield %e, %row : f32, index
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @map_offset_of_element(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected a second value that is the same for the elements of a row that a thread holds}}
+  %r, %o = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    %h = arith.negf %e : f32
+    tile.yield %e, %h : f32, f32
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @map_offset_of_column(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  // expected-error @+1 {{'tile.map' op expected a second value that is the same for the elements of a row that a thread holds}}
+  %r, %o = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    %first = tile.first_column %col
+    %d = arith.subi %col, %first : index
+    %d32 = arith.index_cast %d : index to i32
+    %h = arith.sitofp %d32 : i32 to f32
+    tile.yield %e, %h : f32, f32
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  return
+}
+
+// -----
+
+func.func @first_column_of_row(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
+  %r = tile.map %s at(%i, %i) {
+  ^bb0(%e: f32, %row: index, %col: index):
+    // expected-error @+1 {{'tile.first_column' op expected the position j of the tile.map around it}}
+    %first = tile.first_column %row
+    tile.yield %e : f32
+  } : tensor<64x64xf32, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @rows_two_values(%i: index) {
+  // expected-error @+1 {{'tile.rows' op expected to yield one value}}
+  %r = tile.rows at(%i) {
+  ^bb0(%row: index):
+    tile.yield %row, %row : index, index
+  } : tensor<64xindex, #tile.row>
   return
 }

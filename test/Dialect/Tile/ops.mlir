@@ -50,10 +50,31 @@ gpu.module @kernels {
       ^bb0(%e: f32, %row: index, %col: index):
         tile.yield %e : f32
       } : !acc
+      // CHECK-NEXT:      %[[SPLIT:.*]], %[[OFFSET:.*]] = tile.map %{{.*}} at(%[[I]], %[[OUT2]]) {
+      // CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %[[J:.*]]: index):
+      // CHECK-NEXT:        tile.first_column %[[J]]
+      // CHECK-NEXT:        %[[H:.*]] = arith.constant
+      // CHECK-NEXT:        tile.yield %[[E]], %[[H]] : f32, f32
+      // CHECK-NEXT:      } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+      // CHECK-NEXT:      tile.row_reduce max %[[SPLIT]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
+      // CHECK-NEXT:      tile.combine max %[[OFFSET]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.broadcast %[[OFFSET]] : tensor<64xf32, #tile.row_partial> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.exp2 %[[SPLIT]], %[[OFFSET]] {{.*}} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+      %split, %offset = tile.map %s at(%i, %w) {
+      ^bb0(%e: f32, %row: index, %col: index):
+        %first = tile.first_column %col
+        %h = arith.constant 1.0 : f32
+        tile.yield %e, %h : f32, f32
+      } : !acc, !part
+      %ofLane = tile.row_reduce max %split : !acc -> !part
+      %ofRow = tile.combine max %offset : !part -> !row
+      %wideOffset = tile.broadcast %offset : !part -> !acc
+      %power = tile.exp2 %split, %offset {factor = 0.25 : f32, fma = 4 : i64} : !acc, !part
       // CHECK-NEXT:      %[[MAX:.*]] = tile.row_reduce max %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      %[[SUM:.*]] = tile.row_reduce sum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.combine %[[SUM]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.row_reduce maximum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.exp2 %[[MAP]], %[[MAX]] {factor = 2.500000e-01 : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.exp2 %[[MAP]] {factor = 2.500000e-01 : f32, fma = 16 : i64} : tensor<64x128xf32, #tile.acc>
@@ -65,6 +86,7 @@ gpu.module @kernels {
       %sum = tile.row_reduce sum %x : !acc -> !part
       %total = tile.combine %sum : !part -> !row
       %wide = tile.broadcast %max : !row -> !acc
+      %inLanes = tile.broadcast %max : !row -> !part
       %maximum = tile.row_reduce maximum %x : !acc -> !row
       %exponentials = tile.exp2 %x, %max {factor = 0.25 : f32, fma = 4 : i64} : !acc, !row
       %small = tile.exp2 %x {factor = 0.25 : f32, fma = 16 : i64} : !acc

@@ -72,6 +72,47 @@ def test_score_and_mask(rng, number, name, d, dtype):
         check(nq, nk, d, dtype, mask, score)
 
 
+LONG_SCORES = {
+    # What is split off is as large as the slope times the distance, and the maximum of a row may be as large.
+    "backwards": lambda s, b, h, i, j: s + 0.7 * (j - i),
+    "forwards": lambda s, b, h, i, j: s + 0.3 * (i - j),
+    "of a head": lambda s, b, h, i, j: s - 2.0 ** -(h + 1.0) * (i - j),
+}
+LONG_MASKS = {
+    "none": None,
+    "causal": lambda b, h, i, j: j <= i,
+    "window": lambda b, h, i, j: (j <= i) & (i - j < 1000),
+    "rows without keys": lambda b, h, i, j: (i % 7 != 0) & (j < i),
+}
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("mask", LONG_MASKS)
+@pytest.mark.parametrize("name", LONG_SCORES)
+def test_long_distances(rng, name, mask, d):
+    """16384 queries and keys, some of them: the output, and the log-sum-exp to some roundings of the largest term."""
+    score, mask, nq, nk = LONG_SCORES[name], LONG_MASKS[mask], 16384, 16384
+    q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
+    keywords = {} if mask is None else {"mask": mask}
+    o, lse = flashc.attention(q, k, v, score=score, return_lse=True, **keywords)
+    without = flashc.attention(q, k, v, score=score, **keywords)
+    for first in (0, 8000, nq - 130):
+        rows = slice(first, first + 130)
+        b, h, _, j = positions(1, 2, nq, nk)
+        i = torch.arange(first, first + 130, device="cuda").view(1, 1, -1, 1)
+        scores = score(q[:, :, rows].double() @ k.double().mT * d**-0.5, b, h, i.double(), j.double())
+        if mask is not None:
+            scores = torch.where(mask(b, h, i, j), scores, -torch.inf)
+        want = torch.logsumexp(scores, -1)
+        dead = want == -torch.inf
+        assert torch.equal(dead, lse[:, :, rows] == -torch.inf)
+        assert torch.all((lse[:, :, rows] - want)[~dead].abs() <= 2e-3 + 2**-22 * want[~dead].abs()), (first, name)
+        output = torch.where(dead[..., None], 0.0, torch.softmax(scores, -1)) @ v.double()
+        for got in (o, without):
+            error = (got[:, :, rows].double() - output).abs().max().item()
+            assert error <= 3e-2, (error, first, name)
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=["f32", "bf16", "f16"])
 @pytest.mark.parametrize("bits", range(16))
 def test_bias(rng, bits, dtype):

@@ -1,4 +1,4 @@
-//===- TileMaps.cpp - tile.map: bounds on the key position --------------------------------------------------------===//
+//===- TileMaps.cpp - tile.map: what varies where, bounds on the key position -------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -8,21 +8,64 @@
 using namespace mlir;
 using namespace mlir::tile;
 
-bool MapOp::isSameInRow(Value value) {
+/// Whether no code of the region computes `value` from the element or from j, except by tile.first_column if
+/// `inThread`.
+static bool isSame(MapOp map, Value value, bool inThread) {
   SmallVector<Value> pending = {value};
   llvm::SmallPtrSet<Operation *, 8> seen;
   while (!pending.empty()) {
     Value next = pending.pop_back_val();
-    if (next == getBody().getArgument(0) || next == getBody().getArgument(2))
+    if (next == map.getBody().getArgument(0) || next == map.getBody().getArgument(2))
       return false;
     Operation *op = next.getDefiningOp();
-    if (!op || !op->getBlock() || !getBody().isAncestor(op->getParentRegion()) || !seen.insert(op).second)
+    if (!op || !op->getBlock() || !map.getBody().isAncestor(op->getParentRegion()) || !seen.insert(op).second)
+      continue;
+    if (inThread && isa<FirstColumnOp>(op))
       continue;
     if (op->getNumRegions() > 0)
       return false;
     llvm::append_range(pending, op->getOperands());
   }
   return true;
+}
+
+bool MapOp::isSameInRow(Value value) { return isSame(*this, value, /*inThread=*/false); }
+bool MapOp::isSameInThread(Value value) { return isSame(*this, value, /*inThread=*/true); }
+
+std::optional<MapOp::Linear> MapOp::getLinear(Value value) {
+  if (value == getBody().getArgument(1))
+    return Linear{1, 0};
+  if (value == getBody().getArgument(2))
+    return Linear{0, 1};
+  Region *region = value.getParentRegion(); // null where a conversion has replaced the value's op
+  if (!region || !getBody().isAncestor(region) || matchPattern(value, m_Constant()) ||
+      value.getDefiningOp<FirstColumnOp>())
+    return Linear{0, 0};
+  Operation *def = value.getDefiningOp();
+  std::optional<Linear> ofRow;
+  if (isSameInRow(value))
+    ofRow = Linear{std::nullopt, 0};
+  if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(def);
+      cast && !cast.getType().isIndex() && cast.getType().getIntOrFloatBitWidth() < 32)
+    return ofRow;
+  if (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(def))
+    return getLinear(def->getOperand(0));
+  if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(def))
+    return ofRow;
+  std::optional<Linear> x = getLinear(def->getOperand(0)), y = getLinear(def->getOperand(1));
+  if (!x || !y)
+    return std::nullopt;
+  bool isKnown = x->i && y->i;
+  auto make = [&](int64_t i, int64_t j) { return Linear{isKnown ? std::optional(i) : std::nullopt, j}; };
+  int64_t xi = x->i.value_or(0), yi = y->i.value_or(0);
+  if (isa<arith::AddIOp>(def))
+    return make(xi + yi, x->j + y->j);
+  if (isa<arith::SubIOp>(def))
+    return make(xi - yi, x->j - y->j);
+  APInt factor;
+  if (!matchPattern(def->getOperand(1), m_ConstantInt(&factor)) || !factor.isSignedIntN(16))
+    return ofRow;
+  return make(xi * factor.getSExtValue(), x->j * factor.getSExtValue());
 }
 
 std::optional<MapOp::Bound> MapOp::getBound(Value condition) {

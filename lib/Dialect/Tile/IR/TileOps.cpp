@@ -21,6 +21,12 @@ template <typename Encoding> static LogicalResult verifyTile(Operation *op, Stri
   return success();
 }
 
+/// The same for a value of each row: one, or one per lane.
+static LogicalResult verifyRowOrPartial(Operation *op, StringRef name, Type type) {
+  return hasEncoding<RowPartialAttr>(type) ? verifyTile<RowPartialAttr>(op, name, type)
+                                           : verifyTile<RowAttr>(op, name, type);
+}
+
 LogicalResult AllocRingOp::verify() {
   RingType ring = getRing().getType();
   if (!is16Bit(ring.getElementType()))
@@ -102,8 +108,9 @@ LogicalResult MmaWaitOp::verify() {
 LogicalResult RowReduceOp::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
-  return getKind() == ReduceKind::Sum ? verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType())
-                                      : verifyTile<RowAttr>(*this, "the maximum", getResult().getType());
+  if (getKind() == ReduceKind::Sum)
+    return verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType());
+  return verifyRowOrPartial(*this, "the maximum", getResult().getType());
 }
 
 LogicalResult AllocOnesOp::verify() {
@@ -135,14 +142,16 @@ LogicalResult CombineOp::verify() {
 }
 
 LogicalResult BroadcastOp::verify() {
-  if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
+  if (failed(verifyRowOrPartial(*this, "the source", getSource().getType())))
     return failure();
+  if (hasEncoding<RowAttr>(getSource().getType()) && hasEncoding<RowPartialAttr>(getResult().getType()))
+    return verifyTile<RowPartialAttr>(*this, "the result", getResult().getType());
   return verifyTile<AccAttr>(*this, "the result", getResult().getType());
 }
 
 LogicalResult Exp2Op::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
-      (getOffset() && failed(verifyTile<RowAttr>(*this, "the offset", getOffset().getType()))))
+      (getOffset() && failed(verifyRowOrPartial(*this, "the offset", getOffset().getType()))))
     return failure();
   for (Value operand : getOperands())
     if (Type element = getElementTypeOrSelf(operand); !element.isF32())
@@ -263,6 +272,25 @@ static LogicalResult verifyYield(Operation *op, Region &body, Type element) {
   return success();
 }
 
+/// The second value that a map yields, if it has a second result.
+static LogicalResult verifyOffset(MapOp map) {
+  Value offset = cast<YieldOp>(map.getBody().front().back()).getOffset();
+  if (static_cast<bool>(offset) != static_cast<bool>(map.getOffset()))
+    return map.emitOpError() << "expected as many values to be yielded as there are results";
+  if (!offset)
+    return success();
+  Type type = map.getOffset().getType();
+  if (failed(verifyTile<RowPartialAttr>(map, "the second result", type)))
+    return failure();
+  if (offset.getType() != getElementTypeOrSelf(type))
+    return map.emitOpError() << "expected a second value of " << getElementTypeOrSelf(type) << ", got "
+                             << offset.getType();
+  if (!map.isSameInThread(offset))
+    return map.emitOpError()
+           << "expected a second value that is the same for the elements of a row that a thread holds";
+  return success();
+}
+
 LogicalResult MapOp::verifyRegions() {
   Type element = cast<RankedTensorType>(getSource().getType()).getElementType(), index = IndexType::get(getContext());
   SmallVector<Type> arguments{element, index, index};
@@ -274,7 +302,13 @@ LogicalResult MapOp::verifyRegions() {
   if (getBody().getArgumentTypes() != TypeRange(arguments))
     return emitOpError() << "expected region arguments (" << arguments << "), got (" << getBody().getArgumentTypes()
                          << ")";
-  return verifyYield(*this, getBody(), element);
+  return failed(verifyYield(*this, getBody(), element)) ? failure() : verifyOffset(*this);
+}
+
+LogicalResult FirstColumnOp::verify() {
+  if (getColumn() == cast<MapOp>((*this)->getParentOp()).getBody().getArgument(2))
+    return success();
+  return emitOpError() << "expected the position j of the tile.map around it";
 }
 
 LogicalResult RowsOp::verifyRegions() {
@@ -282,6 +316,8 @@ LogicalResult RowsOp::verifyRegions() {
     return emitOpError() << "expected a result in #tile.row, got " << getType();
   if (getBody().getArgumentTypes() != TypeRange(IndexType::get(getContext())))
     return emitOpError() << "expected one region argument, the row (index)";
+  if (cast<YieldOp>(getBody().front().back()).getOffset())
+    return emitOpError() << "expected to yield one value";
   return verifyYield(*this, getBody(), cast<RankedTensorType>(getType()).getElementType());
 }
 

@@ -214,8 +214,8 @@ def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
   let summary = "reduce an accumulator along its columns";
   let description = [{
-    `max` gives `#tile.row` (a local tree and two butterfly shuffles); `sum` gives `#tile.row_partial` (the local tree
-    only; `tile.combine` adds over the lanes). A NaN does not count in `max`, and is the result of `maximum`.
+    `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.row_partial` (the local
+    tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`, and is the result of `maximum`.
   }];
   let arguments = (ins Tile_ReduceKind:$kind, AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
@@ -224,10 +224,14 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
 }
 
 def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
-  let summary = "add a row_partial over its four lanes";
-  let arguments = (ins AnyRankedTensor:$source);
+  let summary = "reduce a row_partial over its four lanes: add, if nothing else is said";
+  let arguments = (ins DefaultValuedAttr<Tile_ReduceKind, "::mlir::tile::ReduceKind::Sum">:$kind,
+                       AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$source), [{
+    build($_builder, $_state, type, ReduceKind::Sum, source);
+  }]>];
+  let assemblyFormat = "($kind^)? $source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
 
@@ -240,7 +244,11 @@ def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
 }
 
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
-  let summary = "a row value in every column of an accumulator";
+  let summary = "a row value in every column of an accumulator, or in every lane of the row";
+  let description = [{
+    `#tile.row` becomes `#tile.acc` or `#tile.row_partial`; `#tile.row_partial` becomes `#tile.acc`, each lane's value
+    in the columns that the lane holds.
+  }];
   let arguments = (ins AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
@@ -250,10 +258,10 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
 def Tile_Exp2Op : Tile_Op<"exp2", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "2^(factor * s + offset of the row), some of it on the FMA pipe";
   let description = [{
-    `math.exp2` of a multiply-add, where `fma` of every 16 elements that a thread holds, evenly spread, do not use the
-    multi-function unit (16 exponentials per clock and multiprocessor; multiply-adds: 128), but a polynomial: the range
-    reduction of Cody and Waite (Software Manual for the Elementary Functions, 1980) by adding a large number, as
-    FlashAttention-4 does it (Zadouri et al. 2026).
+    `math.exp2` of a multiply-add (the offset may differ between the lanes of a row), where `fma` of every 16 elements
+    that a thread holds, evenly spread, do not use the multi-function unit (16 exponentials per clock and
+    multiprocessor; multiply-adds: 128), but a polynomial: the range reduction of Cody and Waite (Software Manual for
+    the Elementary Functions, 1980) by adding a large number, as FlashAttention-4 does it (Zadouri et al. 2026).
 
     ```
     y = saturate(factor / 256 * s + (offset + 127) / 256)       in [0, 1]: the exponent x, from -127 to 129
@@ -352,6 +360,26 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`. Behind
     them it sees the element's row of each of `rows`, which are `#tile.row`. Score and mask regions become this op.
 
+    With a second result the region yields two values, and the tile is their sum: the second one is the same for all
+    elements of a row that one thread holds, and there is one of it for each row and lane. What varies along a row as a
+    multiple of j does so within the thread's columns by a constant of each element, which costs one multiply-add
+    (`tile.first_column`); the rest is in the second result, which nobody adds to the elements: a maximum takes it
+    behind the local tree, an exponential as part of its offset.
+
+    Example:
+    ```mlir
+    // s + slope * (j - i)
+    %u, %rest = tile.map %s at(%row, %col) {
+    ^bb0(%e: f32, %i: index, %j: index):
+      %first = tile.first_column %j
+      %inThread = arith.subi %j, %first : index
+      ... // %x = f32 of %inThread, %d = f32 of %first - %i
+      %r = math.fma %slope, %x, %e : f32
+      %h = arith.mulf %slope, %d : f32
+      tile.yield %r, %h : f32, f32
+    } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+    ```
+
     Canonical form: bounds on functions of j are bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is
     `j <= 4 n + 3`, an equality is two); of several that a conjunction puts on j from one side, one is left, the least or
     the greatest (`j <= i + n and j < nk`: a comparison less for every row). The bounds themselves, plus or minus one, are
@@ -363,20 +391,32 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     computed once for each element before it repeats.
   }];
   let arguments = (ins AnyRankedTensor:$source, Variadic<AnyRankedTensor>:$rows, Index:$row, Index:$col);
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$offset);
   let regions = (region SizedRegion<1>:$body);
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::Value":$row, "::mlir::Value":$col), [{
-    build($_builder, $_state, source.getType(), source, ::mlir::ValueRange(), row, col);
+    build($_builder, $_state, source.getType(), /*offset=*/::mlir::Type(), source, ::mlir::ValueRange(), row, col);
   }]>];
   let assemblyFormat = [{
     $source (`rows` `(` $rows^ `:` type($rows) `)`)? `at` `(` $row `,` $col `)` attr-dict-with-keyword $body
-    `:` type($source)
+    `:` type($source) (`,` type($offset)^)?
   }];
   let hasCanonicalizer = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
+    /// Of the tile of elements.
+    ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
     /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or from j.
     bool isSameInRow(::mlir::Value value);
+    /// The same for the elements of a row that one thread holds: j may come in through tile.first_column.
+    bool isSameInThread(::mlir::Value value);
+    /// An integer of the region as a sum of multiples of i and j, and of what is the same in the whole tile. Without
+    /// `i`, that part of it is any function of the row.
+    struct Linear {
+      std::optional<int64_t> i;
+      int64_t j;
+    };
+    /// The sum that `value` is, if it is one and of 32 bits or more all the way.
+    std::optional<Linear> getLinear(::mlir::Value value);
     /// A comparison of the region as a bound on j, the same for all elements of a row: j <= limit + offset, or
     /// j >= limit + offset.
     struct Bound {
@@ -390,9 +430,22 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
 }
 
 def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<["MapOp", "RowsOp"]>]> {
-  let summary = "the new element of a tile.map, or the row of a tile.rows";
-  let arguments = (ins AnyType:$value);
-  let assemblyFormat = "attr-dict $value `:` type($value)";
+  let summary = "the new element of a tile.map and what it is to be added to, or the row of a tile.rows";
+  let arguments = (ins AnyType:$value, Optional<AnyType>:$offset);
+  let builders = [OpBuilder<(ins "::mlir::Value":$value), [{ build($_builder, $_state, value, /*offset=*/Value()); }]>];
+  let assemblyFormat = "attr-dict $value (`,` $offset^)? `:` type($value) (`,` type($offset)^)?";
+}
+
+def Tile_FirstColumnOp : Tile_Op<"first_column", [Pure, HasParent<"MapOp">]> {
+  let summary = "the first column that the element's thread holds";
+  let description = [{
+    Of a `tile.map`'s position j. How far an element lies behind it, `j - tile.first_column j`, is a constant of the
+    element: 8 n or 8 n + 1 (PTX ISA 9.7.15.5.1.1).
+  }];
+  let arguments = (ins Index:$column);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$column attr-dict";
+  let hasVerifier = 1;
 }
 
 def Tile_OutsideOp : Tile_Op<"outside", [Pure]> {

@@ -1,0 +1,170 @@
+//===- ScoreSplit.cpp - what of a score does not vary along a thread's columns ------------------------------------===//
+
+#include "ScoreSplit.h"
+#include "ScoreMap.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+using namespace flashc;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Terms
+//===--------------------------------------------------------------------------------------------------------------===//
+
+std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopes(Value value) {
+  if (!value.getType().isF32())
+    return std::nullopt;
+  if (map.isSameInRow(value))
+    return Slopes();
+  Operation *def = value.getDefiningOp();
+  if (auto convert = dyn_cast_or_null<arith::SIToFPOp>(def)) {
+    std::optional<tile::MapOp::Linear> linear = map.getLinear(convert.getIn());
+    return linear ? std::optional(Slopes{{static_cast<double>(linear->j), {}}}) : std::nullopt;
+  }
+  if (isa_and_nonnull<arith::MulFOp, arith::DivFOp>(def))
+    return getSlopesOfProduct(def);
+  if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::NegFOp>(def))
+    return std::nullopt;
+  std::optional<Slopes> result = getSlopes(def->getOperand(0));
+  std::optional<Slopes> second =
+      isa<arith::NegFOp>(def) ? std::exchange(result, Slopes()) : getSlopes(def->getOperand(1));
+  if (!result || !second)
+    return std::nullopt;
+  for (Slope &slope : *second) {
+    slope.constant *= isa<arith::AddFOp>(def) ? 1.0 : -1.0;
+    result->push_back(std::move(slope));
+  }
+  return result;
+}
+
+/// Of a product with what is the same in the row, or of a quotient by a constant.
+std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopesOfProduct(Operation *product) {
+  bool isQuotient = isa<arith::DivFOp>(product), isSecond = isQuotient || map.isSameInRow(product->getOperand(1));
+  Value factor = product->getOperand(isSecond);
+  FloatAttr constant;
+  bool isConstant = matchPattern(factor, m_Constant(&constant));
+  if (!map.isSameInRow(factor) || (isQuotient && !isConstant))
+    return std::nullopt;
+  std::optional<Slopes> slopes = getSlopes(product->getOperand(1 - isSecond));
+  if (!slopes)
+    return std::nullopt;
+  for (Slope &slope : *slopes) {
+    if (!isConstant)
+      slope.factors.push_back(factor);
+    else if (isQuotient)
+      slope.constant /= constant.getValueAsDouble();
+    else
+      slope.constant *= constant.getValueAsDouble();
+  }
+  return slopes;
+}
+
+/// `value` without the terms that can be taken out of it, or null if nothing is left.
+Value ScoreSplit::takeFrom(Value value, double factor) {
+  if (std::optional<Slopes> slopes = getSlopes(value)) {
+    terms.push_back({value, std::move(*slopes), factor});
+    return {};
+  }
+  Operation *sum = value.getDefiningOp();
+  if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum) || !isInside(value))
+    return value;
+  bool isDifference = isa<arith::SubFOp>(sum);
+  Value lhs = takeFrom(sum->getOperand(0), factor);
+  Value rhs = takeFrom(sum->getOperand(1), isDifference ? -factor : factor);
+  if (lhs == sum->getOperand(0) && rhs == sum->getOperand(1))
+    return value;
+  OpBuilder b(yield);
+  if (!lhs && isDifference)
+    return arith::NegFOp::create(b, sum->getLoc(), rhs);
+  if (!lhs || !rhs)
+    return lhs ? lhs : rhs;
+  return isDifference ? arith::SubFOp::create(b, sum->getLoc(), lhs, rhs).getResult()
+                      : arith::AddFOp::create(b, sum->getLoc(), lhs, rhs).getResult();
+}
+
+bool ScoreSplit::takeTerms(double factor) {
+  Value value = yield.getValue();
+  if (getSlopes(value)) // no function of the score
+    return false;
+  yield.getValueMutable().assign(takeFrom(value, factor));
+  return yield.getValue() != value;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The split map
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static Value constant(OpBuilder &b, Location loc, double value) {
+  return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value)));
+}
+
+static Value addTo(OpBuilder &b, Value sum, Value value) {
+  return sum ? arith::AddFOp::create(b, value.getLoc(), sum, value).getResult() : value;
+}
+
+/// The slope of all terms, or null if it is 0.
+Value ScoreSplit::emitSlope(OpBuilder &b, double factor) {
+  Value sum;
+  Location loc = map.getLoc();
+  for (const Term &term : terms)
+    for (const Slope &slope : term.slopes) {
+      double number = slope.constant * term.factor / factor;
+      if (number == 0.0)
+        continue;
+      Value product = slope.factors.empty() ? constant(b, loc, number) : slope.factors.front();
+      for (Value other : ArrayRef(slope.factors).drop_front(!slope.factors.empty()))
+        product = arith::MulFOp::create(b, loc, product, other);
+      sum = addTo(b, sum, slope.factors.empty() ? product : scaleTerm(b, map, product, number));
+    }
+  return sum;
+}
+
+/// The code of `value` with `first` in place of j, as `mapping` knows.
+static Value cloneAtFirst(OpBuilder &b, tile::MapOp map, Value value, IRMapping &mapping) {
+  if (Value known = mapping.lookupOrNull(value))
+    return known;
+  if (map.isSameInRow(value))
+    return value;
+  for (Value operand : value.getDefiningOp()->getOperands())
+    cloneAtFirst(b, map, operand, mapping);
+  return b.clone(*value.getDefiningOp(), mapping)->getResult(0);
+}
+
+Value ScoreSplit::emitOffset(OpBuilder &b, Value first, double factor) {
+  IRMapping mapping;
+  mapping.map(map.getBody().getArgument(2), first);
+  Value sum;
+  for (const Term &term : terms) {
+    double number = term.factor / factor;
+    Value scaled = scaleTerm(b, map, term.value, number);
+    Value value = cloneAtFirst(b, map, scaled ? scaled : term.value, mapping);
+    if (!scaled)
+      value = arith::MulFOp::create(b, value.getLoc(), value, constant(b, value.getLoc(), number));
+    sum = addTo(b, sum, value);
+  }
+  return sum;
+}
+
+tile::MapOp ScoreSplit::finish(double factor) {
+  if (terms.empty())
+    return map;
+  OpBuilder b(yield);
+  Location loc = map.getLoc();
+  Value key = map.getBody().getArgument(2), first = tile::FirstColumnOp::create(b, loc, key);
+  yield.getOffsetMutable().assign(emitOffset(b, first, factor));
+  if (Value slope = emitSlope(b, factor)) {
+    Value inThread = arith::SubIOp::create(b, loc, key, first);
+    Value column =
+        arith::SIToFPOp::create(b, loc, b.getF32Type(), arith::IndexCastOp::create(b, loc, b.getI32Type(), inThread));
+    yield.getValueMutable().assign(math::FmaOp::create(b, loc, slope, column, yield.getValue()));
+  }
+  b.setInsertionPoint(map);
+  auto split = tile::MapOp::create(b, loc, map.getSource().getType(), tile::getRowPartialType(b.getContext()),
+                                   map.getSource(), map.getRows(), map.getRow(), map.getCol());
+  split.getBody().takeBody(map.getBody());
+  map.erase();
+  return map = split;
+}

@@ -1,0 +1,144 @@
+// What of a score does not vary along a thread's columns becomes the map's second result.
+// DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
+// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,fixed-max=false,fma-exponentials=0 --canonicalize --cse | FileCheck %s
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// What is added to whole rows costs nothing for an element, and the scale goes to the exponent.
+// CHECK-LABEL: gpu.func @row_bias(
+// CHECK:         arith.constant 8.000000e+00 : f32
+// CHECK:         %[[BIAS:.*]] = tile.rows at(
+// CHECK:         tile.map %{{.*}} rows(%[[BIAS]] : tensor<64xf32, #tile.row>) at(
+// CHECK-NEXT:    ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %[[B:.*]]: f32):
+// CHECK-NEXT:      %[[H:.*]] = arith.mulf %[[B]], %{{.*}} : f32
+// CHECK-NEXT:      tile.yield %[[S]], %[[H]] : f32, f32
+func.func @row_bias(%q: !t, %k: !t, %v: !t, %bias: tensor<8x256xf32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = tensor.extract %bias[%h, %i] : tensor<8x256xf32>
+      %r = arith.addf %s, %x : f32
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// Terms on either side of others: the slopes are added, -2 * 0.25 / 3 and the weight of the row. What is read for every key
+// stays, and so does the scale with it; the factor in front of all goes to the exponent.
+// CHECK-LABEL: gpu.func @terms(
+// CHECK-DAG:     arith.constant dense<2.885390e+00> : tensor<64x64xf32, #tile.acc>
+// CHECK-DAG:     %[[SLOPE:.*]] = arith.constant -0.166666672 : f32
+// CHECK-DAG:     %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
+// CHECK:         ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index, %[[W:.*]]: f32):
+// CHECK:           %[[TABLE:.*]] = memref.load
+// CHECK:           %[[REST:.*]] = math.fma %[[S]], %[[SCALE]], %[[TABLE]]
+// CHECK:           tile.first_column %[[J]]
+// CHECK:           %[[SUM:.*]] = arith.addf %[[W]], %[[SLOPE]] fastmath<contract>
+// CHECK:           %[[R:.*]] = math.fma %[[SUM]], %{{.*}}, %[[REST]]
+// CHECK-NEXT:      tile.yield %[[R]], %
+func.func @terms(%q: !t, %k: !t, %v: !t, %table: tensor<256x256xf32>, %weights: tensor<256xf32>) -> !t {
+  %two = arith.constant 2.0 : f32
+  %three = arith.constant 3.0 : f32
+  %half = arith.constant -0.25 : f32
+  %c2 = arith.constant 2 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %bias = tensor.extract %table[%i, %j] : tensor<256x256xf32>
+      %weight = tensor.extract %weights[%i] : tensor<256xf32>
+      %j2 = arith.muli %j, %c2 : index
+      %d = arith.subi %j2, %i : index
+      %d32 = arith.index_cast %d : index to i32
+      %x = arith.sitofp %d32 : i32 to f32
+      %j32 = arith.index_cast %j : index to i32
+      %y = arith.sitofp %j32 : i32 to f32
+      %part = arith.mulf %x, %half : f32
+      %quotient = arith.divf %part, %three : f32
+      %product = arith.mulf %weight, %y : f32
+      %minus = arith.negf %product : f32
+      %a = arith.addf %quotient, %s : f32
+      %c = arith.addf %a, %bias : f32
+      %e = arith.subf %c, %minus : f32
+      %r = arith.mulf %e, %two : f32
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// A soft cap and decay by a constant, 0.1 / 20.
+// CHECK-LABEL: gpu.func @cap_and_decay(
+// CHECK-DAG:     %[[DECAY:.*]] = arith.constant 5.000000e-03 : f32
+// CHECK:           %[[T:.*]] = math.tanh
+// CHECK:           %[[R:.*]] = math.fma %[[DECAY]], %{{.*}}, %[[T]] : f32
+// CHECK-NEXT:      tile.yield %[[R]], %
+func.func @cap_and_decay(%q: !t, %k: !t, %v: !t) -> !t {
+  %cap = arith.constant 20.0 : f32
+  %decay = arith.constant 0.1 : f32
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x : f32
+      %capped = arith.mulf %t, %cap : f32
+      %d = arith.subi %i, %j : index
+      %d32 = arith.index_cast %d : index to i32
+      %distance = arith.sitofp %d32 : i32 to f32
+      %bias = arith.mulf %distance, %decay : f32
+      %r = arith.subf %capped, %bias : f32
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// Not affine in j, or not a function of the score at all: as it was.
+// CHECK-LABEL: gpu.func @symmetric(
+// CHECK-NOT:     tile.first_column
+// CHECK:         tile.yield %{{.*}} : f32
+// CHECK-NOT:     tile.row_partial
+func.func @symmetric(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %slope = tensor.extract %slopes[%h] : tensor<8xf32>
+      %d = arith.subi %i, %j : index
+      %d32 = arith.index_cast %d : index to i32
+      %size = math.absi %d32 : i32
+      %distance = arith.sitofp %size : i32 to f32
+      %bias = arith.mulf %slope, %distance : f32
+      %r = arith.subf %s, %bias : f32
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// CHECK-LABEL: gpu.func @positions_only(
+// CHECK-NOT:     tile.first_column
+// CHECK:         tile.yield %{{.*}} : f32
+// CHECK-NOT:     tile.row_partial
+func.func @positions_only(%q: !t, %k: !t, %v: !t) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %d = arith.subi %j, %i : index
+      %d32 = arith.index_cast %d : index to i32
+      %r = arith.sitofp %d32 : i32 to f32
+      flash.yield %r : f32
+    } -> !t, !lse
+  return %o : !t
+}
