@@ -20,16 +20,13 @@ public:
       : mask(mask), space(mask.space), loop(loop), context(context), begin(symbol(LoopBounds::Begin)) {
     bounds.view = loop.view;
     bounds.tileSize = loop.tileSize;
+    bounds.isMoved = loop.isMoved;
     collectFacts();
   }
 
   LoopBounds build() {
     std::vector<MaskProjection> kept = project(mask.kept), cut = project(mask.cut);
-    // A single interval with cuts at its ends needs no proofs: that is most masks, and compile time counts.
-    bool isSimple = kept.size() <= 1 && llvm::all_of(cut, [](const MaskProjection &part) {
-                      return part.bounds.size() + part.conditions.size() <= 1;
-                    });
-    if (!isSimple) {
+    if (!isSimple(kept, cut)) {
       prune(kept);
       prune(cut);
     }
@@ -40,7 +37,23 @@ public:
     return std::move(bounds);
   }
 
+  bool mayMoveTiles() {
+    std::vector<MaskProjection> kept = project(mask.kept);
+    if (kept.size() != 1 || !isSimple(kept, project(mask.cut)))
+      return false;
+    ArrayRef<MaskExpr> rows = kept.front().bounds;
+    return llvm::any_of(rows, [&](const MaskExpr &row) { return beginsAnywhere(row); }) &&
+           llvm::none_of(rows, [&](const MaskExpr &row) { return endsWithTile(row); });
+  }
+
 private:
+  /// A single interval with cuts at its ends needs no proofs: that is most masks, and compile time counts.
+  static bool isSimple(ArrayRef<MaskProjection> kept, ArrayRef<MaskProjection> cut) {
+    return kept.size() <= 1 && llvm::all_of(cut, [](const MaskProjection &part) {
+             return part.bounds.size() + part.conditions.size() <= 1;
+           });
+  }
+
   AffineExpr symbol(unsigned position) const { return getAffineSymbolExpr(position, context); }
   static MaskExpr variable(unsigned index) { return MaskExpr::variable(index); }
 
@@ -81,7 +94,8 @@ private:
       assumeNatural(distance);
     }
     MaskExpr tile = variable(MaskSpace::Tile) - bounds.begin;
-    assumeEqual(tile, space.floorDiv(tile, loop.tileSize) * loop.tileSize);
+    if (!loop.isMoved)
+      assumeEqual(tile, space.floorDiv(tile, loop.tileSize) * loop.tileSize);
     assumeNatural(tile);
     assumeNatural(bounds.end - variable(MaskSpace::Tile) - 1);
   }
@@ -127,6 +141,35 @@ private:
   }
 
   //===------------------------------------------------------------------------------------------------------------===//
+  // Where tiles begin
+  //===------------------------------------------------------------------------------------------------------------===//
+
+  /// Whether an expression is a multiple of the tile, whatever its variables are.
+  bool isMultiple(const MaskExpr &expr) const {
+    return expr.getConstant() % loop.tileSize == 0 && expr.getDivisor() % loop.tileSize == 0;
+  }
+
+  /// Whether a bound of the kept interval is a begin at a position of its own; see mayMoveTiles.
+  bool beginsAnywhere(const MaskExpr &row) const {
+    if (row[MaskSpace::Tile] != 1)
+      return false;
+    MaskExpr position = MaskExpr(loop.tileSize - 1) - row.without(MaskSpace::Tile);
+    return !position.isConstant() && position[MaskSpace::First] == 0 && position[MaskSpace::Count] == 0 &&
+           !isMultiple(position - bounds.begin);
+  }
+
+  /// Whether a bound of the kept interval is an end that is a multiple of the tile if the other direction's tile, of
+  /// those that begin at `from`, is whole.
+  bool endsWithTile(const MaskExpr &row) {
+    if (row[MaskSpace::Tile] != -1 || !loop.from)
+      return false;
+    MaskExpr end = row.without(MaskSpace::Tile) + 1 - bounds.begin, first = variable(MaskSpace::First);
+    if (end[MaskSpace::First] != 1 || end[MaskSpace::Count] != 1 || loop.otherTileSize % loop.tileSize != 0)
+      return false;
+    return isMultiple(end - first - variable(MaskSpace::Count) + read(*loop.from));
+  }
+
+  //===------------------------------------------------------------------------------------------------------------===//
   // Expressions
   //===------------------------------------------------------------------------------------------------------------===//
 
@@ -140,13 +183,15 @@ private:
       if (factor > 0) { // A position in the tile, which is at most its last one, is >= limit / factor.
         MaskExpr limit = MaskExpr(factor * (loop.tileSize - 1)) - rest;
         AffineExpr position = isCut ? makeExpr(limit - 1).floorDiv(factor) + 1 : makeExpr(limit).ceilDiv(factor);
-        interval.begin.push_back(tileFloor(position));
-        interval.beginTiles.push_back(space.floorDiv(space.ceilDiv(limit, factor) - bounds.begin, loop.tileSize));
+        interval.begin.push_back(loop.isMoved ? position : tileFloor(position));
+        if (!loop.isMoved)
+          interval.beginTiles.push_back(space.floorDiv(space.ceilDiv(limit, factor) - bounds.begin, loop.tileSize));
       } else { // The tile's first position is <= rest / factor.
         factor = -factor;
         AffineExpr position = isCut ? makeExpr(rest + 1).ceilDiv(factor) : makeExpr(rest).floorDiv(factor) + 1;
-        interval.end.push_back(tileCeil(position));
-        interval.endTiles.push_back(space.ceilDiv(space.floorDiv(rest, factor) + 1 - bounds.begin, loop.tileSize));
+        interval.end.push_back(loop.isMoved ? position : tileCeil(position));
+        if (!loop.isMoved)
+          interval.endTiles.push_back(space.ceilDiv(space.floorDiv(rest, factor) + 1 - bounds.begin, loop.tileSize));
       }
     }
     for (const MaskExpr &condition : part.conditions)
@@ -212,6 +257,10 @@ private:
 
 LoopBounds mlir::flash::computeLoopBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
   return BoundsBuilder(mask, loop, context).build();
+}
+
+bool mlir::flash::mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
+  return BoundsBuilder(mask, loop, context).mayMoveTiles();
 }
 
 MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {

@@ -92,15 +92,21 @@ static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds
   os << (hasParentheses ? ")" : "");
 }
 
+/// Prints `max(a, b)`, or the only expression, or `none`.
+static void printList(raw_ostream &os, ArrayRef<AffineExpr> list, StringRef function, StringRef none,
+                      const LoopBounds &bounds, AsmState &state) {
+  if (list.empty())
+    os << none;
+  if (list.size() > 1)
+    os << function << '(';
+  llvm::interleaveComma(list, os, [&](AffineExpr expr) { printExpr(os, expr, bounds, state, /*isOperand=*/false); });
+  if (list.size() > 1)
+    os << ')';
+}
+
 static void printInterval(raw_ostream &os, const TileInterval &interval, const LoopBounds &bounds, AsmState &state) {
   auto printList = [&](ArrayRef<AffineExpr> list, StringRef function, StringRef none) {
-    if (list.empty())
-      os << none;
-    if (list.size() > 1)
-      os << function << '(';
-    llvm::interleaveComma(list, os, [&](AffineExpr expr) { printExpr(os, expr, bounds, state, /*isOperand=*/false); });
-    if (list.size() > 1)
-      os << ')';
+    ::printList(os, list, function, none, bounds, state);
   };
   os << '[';
   printList(interval.begin, "max", "begin");
@@ -134,4 +140,8 @@ void LoopBounds::print(raw_ostream &os, AsmState &state) const {
   };
   printUnion("kept", kept);
   printUnion("\ncut", cut);
+  if (!isMoved)
+    return;
+  os << "\norigin ";
+  printList(os, kept.front().begin, "max", "begin", *this, state);
 }

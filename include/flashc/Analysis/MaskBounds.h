@@ -22,16 +22,19 @@ struct MaskLoop {
   std::optional<LinearExpr> begin, end; // the loop's
   std::optional<LinearExpr> count;      // of positions in the other direction's tile
   std::optional<LinearExpr> from, to;   // the other direction's tiles begin at from, from + otherTileSize, ... < to
+  bool isMoved = false;                 // tiles begin at the first position that may be kept; see mayMoveTiles
 };
 
 /// Tiles between bounds that are multiples of the tile from the loop's begin on: [max(begin), min(end)), and only if
-/// all conditions and rooms are >= 0. Without an entry a bound is that of the loop.
+/// all conditions and rooms are >= 0. Without an entry a bound is that of the loop. Where tiles are moved, bounds are
+/// positions: none in front of the begins is meant, and none from the ends on.
 struct TileInterval {
   SmallVector<AffineExpr> begin, end, conditions;
   /// Conditions that say how far the last position is behind the first: the end is not further than (room + 1) tiles
   /// behind the begin. That bound says the same without a choice, which would make the bounds uneven.
   SmallVector<AffineExpr> rooms;
-  /// The bounds in tiles, counted from the loop's begin, and the conditions and rooms, for proofs about them.
+  /// The bounds in tiles, counted from the loop's begin, unless tiles are moved; the conditions and rooms; for proofs
+  /// about them.
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
   bool isExact = true; // each of the tiles holds a pair that the interval is for
   bool mayHaveGaps = false; // it is not: keys between those of two queries may be no query's
@@ -62,9 +65,11 @@ struct LoopBounds {
   static constexpr size_t kMaxIntervals = 6;
   MaskView view = MaskView::Primal;
   int64_t tileSize;
+  /// For each tile of the other direction, tiles begin at the begin of the only kept interval instead of the loop's.
+  bool isMoved = false;
 
-  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`. The tile of the other direction is one of
-  /// `rows` queries from `i0` on, or one of `keys` keys from `j0` on.
+  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`, and `origin max(..)` if tiles are moved. The tile
+  /// of the other direction is one of `rows` queries from `i0` on, or one of `keys` keys from `j0` on.
   void print(raw_ostream &os, AsmState &state) const;
 };
 
@@ -84,6 +89,15 @@ struct MaskClass {
 };
 
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);
+
+/// Whether fewer tiles are visited, or masked, if they begin at the first position that may be kept, for each tile of
+/// the other direction by itself, instead of at multiples of the tile from the loop's begin on:
+/// 1. There is one kept interval, and the cuts are at its ends: tiles of several intervals would overlap.
+/// 2. It begins anywhere: at a position that is neither a constant nor at a distance from the other direction's tile (a
+///    window's would be cut all the same), nor known to be a multiple of the tile.
+/// 3. It does not end where a tile of the loop ends, which is as good a place to begin from.
+/// Adds variables to the mask's space.
+bool mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);
 
 /// The bounds of a loop over tiles. Adds variables to the mask's space.
 LoopBounds computeLoopBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context);

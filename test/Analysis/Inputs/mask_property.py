@@ -9,6 +9,8 @@ The bounds are computed at run time here: this evaluates the index arithmetic in
 pairs (i, j) of each tile of queries:
 - sound: no tile with a kept pair is skipped, and a tile in a loop without a mask keeps every pair of a valid query;
 - in order: the loops visit tiles of the original loop, ascending, none twice;
+- moved tiles, where an origin is printed: they follow on each other from any key on, of which in a tight mask one query
+  keeps the first one. All else is asked of these tiles; how many masks have them is printed;
 - tight, where the mask is reported to be exact: no tile without a kept pair is visited, no whole tile is masked;
 - dual: the same is asked of the tiles of queries, for each tile of keys, and of the class of the dual;
 - where the runs of tiles are read from a table (flash.tile_runs, for masks over data), its region is evaluated, and
@@ -161,10 +163,16 @@ class Program:
         return [(values[begin], values[end], is_masked) for begin, end, is_masked in self.loops]
 
 
-def find_fault(case, loops, kept, nk, is_exact, is_hull):
+def find_fault(case, loops, kept, nk, is_exact, is_hull, is_moved):
     """`kept` has a row for each query of the tile. `is_hull`: no tile in front of the first one that holds a kept pair,
-    or behind the last one, is visited. Returns what is wrong, or None."""
-    starts = range(0, nk, case.kv_tile)
+    or behind the last one, is visited. `is_moved`: tiles begin at the first loop's begin. Returns what is wrong, or
+    None."""
+    origin = next((begin for begin, end, _ in loops if begin < end), nk) if is_moved else 0
+    starts = range(origin, nk, case.kv_tile)
+    if origin < 0 or kept[:, :origin].any():
+        return f"unsound: tiles from {origin} on"
+    if is_exact and is_moved and origin < nk and not kept[:, origin].any():
+        return f"not tight: tiles from {origin} on"
     needed = [t for t in starts if kept[:, t:t + case.kv_tile].any()]
     whole = [t for t in starts if t + case.kv_tile <= nk and kept[:, t:t + case.kv_tile].all()]
     visited = [t for begin, end, _ in loops for t in range(begin, end, case.kv_tile)]
@@ -182,7 +190,7 @@ def find_fault(case, loops, kept, nk, is_exact, is_hull):
     return None
 
 
-def check(case, program, is_exact, rng):
+def check(case, program, is_exact, is_moved, rng):
     for nq, nk, symbols in case.runs(rng):
         kept = numpy.broadcast_to(evaluate(case.mask, numpy.arange(nq)[:, None], numpy.arange(nk)[None, :], symbols),
                                   (nq, nk))
@@ -191,7 +199,8 @@ def check(case, program, is_exact, rng):
             tile = kept[i0:i0 + case.q_tile]
             seen, = tile.any(axis=0).nonzero()
             is_tight = is_exact or (case.expected is not None and (len(seen) == 0 or seen[-1] - seen[0] < len(seen)))
-            fault = find_fault(case, program.run(arguments, i0), tile, nk, is_tight, is_hull=case.expected is not None)
+            fault = find_fault(case, program.run(arguments, i0), tile, nk, is_tight, is_hull=case.expected is not None,
+                               is_moved=is_moved)
             if fault:
                 return f"nq={nq} nk={nk} symbols={symbols} i0={i0} tiles={case.q_tile}x{case.kv_tile}: {fault}"
     return None
@@ -257,15 +266,17 @@ def main():
         check_duals(cases, text)
     maps = dict(re.findall(r"^(#map\d*) = (affine_map<.*>)$", text, re.MULTILINE))
     text = re.sub(r"#map\d*\b", lambda match: maps[match[0]], text)
-    classes = {int(n): kind for n, kind in re.findall(r"mask in @case_(\d+):\n(?:.*\n)*?class (\w+)", text)}
+    printed = {int(n): body for n, body in re.findall(r"mask in @case_(\d+):\n((?:.*\n)*?class \w+)", text)}
     functions = re.findall(r"func\.func @case_(\d+)(\(.*)\n((?:.*\n)*?)  }\n", text)
     assert [int(n) for n, _, _ in functions] == list(range(len(cases))), "expected every case once"
-    failures, tables, numbers = 0, 0, {"exact": 0, "conservative": 0, "opaque": 0}
+    failures, tables, moved, numbers = 0, 0, 0, {"exact": 0, "conservative": 0, "opaque": 0}
     for (n, header, body), case in zip(functions, cases):
-        kind, program = classes[int(n)], Program(header, body)
+        kind, program = printed[int(n)].rsplit(maxsplit=1)[1], Program(header, body)
+        is_moved = "\norigin " in printed[int(n)]
         numbers[kind] += 1
         tables += program.has_table
-        fault = check(case, program, kind == "exact", random.Random(int(n)))
+        moved += is_moved
+        fault = check(case, program, kind == "exact", is_moved, random.Random(int(n)))
         if not fault and case.expected and kind != case.expected:
             fault = f"expected the class to be {case.expected}, got {kind}"
         if fault:
@@ -273,7 +284,7 @@ def main():
             print(f"case_{n} {case.name}: {fault}")
     # The cases are only worth something if they reach both sides of the question.
     assert numbers["exact"] > 100 and numbers["conservative"] > 100, numbers
-    print(f"{len(cases)} cases, {tables} of them with a table of runs, {failures} failures")
+    print(f"{len(cases)} cases, {tables} of them with a table of runs, {moved} with moved tiles, {failures} failures")
     sys.exit(failures != 0)
 
 

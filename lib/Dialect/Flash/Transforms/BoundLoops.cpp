@@ -143,6 +143,13 @@ static MaskLoop describe(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult num
   return result;
 }
 
+/// Whether tiles may lie where some of their keys do not exist: flash-tile has clamped their slices, and joined the end
+/// of the keys to the mask, unless it knew that no tile on its grid sticks out.
+static bool mayStickOut(const MaskLoop &loop) {
+  std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
+  return !length || *length % loop.tileSize != 0;
+}
+
 std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
   scf::ForOp loop = matchKeyLoop(op);
   if (!loop)
@@ -152,8 +159,11 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
   MaskSet mask = readMask(op.getMask(), [&](Value value) {
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
-  LoopBounds bounds = computeLoopBounds(mask, describe(op, loop, getNumQueries(op, loop)), op.getContext());
   std::unique_ptr<RangedMask> ranged = mask.opaque.empty() ? nullptr : RangedMask::create(op, searched->getOriginal());
+  MaskLoop described = describe(op, loop, getNumQueries(op, loop));
+  // Runs of tiles are on the loop's grid.
+  described.isMoved = !ranged && mayStickOut(described) && mayMoveTiles(mask, described, op.getContext());
+  LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());
   return KeyBounds{std::move(searched), std::move(mask), std::move(bounds), std::move(ranged)};
 }
 
@@ -306,6 +316,7 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
 
   void print(OnlineAttentionOp op, MaskView view) {
     auto function = op->getParentOfType<FunctionOpInterface>();
+    bool isMoved = view == MaskView::Primal && areTilesMoved(op);
     SearchedMask searched(op, view);
     AsmState state(function);
     MaskSet mask = readMask(op.getMask());
@@ -315,6 +326,7 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     loop.otherTileSize = op.getQType().getDimSize(2);
     if (view == MaskView::Dual)
       std::swap(loop.tileSize, loop.otherTileSize);
+    loop.isMoved = isMoved;
     LoopBounds bounds = computeLoopBounds(mask, loop, &getContext());
     llvm::outs() << (view == MaskView::Dual ? "dual of the mask in @" : "mask in @") << function.getName() << ":\n";
     if (view == MaskView::Primal)
@@ -328,6 +340,12 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     auto getName = [&](Value array) { return printName(array, state); };
     classify(mask, bounds, ranged.get(), getName).print(llvm::outs());
     llvm::outs() << '\n';
+  }
+
+  /// What is decided for the loop around `op`.
+  static bool areTilesMoved(OnlineAttentionOp op) {
+    std::optional<KeyBounds> found = computeKeyBounds(op);
+    return found && found->bounds.isMoved;
   }
 
   /// What the region computes that the bounds use.

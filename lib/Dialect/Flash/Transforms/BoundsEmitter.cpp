@@ -35,6 +35,13 @@ AffineExpr BoundsEmitter::getEnd(bool isCeil) const {
   return begin + (isCeil ? length.ceilDiv(bounds.tileSize) : length.floorDiv(bounds.tileSize)) * bounds.tileSize;
 }
 
+OpFoldResult BoundsEmitter::roundFrom(OpFoldResult begin, OpFoldResult position, bool isCeil) {
+  AffineExpr first = b.getAffineDimExpr(0), distance = b.getAffineDimExpr(1) - first;
+  AffineExpr tiles = isCeil ? distance.ceilDiv(bounds.tileSize) : distance.floorDiv(bounds.tileSize);
+  return affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(2, 0, first + tiles * bounds.tileSize),
+                                               {begin, position});
+}
+
 OpFoldResult BoundsEmitter::reduce(ArrayRef<AffineExpr> exprs, bool isMin) {
   AffineMap map = AffineMap::get(0, symbols.size(), exprs, b.getContext());
   if (exprs.size() == 1)

@@ -22,6 +22,9 @@ protected:
   /// Where the loop ends, rounded to tiles from where it begins.
   AffineExpr getEnd(bool isCeil) const;
 
+  /// The last tile boundary up to `position`, or the first from it on, of tiles that begin at `begin`.
+  OpFoldResult roundFrom(OpFoldResult begin, OpFoldResult position, bool isCeil);
+
   /// The least or the greatest of some expressions.
   OpFoldResult reduce(ArrayRef<AffineExpr> exprs, bool isMin);
   OpFoldResult clamp(OpFoldResult value, OpFoldResult limit, bool isMin);

@@ -23,7 +23,10 @@ public:
            });
   }
 
-  SmallVector<KeySegment> emit() {
+  SmallVector<KeySegment> emit() { return bounds.isMoved ? emitMoved() : emitOnGrid(); }
+
+private:
+  SmallVector<KeySegment> emitOnGrid() {
     const TileInterval &kept = bounds.kept.front();
     SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{getEnd(/*isCeil=*/true)};
     beginExprs.append(kept.begin);
@@ -36,7 +39,8 @@ public:
     if (!isSame(begin, symbols[LoopBounds::Begin]) || endExprs.size() > 1)
       end = clamp(end, begin, /*isMin=*/false);
     end = unless(kept.conditions, end, begin);
-    collectCuts();
+    // The last tile may stick out of the loop: then it is not whole.
+    collectCuts(getEnd(/*isCeil=*/false));
     if (!hasFull)
       return {{begin, end, false}};
     OpFoldResult fullBegin = begin;
@@ -47,10 +51,34 @@ public:
     return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
   }
 
-private:
-  void collectCuts() {
-    // The last tile may stick out of the loop: then it is not whole.
-    suffixes.push_back(getEnd(/*isCeil=*/false));
+  /// Tiles begin at the first key that may be kept, so that none is cut there if all queries have that key, and the last
+  /// one may stick out of the interval, and of the loop. The interval's bounds leave no room to clamp: it is empty where
+  /// they are not in order.
+  SmallVector<KeySegment> emitMoved() {
+    const TileInterval &kept = bounds.kept.front();
+    SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{symbol(LoopBounds::End)};
+    beginExprs.append(kept.begin);
+    endExprs.append(kept.end);
+    OpFoldResult behind = reduce(endExprs, /*isMin=*/true);
+    OpFoldResult begin = clamp(reduce(beginExprs, /*isMin=*/false), behind, /*isMin=*/true);
+    OpFoldResult end = unless(kept.conditions, roundFrom(begin, behind, /*isCeil=*/true), begin);
+    collectCuts(symbol(LoopBounds::End));
+    if (!hasFull)
+      return {{begin, end, false}};
+    OpFoldResult fullBegin = begin;
+    if (!prefixes.empty()) {
+      OpFoldResult first = clamp(reduce(prefixes, /*isMin=*/false), begin, /*isMin=*/false);
+      fullBegin = clamp(roundFrom(begin, first, /*isCeil=*/true), end, /*isMin=*/true);
+    }
+    OpFoldResult cut = reduce(suffixes, /*isMin=*/true);
+    OpFoldResult fullEnd = clamp(roundFrom(begin, cut, /*isCeil=*/false), end, /*isMin=*/true);
+    fullEnd = unless(fullIf, clamp(fullEnd, fullBegin, /*isMin=*/false), fullBegin);
+    return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
+  }
+
+  /// `end`: where no tile is whole from, as the loop ends.
+  void collectCuts(AffineExpr end) {
+    suffixes.push_back(end);
     for (const TileInterval &cut : bounds.cut) {
       prefixes.append(cut.end);
       suffixes.append(cut.begin);

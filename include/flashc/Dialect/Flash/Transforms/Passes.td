@@ -396,6 +396,16 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     `index`, `i64` and `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays
     opaque.
 
+    Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with it,
+    tiles are moved: they begin at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of
+    the tile from there on, and the last tile may stick out of the range, masked. With the keys [%begin, %end) for all
+    queries, the first loop is empty:
+    ```mlir
+    %full = %begin + floor((%end - %begin) / 64) * 64
+    %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
+    %t:3 = scf.for %j = %full to %begin + ceil((%end - %begin) / 64) * 64 step 64 ... { ... mask (...) { ... } }
+    ```
+
     Arrays that are declared sorted (`flash.assume_sorted`) bound loops, too. What the mask computes for a query and never
     descends (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these) is computed
     twice, for the first and the last query of the tile. A comparison with the element at the key's position is a search:
@@ -443,8 +453,9 @@ def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
     For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions of
     bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
     mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
-    conservative or opaque, and why. `begin` and `end` are the original loop's bounds, `i0` the first query of the tile,
-    `rows` the number of its queries. The IR does not change.
+    conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded, and
+    the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds, `i0` the first
+    query of the tile, `rows` the number of its queries. The IR does not change.
 
     The dual says the same of the query tiles for a tile of `keys` keys from `j0` on: a backward pass that goes over
     keys outside needs it. It is the mask with i and j exchanged, so `[first]` is the tile's first key.
