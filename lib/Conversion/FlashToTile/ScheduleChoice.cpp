@@ -4,7 +4,6 @@
 #include "ScoreMap.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/MaskProver.h"
-#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
