@@ -119,6 +119,10 @@ Attribute IndexEvaluator::evaluate(OpResult result) const {
     std::optional<int64_t> number = count ? evaluateSearch(count) : evaluateSearch(cast<flash::NthOp>(op));
     return number ? makeConstant(result.getType(), *number) : nullptr;
   }
+  if (auto tile = dyn_cast<flash::SegmentTileOp>(op)) {
+    std::optional<std::array<int64_t, 3>> found = evaluateSegmentTile(tile);
+    return found ? makeConstant(result.getType(), (*found)[result.getResultNumber()]) : nullptr;
+  }
   return fold(result);
 }
 
@@ -210,6 +214,37 @@ std::optional<int64_t> IndexEvaluator::evaluateRow(flash::RowTableOp op, ArrayRe
   std::optional<int64_t> value = inside.get(op.getValue());
   unknown = inside.unknown;
   return value;
+}
+
+/// Like expandSegmentTile: begin, size and segment.
+std::optional<std::array<int64_t, 3>> IndexEvaluator::evaluateSegmentTile(flash::SegmentTileOp op) const {
+  Value sorted = op.getSorted();
+  std::optional<int64_t> tile = get(op.getTile()), length = get(op.getLength());
+  std::optional<int64_t> extent = getExtent(sorted, cast<ShapedType>(sorted.getType()).getRank() - 1);
+  auto positions = getAll(op.getIndices());
+  if (!tile || !length || !extent || !positions)
+    return std::nullopt;
+  int64_t size = op.getTileSize(), segment = 0;
+  positions->push_back(0);
+  auto getBegin = [&](int64_t segment) -> std::optional<int64_t> {
+    if (segment == 0 || segment > *extent)
+      return segment == 0 ? 0 : *length;
+    positions->back() = segment - 1;
+    std::optional<int64_t> element = getInteger(read(sorted, *positions));
+    return element ? std::optional(std::max<int64_t>(std::min(*element, *length), 0)) : std::nullopt;
+  };
+  for (int64_t step = llvm::bit_floor(uint64_t(*extent)); step > 0; step /= 2) {
+    std::optional<int64_t> begin = getBegin(std::min(segment + step, *extent));
+    if (!begin)
+      return std::nullopt;
+    if (segment + step <= *extent && *begin / size + segment + step <= *tile)
+      segment += step;
+  }
+  std::optional<int64_t> begin = getBegin(segment), end = getBegin(segment + 1);
+  if (!begin || !end)
+    return std::nullopt;
+  int64_t first = std::min(*begin + (*tile - *begin / size - segment) * size, *end);
+  return std::array{std::max<int64_t>(std::min(first, *length - 1), 0), std::min(*end - first, size), segment};
 }
 
 std::optional<int64_t> IndexEvaluator::evaluateMinMax(flash::TileMinMaxOp op, ArrayRef<int64_t> place) const {

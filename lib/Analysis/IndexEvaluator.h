@@ -60,6 +60,7 @@ private:
   std::optional<int64_t> evaluateSearch(mlir::flash::CountLeOp op) const;
   std::optional<int64_t> evaluateSearch(mlir::flash::NthOp op) const;
   std::optional<int64_t> evaluateRow(mlir::flash::RowTableOp op, llvm::ArrayRef<int64_t> place) const;
+  std::optional<std::array<int64_t, 3>> evaluateSegmentTile(mlir::flash::SegmentTileOp op) const;
   std::optional<int64_t> evaluateMinMax(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place) const;
   std::optional<int64_t> evaluateRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place) const;
   std::optional<TileRunList> computeRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place) const;

@@ -73,6 +73,7 @@ private:
   LogicalResult runLoop(Operation *op);
   LogicalResult runIterations(Operation *loop, ArrayRef<Value> counters, ArrayRef<std::array<int64_t, 3>> ranges);
   LogicalResult note(flash::OnlineAttentionOp op);
+  LogicalResult countSegmentTiles(flash::SegmentTileOp tile);
   bool decidesTiles(Operation *loop, Value counter);
   /// The number, or none after a diagnostic on `op`.
   template <typename T> std::optional<int64_t> get(Operation *op, T value);
@@ -141,6 +142,8 @@ LogicalResult LoopRunner::findTiles() {
     }
     grid.qTile = q.getDimSize(2);
     grid.kvTile = k.getDimSize(2);
+    if (auto tile = attention.getI0().getDefiningOp<flash::SegmentTileOp>(); tile && failed(countSegmentTiles(tile)))
+      return WalkResult::interrupt();
     for (Operation *loop = op->getParentOp(); loop != function; loop = loop->getParentOp()) {
       ancestors.insert(loop);
       variesByBatch |= decidesTiles(loop, attention.getB0());
@@ -223,17 +226,29 @@ bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
   return deciding[counter] = result.wasInterrupted();
 }
 
+LogicalResult LoopRunner::countSegmentTiles(flash::SegmentTileOp tile) {
+  auto length = get(tile, tile.getLength()), segments = evaluator.getExtent(tile.getSorted(), tile.getIndices().size());
+  if (!length || !segments)
+    return failure();
+  grid.segmentTiles = llvm::divideCeil(*length + 1, grid.qTile) + *segments;
+  return success();
+}
+
 LogicalResult LoopRunner::note(flash::OnlineAttentionOp op) {
   auto batch = get(op, op.getB0()), head = get(op, op.getH0()), query = get(op, op.getI0()), key = get(op, op.getJ0());
   if (!batch || !head || !query || !key)
     return failure();
   bool isInside = *batch >= 0 && *batch < grid.batch && *head >= 0 && *head < grid.heads && *query >= 0 &&
                   *query < grid.queries && *key >= 0 && *key < grid.keys;
-  if (!isInside || *query % grid.qTile)
+  auto ofSegments = op.getI0().getDefiningOp<flash::SegmentTileOp>();
+  auto row = ofSegments ? get(op, ofSegments.getTile()) : *query / grid.qTile;
+  if (!row)
+    return failure();
+  if (!isInside || (!ofSegments && *query % grid.qTile))
     return op.emitError("expected a tile of the attention, got one at batch ")
            << *batch << ", head " << *head << ", query " << *query << ", key " << *key;
   // Moved tiles of a row begin in a column each, too.
-  TileClass &tile = map->at(*batch, *head, *query / grid.qTile, *key / grid.kvTile);
+  TileClass &tile = map->at(*batch, *head, *row, *key / grid.kvTile);
   if (tile != TileClass::Skipped)
     return op.emitError("expected every tile once, got the one at query ") << *query << ", key " << *key << " again";
   tile = op.hasMask() ? TileClass::Partial : TileClass::Full;

@@ -2,6 +2,7 @@
 
 #include "flashc/Analysis/TilePartition.h"
 #include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -65,6 +66,19 @@ static std::string proveMovedDim(OpFoldResult size, scf::ForOp loop, bool mustCo
   return "";
 }
 
+/// The loop whose counter is the number of the tile of segments that `offset` and `size` are; null if they are none.
+static const scf::ForOp *findLoopOfSegmentTile(OpFoldResult offset, OpFoldResult size, ArrayRef<scf::ForOp> loops) {
+  auto begin = dyn_cast<Value>(offset);
+  auto tile = begin ? begin.getDefiningOp<SegmentTileOp>() : SegmentTileOp();
+  if (!tile || begin != tile.getBegin() || size != OpFoldResult(tile.getSize()))
+    return nullptr;
+  const auto *loop = llvm::find_if(loops, [&](scf::ForOp l) { return tile.getTile() == l.getInductionVar(); });
+  auto isOutside = [&](Value operand) {
+    return operand == tile.getTile() || scf::ForOp(*loop).isDefinedOutsideOfLoop(operand);
+  };
+  return loop != loops.end() && llvm::all_of(tile->getOperands(), isOutside) ? loop : nullptr;
+}
+
 TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface slice, ArrayRef<scf::ForOp> loops,
                                               std::optional<ArrayRef<OpFoldResult>> extents) {
   TilePartition partition;
@@ -84,7 +98,8 @@ TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface sli
       partition.loopOfDim.push_back(std::nullopt);
       continue;
     }
-    const auto *loop = llvm::find_if(loops, [&](scf::ForOp l) {
+    const scf::ForOp *ofSegments = extents ? nullptr : findLoopOfSegmentTile(offsets[dim], sizes[dim], loops);
+    const auto *loop = ofSegments ? ofSegments : llvm::find_if(loops, [&](scf::ForOp l) {
       return offset == LinearExpr::symbol(l.getInductionVar());
     });
     if (loop == loops.end())
@@ -92,7 +107,7 @@ TilePartition mlir::flash::proveTilePartition(OffsetSizeAndStrideOpInterface sli
     unsigned position = loop - loops.begin();
     if (partition.isMovedBy(position))
       return fail(dim, "expected a loop to move one dimension only, got a second one");
-    std::string missing = proveMovedDim(sizes[dim], *loop, extents.has_value(), extent);
+    std::string missing = ofSegments ? "" : proveMovedDim(sizes[dim], *loop, extents.has_value(), extent);
     if (!missing.empty())
       return fail(dim, missing);
     partition.loopOfDim.push_back(position);

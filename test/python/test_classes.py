@@ -37,31 +37,48 @@ EXACT = {
 
 # Where tiles begin that are moved: the first key that is kept of the batch and a tile's first query.
 ORIGINS = {
-    "documents": lambda b, i: np.searchsorted(IDS, IDS[i]),
-    "documents of each batch": lambda b, i: np.searchsorted(IDS_OF_BATCH[b], IDS_OF_BATCH[b, i]),
+    "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
+    "documents of each batch": lambda b, i, n: np.searchsorted(IDS_OF_BATCH[b], IDS_OF_BATCH[b, i]),
 }
 
 
-def check(mask, nq, nk, wants="exact", is_tight=None, origin=None):
-    """The class; of an exact mask every tile, of others that no tile is skipped, or left without the mask, that may
-    not be. `is_tight`: whether every tile is asked for all the same. `origin`: where tiles begin, if they are moved."""
-    is_tight = wants == "exact" if is_tight is None else is_tight
+def cut(length, tile, starts=None):
+    """Where tiles of queries begin and end, and the number of the sequence that each is in: of `starts`, those that
+    flash.segment_tile numbers."""
+    if starts is None:
+        return [(i, min(i + tile, length), 0) for i in range(0, length, tile)]
+    begins, tiles = [0, *(min(start, length) for start in starts), length], []
+    for n, (begin, end) in enumerate(zip(begins, begins[1:])):
+        while len(tiles) < end // tile + n + 1:
+            first = min(begin + (len(tiles) - begin // tile - n) * tile, end)
+            tiles.append((first, min(first + tile, end), n))
+    return tiles
+
+
+def check(mask, nq, nk, wants="exact", origin=None, starts=None):
+    """The class, and every tile. `origin`: where tiles of keys begin, if they are moved, of a batch, the first query and
+    the number of its sequence. `starts`: of the sequences that tiles of queries follow."""
     q, k = (flashc.ArraySpec((2, 1, n, 64), "bf16") for n in (nq, nk))
     got = flashc.explain(q, k, k, mask=mask)
     assert got.mask_class == wants, got
     assert any(bound.startswith("origin ") for bound in got.bounds) == (origin is not None), got
     keep = in_numpy(mask, (2, 1, nq, nk))
     rows, columns = got.tile
+    queries = cut(nq, rows, starts)
+    assert len(queries) == got.rows
     for b, heads in enumerate(got.tiles):
-        for row, tiles in enumerate(heads[0]):
-            first = 0 if origin is None else min(origin(b, row * rows), nk)
-            assert not keep[b, 0, row * rows:(row + 1) * rows, :first].any() and not any(tiles[:first // columns])
+        for (begin, end, n), tiles in zip(queries, heads[0]):
+            kept = keep[b, 0, begin:end]
+            first = 0 if origin is None or begin == end else max(min(origin(b, begin, n), nk), 0)
+            assert not kept[:, :first].any() and not any(tiles[:first // columns])
             for column, tile in enumerate(tiles[first // columns:]):
                 key = first + column * columns
-                part = keep[b, 0, row * rows:(row + 1) * rows, key:key + columns]
+                part = kept[:, key:key + columns]
                 best = 0 if not part.any() else 2 if part.all() and part.shape[1] == columns else 1
-                assert tile == best if is_tight else best in {0: [0], 1: [0, 1, 2], 2: [2]}[tile], \
-                    f"tile ({row}, {column}) of {nq} x {nk}: {tile}, expected {best}"
+                if wants == "exact":
+                    assert tile == best, f"queries {begin} to {end} of {nq}, key {key} of {nk}: {tile}, expected {best}"
+                else:  # nothing is skipped, or left without the mask, that may not be
+                    assert best in {0: [0], 1: [0, 1, 2], 2: [2]}[tile], (begin, key, tile, best)
 
 
 @pytest.mark.parametrize("name", EXACT)
@@ -76,38 +93,39 @@ def test_positions_are_exact(name):
     assert flashc.explain(spec, spec, spec, mask=POSITIONS[name][0]).mask_class == "exact"
 
 
-def find_start(starts, key_starts=None, left=1000):
+def find_start(starts, key_starts, left=1000):
     """Where the keys of a query's sequence begin, or its window in there."""
-    key_starts = starts if key_starts is None else key_starts
-
-    def find(b, i):
-        n = np.searchsorted(starts, i, side="right")
-        return max(key_starts[n - 1], min(i + key_starts[n] - starts[n] - left, key_starts[n]))
-    return find
+    return lambda b, i, n: max(key_starts[n - 1], i + key_starts[n] - starts[n] - left)
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_packed_sequences_are_exact(causal):
-    for starts in ([0, 700], [0, 100, 100, 101, 400, 650, 700], [0, 0, 64, 128, 700]):
-        check(masks.packed(np.array(starts), causal=causal), 700, 700, origin=find_start(starts))
-
-
-@pytest.mark.parametrize("keywords", [{}, {"causal": True}, {"window": (60, 9)}])
-def test_packed_sequences_of_two_lengths(keywords):
-    """Keys of a sequence without queries are visited if they lie between those of others: the class says so."""
-    starts, key_starts = np.array([0, 0, 100, 100, 301, 500, 700]), np.array([0, 100, 200, 500, 500, 900, 1000])
-    origin = find_start(starts, key_starts, left=keywords.get("window", [1000])[0])
-    check(masks.packed(starts, key_starts, **keywords), 700, 1000, "conservative", origin=origin)
-    with pytest.raises(AssertionError, match=r"tile \(.*: 1, expected 0"):
-        check(masks.packed(starts, key_starts, **keywords), 700, 1000, "conservative", is_tight=True, origin=origin)
+    for starts in ([0, 700], [0, 100, 100, 101, 400, 650, 700], [0, 0, 64, 128, 700], [0, 256, 512, 700]):
+        check(masks.packed(np.array(starts), causal=causal), 700, 700, origin=find_start(starts, starts), starts=starts)
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_packed_sequences_of_two_lengths_that_all_have_queries(causal):
-    """Nothing says so, and the class is the same, but there are no such keys: every tile is what it could be."""
-    starts, key_starts = np.array([0, 1, 300, 301, 500, 700]), np.array([0, 400, 500, 500, 900, 1000])
-    check(masks.packed(starts, key_starts, causal=causal), 700, 1000, "conservative", is_tight=True,
-          origin=find_start(starts, key_starts))
+def test_packed_sequences_of_each_batch_are_exact(causal):
+    starts = np.array([[0, 100, 200, 700], [0, 0, 690, 700]])
+    for b in range(2):  # a map of one batch
+        one = masks.packed(starts[b], causal=causal)
+        check(one, 700, 700, origin=find_start(starts[b], starts[b]), starts=starts[b])
+    q = flashc.ArraySpec((2, 1, 700, 64), "bf16")
+    both = flashc.explain(q, q, q, mask=masks.packed(starts, causal=causal))
+    for b in range(2):
+        assert both.tiles[b] == flashc.explain(q, q, q, mask=masks.packed(starts[b], causal=causal)).tiles[b]
+
+
+@pytest.mark.parametrize("keywords", [{}, {"causal": True}, {"window": (60, 9)}])
+@pytest.mark.parametrize("starts, key_starts", [
+    ([0, 0, 100, 100, 301, 500, 700], [0, 100, 200, 500, 500, 900, 1000]),
+    ([0, 1, 300, 301, 500, 700], [0, 400, 500, 500, 900, 1000])])
+def test_packed_sequences_of_two_lengths(starts, key_starts, keywords):
+    """Tiles of queries are those of one sequence, so that no keys are visited that lie between those of two, and are
+    those of a sequence without queries."""
+    starts, key_starts = np.array(starts), np.array(key_starts)
+    check(masks.packed(starts, key_starts, **keywords), 700, 1000, starts=starts,
+          origin=find_start(starts, key_starts, left=keywords.get("window", [1000])[0]))
 
 
 def test_what_is_not_declared_has_no_bounds():

@@ -9,6 +9,7 @@ import pytest
 import flashc
 from flashc import _array, _context, _cuda, _explain, _library, _source, masks
 from flashc._launch import _WORDS, _Frame
+from test_classes import cut
 
 SKIPPED, PARTIAL, FULL = range(3)
 
@@ -18,16 +19,16 @@ def specs(batch=1, heads=2, queries=300, keys=500, dim=64, dtype="bf16"):
     return q, k, k
 
 
-def classify(keeps, tile, is_moved=False):
+def classify(keeps, tile, is_moved=False, starts=None):
     """The tightest classes of the tiles of an element mask [Nq, Nk]. If they are moved, they begin at the first key of a
-    row of tiles, each in a column of its own."""
+    row of tiles, each in a column of its own. `starts`: of sequences that tiles of queries follow."""
     (queries, keys), (rows, columns) = keeps.shape, tile
     result = []
-    for i in range(0, queries, rows):
+    for begin, end, _ in cut(queries, rows, starts):
         cells = [SKIPPED] * len(range(0, keys, columns))
-        seen, = keeps[i:i + rows].any(axis=0).nonzero()
-        for j in range(seen[0] if is_moved and len(seen) else 0, keys, columns):
-            part = keeps[i:i + rows, j:j + columns]
+        seen, = keeps[begin:end].any(axis=0).nonzero()
+        for j in range(seen[0] if is_moved and len(seen) else 0, keys if end > begin else 0, columns):
+            part = keeps[begin:end, j:j + columns]
             # A tile that sticks out is masked.
             whole = j + columns <= keys and part.all()
             cells[j // columns] = FULL if whole else PARTIAL if part.any() else SKIPPED
@@ -78,7 +79,8 @@ def test_masks_by_name(name):
     is_moved = any(bound.startswith("origin ") for bound in explanation.bounds)
     assert is_moved == (name in ("chunks", "documents", "packed", "packed causal"))
     for batch in range(2):
-        tightest = np.array(classify(keeps[batch, 0], explanation.tile, is_moved))
+        starts = OFFSETS if name.startswith("packed") else None
+        tightest = np.array(classify(keeps[batch, 0], explanation.tile, is_moved, starts))
         tiles = np.array(explanation.tiles[batch][0])
         if explanation.mask_class == "exact":
             assert np.array_equal(tiles, tightest)

@@ -31,8 +31,10 @@ struct TileCounts {
 struct TileGrid {
   int64_t batch = 1, heads = 1, queries = 1, keys = 1;
   int64_t qTile = 1, kvTile = 1;
+  /// Of tiles of queries that follow sequences (flash.segment_tile) their number, some of them empty; 0: they do not.
+  int64_t segmentTiles = 0;
 
-  int64_t getRows() const { return llvm::divideCeil(queries, qTile); }
+  int64_t getRows() const { return segmentTiles ? segmentTiles : llvm::divideCeil(queries, qTile); }
   int64_t getColumns() const { return llvm::divideCeil(keys, kvTile); }
 };
 

@@ -27,7 +27,8 @@ struct TilePartition {
 
 /// Proves that the slices that `slice` takes as `loops` run
 /// 1. are pairwise disjoint for iterations that differ in a loop that moves them: each dimension is at offset 0, or
-///    its offset is the induction variable of one loop, whose step is the tile size;
+///    its offset is the induction variable of one loop, whose step is the tile size, or offset and size are those of a
+///    flash.segment_tile with the number that a loop counts (without `extents`);
 /// 2. cover a tensor of the given `extents`: a dimension at offset 0 has the size of its extent; a loop that moves a
 ///    dimension runs from 0 to its extent, and the size is the tile size, clamped (affine.min) where a tile sticks out.
 /// Without `extents` only (1) is proved. Strides must be 1.

@@ -211,7 +211,9 @@ LogicalResult Matcher::matchParallelLoop() {
   FailureOr<ParallelDim> head = matchParallelDim(op.getH0(), "head");
   if (failed(head))
     return failure();
-  FailureOr<ParallelDim> query = matchParallelDim(op.getI0(), "query");
+  plan.segmentTile = op.getI0().getDefiningOp<flash::SegmentTileOp>();
+  FailureOr<ParallelDim> query =
+      matchParallelDim(plan.segmentTile ? plan.segmentTile.getTile() : Value(op.getI0()), "query");
   if (failed(query))
     return failure();
   plan.batch = *batch;
@@ -219,9 +221,13 @@ LogicalResult Matcher::matchParallelLoop() {
   plan.query = *query;
   if (plan.batch.step != 1 || plan.head.step != 1)
     return op.emitError() << "expected one batch and one head per tile";
-  if (isa<BlockArgument>(plan.query.position) && plan.query.step != plan.qTile)
-    return op.emitError() << "expected the parallel loop to step by one query tile (" << plan.qTile << "), got "
+  int64_t step = plan.segmentTile ? 1 : plan.qTile;
+  if (isa<BlockArgument>(plan.query.position) && plan.query.step != step)
+    return op.emitError() << "expected the parallel loop to step by one query tile (" << step << "), got "
                           << plan.query.step;
+  if (plan.segmentTile && static_cast<int64_t>(plan.segmentTile.getTileSize()) != plan.qTile)
+    return plan.segmentTile.emitError() << "expected tiles of " << plan.qTile << " queries, got "
+                                        << plan.segmentTile.getTileSize();
   return success();
 }
 

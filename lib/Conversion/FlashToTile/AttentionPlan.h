@@ -50,6 +50,8 @@ struct AttentionPlan {
   mlir::SmallVector<KeySegment> segments; // in order of keys, disjoint; any of them may be empty
   RunsOfSegments runs;
   ParallelDim batch, head, query;
+  /// Where a tile of queries lies, if they follow segments: `query` then counts tiles.
+  mlir::flash::SegmentTileOp segmentTile;
   InputTile q, k, v;
   mlir::SmallVector<Output> outputs;
   int64_t qTile, kvTile, headDim, valueDim, groupSize;

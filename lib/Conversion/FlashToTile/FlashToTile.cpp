@@ -50,14 +50,27 @@ static std::string decideOrder(const AttentionPlan &plan, Schedule &schedule) {
 // The manifest
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// The number of tiles of queries as a formula, or an empty text.
+static std::string countQueryTiles(AttentionPlan &plan) {
+  flash::SegmentTileOp segments = plan.segmentTile;
+  std::string queries = getFormula(segments ? OpFoldResult(segments.getLength()) : plan.query.extent);
+  std::string tile = std::to_string(plan.qTile);
+  if (queries.empty())
+    return "";
+  if (!segments)
+    return "ceildiv(" + queries + ", " + tile + ")";
+  std::string offsets = getFormula(segments.getSorted(), segments.getIndices().size());
+  return offsets.empty() ? "" : "add(ceildiv(add(" + queries + ", 1), " + tile + "), " + offsets + ")";
+}
+
 /// The tiles of queries, heads and batches, as formulas.
-static FailureOr<std::array<std::string, 3>> getExtents(const AttentionPlan &plan) {
-  std::string queries = getFormula(plan.query.extent), heads = getFormula(plan.head.extent);
+static FailureOr<std::array<std::string, 3>> getExtents(AttentionPlan &plan) {
+  std::string tiles = countQueryTiles(plan), heads = getFormula(plan.head.extent);
   std::string batches = getFormula(plan.batch.extent);
-  flash::FinalizeOp finalize = plan.finalize;
-  if (queries.empty() || heads.empty() || batches.empty())
-    return finalize.emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
-  return std::array<std::string, 3>{"ceildiv(" + queries + ", " + std::to_string(plan.qTile) + ")", heads, batches};
+  if (tiles.empty() || heads.empty() || batches.empty())
+    return plan.finalize.emitError() << "expected the extents of the parallel loop to be constants or extents of "
+                                        "arguments";
+  return std::array<std::string, 3>{tiles, heads, batches};
 }
 
 /// One CTA for every tile of queries, or as many as run at once.
@@ -153,6 +166,8 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   FailureOr<TileTables> tables = TileTables::get(plan.func);
   if (failed(extents) || failed(tables))
     return failure();
+  if (plan.segmentTile) // TMA stores whole tiles, and behind a sequence's last query are those of the next one
+    schedule.tmaStore = schedule.outputSlot = false;
   std::string whySorted = decideOrder(plan, schedule);
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());

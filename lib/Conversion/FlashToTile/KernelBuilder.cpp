@@ -2,6 +2,7 @@
 
 #include "KernelBuilder.h"
 #include "ScoreMap.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "WorkOrder.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -96,8 +97,35 @@ FailureOr<SmallVector<Value>> KernelBuilder::emitGrid() {
     if (!grid.back())
       return failure();
   }
-  grid.front() = b.createOrFold<arith::CeilDivUIOp>(grid.front(), index(plan.qTile));
+  if (!plan.segmentTile)
+    grid.front() = b.createOrFold<arith::CeilDivUIOp>(grid.front(), index(plan.qTile));
   return grid;
+}
+
+/// The first row of a tile of queries; sets the end of the rows that are stored. Null after an error.
+Value KernelBuilder::emitFirstRow(Value queryTile, Value extent) {
+  if (!plan.segmentTile) {
+    Value firstRow = arith::MulIOp::create(b, queryTile, index(plan.qTile));
+    if (isa<BlockArgument>(plan.query.position))
+      scalars.map(plan.query.position, firstRow);
+    numQueries = extent;
+    return firstRow;
+  }
+  scalars.map(plan.query.position, queryTile);
+  Value begin = scalars.get(b, plan.segmentTile.getBegin()), size = scalars.get(b, plan.segmentTile.getSize());
+  if (!begin || !size)
+    return {};
+  // Read from memory, but the same in all threads (see Visits).
+  begin = tile::UniformOp::create(b, begin);
+  size = tile::UniformOp::create(b, size);
+  scalars.map(plan.segmentTile.getBegin(), begin);
+  scalars.map(plan.segmentTile.getSize(), size);
+  Value segment = scalars.get(b, plan.segmentTile.getSegment());
+  for (KeySegment &keys : plan.segments)
+    for (Region *region : {&keys.op.getScore(), &keys.op.getMask()})
+      flash::forEachSegmentCount(keys.op, *region, [&](flash::CountLeOp count) { scalars.map(count, segment); });
+  numQueries = arith::AddIOp::create(b, begin, size);
+  return begin;
 }
 
 /// Where this CTA and this warpgroup are: the positions of L1's parallel loop.
@@ -106,23 +134,23 @@ LogicalResult KernelBuilder::emitPositions() {
   Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
   head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
   batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
-  numQueries = scalars.get(b, b.getLoc(), plan.query.extent);
-  if (!numQueries)
+  Value extent = scalars.get(b, b.getLoc(), plan.query.extent);
+  if (!extent)
     return failure();
   Value queryTile = blockX;
   if (isHeavyFirst()) {
     // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
-    Value numTiles = b.createOrFold<arith::CeilDivUIOp>(numQueries, index(plan.qTile));
+    Value numTiles = plan.segmentTile ? extent : b.createOrFold<arith::CeilDivUIOp>(extent, index(plan.qTile));
     queryTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), blockX);
   }
-  Value firstRow = arith::MulIOp::create(b, queryTile, index(plan.qTile));
-  row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
   if (isa<BlockArgument>(plan.batch.position))
     scalars.map(plan.batch.position, batch);
   if (isa<BlockArgument>(plan.head.position))
     scalars.map(plan.head.position, head);
-  if (isa<BlockArgument>(plan.query.position))
-    scalars.map(plan.query.position, firstRow);
+  Value firstRow = emitFirstRow(queryTile, extent);
+  if (!firstRow)
+    return failure();
+  row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
 
   std::pair<Inputs *, InputTile *> tiles[] = {{&q, &plan.q}, {&k, &plan.k}, {&v, &plan.v}};
   for (auto [inputs, tile] : tiles) {

@@ -54,6 +54,7 @@ private:
   mlir::LogicalResult checkFixedMax();
   void emitRings();
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
+  mlir::Value emitFirstRow(mlir::Value queryTile, mlir::Value extent);
   mlir::LogicalResult emitPositions();
   mlir::LogicalResult emitRows(mlir::Region &region);
   mlir::tile::MapOp beginMap(mlir::Value scores, mlir::Value key, mlir::Region *region);

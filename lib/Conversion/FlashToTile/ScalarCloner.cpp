@@ -177,6 +177,25 @@ Value ScalarCloner::getSearch(OpBuilder &b, SortedReadOp op, Value argument) {
   });
 }
 
+LogicalResult ScalarCloner::cloneSegmentTile(OpBuilder &b, flash::SegmentTileOp op) {
+  Value tile = get(b, op.getTile()), length = get(b, op.getLength());
+  FailureOr<SmallVector<Value>> indices = getAll(b, op.getIndices());
+  Value extent = getExtent(b, op, op.getSorted(), op.getIndices().size());
+  if (!tile || !length || failed(indices) || !extent)
+    return failure();
+  flash::SegmentTileOperands operands{tile, extent, length, static_cast<int64_t>(op.getTileSize())};
+  flash::SegmentTile copy =
+      flash::expandSegmentTile(b, op.getLoc(), operands, [&](OpBuilder &nested, Value position) {
+        SmallVector<Value> positions = *indices;
+        positions.push_back(position);
+        return loadElement(nested, op, op.getSorted(), positions);
+      });
+  if (!copy.begin)
+    return failure();
+  mapping.map(op.getResults(), ValueRange{copy.begin, copy.size, copy.segment});
+  return success();
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Ops
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -245,6 +264,8 @@ LogicalResult ScalarCloner::cloneOp(OpBuilder &b, Operation *op) {
     leaf = getSearch(b, count, count.getValue());
   else if (auto nth = dyn_cast<flash::NthOp>(op))
     leaf = getSearch(b, nth, nth.getPosition());
+  else if (auto tile = dyn_cast<flash::SegmentTileOp>(op))
+    return cloneSegmentTile(b, tile);
   else if (isa<flash::AssumeSortedOp>(op))
     return success(); // an array, which is met where it is read
   else
@@ -319,7 +340,7 @@ SmallVector<Value> ScalarCloner::findRowValues(Region &region) {
            !region.isAncestor(operand.getParentRegion()) || operand.getDefiningOp<arith::ConstantOp>();
   };
   for (Operation &op : region.front().without_terminator()) {
-    bool isOfRow = op.getNumRegions() == 0 && op.getNumResults() == 1 && llvm::all_of(op.getOperands(), isKnown) &&
+    bool isOfRow = op.getNumRegions() == 0 && !mapping.contains(op.getResults().empty() ? Value() : op.getResult(0)) && op.getNumResults() == 1 && llvm::all_of(op.getOperands(), isKnown) &&
                    (isPure(&op) || isa<tensor::ExtractOp, memref::LoadOp>(op)) &&
                    llvm::any_of(op.getOperands(), [&](Value operand) { return ofRow.contains(operand); });
     if (!isOfRow)

@@ -3,6 +3,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H
 
 #include "KernelSignature.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
 
@@ -54,6 +55,7 @@ private:
   /// A flash.count_le or flash.nth: a search of the array.
   template <typename SortedReadOp>
   mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument);
+  mlir::LogicalResult cloneSegmentTile(mlir::OpBuilder &b, mlir::flash::SegmentTileOp op);
   mlir::LogicalResult cloneOp(mlir::OpBuilder &b, mlir::Operation *op);
   mlir::LogicalResult cloneGeneric(mlir::OpBuilder &b, mlir::Operation *op);
 

@@ -21,11 +21,16 @@ std::string flashc::getFormula(OpFoldResult extent) {
   Operation *def = cast<Value>(extent).getDefiningOp();
   if (!isa_and_nonnull<tensor::DimOp, memref::DimOp>(def))
     return "";
-  BlockArgument argument = getRootArgument(def->getOperand(0));
   std::optional<int64_t> dim = getConstantIntValue(def->getOperand(1));
-  if (!argument || !dim)
-    return "";
-  return ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(*dim)).str();
+  return dim ? getFormula(def->getOperand(0), *dim) : "";
+}
+
+std::string flashc::getFormula(Value array, int64_t dim) {
+  auto type = cast<ShapedType>(array.getType());
+  if (!type.isDynamicDim(dim))
+    return std::to_string(type.getDimSize(dim));
+  BlockArgument argument = getRootArgument(array);
+  return argument ? ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(dim)).str() : "";
 }
 
 static std::string ceilDiv(const std::string &formula, int64_t divisor) {

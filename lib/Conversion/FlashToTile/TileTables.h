@@ -12,6 +12,7 @@ namespace flashc {
 
 /// An extent of the host function as a formula of the manifest, or an empty string.
 std::string getFormula(mlir::OpFoldResult extent);
+std::string getFormula(mlir::Value array, int64_t dim);
 
 /// Where the results of a function's flash.row_table, flash.tile_minmax and flash.tile_runs lie in the workspace: one
 /// behind the other, row by row.

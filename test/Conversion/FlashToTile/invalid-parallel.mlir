@@ -198,3 +198,33 @@ func.func @side_effect(%q: !all, %k: !k, %v: !k, %eacc: !acc, %em: !m, %flag: me
   }
   return %r : !all
 }
+
+// -----
+
+!q = tensor<1x1x128x64xbf16>
+!k = tensor<1x1x64x64xbf16>
+!acc = tensor<1x1x128x64xf32>
+!m = tensor<1x1x128xf32>
+!all = tensor<1x1x?x64xbf16>
+func.func @other_tiles_of_segments(%q: !all, %k: !k, %v: !k, %eacc: !acc, %em: !m, %n: index, %out: !all, %offsets: tensor<4xi32>) -> !all {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %inf = arith.constant 0xFF800000 : f32
+  %acc = linalg.fill ins(%zero : f32) outs(%eacc : !acc) -> !acc
+  %m = linalg.fill ins(%inf : f32) outs(%em : !m) -> !m
+  %l = linalg.fill ins(%zero : f32) outs(%em : !m) -> !m
+  %sorted = flash.assume_sorted %offsets : tensor<4xi32>
+  %r = scf.forall (%t) in (%n) shared_outs(%all = %out) -> (!all) {
+    // expected-error @below {{expected tiles of 128 queries, got 64}}
+    %i, %rows, %segment = flash.segment_tile %t of %sorted length %n tiles 64 : tensor<4xi32>
+    %qt = tensor.extract_slice %q[0, 0, %i, 0] [1, 1, 128, 64] [1, 1, 1, 1] : !all to !q
+    %s:3 = flash.online_attention ins(%qt, %k, %v : !q, !k, !k) outs(%acc, %m, %l : !acc, !m, !m)
+        at(%c0, %c0, %i, %c0) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !acc, !m, !m
+    %o, %lse = flash.finalize ins(%s#0, %s#1, %s#2 : !acc, !m, !m) outs(%qt, %em : !q, !m)
+        {normalize = #flash.normalize<deferred>} -> !q, !m
+    scf.forall.in_parallel {
+      tensor.parallel_insert_slice %o into %all[0, 0, %i, 0] [1, 1, 128, 64] [1, 1, 1, 1] : !q into !all
+    }
+  }
+  return %r : !all
+}

@@ -2,6 +2,29 @@
 
 // Loops that are not parallel, one reason at a time.
 
+// A tile of segments of which more is written than it has.
+func.func @segments(%acc: tensor<1x1x64x8xf32>, %m: tensor<1x1x64xf32>, %o: tensor<1x1x?x8xf32>, %lse: tensor<1x1x?xf32>, %offsets: tensor<?xi32>, %n: index, %count: index) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %s = flash.assume_sorted %offsets : tensor<?xi32>
+  // expected-error @+1 {{cannot parallelize: the iterations do not own the slices they write: expected the offset to be 0 or the induction variable of a loop in dimension 2}}
+  %r:2 = scf.for %t = %c0 to %count step %c1 iter_args(%o1 = %o, %lse1 = %lse) -> (tensor<1x1x?x8xf32>, tensor<1x1x?xf32>) {
+    %i, %rows, %segment = flash.segment_tile %t of %s length %n tiles 64 : tensor<?xi32>
+    %oe = tensor.empty() : tensor<1x1x64x8xf32>
+    %le = tensor.empty() : tensor<1x1x64xf32>
+    %ot, %lt = flash.finalize ins(%acc, %m, %m : tensor<1x1x64x8xf32>, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+        outs(%oe, %le : tensor<1x1x64x8xf32>, tensor<1x1x64xf32>)
+        {normalize = #flash.normalize<deferred>} -> tensor<1x1x64x8xf32>, tensor<1x1x64xf32>
+    // expected-note @+1 {{see 'tensor.insert_slice'}}
+    %o2 = tensor.insert_slice %ot into %o1[0, 0, %i, 0] [1, 1, 64, 8] [1, 1, 1, 1] : tensor<1x1x64x8xf32> into tensor<1x1x?x8xf32>
+    %lse2 = tensor.insert_slice %lt into %lse1[0, 0, %i] [1, 1, 64] [1, 1, 1] : tensor<1x1x64xf32> into tensor<1x1x?xf32>
+    scf.yield %o2, %lse2 : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+  }
+  return %r#0, %r#1 : tensor<1x1x?x8xf32>, tensor<1x1x?xf32>
+}
+
+// -----
+
 // Tiles of 64 queries, every 32 queries: two iterations write one row.
 !out4 = tensor<1x2x128x8xf32>
 !out3 = tensor<1x2x128xf32>

@@ -72,3 +72,29 @@ func.func @value(%a: tensor<?xi32>, %x: f32) {
   %n = flash.count_le %x in %s : f32, tensor<?xi32>
   return
 }
+
+// -----
+
+func.func @segments_not_declared(%a: tensor<?xi32>, %i: index) {
+  // expected-error @+1 {{expected an array that flash.assume_sorted declares}}
+  %n:3 = flash.segment_tile %i of %a length %i tiles 16 : tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @segments_of_nothing(%a: tensor<?xi32>, %i: index) {
+  %s = flash.assume_sorted %a : tensor<?xi32>
+  // expected-error @+1 {{expected a positive tile size, got 0}}
+  %n:3 = flash.segment_tile %i of %s length %i tiles 0 : tensor<?xi32>
+  return
+}
+
+// -----
+
+func.func @segments_without_index(%a: tensor<2x?xi32>, %i: index) {
+  %s = flash.assume_sorted %a : tensor<2x?xi32>
+  // expected-error @+1 {{expected an index for every dimension but the last of an array of rank 2, got 0}}
+  %n:3 = flash.segment_tile %i of %s length %i tiles 16 : tensor<2x?xi32>
+  return
+}

@@ -222,3 +222,21 @@ func.func @searched(%q: !t, %offsets: tensor<?xi32>, %x: index) -> (!t, i1) {
   %keep = arith.cmpi eq, %n, %c2 : index
   return %o, %keep : !t, i1
 }
+
+// A search over the first tiles of segments, and the segment's ends.
+// OPS-LABEL: func @segment_tile(
+// OPS:         flash.segment_tile %{{.*}} of %{{.*}}[%{{.*}}] length %{{.*}} tiles 16 : tensor<2x?xi64>
+// LOOP-LABEL: func @segment_tile(
+// LOOP-SAME:      %[[A:[^:]*]]: tensor<2x?xi64>, %[[TILE:[^:]*]]: index, %[[B:[^:]*]]: index, %[[N:[^:]*]]: index)
+// LOOP:         %[[SEGMENT:.*]] = scf.for
+// LOOP:           tensor.extract %[[A]][%[[B]],
+// LOOP:           %[[BEGIN:.*]] = arith.maxsi %{{.*}}, %c0
+// LOOP:           %[[FIRST:.*]] = arith.divui %[[BEGIN]], %c16
+// LOOP:           %[[NUMBER:.*]] = arith.addi %[[FIRST]],
+// LOOP:           arith.cmpi sle, %[[NUMBER]], %[[TILE]]
+// LOOP:         return %{{.*}}, %{{.*}}, %[[SEGMENT]]
+func.func @segment_tile(%a: tensor<2x?xi64>, %tile: index, %b: index, %n: index) -> (index, index, index) {
+  %s = flash.assume_sorted %a : tensor<2x?xi64>
+  %begin, %size, %segment = flash.segment_tile %tile of %s[%b] length %n tiles 16 : tensor<2x?xi64>
+  return %begin, %size, %segment : index, index, index
+}

@@ -8,6 +8,7 @@
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=17,Nk=31 --seed=3 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=1,Nk=1 | FileCheck %s --implicit-check-not=FAIL
 
+// EACH: after flash-align-queries: @packed: {{.*}} PASS
 // EACH: after flash-bound-loops: @packed: {{.*}} PASS
 // EACH: after flash-parallelize: @packed: {{.*}} PASS
 

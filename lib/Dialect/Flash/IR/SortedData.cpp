@@ -1,6 +1,7 @@
 //===- SortedData.cpp - arrays that are declared sorted, and searches in them -------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -81,6 +82,12 @@ template <typename SortedReadOp> static LogicalResult verifySortedRead(SortedRea
 LogicalResult CountLeOp::verify() { return verifySortedRead(*this); }
 LogicalResult NthOp::verify() { return verifySortedRead(*this); }
 
+LogicalResult SegmentTileOp::verify() {
+  if (static_cast<int64_t>(getTileSize()) < 1)
+    return emitOpError() << "expected a positive tile size, got " << static_cast<int64_t>(getTileSize());
+  return verifySortedRead(*this);
+}
+
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 static void addRead(OpOperand &sorted, Effects &effects) {
@@ -90,6 +97,7 @@ static void addRead(OpOperand &sorted, Effects &effects) {
 
 void CountLeOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
 void NthOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
+void SegmentTileOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Expansion
@@ -116,7 +124,7 @@ static void unifyTypes(ImplicitLocOpBuilder &b, Value &x, Value &y) {
 }
 
 /// One step of the search: `count` elements are counted; are `step` more?
-static Value emitSearchStep(ImplicitLocOpBuilder &b, CountLeOp op, Value count, Value step, Value value, Value extent,
+static Value emitSearchStep(ImplicitLocOpBuilder &b, bool isStrict, Value count, Value step, Value value, Value extent,
                             ReadElement read) {
   Value next = b.createOrFold<arith::AddIOp>(count, step);
   Value existing = b.createOrFold<arith::MinSIOp>(next, extent);
@@ -125,7 +133,7 @@ static Value emitSearchStep(ImplicitLocOpBuilder &b, CountLeOp op, Value count, 
   if (!element)
     return Value();
   unifyTypes(b, element, value);
-  auto predicate = op.getStrict() ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle;
+  auto predicate = isStrict ? arith::CmpIPredicate::slt : arith::CmpIPredicate::sle;
   Value isCounted = arith::CmpIOp::create(b, predicate, element, value);
   Value exists = b.createOrFold<arith::CmpIOp>(arith::CmpIPredicate::sle, next, extent);
   return arith::SelectOp::create(b, b.createOrFold<arith::AndIOp>(exists, isCounted), next, count);
@@ -142,13 +150,13 @@ static Value emitNumBits(ImplicitLocOpBuilder &b, Value extent) {
 }
 
 /// The result is built bit by bit, the highest first.
-Value mlir::flash::expandSortedRead(OpBuilder &builder, CountLeOp op, Value value, Value extent, ReadElement read) {
-  ImplicitLocOpBuilder b(op.getLoc(), builder);
+static Value expandCount(OpBuilder &builder, Location loc, bool isStrict, Value value, Value extent, ReadElement read) {
+  ImplicitLocOpBuilder b(loc, builder);
   Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
   if (std::optional<int64_t> constant = getConstantIntValue(extent); constant && *constant <= kMaxUnrolled) {
     Value count = zero;
     for (int64_t step = llvm::bit_floor(uint64_t(*constant)); step > 0 && count; step /= 2)
-      count = emitSearchStep(b, op, count, arith::ConstantIndexOp::create(b, step), value, extent, read);
+      count = emitSearchStep(b, isStrict, count, arith::ConstantIndexOp::create(b, step), value, extent, read);
     return count;
   }
   Value numBits = emitNumBits(b, extent);
@@ -158,15 +166,19 @@ Value mlir::flash::expandSortedRead(OpBuilder &builder, CountLeOp op, Value valu
   b.setInsertionPointToStart(loop.getBody());
   Value bit = arith::SubIOp::create(b, top, loop.getInductionVar());
   Value step = arith::ShLIOp::create(b, one, bit);
-  Value count = emitSearchStep(b, op, loop.getRegionIterArg(0), step, value, extent, read);
+  Value count = emitSearchStep(b, isStrict, loop.getRegionIterArg(0), step, value, extent, read);
   if (!count)
     return Value();
   scf::YieldOp::create(b, count);
   return loop.getResult(0);
 }
 
-Value mlir::flash::expandSortedRead(OpBuilder &builder, NthOp op, Value position, Value extent, ReadElement read) {
-  ImplicitLocOpBuilder b(op.getLoc(), builder);
+Value mlir::flash::expandSortedRead(OpBuilder &b, CountLeOp op, Value value, Value extent, ReadElement read) {
+  return expandCount(b, op.getLoc(), op.getStrict(), value, extent, read);
+}
+
+static Value expandNth(OpBuilder &builder, Location loc, Value position, Value extent, ReadElement read) {
+  ImplicitLocOpBuilder b(loc, builder);
   Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
   Value last = b.createOrFold<arith::SubIOp>(extent, one);
   Value nearest = arith::MaxSIOp::create(b, arith::MinSIOp::create(b, position, last), zero);
@@ -188,6 +200,44 @@ Value mlir::flash::expandSortedRead(OpBuilder &builder, NthOp op, Value position
   Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, position, extent);
   element = arith::SelectOp::create(b, isBefore, far(b.getIndexType(), -1), element);
   return arith::SelectOp::create(b, isBehind, far(b.getIndexType(), 1), element);
+}
+
+Value mlir::flash::expandSortedRead(OpBuilder &b, NthOp op, Value position, Value extent, ReadElement read) {
+  return expandNth(b, op.getLoc(), position, extent, read);
+}
+
+SegmentTile mlir::flash::expandSegmentTile(OpBuilder &builder, Location loc, const SegmentTileOperands &operands,
+                                           ReadElement read) {
+  ImplicitLocOpBuilder b(loc, builder);
+  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  Value size = index(operands.tileSize), zero = index(0), one = index(1);
+  // Where the segment begins that stands behind `position` elements.
+  auto getBegin = [&](OpBuilder &nested, Value position) -> Value {
+    Value before = arith::SubIOp::create(nested, loc, position, one);
+    Value element = expandNth(nested, loc, before, operands.extent, read);
+    if (!element)
+      return Value();
+    return arith::MaxSIOp::create(nested, loc, arith::MinSIOp::create(nested, loc, element, operands.length), zero);
+  };
+  auto getFirstTile = [&](OpBuilder &nested, Value begin, Value segment) -> Value {
+    return arith::AddIOp::create(nested, loc, arith::DivUIOp::create(nested, loc, begin, size), segment);
+  };
+  // As many segments behind the first one have begun as elements have a first tile of at most this number.
+  auto readFirstTile = [&](OpBuilder &nested, Value position) {
+    Value number = arith::AddIOp::create(nested, loc, position, one), begin = getBegin(nested, number);
+    return begin ? getFirstTile(nested, begin, number) : Value();
+  };
+  Value segment = expandCount(b, loc, /*isStrict=*/false, operands.tile, operands.extent, readFirstTile);
+  Value begin = segment ? getBegin(b, segment) : Value();
+  Value end = begin ? getBegin(b, arith::AddIOp::create(b, segment, one)) : Value();
+  if (!end)
+    return {};
+  Value number = arith::SubIOp::create(b, operands.tile, getFirstTile(b, begin, segment));
+  Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, number, size));
+  first = arith::MinSIOp::create(b, first, end);
+  Value rest = arith::MinSIOp::create(b, arith::SubIOp::create(b, end, first), size);
+  Value last = arith::SubIOp::create(b, operands.length, one);
+  return {arith::MaxSIOp::create(b, arith::MinSIOp::create(b, first, last), zero), rest, segment};
 }
 
 namespace {
@@ -227,4 +277,42 @@ Value mlir::flash::expandSortedRead(OpBuilder &b, CountLeOp op) {
 
 Value mlir::flash::expandSortedRead(OpBuilder &b, NthOp op) {
   return expandInPlace(b, op, op.getPosition());
+}
+
+SegmentTile mlir::flash::expandSortedRead(OpBuilder &b, SegmentTileOp op) {
+  LineReader line{op.getSorted(), op.getIndices()};
+  Location loc = op.getLoc();
+  SegmentTileOperands operands{op.getTile(), line.getExtent(b, loc), op.getLength(),
+                               static_cast<int64_t>(op.getTileSize())};
+  return expandSegmentTile(b, loc, operands,
+                           [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
+}
+
+void mlir::flash::forEachSegmentCount(OnlineAttentionOp op, Region &region,
+                                      llvm::function_ref<void(CountLeOp)> action) {
+  auto tile = op.getI0().getDefiningOp<SegmentTileOp>();
+  if (!tile || region.empty())
+    return;
+  auto getSource = [](Value sorted) { return sorted.getDefiningOp<AssumeSortedOp>().getSource(); };
+  Block::BlockArgListType position = region.getArguments().take_back(4); // b, h, i, j
+  auto isSameIndex = [&](auto pair) {
+    auto [inside, outside] = pair;
+    return inside == outside || (inside == position[0] && outside == op.getB0());
+  };
+  region.walk([&](CountLeOp count) {
+    Value query = count.getValue();
+    while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(query.getDefiningOp()))
+      query = query.getDefiningOp()->getOperand(0);
+    if (query == position[2] && getSource(count.getSorted()) == getSource(tile.getSorted()) &&
+        llvm::all_of(llvm::zip_equal(count.getIndices(), tile.getIndices()), isSameIndex))
+      action(count);
+  });
+}
+
+OpFoldResult mlir::flash::countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize) {
+  int64_t dim = cast<ShapedType>(sorted.getType()).getRank() - 1;
+  Value extent = LineReader{sorted, SmallVector<Value>(dim)}.getExtent(b, loc);
+  AffineExpr tiles = (b.getAffineDimExpr(0) + 1).ceilDiv(tileSize) + b.getAffineDimExpr(1);
+  return affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(2, 0, tiles),
+                                               {getAsOpFoldResult(length), getAsOpFoldResult(extent)});
 }

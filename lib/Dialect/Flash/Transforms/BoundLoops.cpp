@@ -167,6 +167,17 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
   return KeyBounds{std::move(searched), std::move(mask), std::move(bounds), std::move(ranged)};
 }
 
+bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
+  scf::ForOp loop = matchKeyLoop(op);
+  if (!loop)
+    return false;
+  SearchedMask searched(op);
+  MaskSet mask = readMask(op.getMask());
+  MaskLoop described = describe(op, loop, getNumQueries(op, loop));
+  described.from = described.to = std::nullopt;
+  return mask.opaque.empty() && mayStickOut(described) && mayMoveTiles(mask, described, op.getContext());
+}
+
 /// "by the range of %x and %y in each tile".
 static std::string describeRanges(const RangedMask &ranged, llvm::function_ref<std::string(Value)> getName) {
   return "by the range of " + llvm::join(llvm::map_range(ranged.getArrays(), getName), " and ") + " in each tile";

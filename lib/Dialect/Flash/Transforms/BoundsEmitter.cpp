@@ -30,6 +30,11 @@ AffineExpr BoundsEmitter::symbol(unsigned position) const {
   return getAffineSymbolExpr(position, b.getContext());
 }
 
+bool BoundsEmitter::mayHaveNoQuery() const {
+  auto count = dyn_cast<Value>(symbols[LoopBounds::Count]);
+  return count && count.getDefiningOp<SegmentTileOp>();
+}
+
 AffineExpr BoundsEmitter::getEnd(bool isCeil) const {
   AffineExpr begin = symbol(LoopBounds::Begin), length = symbol(LoopBounds::End) - begin;
   return begin + (isCeil ? length.ceilDiv(bounds.tileSize) : length.floorDiv(bounds.tileSize)) * bounds.tileSize;
@@ -106,6 +111,8 @@ void BoundsEmitter::mapRows() {
     return;
   AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
   OpFoldResult position = affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(0, 4, last), symbols);
+  if (mayHaveNoQuery()) // a position that exists: arrays may be read there
+    position = clamp(position, b.getIndexAttr(0), /*isMin=*/false);
   hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
 }
 

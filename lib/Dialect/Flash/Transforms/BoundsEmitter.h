@@ -19,6 +19,9 @@ protected:
 
   AffineExpr symbol(unsigned position) const;
 
+  /// Whether the tile of queries may be one of segments that has none.
+  bool mayHaveNoQuery() const;
+
   /// Where the loop ends, rounded to tiles from where it begins.
   AffineExpr getEnd(bool isCeil) const;
 

@@ -31,6 +31,11 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   };
   root->walk([&](CountLeOp op) { replace(op); });
   root->walk([&](NthOp op) { replace(op); });
+  root->walk([&](SegmentTileOp op) {
+    rewriter.setInsertionPoint(op);
+    SegmentTile tile = expandSortedRead(rewriter, op);
+    rewriter.replaceOp(op, {tile.begin, tile.size, tile.segment});
+  });
   root->walk([&](TileRunsOp op) {
     rewriter.setInsertionPoint(op);
     rewriter.replaceOp(op, expandTileRuns(rewriter, op));

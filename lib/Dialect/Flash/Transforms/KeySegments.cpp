@@ -38,7 +38,7 @@ private:
     end = clampRooms(kept, begin, end);
     if (!isSame(begin, symbols[LoopBounds::Begin]) || endExprs.size() > 1)
       end = clamp(end, begin, /*isMin=*/false);
-    end = unless(kept.conditions, end, begin);
+    end = unless(getConditions(), end, begin);
     // The last tile may stick out of the loop: then it is not whole.
     collectCuts(getEnd(/*isCeil=*/false));
     if (!hasFull)
@@ -61,11 +61,12 @@ private:
     endExprs.append(kept.end);
     OpFoldResult behind = reduce(endExprs, /*isMin=*/true);
     OpFoldResult begin = clamp(reduce(beginExprs, /*isMin=*/false), behind, /*isMin=*/true);
-    OpFoldResult end = unless(kept.conditions, roundFrom(begin, behind, /*isCeil=*/true), begin);
+    OpFoldResult end = unless(getConditions(), roundFrom(begin, behind, /*isCeil=*/true), begin);
     collectCuts(symbol(LoopBounds::End));
     if (!hasFull)
       return {{begin, end, false}};
     OpFoldResult fullBegin = begin;
+    llvm::erase_if(prefixes, [&](AffineExpr expr) { return llvm::is_contained(kept.begin, expr); });
     if (!prefixes.empty()) {
       OpFoldResult first = clamp(reduce(prefixes, /*isMin=*/false), begin, /*isMin=*/false);
       fullBegin = clamp(roundFrom(begin, first, /*isCeil=*/true), end, /*isMin=*/true);
@@ -74,6 +75,14 @@ private:
     OpFoldResult fullEnd = clamp(roundFrom(begin, cut, /*isCeil=*/false), end, /*isMin=*/true);
     fullEnd = unless(fullIf, clamp(fullEnd, fullBegin, /*isMin=*/false), fullBegin);
     return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
+  }
+
+  /// When there is something to visit.
+  SmallVector<AffineExpr> getConditions() const {
+    SmallVector<AffineExpr> conditions = bounds.kept.front().conditions;
+    if (mayHaveNoQuery())
+      conditions.push_back(symbol(LoopBounds::Count) - 1);
+    return conditions;
   }
 
   /// `end`: where no tile is whole from, as the loop ends.

@@ -241,6 +241,10 @@ SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view) : op(op) {
   original.cloneInto(&op.getMask(), mapping);
   if (view == MaskView::Dual)
     exchangePositions(op.getMask());
+  if (view == MaskView::Primal) // all queries of the tile are in one segment
+    forEachSegmentCount(op, op.getMask(), [&](CountLeOp count) {
+      count.replaceAllUsesWith(op.getI0().getDefiningOp<SegmentTileOp>().getSegment());
+    });
   if (isDivided)
     boundDividedKeys(op.getMask());
   if (!isSearched)

@@ -382,6 +382,46 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
   let assemblyFormat = "$position `in` $sorted (`[` $indices^ `]`)? attr-dict `:` type($sorted)";
 }
 
+def Flash_SegmentTileOp : Flash_Op<"segment_tile", [
+    AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+  let summary = "one of the tiles that positions are cut into, none of which lies in two segments";
+  let description = [{
+    The positions 0 to N - 1 (`length`), cut at the M elements of a line of a sorted array, at `indices` in the other
+    dimensions, are M + 1 segments, some of which may be empty. Segment n begins at c(n):
+
+        c(0) = 0,   c(n) = min(max(s[indices..., n - 1], 0), N),   c(M + 1) = N
+
+    Each is cut into tiles of T positions from its begin on, the last one of them possibly shorter. Segment n has the
+    tiles with the numbers from floor(c(n) / T) + n on: as many as it needs, and at most one more, which is empty. So
+    where a tile lies is found by a search, and their number is known without looking at the array:
+
+        count = ceil((N + 1) / T) + M
+
+    `tile` is a number from 0 to count - 1. It has the positions [begin, begin + size), 0 <= size <= T. **Tiles of
+    different numbers share no position, and all of them together have each.** `segment` is n, of which the tile's positions
+    are: `flash.count_le` of any of them. Where size is 0, begin is a position that exists, or 0. Where the array does not ascend, tiles may overlap or be missing, but lie between 0 and N.
+
+    Constraints:
+    - `sorted` is the result of `flash.assume_sorted`, with an index for every dimension but the last;
+    - T is positive.
+
+    Lowers to: a binary search, one read for every bit of M (`flash-decompose`, or where the kernel is built).
+
+    Example:
+    ```mlir
+    %cu = flash.assume_sorted %offsets : tensor<2x?xi32>
+    %i0, %rows, %n = flash.segment_tile %t of %cu[%b] length %Nq tiles 128 : tensor<2x?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$tile, Flash_SortedArray:$sorted, Variadic<Index>:$indices, Index:$length,
+                   I64Attr:$tile_size);
+  let results = (outs Index:$begin, Index:$size, Index:$segment);
+  let assemblyFormat = [{
+    $tile `of` $sorted (`[` $indices^ `]`)? `length` $length `tiles` $tile_size attr-dict `:` type($sorted)
+  }];
+  let hasVerifier = 1;
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Tables of what is known at run time only
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -47,9 +47,29 @@ using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 Value expandSortedRead(OpBuilder &b, CountLeOp op, Value value, Value extent, ReadElement read);
 Value expandSortedRead(OpBuilder &b, NthOp op, Value position, Value extent, ReadElement read);
 
+/// The results of flash.segment_tile; null after an error.
+struct SegmentTile {
+  Value begin, size, segment;
+};
+/// What flash.segment_tile is computed from: the array is `extent` elements long.
+struct SegmentTileOperands {
+  Value tile, extent, length;
+  int64_t tileSize;
+};
+/// The code of flash.segment_tile.
+SegmentTile expandSegmentTile(OpBuilder &b, Location loc, const SegmentTileOperands &operands, ReadElement read);
+
 /// The same for an op on a tensor or memref, read in place.
 Value expandSortedRead(OpBuilder &b, CountLeOp op);
 Value expandSortedRead(OpBuilder &b, NthOp op);
+SegmentTile expandSortedRead(OpBuilder &b, SegmentTileOp op);
+
+/// Calls `action` for each search in a region of `op` that is the tile's segment for all queries of `op`, which are
+/// those of a flash.segment_tile: it counts the elements up to the query, in the same line.
+void forEachSegmentCount(OnlineAttentionOp op, Region &region, llvm::function_ref<void(CountLeOp)> action);
+
+/// How many tiles flash.segment_tile numbers.
+OpFoldResult countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize);
 
 } // namespace mlir::flash
 

@@ -354,6 +354,43 @@ def Parallelize : Pass<"flash-parallelize"> {
     Statistic<"numParallelized", "num-parallelized", "scf.for loops turned into dimensions of an scf.forall">];
 }
 
+def AlignQueries : Pass<"flash-align-queries"> {
+  let summary = "tiles of queries begin where the sequences of a packed mask do";
+  let description = [{
+    Where a mask counts the sequences that begin up to the query (`flash.count_le %i in %offsets`), and the keys of a tile
+    of queries begin where one of these does, the loop over tiles of queries goes over those of each sequence instead
+    (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of them need
+    the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one diagonal
+    more to visit. There are as many tiles as before and up to two for each sequence, of which those without a query
+    visit nothing.
+
+    Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the tiles
+    of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
+
+    Before:
+    ```mlir
+    scf.for %i = 0 to Nq step 64 {
+      %rows = affine.min(64, Nq - %i)
+      ... tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, %rows, 64] ...
+    }
+    ```
+    After:
+    ```mlir
+    %count = ceil((Nq + 1) / 64) + M                                       // M offsets
+    scf.for %t = 0 to %count step 1 {
+      %i, %rows = flash.segment_tile %t of %offsets[%b] length Nq tiles 64
+      ... tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, %rows, 64] ...
+    }
+    ```
+
+    It never fails. A remark (category "flash") says why a loop stays as it is: "there is no loop over tiles of queries
+    from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys of a tile
+    of queries do not begin anywhere, or in several places".
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
+  let statistics = [Statistic<"numAligned", "num-aligned", "loops over tiles of queries that follow sequences">];
+}
+
 def BoundLoops : Pass<"flash-bound-loops"> {
   let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{

@@ -66,6 +66,10 @@ struct KeyBounds {
 /// missed-optimisation remark, where it is not a loop over key tiles that does nothing else.
 std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
 
+/// Whether the keys of a tile of queries begin at a position of its own, so that tiles of both had better begin there
+/// (`mayMoveTiles`): whatever is known of where tiles of queries begin now.
+bool beginsAnywhere(OnlineAttentionOp op);
+
 /// The class of a mask, with arrays called as `getName` says. `ranged` may be null.
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
                    llvm::function_ref<std::string(Value)> getName);

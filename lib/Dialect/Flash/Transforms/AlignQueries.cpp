@@ -1,0 +1,156 @@
+//===- AlignQueries.cpp - tiles of queries begin where sequences do -----------------------------------------------===//
+
+#include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::flash {
+#define GEN_PASS_DEF_ALIGNQUERIES
+#include "flashc/Dialect/Flash/Transforms/Passes.h.inc"
+} // namespace mlir::flash
+
+using namespace mlir;
+using namespace mlir::flash;
+
+namespace {
+/// A loop over tiles of queries, and the sequences whose begins its tiles are to have.
+struct QueryLoop {
+  OnlineAttentionOp op;
+  scf::ForOp loop;
+  int64_t tile;
+  /// In front of it the number of tiles is computed.
+  Operation *anchor;
+  CountLeOp sequence;
+  /// The sizes of slices: a tile, but no query behind the end.
+  SmallVector<affine::AffineMinOp> sizes;
+};
+} // namespace
+
+/// Remarks that the loop around `op` stays as it is.
+static std::nullopt_t reject(OnlineAttentionOp op, StringRef reason) {
+  remark::missed(op->getLoc(), remark::RemarkOpts::name("align-queries").category("flash")) << reason;
+  return std::nullopt;
+}
+
+/// The count, in the mask, of the sequences that begin up to the query, among those that what is known outside says.
+static CountLeOp findSequence(OnlineAttentionOp op, Operation *anchor) {
+  Region &mask = op.getMask();
+  auto isOutside = [&](Value value) { return !anchor->isAncestor(value.getParentRegion()->getParentOp()); };
+  CountLeOp found;
+  mask.walk([&](CountLeOp count) {
+    auto isKnown = [&](Value index) { return index == mask.getArgument(0) || isOutside(index); };
+    bool isOfQuery = LinearExpr::get(count.getValue()) == LinearExpr::symbol(mask.getArgument(2));
+    Value array = count.getSorted().getDefiningOp<AssumeSortedOp>().getSource();
+    if (!isOfQuery || !isOutside(array) || !llvm::all_of(count.getIndices(), isKnown))
+      return WalkResult::advance();
+    found = count;
+    return WalkResult::interrupt();
+  });
+  return found;
+}
+
+/// The outermost loop around `loop` that its end is known in front of.
+static Operation *findAnchor(scf::ForOp loop) {
+  while (auto outer = dyn_cast<scf::ForOp>(loop->getParentOp())) {
+    if (!outer.isDefinedOutsideOfLoop(loop.getUpperBound()))
+      break;
+    loop = outer;
+  }
+  return loop;
+}
+
+/// Whether `min` is the size of a tile that begins at the loop's counter: `min(tile, end - counter)`.
+static bool isSize(affine::AffineMinOp min, scf::ForOp loop, int64_t tile) {
+  LinearExpr rest = LinearExpr::get(loop.getUpperBound()) - LinearExpr::symbol(loop.getInductionVar());
+  return min.getMap().getNumResults() == 2 && llvm::all_of(min.getMap().getResults(), [&](AffineExpr expr) {
+           auto linear = LinearExpr::get(expr, min.getMap().getNumDims(), min.getOperands());
+           return linear && (linear->isConstant(tile) || *linear == rest);
+         });
+}
+
+/// Whether all that is written at a query of the tile is as large as one of `sizes`.
+static bool writesTile(scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes) {
+  return llvm::all_of(loop.getBody()->getOps<tensor::InsertSliceOp>(), [&](tensor::InsertSliceOp write) {
+    return llvm::all_of(llvm::zip(write.getMixedOffsets(), write.getMixedSizes()), [&](auto dim) {
+      auto isSize = [&](affine::AffineMinOp min) { return std::get<1>(dim) == OpFoldResult(min.getResult()); };
+      return std::get<0>(dim) != OpFoldResult(loop.getInductionVar()) || llvm::any_of(sizes, isSize);
+    });
+  });
+}
+
+static std::optional<QueryLoop> match(OnlineAttentionOp op) {
+  QueryLoop result{op, {}, op.getQType().getDimSize(2), nullptr, {}, {}};
+  auto argument = dyn_cast<BlockArgument>(op.getI0());
+  result.loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  bool isTiled = result.loop && argument == result.loop.getInductionVar() &&
+                 getConstantIntValue(result.loop.getLowerBound()) == 0 &&
+                 getConstantIntValue(result.loop.getStep()) == result.tile;
+  if (!isTiled)
+    return reject(op, "there is no loop over tiles of queries from 0");
+  result.anchor = findAnchor(result.loop);
+  result.sequence = findSequence(op, result.anchor);
+  if (!result.sequence)
+    return reject(op, "the mask has no sequences by sorted offsets");
+  result.loop.walk([&](affine::AffineMinOp min) {
+    if (isSize(min, result.loop, result.tile))
+      result.sizes.push_back(min);
+  });
+  if (result.sizes.empty() || !writesTile(result.loop, result.sizes))
+    return reject(op, "the queries are known to be whole tiles");
+  if (!beginsAnywhere(op))
+    return reject(op, "the keys of a tile of queries do not begin anywhere, or in several places");
+  return result;
+}
+
+static void align(QueryLoop &queries) {
+  scf::ForOp loop = queries.loop;
+  Location loc = loop.getLoc();
+  OpBuilder b(queries.anchor);
+  Value array = queries.sequence.getSorted();
+  if (queries.anchor->isAncestor(array.getDefiningOp()))
+    array = AssumeSortedOp::create(b, loc, array.getType(), array.getDefiningOp<AssumeSortedOp>().getSource());
+  Value length = loop.getUpperBound();
+  Value count = getValueOrCreateConstantIndexOp(b, loc, countSegmentTiles(b, loc, array, length, queries.tile));
+  Value one = arith::ConstantIndexOp::create(b, loc, 1);
+  b.setInsertionPointToStart(loop.getBody());
+  Value number = loop.getInductionVar(), batch = queries.op.getMask().getArgument(0);
+  SmallVector<Value> indices;
+  for (Value index : queries.sequence.getIndices())
+    indices.push_back(index == batch ? queries.op.getB0() : index);
+  Type index = b.getIndexType();
+  auto tile = SegmentTileOp::create(b, loc, index, index, index, number, array, indices, length,
+                                    b.getI64IntegerAttr(queries.tile));
+  for (affine::AffineMinOp size : queries.sizes) {
+    size.replaceAllUsesWith(tile.getSize());
+    size.erase();
+  }
+  number.replaceAllUsesExcept(tile.getBegin(), tile);
+  loop.setUpperBound(count);
+  loop.setStep(one);
+}
+
+namespace {
+struct AlignQueries : flash::impl::AlignQueriesBase<AlignQueries> {
+  using AlignQueriesBase::AlignQueriesBase;
+
+  void runOnOperation() override {
+    SmallVector<OnlineAttentionOp> ops;
+    getOperation()->walk([&](OnlineAttentionOp op) {
+      if (op.hasMask())
+        ops.push_back(op);
+    });
+    for (OnlineAttentionOp op : ops)
+      if (std::optional<QueryLoop> queries = match(op)) {
+        align(*queries);
+        ++numAligned;
+      }
+  }
+};
+} // namespace

@@ -1,0 +1,36 @@
+// A kernel whose tiles of queries follow packed sequences.
+// RUN: flashc %s --emit=tile | FileCheck %s
+// RUN: flashc %s --emit=ptx -o - | FileCheck %s --check-prefix=PTX
+
+!t = tensor<?x2x?x128xbf16>
+!lse = tensor<?x2x?xf32>
+
+// As many tiles as there may be: the launcher knows without looking at the offsets. The list of tiles has where each one
+// begins and how many rows it has, beside its bounds: no search in this kernel. Rows behind its last one are the next
+// sequence's: none is stored by TMA.
+// CHECK:       gpu.func @packed(
+// CHECK-SAME:    grid = ["min(sm_count, mul(mul(add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1), 2), arg0.dim0))", "1", "1"]
+// CHECK-SAME:    tma-store=false
+// CHECK-SAME:    workspace = "mul(mul({{[0-9]+}}, add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), arg0.dim0)"
+// CHECK-NOT:     memref.load %{{.*}}[%{{[0-9]+}}, %
+// CHECK:         tile.store %{{.*}} limit %[[END:[0-9]+]] : tensor<64x128xf32
+// CHECK-NEXT:    tile.store %{{.*}} limit %[[END]] : tensor<64xf32
+// CHECK-NOT:     tile.store
+// CHECK:       gpu.func @packed_order(
+// CHECK:         memref.load %{{.*}}[%{{[0-9]+}}, %
+// PTX: .entry packed_order(
+func.func @packed(%q: !t, %k: !t, %v: !t, %offsets: tensor<?x?xi32>) -> (!t, !lse) {
+  %c1 = arith.constant 1 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %s = flash.assume_sorted %offsets : tensor<?x?xi32>
+      %n = flash.count_le %i in %s[%b] : index, tensor<?x?xi32>
+      %sequence = arith.subi %n, %c1 : index
+      %begin = flash.nth %sequence in %s[%b] : tensor<?x?xi32>
+      %after = arith.cmpi sge, %j, %begin : index
+      %seen = arith.cmpi sle, %j, %i : index
+      %keep = arith.andi %after, %seen : i1
+      flash.yield %keep : i1
+    } -> !t, !lse
+  return %o, %lse : !t, !lse
+}
