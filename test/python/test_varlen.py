@@ -222,6 +222,23 @@ def test_varlen_attention(rng, lengths, dtype, causal):
         assert_close((o[queries].swapaxes(0, 1)[None], lse[None, :, queries]), want)
 
 
+@pytest.mark.parametrize("starts", [[70, 71, 180], [0, 150], [300], [-5, 0, 64, 64, 900]])
+def test_offsets_that_do_not_cover_the_queries(rng, starts):
+    """Queries in front of the first offset, and behind the last one, are sequences, too: each row is in one tile."""
+    declared = flashc.assume_sorted(np.array(starts))
+    number = np.searchsorted(starts, np.arange(200), "right")
+    q, k, v = inputs(rng, 1, 2, 1, 200, 200, 16)
+    got = flashc.attention(q, k, v, enable_gqa=True, return_lse=True, mask=masks.causal() & (
+        lambda b, h, i, j: ops.count_le(declared, i) == ops.count_le(declared, j)))
+    assert_close(got, attention(q, k, v, lambda b, h, i, j: (number[i] == number[j]) & (j <= i)))
+
+
+def test_no_queries(rng):
+    q, k, v = (x[0].swapaxes(0, 1) for x in inputs(rng, 1, 1, 1, 0, 9, 8))
+    o, lse = flashc.varlen_attention(q, k, v, np.array([0, 0, 0]), np.array([0, 4, 9]), return_lse=True)
+    assert o.shape == (0, 1, 8) and lse.shape == (1, 0)
+
+
 def test_one_kernel_for_all_sequences(rng, no_disk):
     for lengths in LENGTHS:
         starts, key_starts = offsets(lengths)

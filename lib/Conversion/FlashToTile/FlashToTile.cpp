@@ -60,7 +60,10 @@ static std::string countQueryTiles(AttentionPlan &plan) {
   if (!segments)
     return "ceildiv(" + queries + ", " + tile + ")";
   std::string offsets = getFormula(segments.getSorted(), segments.getIndices().size());
-  return offsets.empty() ? "" : "add(ceildiv(add(" + queries + ", 1), " + tile + "), " + offsets + ")";
+  if (offsets.empty())
+    return "";
+  // Without a query there is nothing to launch: 0.
+  return "mul(min(" + queries + ", 1), add(ceildiv(add(" + queries + ", 1), " + tile + "), " + offsets + "))";
 }
 
 /// The tiles of queries, heads and batches, as formulas.

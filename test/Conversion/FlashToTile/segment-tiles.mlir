@@ -5,13 +5,13 @@
 !t = tensor<?x2x?x128xbf16>
 !lse = tensor<?x2x?xf32>
 
-// As many tiles as there may be: the launcher knows without looking at the offsets. The list of tiles has where each one
-// begins and how many rows it has, beside its bounds: no search in this kernel. Rows behind its last one are the next
-// sequence's: none is stored by TMA.
+// As many tiles as there may be, or none without a query: the launcher knows without looking at the offsets. The list of
+// tiles has where each one begins and how many rows it has, beside its bounds: no search in this kernel. Rows behind its
+// last one are the next sequence's: none is stored by TMA.
 // CHECK:       gpu.func @packed(
-// CHECK-SAME:    grid = ["min(sm_count, mul(mul(add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1), 2), arg0.dim0))", "1", "1"]
+// CHECK-SAME:    grid = ["min(sm_count, mul(mul(mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), 2), arg0.dim0))", "1", "1"]
 // CHECK-SAME:    tma-store=false
-// CHECK-SAME:    workspace = "mul(mul({{[0-9]+}}, add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), arg0.dim0)"
+// CHECK-SAME:    workspace = "mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0)"
 // CHECK-NOT:     memref.load %{{.*}}[%{{[0-9]+}}, %
 // CHECK:         tile.store %{{.*}} limit %[[END:[0-9]+]] : tensor<64x128xf32
 // CHECK-NEXT:    tile.store %{{.*}} limit %[[END]] : tensor<64xf32

@@ -208,6 +208,35 @@ def test_varlen_attention(name, keywords, left, right, d):
         assert (alone - o).abs().max() <= 2e-2
 
 
+@pytest.mark.parametrize("schedule", [None, "order=closed", "persistent=false"])
+@pytest.mark.parametrize("d", [64, 128])
+def test_tiles_of_queries_follow_sequences(d, schedule):
+    """Sequences that begin anywhere: every row is stored, by its own tile only."""
+    random = torch.Generator().manual_seed(d)
+    for draw in range(12):
+        count = int(torch.randint(1, 30, (), generator=random))
+        most = int(torch.randint(2, 600, (), generator=random))
+        lengths = [(n, n) for n in torch.randint(0, most, (count,), generator=random).tolist()] + [(5, 5)]
+        q, k, v = packed_inputs(lengths, 4, 2, d)
+        starts, _ = offsets(lengths)
+        o, lse = torch.full_like(q, float("nan")), torch.full((4, q.shape[0]), float("nan"), device="cuda")
+        for keywords, right in (({}, None), ({"causal": True}, 0)):
+            flashc.varlen_attention(q, k, v, starts, enable_gqa=True, return_lse=True, out=(o, lse), schedule=schedule,
+                                    **keywords)
+            batch = [x.transpose(0, 1)[None].contiguous() for x in (q, k, v)]
+            assert_right(o.transpose(0, 1)[None], lse[None], *batch, same_sequence(lengths, right=right))
+            o.fill_(float("nan"))
+            lse.fill_(float("nan"))
+
+
+def test_offsets_that_do_not_cover_the_queries():
+    """Queries in front of the first offset, and behind the last one, are sequences, too."""
+    starts = flashc.assume_sorted(device_int(70, 71, 300))
+    number = torch.bucketize(torch.arange(500, device="cuda"), starts.array, right=True)
+    same = masks.Mask(lambda b, h, i, j: ops.count_le(starts, i) == ops.count_le(starts, j))
+    check(same & masks.causal(), lambda b, h, i, j: (number[i] == number[j]) & (j <= i), 2, 2, 500, 500, 64, BF16)
+
+
 def test_sequences_are_those_of_padded_attention():
     lengths = [(n, n) for n in (130, 1, 64, 200)]
     q, k, v = packed_inputs(lengths, 2, 2, 64)
