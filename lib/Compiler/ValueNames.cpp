@@ -16,6 +16,8 @@ ValueNames::ValueNames(func::FuncOp function, flash::OnlineAttentionOp tile, std
   for (auto [position, name] : {std::pair(tile.getB0(), "b"), {tile.getH0(), "h"}, {tile.getI0(), "i0"},
                                 {tile.getJ0(), "j0"}})
     names[position] = name;
+  if (auto segments = tile.getI0().getDefiningOp<flash::SegmentTileOp>())
+    names[segments.getSize()] = "rows";
   static constexpr StringLiteral kPositions[] = {"b", "h", "i", "j"};
   for (auto [argument, name] : llvm::zip(tile.getMask().getArguments(), kPositions))
     names[argument] = name.str();
@@ -96,6 +98,8 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
     return operands[0];
   if (isa<tensor::ExtractOp, memref::LoadOp>(op))
     return index(operands[0], ArrayRef(operands).drop_front());
+  if (isa<flash::SegmentTileOp>(op)) // the segment: that of any query
+    return "count_le(i, " + index(operands[1], ArrayRef(operands).drop_front(2).drop_back()) + ")";
   if (auto count = dyn_cast<flash::CountLeOp>(op))
     return (count.getStrict() ? "count_lt(" : "count_le(") + joinBare(operands[0]) + ", " +
            index(operands[1], ArrayRef(operands).drop_front(2)) + ")";
@@ -105,6 +109,8 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
   }
   if (auto compare = dyn_cast<arith::CmpIOp>(op))
     return "(" + operands[0] + " " + getSymbol(compare.getPredicate()).str() + " " + operands[1] + ")";
+  if (isa<arith::AddIOp>(op) && StringRef(operands[1]).starts_with("-"))
+    return "(" + operands[0] + " - " + operands[1].substr(1) + ")";
   if (StringRef symbol = getSymbol(op); !symbol.empty())
     return "(" + operands[0] + " " + symbol.str() + " " + operands[1] + ")";
   return getFunctionName(op).str() + "(" + joinBare(operands) + ")";

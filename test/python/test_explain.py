@@ -126,6 +126,17 @@ def test_arrays_bound_loops():
     assert explanation.tiles[2][1] == classify(np.broadcast_to(j < 130, (300, 500)), explanation.tile)
 
 
+def test_sequences_are_named():
+    """The number of a sequence, which is one for the queries of a tile, is the count that the mask has."""
+    q, k, v = specs(queries=300, keys=300)
+    explanation = flashc.explain(q, k, v, mask=masks.packed(np.array([0, 100, 300]), causal=True))
+    start = "capture0[count_le(i, capture0) - 1]"
+    assert explanation.formulas == [f"j >= {start}", "j <= i", "j <= Nk - 1"]
+    assert explanation.bounds[0].startswith(f"kept [{start}, min(i0 + rows, Nk))")
+    assert explanation.bounds[-1] == f"origin {start}"
+    assert explanation.rows == -(-301 // explanation.tile[0]) + 3
+
+
 def test_missing_elements_are_named():
     q, k, v = specs()
     lengths = flashc.ArraySpec((1,), "i32")
