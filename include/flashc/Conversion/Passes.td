@@ -52,7 +52,18 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
 
     Scores and masks become `tile.map`. What the regions capture becomes kernel parameters: scalars, extents, and arrays
     whose elements are loaded (`flash-tile` has clamped the positions where a tile sticks out). What a region computes
-    of the batch and the head alone is computed once, ahead of the loop.
+    of the batch and the head alone is computed once, ahead of the loop. What a score adds that is affine in j is taken
+    apart, unless there is no maximum (`fixed-max`). Before, `s + slope * (j - i)`, and after:
+    ```mlir
+    %x = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>
+    %max = tile.row_reduce max %x : ... -> tensor<64xf32, #tile.row>
+    ```
+    ```mlir
+    %u, %c = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+    %local = tile.row_reduce max %u : ... -> tensor<64xf32, #tile.row_partial>
+    %sum = arith.addf %local, %c : tensor<64xf32, #tile.row_partial>
+    %max = tile.combine max %sum : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+    ```
 
     All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what
     they write lies in the workspace. Loops over the runs of a table look their visits up there.
