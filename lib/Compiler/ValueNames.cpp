@@ -2,6 +2,7 @@
 
 #include "ValueNames.h"
 #include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -117,6 +118,7 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
 }
 
 std::string ValueNames::describe(Value value, AsmState &state) {
+  value = flash::stripTileClamp(value); // which does nothing for queries and keys that exist
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
     return llvm::toString(constant, 10, /*Signed=*/true);
@@ -153,7 +155,8 @@ static std::string replaceQuery(StringRef formula, StringRef value) {
       result += part;
       continue;
     }
-    bool isOperand = formula.starts_with(" ") || StringRef(result).ends_with(" ");
+    bool isElement = StringRef(result).ends_with(", ");
+    bool isOperand = formula.starts_with(" ") || (StringRef(result).ends_with(" ") && !isElement);
     bool isTerm = formula.starts_with(" +") || formula.starts_with(" -");
     bool needsParentheses = isOperand && !isTerm && value.contains(' ');
     result += needsParentheses ? ("(" + value + ")").str() : value.str();

@@ -137,6 +137,15 @@ def test_sequences_are_named():
     assert explanation.rows == -(-301 // explanation.tile[0]) + 3
 
 
+def test_formulas_say_what_tables_have():
+    q = flashc.ArraySpec((2, 1, 800, 64), "bf16")
+    for ids, line, first in ((IDS, "capture0", "i"), (np.stack([IDS, IDS]), "capture0[b]", "b, i")):
+        explanation = flashc.explain(q, q, q, mask=masks.documents(ids, sorted=True))
+        assert explanation.formulas[:2] == [f"j >= count_lt(capture0[{first}], {line})",
+                                            f"j <= count_le(capture0[{first}], {line}) - 1"], explanation.formulas
+        assert f"count_le(capture0[{first}0 + rows - 1], {line})" in explanation.bounds[0], explanation.bounds
+
+
 def test_missing_elements_are_named():
     q, k, v = specs()
     lengths = flashc.ArraySpec((1,), "i32")
