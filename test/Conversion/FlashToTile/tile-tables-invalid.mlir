@@ -7,6 +7,8 @@
 // RUNS: error: expected loops over all runs of one flash.tile_runs (flash-bound-loops)
 // RUN: flashc-opt %t/computed.mlir %{l1} | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=COMPUTED
 // COMPUTED: error: 'flash.tile_minmax' op expected extents that are constants or those of arguments
+// RUN: flashc-opt %t/rows.mlir %{l1} | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=ROWS
+// ROWS: error: 'flash.row_table' op expected extents that are constants or those of arguments
 
 //--- documents.mlir
 !q = tensor<1x1x256x64xbf16>
@@ -32,6 +34,28 @@ func.func @documents(%q: !q, %given: tensor<?xi32>) -> !q {
         %x = tensor.extract %ids[%i] : tensor<?xi32>
         %y = tensor.extract %ids[%j] : tensor<?xi32>
         %keep = arith.cmpi eq, %x, %y : i32
+        flash.yield %keep : i1
+      } -> !q, tensor<1x1x256xf32>
+  return %o : !q
+}
+
+//--- rows.mlir
+!q = tensor<1x1x256x64xbf16>
+func.func @rows(%q: !q, %ids: tensor<?xi32>) -> !q {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = tensor.dim %ids, %c0 : tensor<?xi32>
+  %more = arith.addi %n, %c1 : index
+  %rows = flash.row_table(%c1, %c1, %more) {
+  ^bb0(%b: index, %h: index, %i: index):
+    %x = arith.index_cast %i : index to i32
+    flash.yield %x : i32
+  } : tensor<1x1x?xi32>
+  %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = tensor.extract %rows[%c0, %c0, %i] : tensor<1x1x?xi32>
+        %end = arith.index_cast %x : i32 to index
+        %keep = arith.cmpi sle, %j, %end : index
         flash.yield %keep : i1
       } -> !q, tensor<1x1x256xf32>
   return %o : !q
