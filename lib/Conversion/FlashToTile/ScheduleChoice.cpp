@@ -74,15 +74,16 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
-/// What of `mask` a kernel computes of conditions that repeat along the keys, which become the bits of words, too.
-static llvm::SetVector<Operation *> findRepeated(Region &mask) {
+/// What of `mask` a kernel computes of conditions that repeat along the keys after at most `most` of a thread's blocks of
+/// columns: they become the bits of words, too.
+static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;
   BackwardSliceOptions options;
   options.inclusive = true;
   options.filter = [&](Operation *op) { return op->getParentRegion() == &mask; };
   for (auto compare : mask.getOps<arith::CmpIOp>())
-    if (tile::getRepeat(compare, mask.getArgument(3), tile::kMostRepeat * tile::kBlockCols))
+    if (tile::getRepeat(compare, mask.getArgument(3), most * tile::kBlockCols))
       (void)getBackwardSlice(compare.getOperation(), &repeated, options);
   return repeated;
 }
@@ -95,9 +96,12 @@ static MaskFinding classifyMask(Operation *op) {
   if (!mask.empty()) {
     getForwardSlice(mask.getArgument(2), &ofQuery);
     getForwardSlice(mask.getArgument(3), &ofKey);
-    ofKey.set_subtract(findRepeated(mask));
+    ofKey.set_subtract(findRepeated(mask, /*most=*/1));
   }
-  for (Operation *user : ofKey)
+  llvm::SetVector<Operation *> ofEachKey = ofKey;
+  if (!mask.empty())
+    ofEachKey.set_subtract(findRepeated(mask, mlir::tile::kMostRepeat));
+  for (Operation *user : ofEachKey)
     if (isa<arith::MulIOp, arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
             arith::RemSIOp, arith::RemUIOp>(user) &&
         !isPartOfBounds(user))
