@@ -25,6 +25,13 @@ def pytest_collection_modifyitems(config, items):
     items[:] = items[shard::count]
 
 
+@pytest.fixture
+def alone(request):
+    """For what is measured of the whole GPU: skips where --shard says that other processes use it, too."""
+    if request.config.getoption("--shard")[1] > 1:
+        pytest.skip("looks at the whole GPU, which other shards use")
+
+
 @pytest.fixture(autouse=True)
 def seed(poison):
     """Fresh numbers, whose seed pytest shows when a test fails, and outputs that are NaN before a launch (`poison`)."""

@@ -171,7 +171,7 @@ def test_graph_makes_its_list_again():
         assert torch.equal(first, want) and torch.equal(second, want)
 
 
-def test_memory_stays_the_same():
+def test_memory_stays_the_same(alone):
     q, k, v = qkv(4, 8, 8, 1000, 1000, 64)
     lengths = torch.tensor([1000, 10, 500, 0], device="cuda", dtype=torch.int32)
     padded(q, k, v, lengths)
