@@ -165,8 +165,8 @@ gpu.module @kernels {
 
 // Groups of heads, as by a list, in which every point's place is its number.
 // CHECK-LABEL: gpu.func @grouped
-// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
-// CHECK: arith.ceildivui %[[TWICE]], %{{.*}}
+// CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
+// CHECK: arith.ceildivui %[[THRICE]], %{{.*}}
 // CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
 // CHECK: arith.muli %[[ROUND]], %grid_dim_x
 // CHECK-NOT: memref.load
@@ -263,13 +263,13 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Points by a list: rounds in turn from the first CTA to the last and back, groups of heads, and in each of them the list
+// Points by a list: of four rounds two from the first CTA to the last and two back, groups of heads, and in each of them the list
 // forwards or backwards (the script above runs it). What the list says is the same in every thread.
 // CHECK-LABEL: gpu.func @list_tiles
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
 // CHECK: tile.program 1 {
-// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
-// CHECK: arith.ceildivui %[[TWICE]],
+// CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
+// CHECK: arith.ceildivui %[[THRICE]],
 // CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
 // CHECK: arith.muli %[[ROUND]], %grid_dim_x
 // CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%{{.*}}]
@@ -297,6 +297,7 @@ gpu.module @kernels {
 // An entry is an item and its numbers, of which the program reads the last.
 // CHECK-LABEL: gpu.func @list_batches
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
+// CHECK: scf.for
 // CHECK: %[[BEGIN:.*]] = arith.muli %{{.*}}, %c3
 // CHECK: memref.load %[[LIST]][%[[BEGIN]]]
 // CHECK: %[[PLACE:.*]] = arith.addi %[[BEGIN]], %c2

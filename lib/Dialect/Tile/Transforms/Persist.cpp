@@ -195,10 +195,11 @@ private:
 };
 
 /// Points by a list of items, the longest first; without a list x is the item, and its place. An item stands for one
-/// point in each of `sharers` heads; those go by in groups, so that CTAs that run at the same time read the keys of few heads: as few heads as give every CTA two
-/// points, and the last group what is left. A group goes through the list once, forwards or backwards, so that it
-/// begins as the one before it ends, with long points or with short ones; the last one goes forwards. Of this sequence
-/// CTA c of n takes c, 2n - 1 - c, 2n + c, ...: sums of two neighbours in a sorted list are about equal.
+/// point in each of `sharers` heads; those go by in groups, so that CTAs that run at the same time read the keys of few
+/// heads: as few heads as give every CTA three points, and the last group what is left. A group goes through the list once,
+/// forwards or backwards, so that it begins as the one before it ends, with long points or with short ones; the last one
+/// goes forwards. Of this sequence CTA c of n takes c, 2n - 1 - c, 3n - 1 - c, 3n + c, 4n + c, ...: sums of four neighbours
+/// in a sorted list are about equal, also where those of two, as far from either end, are not.
 class GroupedPoints : public Points {
 public:
   GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -248,7 +249,7 @@ private:
   Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
 
   Value emitGroup() {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(2)), items);
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), items);
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
   /// The size of the last group.
@@ -257,8 +258,11 @@ private:
     return sub(sharers, mul(lastGroup, group));
   }
 
-  /// The place of this CTA in a round.
-  Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
+  /// The place of this CTA in a round: of four, the second and the third go from the last CTA to the first.
+  Value getPlace(Value round) {
+    Value isBackwards = isOdd(half(add(round, index(1))));
+    return select(isBackwards, sub(sub(ctas, index(1)), cta), cta);
+  }
 
   /// The point of an item in one of the heads that share it.
   std::array<Value, 3> getPoint(Value item, Value sharer) {
