@@ -169,8 +169,8 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   FailureOr<TileTables> tables = TileTables::get(plan.func);
   if (failed(extents) || failed(tables))
     return failure();
-  if (plan.segmentTile) // TMA stores whole tiles, and behind a sequence's last query are those of the next one
-    schedule.tmaStore = schedule.outputSlot = false;
+  if (plan.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
+    schedule.tmaStore &= schedule.outputSlot;
   std::string whySorted = decideOrder(plan, schedule);
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());

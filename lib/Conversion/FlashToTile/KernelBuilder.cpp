@@ -339,7 +339,10 @@ void KernelBuilder::emitOutputs(State state) {
       Value map = signature.getTensorMap(out.argument, tile::kTileRows);
       if (outputSlot)
         tile::StoreWaitOp::create(b, /*all=*/true);
-      tile::StoreAsyncOp::create(b, output, map, batch, head, row, outputSlot ? outputSlot : qTile);
+      // Behind a sequence's last row is the next one's first.
+      Value dest = plan.segmentTile ? signature.getMemRef(out.argument, /*alignment=*/16) : Value();
+      tile::StoreAsyncOp::create(b, output, map, batch, head, row, outputSlot ? outputSlot : qTile,
+                                 plan.segmentTile ? numQueries : Value(), dest);
       continue;
     }
     // tile.store writes the output 16 bytes at a time.

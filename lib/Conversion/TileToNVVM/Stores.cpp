@@ -161,19 +161,59 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
     writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
     emitStoreBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
     int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
+    Value issuer = kernel.inGroup; // the thread that has 0 here starts the copies
+    if (op.getLimit()) {
+      Value end = emit.add(emit.toI32(op.getRow()), slot.getRows()), limit = emit.toI32(op.getLimit());
+      Value isCut = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::sgt, end, limit);
+      issuer = emit.select(isCut, emit.i32(1), issuer);
+      storeFromSlot(emit, op, adaptor, data, panelBytes, isCut);
+    }
     for (int64_t col = 0, offset = 0; col < cols; col += hopper::kPanelCols, offset += panelBytes)
       emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $6, 0;\n @p cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
                "[$0, {$2, $3, $4, $5}], [$1];\n }",
                "l,r,r,r,r,r,r,~{memory}",
                {adaptor.getMap()[0], emit.add(data, offset), emit.i32(col), emit.toI32(op.getRow()),
-                emit.toI32(op.getH()), emit.toI32(op.getB()), kernel.inGroup});
+                emit.toI32(op.getH()), emit.toI32(op.getB()), issuer});
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
-             {kernel.inGroup});
+             {issuer});
     rewriter.eraseOp(op);
     return success();
   }
 
 private:
+  /// The rows in front of the limit, if the tile is cut there. Each thread has 16 bytes of every 16th row of a panel,
+  /// eight neighbouring ones the 128 of a row.
+  void storeFromSlot(Emitter &emit, StoreAsyncOp op, OneToNOpAdaptor adaptor, Value data, int64_t panelBytes,
+                     Value isCut) const {
+    constexpr int64_t kChunks = 8, kRowsAtOnce = hopper::kWarpgroupThreads / kChunks;
+    Type element = op.getSlot().getType().getElementType();
+    int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
+    Value chunk = emit.bitAnd(kernel.inGroup, kChunks - 1), first = emit.shr(kernel.inGroup, 3);
+    Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, chunk, emit.bitAnd(first, kChunks - 1));
+    Value source = emit.add(data, emit.add(emit.mul(first, 2 * hopper::kPanelCols), emit.mul(swizzled, 16)));
+    Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
+    for (int64_t below = 0; below < op.getSlot().getType().getRows(); below += kRowsAtOnce) {
+      Value row = emit.add(emit.add(emit.toI32(op.getRow()), first), below);
+      Value isStored = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, row, limit);
+      isStored = arith::AndIOp::create(emit.builder, emit.loc, isStored, isCut);
+      for (int64_t col = 0, panel = 0; col < cols; col += hopper::kPanelCols, ++panel) {
+        Value predicate = isStored;
+        if (int64_t chunks = (cols - col) / kChunks; chunks < kChunks) {
+          Value exists = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, chunk, emit.i32(chunks));
+          predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, exists);
+        }
+        Value place = emit.add(emit.mul(chunk, kChunks), col);
+        Value pointer = getElementPointer(emit, adaptor.getDest(), element, {b, h, row, place});
+        Value address = emit.add(source, panel * panelBytes + below * 2 * hopper::kPanelCols);
+        emit.ptx("{\n .reg .pred p;\n .reg .b32 w<4>;\n setp.ne.u32 p, $2, 0;\n @p ld.shared.v4.b32 {w0, w1, w2, w3}, "
+                 "[$1];\n @p st.global.v4.b32 [$0], {w0, w1, w2, w3};\n }",
+                 "l,r,r,~{memory}",
+                 {pointer, address,
+                  arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), predicate)});
+      }
+    }
+  }
+
   /// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8;
   /// in the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
   void writeToSlot(Emitter &emit, Type element, ValueRange source, Value data, int64_t panelBytes) const {

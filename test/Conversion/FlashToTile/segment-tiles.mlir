@@ -1,5 +1,6 @@
 // A kernel whose tiles of queries follow packed sequences.
 // RUN: flashc %s --emit=tile | FileCheck %s
+// RUN: flashc %s --emit=tile --schedule=output-slot=false | FileCheck %s --check-prefix=DIRECT
 // RUN: flashc %s --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 
 !t = tensor<?x2x?x128xbf16>
@@ -7,17 +8,22 @@
 
 // As many tiles as there may be, or none without a query: the launcher knows without looking at the offsets. The list of
 // tiles has where each one begins and how many rows it has, beside its bounds: no search in this kernel. Rows behind its
-// last one are the next sequence's: none is stored by TMA.
+// last one are the next sequence's: TMA stores whole tiles only, and none through Q's slot, which the producer fills again
+// when one thread says so.
 // CHECK:       gpu.func @packed(
 // CHECK-SAME:    grid = ["min(sm_count, mul(mul(mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), 2), arg0.dim0))", "1", "1"]
-// CHECK-SAME:    tma-store=false
+// CHECK-SAME:    tma-store=true
+// CHECK-SAME:    output-slot=true
 // CHECK-SAME:    workspace = "mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0)"
 // CHECK-NOT:     memref.load %{{.*}}[%{{[0-9]+}}, %
-// CHECK:         tile.store %{{.*}} limit %[[END:[0-9]+]] : tensor<64x128xf32
+// CHECK:         tile.store_async %{{.*}} through %{{.*}} limit %[[END:[0-9]+]] else %{{.*}} : tensor<64x128xf32
 // CHECK-NEXT:    tile.store %{{.*}} limit %[[END]] : tensor<64xf32
-// CHECK-NOT:     tile.store
+// CHECK-NOT:     tile.store %
 // CHECK:       gpu.func @packed_order(
 // CHECK:         memref.load %{{.*}}[%{{[0-9]+}}, %
+// DIRECT:      tma-store=false
+// DIRECT-NOT:    tile.store_async
+// DIRECT:        tile.store %{{.*}} limit %[[END:[0-9]+]] : tensor<64x128xf32
 // PTX: .entry packed_order(
 func.func @packed(%q: !t, %k: !t, %v: !t, %offsets: tensor<?x?xi32>) -> (!t, !lse) {
   %c1 = arith.constant 1 : index

@@ -205,3 +205,57 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// A tile of 72 columns with a limit: one that ends behind it is copied by no thread, but each thread takes 16 bytes of every
+// 16th row of a panel out of the slot, if the row is in front of the limit. Of the second panel there are eight columns: one
+// thread of eight has them.
+
+!acc = tensor<64x72xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!slot = !tile.slot<64, 72, bf16>
+
+// CHECK-LABEL: gpu.func @behind_a_limit
+// CHECK-SAME: (%[[MAP:[^:]*]]: !llvm.ptr, %[[DEST:[^:]*]]: !llvm.ptr<1>,
+// CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
+// CHECK: %[[INGROUP:.*]] = arith.andi %[[THREAD]], %c127_i32
+// CHECK: bar.sync $0, 128;
+// CHECK: stmatrix
+// CHECK: bar.sync $0, 128;
+// CHECK: %[[END:.*]] = arith.addi %{{.*}}, %c64_i32
+// CHECK: %[[CUT:.*]] = arith.cmpi sgt, %[[END]], %{{.*}} : i32
+// CHECK: %[[ISSUER:.*]] = arith.select %[[CUT]], %c1_i32, %[[INGROUP]]
+// CHECK: %[[CHUNK:.*]] = arith.andi %[[INGROUP]], %c7_i32
+// CHECK: %[[FIRST:.*]] = arith.shrui %[[INGROUP]], %c3_i32
+// CHECK: %[[LOW:.*]] = arith.andi %[[FIRST]], %c7_i32
+// CHECK: %[[SWIZZLED:.*]] = arith.xori %[[CHUNK]], %[[LOW]]
+// CHECK: arith.muli %[[FIRST]], %c128_i32
+// CHECK: arith.muli %[[SWIZZLED]], %c16_i32
+// CHECK: %[[R:.*]] = arith.addi %{{.*}}, %[[FIRST]] : i32
+// CHECK: %[[BELOW:.*]] = arith.cmpi slt, %[[R]], %{{.*}} : i32
+// CHECK: %[[STORED:.*]] = arith.andi %[[BELOW]], %[[CUT]] : i1
+// CHECK: %[[P:.*]] = arith.extui %[[STORED]] : i1 to i32
+// CHECK: setp.ne.u32 p, $2, 0;\0A @p ld.shared.v4.b32 {w0, w1, w2, w3}, [$1];\0A @p st.global.v4.b32 [$0], {w0, w1, w2, w3};
+// CHECK-SAME: "l,r,r,~{memory}" %{{.*}}, %{{.*}}, %[[P]]
+// CHECK: %[[EXISTS:.*]] = arith.cmpi slt, %[[CHUNK]], %c1_i32
+// CHECK: arith.andi %[[STORED]], %[[EXISTS]]
+// CHECK-COUNT-7: ld.shared.v4.b32
+// CHECK-NOT: ld.shared.v4.b32
+// CHECK-COUNT-2: cp.async.bulk.tensor.4d.global.shared::cta.bulk_group {{.*}}, %[[ISSUER]] :
+// CHECK: cp.async.bulk.commit_group;{{.*}} %[[ISSUER]] :
+gpu.module @kernels {
+  gpu.func @behind_a_limit(%map: !map, %dest: memref<2x2x?x72xbf16>, %b: index, %limit: index) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %o = tile.alloc_output : !slot
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<1.0> : !acc
+      tile.store_wait all
+      tile.store_async %x, %map[%b, %b, %b] through %o limit %limit else %dest : !acc, !map, !slot, memref<2x2x?x72xbf16>
+      tile.store_wait
+    }
+    gpu.return
+  }
+}

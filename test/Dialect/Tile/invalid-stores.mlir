@@ -73,3 +73,29 @@ func.func @store_async_map_rows(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.te
   tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<128 x bf16>, !tile.slot<64, 64, bf16>
   return
 }
+
+// -----
+
+func.func @store_async_limit_alone(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
+  // expected-error @+1 {{'tile.store_async' op expected a limit and an array that rows in front of it go to, got one of them}}
+  tile.store_async %x, %map[%i, %i, %i] through %q limit %i : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @store_async_limit_of_inputs(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index, %dest: memref<1x1x?x64xbf16>) {
+  // expected-error @+1 {{'tile.store_async' op expected the slot of tile.alloc_output behind a limit: all threads read it}}
+  tile.store_async %x, %map[%i, %i, %i] through %q limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xbf16>
+  return
+}
+
+// -----
+
+func.func @store_async_dest(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %i: index, %dest: memref<1x1x?x64xf16>) {
+  %o = tile.alloc_output : !tile.slot<64, 64, bf16>
+  tile.store_wait all
+  // expected-error @+1 {{'tile.store_async' op expected an array of 'bf16', got 'memref<1x1x?x64xf16>'}}
+  tile.store_async %x, %map[%i, %i, %i] through %o limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xf16>
+  return
+}

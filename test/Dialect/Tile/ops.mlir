@@ -173,8 +173,8 @@ gpu.module @kernels {
   }
   // A tile leaves through the slot of Q, whose release waits for the copy. A release may stand behind elements of a tile.
   // CHECK-LABEL: gpu.func @stored(
-  // CHECK-SAME:      %[[MAP:.*]]: !tile.tensor_map<64 x f16>, %[[X:.*]]: tensor<64x64xf32, #tile.acc>, %[[G:.*]]: index)
-  gpu.func @stored(%map: !qmap, %x: !columns, %g: index) kernel {
+  // CHECK-SAME:      %[[MAP:.*]]: !tile.tensor_map<64 x f16>, %[[X:.*]]: tensor<64x64xf32, #tile.acc>, %[[G:.*]]: index, %[[DEST:.*]]: memref<2x2x?x64xf16>)
+  gpu.func @stored(%map: !qmap, %x: !columns, %g: index, %dest: memref<2x2x?x64xf16>) kernel {
     // CHECK:         %[[OUT:.*]] = tile.alloc_output : <64, 64, f16>
     %qring = tile.alloc_ring : !qring
     %kring = tile.alloc_ring : !ring
@@ -199,6 +199,10 @@ gpu.module @kernels {
       tile.release %q : !qslot
       tile.store_wait all {note = "kept"}
       tile.store_async %x, %map[%g, %w, %g] through %out : !columns, !qmap, !qslot
+      // CHECK:           tile.store_async %[[X]], %[[MAP]][%[[G]], %[[W]], %[[G]]] through %[[OUT]] limit %[[G]] else %[[DEST]] :
+      // CHECK-SAME:          tensor<64x64xf32, #tile.acc>, <64 x f16>, <64, 64, f16>, memref<2x2x?x64xf16>
+      tile.store_wait all
+      tile.store_async %x, %map[%g, %w, %g] through %out limit %g else %dest : !columns, !qmap, !qslot, memref<2x2x?x64xf16>
     }
     gpu.return
   }

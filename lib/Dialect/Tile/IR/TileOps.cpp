@@ -233,6 +233,12 @@ LogicalResult StoreAsyncOp::verify() {
   auto wait = dyn_cast_or_null<StoreWaitOp>((*this)->getPrevNode());
   if (getSlot().getDefiningOp<AllocOutputOp>() && !(wait && wait.getAll()))
     return emitOpError() << "expected tile.store_wait all in front of it: the store before goes through the same slot";
+  if (!getLimit() != !getDest())
+    return emitOpError() << "expected a limit and an array that rows in front of it go to, got one of them";
+  if (getLimit() && !getSlot().getDefiningOp<AllocOutputOp>())
+    return emitOpError() << "expected the slot of tile.alloc_output behind a limit: all threads read it";
+  if (getDest() && cast<MemRefType>(getDest().getType()).getElementType() != slot.getElementType())
+    return emitOpError() << "expected an array of " << slot.getElementType() << ", got " << getDest().getType();
   return success();
 }
 

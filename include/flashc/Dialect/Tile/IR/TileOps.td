@@ -475,19 +475,23 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "start writing a tile to device memory, through a slot";
   let description = [{
     An `#tile.acc` tile, rounded to the slot's element type, goes to `map[b, h, row .. row+63, :]`; what lies beyond the
     tensor's extents is not written. The slot is one that the consumer waited for and whose products are complete (Q's):
     the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release. Or it
-    is that of `tile.alloc_output`.
+    is that of `tile.alloc_output`. With `limit` rows from there on are not written, as by `tile.store`: a tile that has
+    such rows goes to `dest`, the array of the map, by the threads themselves, out of the slot, which then is
+    `tile.alloc_output`'s: they have read it when all have passed the next `tile.store_wait all`.
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
-    9.7.9.25.5).
+    9.7.9.25.5), and behind a limit to predicated loads and stores of 16 bytes.
   }];
-  let arguments = (ins AnyRankedTensor:$source, Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Slot:$slot);
+  let arguments = (ins AnyRankedTensor:$source, Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Slot:$slot,
+                       Optional<Index>:$limit, Optional<AnyMemRef>:$dest);
   let assemblyFormat = [{
-    $source `,` $map `[` $b `,` $h `,` $row `]` `through` $slot attr-dict `:` type($source) `,` type($map) `,` type($slot)
+    $source `,` $map `[` $b `,` $h `,` $row `]` `through` $slot (`limit` $limit^)? (`else` $dest^)? attr-dict
+    `:` type($source) `,` type($map) `,` type($slot) (`,` type($dest)^)?
   }];
   let hasVerifier = 1;
 }
