@@ -260,7 +260,9 @@ LoopBounds mlir::flash::computeLoopBounds(MaskSet &mask, const MaskLoop &loop, M
 }
 
 bool mlir::flash::mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
-  return BoundsBuilder(mask, loop, context).mayMoveTiles();
+  MaskLoop moved = loop; // what is known of moved tiles decides how many bounds there are
+  moved.isMoved = true;
+  return BoundsBuilder(mask, moved, context).mayMoveTiles();
 }
 
 MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {

@@ -340,7 +340,8 @@ SmallVector<Value> ScalarCloner::findRowValues(Region &region) {
            !region.isAncestor(operand.getParentRegion()) || operand.getDefiningOp<arith::ConstantOp>();
   };
   for (Operation &op : region.front().without_terminator()) {
-    bool isOfRow = op.getNumRegions() == 0 && !mapping.contains(op.getResults().empty() ? Value() : op.getResult(0)) && op.getNumResults() == 1 && llvm::all_of(op.getOperands(), isKnown) &&
+    bool isOfRow = op.getNumRegions() == 0 && op.getNumResults() == 1 && !mapping.contains(op.getResult(0)) &&
+                   llvm::all_of(op.getOperands(), isKnown) &&
                    (isPure(&op) || isa<tensor::ExtractOp, memref::LoadOp>(op)) &&
                    llvm::any_of(op.getOperands(), [&](Value operand) { return ofRow.contains(operand); });
     if (!isOfRow)

@@ -199,7 +199,8 @@ private:
       for (int64_t col = 0, panel = 0; col < cols; col += hopper::kPanelCols, ++panel) {
         Value predicate = isStored;
         if (int64_t chunks = (cols - col) / kChunks; chunks < kChunks) {
-          Value exists = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, chunk, emit.i32(chunks));
+          Value exists =
+              arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, chunk, emit.i32(chunks));
           predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, exists);
         }
         Value place = emit.add(emit.mul(chunk, kChunks), col);

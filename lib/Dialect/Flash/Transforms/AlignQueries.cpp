@@ -91,7 +91,8 @@ static std::optional<QueryLoop> match(OnlineAttentionOp op) {
   result.loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
   bool isTiled = result.loop && argument == result.loop.getInductionVar() &&
                  getConstantIntValue(result.loop.getLowerBound()) == 0 &&
-                 getConstantIntValue(result.loop.getStep()) == result.tile;
+                 getConstantIntValue(result.loop.getStep()) == result.tile &&
+                 result.loop.isDefinedOutsideOfLoop(op.getB0());
   if (!isTiled)
     return reject(op, "there is no loop over tiles of queries from 0");
   result.anchor = findAnchor(result.loop);

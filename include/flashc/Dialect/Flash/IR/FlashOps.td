@@ -398,8 +398,9 @@ def Flash_SegmentTileOp : Flash_Op<"segment_tile", [
         count = ceil((N + 1) / T) + M
 
     `tile` is a number from 0 to count - 1. It has the positions [begin, begin + size), 0 <= size <= T. **Tiles of
-    different numbers share no position, and all of them together have each.** `segment` is n, of which the tile's positions
-    are: `flash.count_le` of any of them. Where size is 0, begin is a position that exists, or 0. Where the array does not ascend, tiles may overlap or be missing, but lie between 0 and N.
+    different numbers share no position, and all of them together have each.** `segment` is n, of which the tile's
+    positions are: `flash.count_le` of any of them. Where size is 0, begin is a position that exists, or 0. Where the
+    array does not ascend, tiles may overlap or be missing, but lie between 0 and N.
 
     Constraints:
     - `sorted` is the result of `flash.assume_sorted`, with an index for every dimension but the last;
