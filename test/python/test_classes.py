@@ -128,5 +128,18 @@ def test_packed_sequences_of_two_lengths(starts, key_starts, keywords):
           origin=find_start(starts, key_starts, left=keywords.get("window", [1000])[0]))
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_random_sequences(seed):
+    rng = np.random.default_rng(seed)
+    count, most = rng.integers(1, 20), rng.integers(2, 500)
+    lengths = rng.integers(0, most, (2, count))
+    lengths[:, -1] += 1
+    is_same = seed % 2
+    starts, key_starts = (np.concatenate([[0], np.cumsum(lengths[part * (1 - is_same)])]) for part in range(2))
+    keywords, left = [({}, 10000), ({"causal": True}, 10000), ({"window": (130, 0)}, 130)][seed % 3]
+    check(masks.packed(starts, None if is_same else key_starts, **keywords), int(starts[-1]), int(key_starts[-1]),
+          starts=starts, origin=find_start(starts, key_starts, left=left))
+
+
 def test_what_is_not_declared_has_no_bounds():
     check(masks.documents(IDS) & masks.causal(), 700, 700, "conservative")
