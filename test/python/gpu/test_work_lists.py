@@ -102,6 +102,25 @@ def test_list_of_causal_tiles():
     assert_sorted(order, work)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_list_of_sequences(seed):
+    """Tiles of flash.segment_tile: those of a sequence visit their own keys up to the last query, and those without a query
+    as many as a kernel needs."""
+    generator = torch.Generator().manual_seed(seed)
+    lengths = torch.randint(0, 1500, (1 + 7 * seed,), generator=generator).tolist() + [77]
+    starts = torch.tensor([0, *lengths]).cumsum(0).int().cuda()
+    q, k, v = qkv(1, 2, 2, sum(lengths), sum(lengths), 128)
+    kernel = flashc.compile(q, k, v, mask=flashc.masks.packed(starts, causal=True), schedule="consumers=2,kv-tile=128")
+    want, begins = [], [0, *starts.tolist(), sum(lengths)]
+    for n, (begin, end) in enumerate(zip(begins, begins[1:])):
+        for tile in range(end // 128 - begin // 128 + 1):
+            want.append(max(1, -(-(min((tile + 1) * 128, end - begin)) // 128) if tile * 128 < end - begin else 1))
+    order, work = run_order_kernel(kernel, [q, k, v, starts], len(want))
+    # Items count from the last tile: of a causal mask it has the most keys.
+    assert work.tolist() in (want, want[::-1])
+    assert_sorted(order, work)
+
+
 # --- Outputs ----------------------------------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("d", [64, 128, 256])
