@@ -2,8 +2,8 @@
 
 #include "KernelBuilder.h"
 #include "ScoreMap.h"
-#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "WorkOrder.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -267,8 +267,30 @@ tile::MapOp KernelBuilder::beginMap(Value scores, Value key, Region *region) {
   return map;
 }
 
-FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value key, Value scores) {
+/// Whether code of a map computes `value` of the key, and of nothing else that differs between its elements.
+static bool isOfKeyAlone(tile::MapOp map, Value value) {
+  if (!map.getBody().isAncestor(value.getParentRegion()) || value == map.getBody().getArgument(2))
+    return true;
+  Operation *def = value.getDefiningOp();
+  return def && llvm::all_of(def->getOperands(), [&](Value operand) { return isOfKeyAlone(map, operand); });
+}
+
+/// Only in masked tiles keys may lie behind the last one, and what is read for them must be kept inside its array.
+static void keepClampsWhere(Value isMasked, tile::MapOp map) {
+  for (auto clamp : llvm::make_early_inc_range(map.getBody().getOps<arith::MaxSIOp>())) {
+    Value position = flash::stripTileClamp(clamp);
+    if (position == clamp.getResult() || !isOfKeyAlone(map, position))
+      continue;
+    OpBuilder after(clamp->getContext());
+    after.setInsertionPointAfter(clamp);
+    Value kept = arith::SelectOp::create(after, clamp.getLoc(), isMasked, clamp, position);
+    clamp.getResult().replaceAllUsesExcept(kept, kept.getDefiningOp());
+  }
+}
+
+FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value visit, Value key, Value scores) {
   OpBuilder::InsertionGuard guard(b);
+  Value isMasked = visits.hasMask() && visits.hasFull() ? visits.emitIsMasked(b, visit) : Value();
   tile::MapOp map = beginMap(scores, key, plan.score);
   ValueRange position = map.getBody().getArguments();
   Value score = arith::MulFOp::create(b, position[0], scalar(plan.getOp().getScale().convertToFloat()));
@@ -277,6 +299,8 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value key, Value
   if (!score)
     return failure();
   tile::YieldOp::create(b, score);
+  if (isMasked)
+    keepClampsWhere(isMasked, map);
   auto [simple, factor] = simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax);
   remainingScale = factor;
   return Scores{simple.getResult(), simple.getOffset()};

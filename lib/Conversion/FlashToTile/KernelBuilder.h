@@ -64,7 +64,7 @@ private:
   mlir::Value emitMaximum(Scores scores);
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
   mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);
-  mlir::FailureOr<Scores> emitScoreRegion(mlir::Value key, mlir::Value scores);
+  mlir::FailureOr<Scores> emitScoreRegion(mlir::Value visit, mlir::Value key, mlir::Value scores);
   mlir::FailureOr<mlir::Value> emitMasked(mlir::Value visit, mlir::Value key, mlir::Value source, double masked);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum, mlir::Value isDead);

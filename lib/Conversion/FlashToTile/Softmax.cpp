@@ -33,7 +33,7 @@ LogicalResult KernelBuilder::checkFixedMax() {
 /// The exponentials of a tile's scores, and what becomes of the running maximum.
 FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
   FailureOr<Scores> scores =
-      needsScoreMap() ? emitScoreRegion(key, rawScores) : FailureOr<Scores>({rawScores, Value()});
+      needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>({rawScores, Value()});
   if (failed(scores))
     return failure();
   double factor = llvm::numbers::log2e * remainingScale;

@@ -52,7 +52,7 @@ private:
   IRMapping mapArguments(int64_t e) {
     IRMapping mapping;
     Block::BlockArgListType arguments = op.getBody().getArguments();
-    mapping.map(arguments.take_front(3), ValueRange{source[e], positions[getHalf(e)], emit.add(col, getColumn(e))});
+    mapping.map(arguments.take_front(3), ValueRange{source[e], positions[getHalf(e)], addColumn(e)});
     for (auto [argument, values] : llvm::zip_equal(arguments.drop_front(3), rows))
       mapping.map(argument, values[getHalf(e)]);
     return mapping;
@@ -66,6 +66,13 @@ private:
     for (Operation &nested : llvm::reverse(op.getBody().front().without_terminator()))
       if (isPure(&nested) && !nested.use_empty() && llvm::all_of(nested.getUses(), isOfOffset))
         codeOfOffset.insert(&nested);
+  }
+
+  /// Positions do not overflow: told so, LLVM makes constant distances parts of addresses.
+  Value addColumn(int64_t e) {
+    if (getColumn(e) == 0)
+      return col;
+    return arith::AddIOp::create(b, emit.loc, col, emit.index(getColumn(e)), arith::IntegerOverflowFlags::nsw);
   }
 
   void expandOp(Operation &nested, int64_t e, IRMapping &mapping) {
