@@ -176,6 +176,22 @@ def test_static_shapes(d, n, causal):
     assert check(compile_kernel(d, d, n=n, causal=causal, static_shapes=True), d, d, most_beside=most) == []
 
 
+@pytest.mark.parametrize("dtype, pair, single, most", [
+    ("f32", "LDG.E.64", "LDG.E", 254), ("bf16", "LDG.E", "LDG.E.U16", 300), ("i8", None, "LDG.E.S8", 310)])
+def test_reads_of_a_bias(dtype, pair, single, most):
+    """In full tiles no address is kept inside the array: columns are constants in the instruction. Two neighbours are one
+    load where they are aligned, behind a branch."""
+    bias = flashc.ArraySpec((4096, 4096), dtype)
+    kernel = compile_kernel(64, 64, score=lambda s, b, h, i, j: s + bias[i, j])
+    with sass_report.text_file(kernel.ptx) as path:
+        functions, resources = sass_report.read_kernels(path)
+    assert all(used.spill_stores == 0 for used in resources.values())
+    loop = min(sass_report.main_loops(functions[kernel.manifest["kernel"]]), key=lambda loop: len(loop.always))
+    loads = [i.opcode.removesuffix(".CONSTANT") for i in loop.instructions() if i.name == "LDG"]
+    assert loads.count(single) == 32 and loads.count(pair) == (16 if pair else 0)
+    assert len(loop.always) <= most, len(loop.always)
+
+
 # --- What the checks find ---------------------------------------------------------------------------------------------
 
 def found_in(kernel, d=64):

@@ -14,6 +14,7 @@
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -131,6 +132,15 @@ mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::Type
 /// The same of an op's indices; without any it is the only element.
 mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::MemRefType type,
                               mlir::OperandRange indices);
+
+/// A column `distance` to the right. Positions do not overflow: told so, LLVM makes distances parts of addresses.
+mlir::Value addColumn(Emitter &emit, mlir::Value col, int64_t distance);
+
+/// What `load` reads for each of a tile's elements that a thread holds. `rows`: its indices at the first one in each of
+/// the thread's two rows; the last index is the column. Two neighbours are read at once where both rows are aligned to
+/// that, which depends on the address of the array, its strides and the tile's first key: the warp asks.
+llvm::SmallVector<mlir::Value> readPairs(Emitter &emit, mlir::memref::LoadOp load,
+                                         std::array<llvm::SmallVector<mlir::Value>, 2> rows, int64_t elements);
 
 /// A pattern that knows its kernel.
 template <typename OpTy>

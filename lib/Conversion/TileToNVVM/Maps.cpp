@@ -1,9 +1,11 @@
 //===- Maps.cpp - user code on tiles: once per row, once per element ----------------------------------------------===//
 
 #include "Lowering.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
@@ -31,6 +33,9 @@ public:
     findCodeOfOffset(yield);
     Value yielded = yield.getValue();
     SmallVector<Value> results(source.size());
+    for (memref::LoadOp load : op.getBody().getOps<memref::LoadOp>())
+      if (isReadAlongRow(load))
+        reads[load] = readPairs(emit, load, {getRowIndices(load, 0), getRowIndices(load, 1)}, source.size());
     for (int64_t half = 0; half < 2; ++half) // row by row: eight bits of a word together
       for (int64_t e = 0, n = source.size(); e < n; ++e) {
         if (getHalf(e) != half)
@@ -52,7 +57,8 @@ private:
   IRMapping mapArguments(int64_t e) {
     IRMapping mapping;
     Block::BlockArgListType arguments = op.getBody().getArguments();
-    mapping.map(arguments.take_front(3), ValueRange{source[e], positions[getHalf(e)], addColumn(e)});
+    Value j = addColumn(emit, col, getColumn(e));
+    mapping.map(arguments.take_front(3), ValueRange{source[e], positions[getHalf(e)], j});
     for (auto [argument, values] : llvm::zip_equal(arguments.drop_front(3), rows))
       mapping.map(argument, values[getHalf(e)]);
     return mapping;
@@ -68,16 +74,13 @@ private:
         codeOfOffset.insert(&nested);
   }
 
-  /// Positions do not overflow: told so, LLVM makes constant distances parts of addresses.
-  Value addColumn(int64_t e) {
-    if (getColumn(e) == 0)
-      return col;
-    return arith::AddIOp::create(b, emit.loc, col, emit.index(getColumn(e)), arith::IntegerOverflowFlags::nsw);
-  }
-
   void expandOp(Operation &nested, int64_t e, IRMapping &mapping) {
     if (auto first = dyn_cast<FirstColumnOp>(nested)) {
       mapping.map(first.getResult(), col);
+      return;
+    }
+    if (auto known = reads.find(&nested); known != reads.end()) {
+      mapping.map(nested.getResult(0), known->second[e]);
       return;
     }
     if (nested.getNumResults() == 1 && isWord(nested.getResult(0)))
@@ -90,6 +93,14 @@ private:
     if (!convert || !convertPosition(convert, e, mapping))
       b.clone(nested, mapping);
   }
+
+  // Arrays that are read at j.
+  bool isInside(Value value) {
+    Region *region = value.getParentRegion(); // null where the conversion has replaced the value's op
+    return region && op.getBody().isAncestor(region);
+  }
+  bool isReadAlongRow(memref::LoadOp load);
+  SmallVector<Value> getRowIndices(memref::LoadOp load, int64_t half);
 
   // Conditions as words: bit n of word g is that of the row's element 32 g + n.
   bool isWord(Value value);
@@ -113,9 +124,36 @@ private:
   llvm::DenseMap<Value, bool> wordLike;
   llvm::DenseMap<std::pair<Value, int64_t>, Value> words, counts;
   llvm::DenseMap<Operation *, Value> firstPositions;
+  /// What is read of an array for every element.
+  llvm::DenseMap<Operation *, SmallVector<Value>> reads;
 };
 
 } // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Reads
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Whether an array's elements are read in the order of j, in a row that i decides. (One that nothing decides is the same
+/// for all rows of the tile: its elements come with few transactions anyhow. Bytes would have to be taken apart again.)
+bool MapExpander::isReadAlongRow(memref::LoadOp load) {
+  auto isOfRow = [&](Value index) { return isInside(index) && op.isSameInRow(index); };
+  OperandRange indices = load.getIndices();
+  bool isAtKey = !indices.empty() && indices.back() == op.getBody().getArgument(2);
+  if (!isAtKey || !load.getType().isIntOrFloat() || load.getType().getIntOrFloatBitWidth() < 16)
+    return false;
+  return llvm::any_of(indices.drop_back(), isOfRow) &&
+         llvm::all_of(indices.drop_back(), [&](Value index) { return op.isSameInRow(index); });
+}
+
+/// The indices of the thread's first element in a row.
+SmallVector<Value> MapExpander::getRowIndices(memref::LoadOp load, int64_t half) {
+  IRMapping mapping = mapArguments(2 * half);
+  auto getOutside = [&](Value value) { return isInside(value) ? Value() : value; };
+  return llvm::map_to_vector(load.getIndices(), [&](Value index) {
+    return flashc::cloneSlice(b, index, mapping, getOutside);
+  });
+}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Conditions

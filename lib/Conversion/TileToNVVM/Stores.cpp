@@ -1,4 +1,4 @@
-//===- Stores.cpp - tiles to and from device memory, element addresses in 64 bits ---------------------------------===//
+//===- Stores.cpp - tiles to device memory, element addresses in 64 bits ------------------------------------------===//
 //
 // Stores are predicated, never branched around: a divergent branch in a consumer's loop makes ptxas keep the loop's
 // counters and descriptors per thread, two R2UR before every HGMMA.
@@ -254,27 +254,10 @@ struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
   }
 };
 
-/// A captured tensor, read by user code.
-struct MemRefLoadLowering : OpConversionPattern<memref::LoadOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(memref::LoadOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    // An i1 tensor is a byte per element, as LLVM lays it out.
-    Value pointer = getElementPointer(emit, adaptor.getMemref(), op.getMemRefType(), op.getIndices());
-    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), pointer);
-    return success();
-  }
-};
-
 } // namespace
 
 void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                                KernelContext &kernel) {
   patterns.add<StoreLowering, StoreAsyncLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
   populateLoadPatterns(converter, patterns);
-}
-
-void flashc::tiletonvvm::populateLoadPatterns(TileTypeConverter &converter, RewritePatternSet &patterns) {
-  patterns.add<MemRefLoadLowering>(converter, patterns.getContext());
 }

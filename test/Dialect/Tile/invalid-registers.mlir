@@ -277,3 +277,43 @@ func.func @rows_two_values(%i: index) {
   } : tensor<64xindex, #tile.row>
   return
 }
+
+// -----
+
+func.func @aligned_indices(%m: memref<4x4xf32>, %i: index) {
+  // expected-error @+1 {{'tile.is_aligned' op expected 2 indices, got 1}}
+  %r = tile.is_aligned %m[%i] to 8 : memref<4x4xf32>
+  return
+}
+
+// -----
+
+func.func @aligned_bytes(%m: memref<4xf32>, %i: index) {
+  // expected-error @+1 {{'tile.is_aligned' op expected a power of two, got 12}}
+  %r = tile.is_aligned %m[%i] to 12 : memref<4xf32>
+  return
+}
+
+// -----
+
+func.func @pair_indices(%m: memref<4xf32>, %i: index) {
+  // expected-error @+1 {{'tile.read_pair' op expected 1 indices, got 2}}
+  %r = tile.read_pair %m[%i, %i] : memref<4xf32> -> vector<2xf32>
+  return
+}
+
+// -----
+
+func.func @pair_type(%m: memref<4xf32>, %i: index) {
+  // expected-error @+1 {{'tile.read_pair' op expected a pair of elements of 16 bits or more, got 'vector<4xf32>' of 'memref<4xf32>'}}
+  %r = tile.read_pair %m[%i] : memref<4xf32> -> vector<4xf32>
+  return
+}
+
+// -----
+
+func.func @pair_of_bytes(%m: memref<4xi8>, %i: index) {
+  // expected-error @+1 {{'tile.read_pair' op expected a pair of elements of 16 bits or more, got}}
+  %r = tile.read_pair %m[%i] aligned : memref<4xi8> -> vector<2xi8>
+  return
+}

@@ -123,6 +123,22 @@ def test_bias(rng, bits, dtype):
             tuple(0 if extent == 1 else x for extent, x in zip(shape, (b, h, i, j)))].float())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.int64],
+                         ids=["f32", "bf16", "f16", "i32", "i64"])
+@pytest.mark.parametrize("offset", [0, 1])
+@pytest.mark.parametrize("gap", [0, 1])
+def test_bias_views(rng, gap, offset, dtype):
+    """Neighbours are read at once where both are aligned: of arrays that begin anywhere, with rows of any length."""
+    causal = lambda b, h, i, j: j <= i  # noqa: E731
+    for nq, nk, d, mask in ((64, 128, 64, None), (257, 331, 64, None), (130, 1024, 128, None), (500, 512, 64, causal),
+                            (511, 400, 128, causal), (1, 63, 64, None)):
+        rows = torch.randn(BATCH, HEADS, nq, offset + nk + gap, device="cuda")
+        bias = (3 * rows).to(dtype)[..., offset:offset + nk]
+        check(nq, nk, d, torch.bfloat16, mask, lambda s, b, h, i, j: s + bias[b, h, i, j].float())
+        few = bias[:1, :, :, :]
+        check(nq, nk, d, torch.bfloat16, mask, lambda s, b, h, i, j: s + few[0, h // 2, i, j].float())
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(rng, name):
     """Over one key the log-sum-exp is the score. sin, cos, tanh, log, ... are the hardware's."""

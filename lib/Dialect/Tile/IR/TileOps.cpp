@@ -263,6 +263,31 @@ LogicalResult ProgramOp::verifyRegions() {
   return success();
 }
 
+static LogicalResult verifyIndices(Operation *op, MemRefType memref, ValueRange indices) {
+  if (static_cast<int64_t>(indices.size()) == memref.getRank())
+    return success();
+  return op->emitOpError() << "expected " << memref.getRank() << " indices, got " << indices.size();
+}
+
+LogicalResult ReadPairOp::verify() {
+  auto memref = cast<MemRefType>(getMemref().getType());
+  Type element = memref.getElementType();
+  if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() < 16 ||
+      getResult().getType() != VectorType::get({2}, element))
+    return emitOpError() << "expected a pair of elements of 16 bits or more, got " << getResult().getType() << " of "
+                         << memref;
+  return verifyIndices(*this, memref, getIndices());
+}
+
+LogicalResult IsAlignedOp::verify() {
+  int64_t bytes = getBytes();
+  if (failed(verifyIndices(*this, cast<MemRefType>(getMemref().getType()), getIndices())))
+    return failure();
+  if (bytes < 1 || !llvm::isPowerOf2_64(bytes))
+    return emitOpError() << "expected a power of two, got " << bytes;
+  return success();
+}
+
 LogicalResult ListNumberOp::verify() {
   auto program = (*this)->getParentOfType<ProgramOp>();
   int64_t numbers = program ? program.getNumbers() : 0, number = getNumber();

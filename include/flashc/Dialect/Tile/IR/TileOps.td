@@ -319,6 +319,30 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let assemblyFormat = "$source attr-dict `:` type($source)";
 }
 
+def Tile_IsAlignedOp : Tile_Op<"is_aligned", []> {
+  let summary = "whether an element's address is a multiple of `bytes`, in every thread of the warp";
+  let description = [{
+    The threads may ask for different elements. A vote, so that the answer is the same for all of them, and code that
+    branches on it does not diverge. `bytes` is a power of two.
+  }];
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, I64Attr:$bytes);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$memref `[` $indices `]` `to` $bytes attr-dict `:` type($memref)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReadPairOp : Tile_Op<"read_pair", [MemoryEffects<[MemRead]>]> {
+  let summary = "an element of an array and the one behind it in the innermost dimension";
+  let description = [{
+    One instruction if the pair is `aligned`: the address is a multiple of the size of both. Elements have 16 bits or
+    more.
+  }];
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, UnitAttr:$aligned);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = "$memref `[` $indices `]` (`aligned` $aligned^)? attr-dict `:` type($memref) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
   let summary = "a scalar that is the same in every thread of a warp, as ptxas can see";
   let description = [{
