@@ -233,4 +233,38 @@ gpu.module @kernels {
     }
     gpu.return
   }
+
+  // s mod 2 = j mod 2, of the score s, which is another one at every key: element by element
+  // CHECK-LABEL: gpu.func @of_score_near
+  // CHECK-COUNT-12: arith.fptosi
+  // CHECK-NOT: arith.fptosi
+  gpu.func @of_score_near(%n: index, %m: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %scores = tile.map %x at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %c = arith.constant 3 : index
+        %third = arith.floordivsi %j, %c : index
+        %third32 = arith.index_cast %third : index to i32
+        %r = arith.sitofp %third32 : i32 to f32
+        tile.yield %r : f32
+      } : !acc
+      %y = tile.map %scores at(%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %cut = arith.constant -1.0 : f32
+        %c1 = arith.constant 1 : i32
+        %score = arith.fptosi %s : f32 to i32
+        %key = arith.index_cast %j : index to i32
+        %ofScore = arith.andi %score, %c1 : i32
+        %ofKey = arith.andi %key, %c1 : i32
+        %keep = arith.cmpi eq, %ofScore, %ofKey : i32
+        %r = arith.select %keep, %s, %cut : f32
+        func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
+        tile.yield %r : f32
+      } : !acc
+    }
+    gpu.return
+  }
 }

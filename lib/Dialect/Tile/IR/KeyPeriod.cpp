@@ -15,7 +15,7 @@ public:
   explicit KeyPeriods(BlockArgument key) : key(key) {}
 
   bool dependsOnKey(Value value) {
-    if (value == key)
+    if (value == key || isElement(value))
       return true;
     auto [known, isNew] = depends.try_emplace(value, false);
     if (!isNew)
@@ -57,6 +57,12 @@ public:
 
 private:
   static constexpr int64_t kMostPeriod = 1 << 20;
+
+  /// The element of a tile.map is another one at every key.
+  bool isElement(Value value) {
+    auto map = dyn_cast<MapOp>(key.getOwner()->getParentOp());
+    return map && value == map.getBody().getArgument(0);
+  }
 
   Operation *getLocal(Value value) {
     Operation *op = value.getDefiningOp();
