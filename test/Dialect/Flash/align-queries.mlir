@@ -131,3 +131,20 @@ func.func @one_tile(%q: tensor<2x1x16x8xf32>, %k: !t, %offsets: tensor<?xi32>) -
       } -> tensor<2x1x16x8xf32>, tensor<2x1x16xf32>
   return %o : tensor<2x1x16x8xf32>
 }
+
+// What begins up to the query, and not at it, changes one query behind a sequence's begin.
+// CHECK-LABEL: func @strict(
+// CHECK-NOT:     flash.segment_tile
+// CHECK:         return
+// REMARK: Remark="the mask has no sequences by sorted offsets"
+func.func @strict(%q: !t, %offsets: tensor<?xi32>) -> !t {
+  %s = flash.assume_sorted %offsets : tensor<?xi32>
+  %o, %lse = flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %n = flash.count_le %i in %s {strict} : index, tensor<?xi32>
+        %m = flash.count_le %j in %s {strict} : index, tensor<?xi32>
+        %keep = arith.cmpi eq, %n, %m : index
+        flash.yield %keep : i1
+      } -> !t, !r
+  return %o : !t
+}

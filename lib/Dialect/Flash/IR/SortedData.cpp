@@ -303,7 +303,7 @@ void mlir::flash::forEachSegmentCount(OnlineAttentionOp op, Region &region,
     Value query = count.getValue();
     while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(query.getDefiningOp()))
       query = query.getDefiningOp()->getOperand(0);
-    if (query == position[2] && getSource(count.getSorted()) == getSource(tile.getSorted()) &&
+    if (query == position[2] && !count.getStrict() && getSource(count.getSorted()) == getSource(tile.getSorted()) &&
         llvm::all_of(llvm::zip_equal(count.getIndices(), tile.getIndices()), isSameIndex))
       action(count);
   });

@@ -48,7 +48,7 @@ static CountLeOp findSequence(OnlineAttentionOp op, Operation *anchor) {
     auto isKnown = [&](Value index) { return index == mask.getArgument(0) || isOutside(index); };
     bool isOfQuery = LinearExpr::get(count.getValue()) == LinearExpr::symbol(mask.getArgument(2));
     Value array = count.getSorted().getDefiningOp<AssumeSortedOp>().getSource();
-    if (!isOfQuery || !isOutside(array) || !llvm::all_of(count.getIndices(), isKnown))
+    if (!isOfQuery || count.getStrict() || !isOutside(array) || !llvm::all_of(count.getIndices(), isKnown))
       return WalkResult::advance();
     found = count;
     return WalkResult::interrupt();
