@@ -17,12 +17,11 @@ from __future__ import annotations
 import operator
 from typing import Any, Callable, Optional
 
-from . import _trace, ops
-from ._array import dtype_name
-from ._declared import Sorted, assume_sorted, describe
+from . import _mask_arguments as args
+from . import _trace
+from ._declared import assume_sorted
 from ._library import ArgumentError, UnsupportedTypeError
 from ._specialization import parse_mask
-from ._traced import Traced
 
 __all__ = ["Mask", "block_causal", "block_diffusion", "causal", "chunked", "dilated_window", "documents", "key_padding",
            "packed", "prefix_lm", "shared_prefix", "sink_window", "sliding_window"]
@@ -76,10 +75,11 @@ class Mask:
                 lengths. It works in flashc only, since FlexAttention does not tell a mask the lengths: there, give the
                 shift as a number.
         """
-        align = _check_align(align)
+        align = args.check_align(align)
         if isinstance(align, str) and align == "top-left":
             return self
-        return Mask(lambda b, h, i, j: self(b, h, _shifted(i, align), j), f"({self._text}).aligned({_named(align)})")
+        text = f"({self._text}).aligned({args.named(align)})"
+        return Mask(lambda b, h, i, j: self(b, h, args.shifted(i, align), j), text)
 
 
 def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
@@ -87,83 +87,6 @@ def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
         return NotImplemented
     x, y = (one if isinstance(one, Mask) else Mask(one) for one in (x, y))
     return Mask(lambda b, h, i, j: operation(x(b, h, i, j), y(b, h, i, j)), f"({x._text} {sign} {y._text})")
-
-
-# --- Arguments --------------------------------------------------------------------------------------------------------
-
-def _constant(name: str, x: Any, least: int) -> int:
-    """An integer that the kernel is specialised on."""
-    if isinstance(x, bool) or not hasattr(x, "__index__"):
-        raise UnsupportedTypeError(f"expected {name} to be an integer, got {x!r}")
-    x = operator.index(x)
-    if x < least:
-        raise ArgumentError(f"expected {name} of at least {least}, got {x}")
-    return x
-
-
-def _integers(name: str, x: Any, least: int, most: int) -> Any:
-    """`x`, an array of integers with `least` to `most` dimensions."""
-    array = x.array if isinstance(x, Sorted) else x
-    if hasattr(array, "dtype") and hasattr(array, "shape"):
-        shape, dtype = tuple(array.shape), dtype_name(array.dtype)
-    elif isinstance(array, (bool, int, float, str)) or array is None:
-        raise UnsupportedTypeError(f"expected {name} to be an array of integers, got {array!r}")
-    else:
-        shape, dtype = tuple(describe(array).shape), describe(array).dtype
-    if dtype not in ("i8", "u8", "i32", "i64"):
-        raise UnsupportedTypeError(f"expected {name} of int8, uint8, int32 or int64, got {dtype}")
-    if not least <= len(shape) <= most:
-        dims = least if least == most else f"{least} to {most}"
-        raise ArgumentError(f"expected {name} of {dims} dimensions, got shape {shape}")
-    return x
-
-
-def _parameter(name: str, x: Any, rank: int = 0) -> Any:
-    """`x`, an integer that is not negative, or an array of integers of at most `rank` dimensions."""
-    return _constant(name, x, 0) if isinstance(x, int) else _integers(name, x, 0, rank)
-
-
-def _value(x: Any, b: Any, j: Any) -> Any:
-    """A parameter where a mask is computed: a number, or that of the batch."""
-    if isinstance(x, int):
-        return x
-    x = ops.array(x) if isinstance(j, Traced) else x
-    return x if isinstance(x, Traced) or not x.ndim else x[b]
-
-
-def _at(x: Any, b: Any, place: Any) -> Any:
-    """An element of an array [N], or of the batch's line of [B, N]."""
-    x = ops.array(x) if isinstance(place, Traced) else x.array if isinstance(x, Sorted) else x
-    return x[place] if x.ndim == 1 else x[b, place]
-
-
-def _count_le(x: Any, b: Any, place: Any) -> Any:
-    """How many elements of a sorted array [N], or of the batch's line of [B, N], are at most `place`."""
-    x = ops.array(x) if isinstance(place, Traced) else x.array if isinstance(x, Sorted) else x
-    return ops.count_le(x if x.ndim == 1 else x[b], place)
-
-
-def _named(x: Any) -> str:
-    """A parameter in the text of a mask: what is in an array takes a copy from the GPU."""
-    return repr(x) if x is None or isinstance(x, (int, str)) else "..."
-
-
-def _check_align(align: Any) -> Any:
-    if isinstance(align, str):
-        if align not in ("top-left", "bottom-right"):
-            raise ArgumentError(f"expected align to be 'top-left', 'bottom-right' or an integer, got {align!r}")
-        return align
-    return align if isinstance(align, int) and not isinstance(align, bool) else _integers("align", align, 0, 0)
-
-
-def _shifted(i: Any, align: Any) -> Any:
-    """The position of a query."""
-    if not isinstance(align, str):
-        return i + _value(align, None, i)
-    if not isinstance(i, Traced):
-        raise ArgumentError("expected align to be an integer where a mask is not traced by flashc, which alone knows "
-                            "the lengths: pass Nk - Nq for 'bottom-right'")
-    return i + (ops.key_length() - ops.query_length())
 
 
 # --- Masks of positions -----------------------------------------------------------------------------------------------
@@ -191,16 +114,16 @@ def sliding_window(left: Any, right: Any = 0, align: Any = "top-left") -> Mask:
     """
     if left is None and right is None:
         raise ArgumentError("expected left or right to be a distance, got None for both: that keeps everything")
-    left = None if left is None else _parameter("left", left)
-    right = None if right is None else _parameter("right", right)
+    left = None if left is None else args.parameter("left", left)
+    right = None if right is None else args.parameter("right", right)
 
     def keep(b, h, i, j):
-        since = None if left is None else j >= i - _value(left, b, j)
+        since = None if left is None else j >= i - args.value(left, b, j)
         if right is None:
             return since
-        until = j <= (i if isinstance(right, int) and right == 0 else i + _value(right, b, j))
+        until = j <= (i if isinstance(right, int) and right == 0 else i + args.value(right, b, j))
         return until if since is None else since & until
-    return Mask(keep, f"sliding_window({_named(left)}, {_named(right)})").aligned(align)
+    return Mask(keep, f"sliding_window({args.named(left)}, {args.named(right)})").aligned(align)
 
 
 def prefix_lm(prefix: Any) -> Mask:
@@ -211,8 +134,8 @@ def prefix_lm(prefix: Any) -> Mask:
     Args:
         prefix: the length of the prefix, or one for each batch: [B] of integers.
     """
-    prefix = _parameter("prefix", prefix, 1)
-    return Mask(lambda b, h, i, j: (j <= i) | (j < _value(prefix, b, j)), f"prefix_lm({_named(prefix)})")
+    prefix = args.parameter("prefix", prefix, 1)
+    return Mask(lambda b, h, i, j: (j <= i) | (j < args.value(prefix, b, j)), f"prefix_lm({args.named(prefix)})")
 
 
 def chunked(size: int) -> Mask:
@@ -220,7 +143,7 @@ def chunked(size: int) -> Mask:
 
         floor(i / size) = floor(j / size)
     """
-    size = _constant("size", size, 1)
+    size = args.constant("size", size, 1)
     return Mask(lambda b, h, i, j: i // size == j // size, f"chunked({size})")
 
 
@@ -229,7 +152,7 @@ def block_causal(size: int) -> Mask:
 
         floor(j / size) <= floor(i / size)
     """
-    size = _constant("size", size, 1)
+    size = args.constant("size", size, 1)
     return Mask(lambda b, h, i, j: j // size <= i // size, f"block_causal({size})")
 
 
@@ -242,9 +165,9 @@ def sink_window(sinks: Any, left: Any) -> Mask:
         sinks: how many of the first keys every later query sees.
         left: the distance to the last key of the window: it has left + 1 keys.
     """
-    sinks, left = _parameter("sinks", sinks), _parameter("left", left)
-    return Mask(lambda b, h, i, j: (j <= i) & ((j >= i - _value(left, b, j)) | (j < _value(sinks, b, j))),
-                f"sink_window({_named(sinks)}, {_named(left)})")
+    sinks, left = args.parameter("sinks", sinks), args.parameter("left", left)
+    return Mask(lambda b, h, i, j: (j <= i) & ((j >= i - args.value(left, b, j)) | (j < args.value(sinks, b, j))),
+                f"sink_window({args.named(sinks)}, {args.named(left)})")
 
 
 def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
@@ -256,10 +179,10 @@ def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
         left, right: distances in positions, as for `sliding_window`: there are 1 + floor(left / dilation) +
             floor(right / dilation) keys in the window.
     """
-    dilation = _constant("dilation", dilation, 1)
+    dilation = args.constant("dilation", dilation, 1)
     window = sliding_window(left, right)
     return Mask(lambda b, h, i, j: window(b, h, i, j) & ((i - j) % dilation == 0),
-                f"dilated_window({_named(left)}, {dilation}, {_named(right)})")
+                f"dilated_window({args.named(left)}, {dilation}, {args.named(right)})")
 
 
 def key_padding(lengths: Any) -> Mask:
@@ -270,8 +193,8 @@ def key_padding(lengths: Any) -> Mask:
     Args:
         lengths: [B] of integers, or one integer.
     """
-    lengths = _parameter("lengths", lengths, 1)
-    return Mask(lambda b, h, i, j: j < _value(lengths, b, j), f"key_padding({_named(lengths)})")
+    lengths = args.parameter("lengths", lengths, 1)
+    return Mask(lambda b, h, i, j: j < args.value(lengths, b, j), f"key_padding({args.named(lengths)})")
 
 
 def block_diffusion(length: Any, size: int) -> Mask:
@@ -287,15 +210,15 @@ def block_diffusion(length: Any, size: int) -> Mask:
         length: n, of each of the two sequences: Nq = Nk = 2 n.
         size: of a block.
     """
-    length, size = _parameter("length", length), _constant("size", size, 1)
+    length, size = args.parameter("length", length), args.constant("size", size, 1)
 
     def keep(b, h, i, j):
-        n = _value(length, b, j)
+        n = args.value(length, b, j)
         block, noisy_block, clean_block = i // size, j // size, (j - n) // size
         noisy = (j < n) & (noisy_block == block) | (j >= n) & (clean_block < block)
         clean = (j >= n) & (clean_block <= (i - n) // size)
         return (i < n) & noisy | (i >= n) & clean
-    return Mask(keep, f"block_diffusion({_named(length)}, {size})")
+    return Mask(keep, f"block_diffusion({args.named(length)}, {size})")
 
 
 # --- Masks of data ----------------------------------------------------------------------------------------------------
@@ -313,13 +236,13 @@ def documents(ids: Any, key_ids: Any = None, *, sorted: bool = False) -> Mask:
             of numbers in each tile decides, which two more kernels find: as good where the numbers do ascend, less so
             where tiles hold several documents.
     """
-    ids = _integers("ids", ids, 1, 2)
-    key_ids = ids if key_ids is None else _integers("key_ids", key_ids, 1, 2)
+    ids = args.integers("ids", ids, 1, 2)
+    key_ids = ids if key_ids is None else args.integers("key_ids", key_ids, 1, 2)
     if sorted:
         is_same = key_ids is ids
         ids = assume_sorted(ids)
         key_ids = ids if is_same else assume_sorted(key_ids)
-    return Mask(lambda b, h, i, j: _at(ids, b, i) == _at(key_ids, b, j), "documents(...)")
+    return Mask(lambda b, h, i, j: args.at(ids, b, i) == args.at(key_ids, b, j), "documents(...)")
 
 
 def shared_prefix(prefix: Any, ids: Any, *, sorted: bool = False) -> Mask:
@@ -334,18 +257,18 @@ def shared_prefix(prefix: Any, ids: Any, *, sorted: bool = False) -> Mask:
             each token, continuation(x) = ids[x]: [N] or [B, N] of integers; those of the prefix do not matter.
         sorted: promises that `ids` ascend, as for `documents`.
     """
-    prefix = _parameter("prefix", prefix, 1)
+    prefix = args.parameter("prefix", prefix, 1)
     if isinstance(ids, int):
-        size = _constant("ids", ids, 1)
+        size = args.constant("ids", ids, 1)
 
         def is_same(b, h, i, j):
-            start = _value(prefix, b, j)
+            start = args.value(prefix, b, j)
             return (i - start) // size == (j - start) // size
         same, text = Mask(is_same, ""), repr(size)
     else:
         same, text = documents(ids, sorted=sorted), "..."
-    return Mask(lambda b, h, i, j: (j <= i) & ((j < _value(prefix, b, j)) | same(b, h, i, j)),
-                f"shared_prefix({_named(prefix)}, {text})")
+    return Mask(lambda b, h, i, j: (j <= i) & ((j < args.value(prefix, b, j)) | same(b, h, i, j)),
+                f"shared_prefix({args.named(prefix)}, {text})")
 
 
 def packed(offsets: Any, key_offsets: Any = None, *, causal: bool = False, window: Any = None) -> Mask:
@@ -364,23 +287,23 @@ def packed(offsets: Any, key_offsets: Any = None, *, causal: bool = False, windo
         causal: a query sees no later key of its sequence, where the last query is at the last key.
         window: (left, right) around that key, as for `flashc.attention`.
     """
-    starts = key_starts = assume_sorted(_integers("offsets", offsets, 1, 2))
+    starts = key_starts = assume_sorted(args.integers("offsets", offsets, 1, 2))
     if key_offsets is not None and key_offsets is not offsets:
-        key_starts = assume_sorted(_integers("key_offsets", key_offsets, 1, 2))
+        key_starts = assume_sorted(args.integers("key_offsets", key_offsets, 1, 2))
         if key_starts.shape[-1] != starts.shape[-1]:
             raise ArgumentError("expected as many key_offsets as offsets, got shapes "
                                 f"{key_starts.shape} and {starts.shape}")
     left, right = parse_mask(causal, window)[1]
 
     def keep(b, h, i, j):
-        number = _count_le(starts, b, i)  # of the sequence, from 1
-        kept, position = j >= _at(key_starts, b, number - 1), i
+        number = args.count_le(starts, b, i)  # of the sequence, from 1
+        kept, position = j >= args.at(key_starts, b, number - 1), i
         if key_starts is not starts and (left >= 0 or right >= 0):
-            position = i + (_at(key_starts, b, number) - _at(starts, b, number))
+            position = i + (args.at(key_starts, b, number) - args.at(starts, b, number))
         if left >= 0:
             kept = kept & (j >= position - left)
         # A query that is among its keys is in front of their end.
         if right != 0 or key_starts is not starts:
-            kept = kept & (j < _at(key_starts, b, number))
+            kept = kept & (j < args.at(key_starts, b, number))
         return kept & (j <= (position + right if right else position)) if right >= 0 else kept
     return Mask(keep, f"packed(..., causal={causal!r}, window={window!r})")
