@@ -25,6 +25,9 @@ constexpr int64_t kPanelCols = 64;
 constexpr int64_t kSumCols = 8;
 /// A panel of ones for one step of depth: 16 rows of 128 bytes.
 constexpr int64_t kOnesBytes = 16 * 128;
+/// A row of wgmma's A or B for one step of depth, 16 elements: with the 32-byte swizzle rows follow each other (PTX ISA
+/// 9.7.15.5.1.2.2).
+constexpr int64_t kStepRowBytes = 32;
 
 } // namespace mlir::tile::hopper
 

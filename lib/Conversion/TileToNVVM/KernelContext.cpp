@@ -42,6 +42,15 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
     context.onesType = alloc.getSlot().getType().getElementType();
     offset += hopper::kOnesBytes;
   });
+  kernel.walk([&](AllocSlopesOp alloc) {
+    context.slopes = offset;
+    offset += context.schedule.getConsumers() * kTileRows * hopper::kStepRowBytes;
+  });
+  kernel.walk([&](AllocColumnsOp alloc) {
+    context.columns = offset;
+    context.columnsType = alloc.getSlot().getType();
+    offset += context.columnsType.getRows() * hopper::kStepRowBytes;
+  });
   kernel.walk([&](AllocRingOp alloc) {
     RingType ring = alloc.getRing().getType();
     int64_t bytes = copies(ring) * ring.getStages() * hopper::kMbarrierBytes;

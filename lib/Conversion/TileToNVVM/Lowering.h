@@ -34,6 +34,9 @@ struct KernelContext {
   /// Byte offset of the panel of ones, behind all slots; if there is one, its element type.
   int64_t ones = 0;
   mlir::Type onesType;
+  /// Byte offsets of the consumers' slopes, and of the numbers of columns; if there are any, their slot's type.
+  int64_t slopes = 0, columns = 0;
+  mlir::tile::SlotType columnsType;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA
@@ -89,6 +92,9 @@ public:
 private:
   mlir::Value constantLike(mlir::Value like, int64_t value);
 };
+
+/// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`, `tile.alloc_columns`.
+constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
 
 /// Two f32 values rounded to 16 bits and packed into an i32, `low` in the low half.
 mlir::Value packPair(Emitter &emit, mlir::Type element, mlir::Value low, mlir::Value high);

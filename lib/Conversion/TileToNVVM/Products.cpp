@@ -50,6 +50,13 @@ Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, int64_t de
   return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
 }
 
+/// The descriptor of slopes or of numbers of columns: K-major, one step of depth, rows of 32 bytes, whose swizzle is layout
+/// type 3.
+Value getDescriptorOfStep(Emitter &emit, Value address) {
+  constexpr int64_t kEightRows = 8 * hopper::kStepRowBytes;
+  return emit.add(address, static_cast<int64_t>(uint64_t(3) << 62 | uint64_t(kEightRows >> 4) << 32 | 1 << 16));
+}
+
 /// `prefix0, prefix1, ...`
 std::string list(StringRef prefix, int64_t first, int64_t count) {
   std::string text;
@@ -82,41 +89,47 @@ struct MmaAsyncLowering : KernelPattern<MmaAsyncOp> {
       acc = llvm::to_vector(adaptor.getAcc());
     for (int64_t step = 0; step < depth; step += kDepthStep)
       acc = emitStep(emit, op, adaptor, acc, step);
+    if (op.getSlopes())
+      acc = emitWgmma(emit, op, acc, getDescriptorOfStep(emit, adaptor.getSlopes()[0]),
+                      getDescriptorOfStep(emit, adaptor.getColumns()[0]));
     emit.ptx("wgmma.commit_group.sync.aligned;", "~{memory}", {});
     rewriter.replaceOpWithMultiple(op, {acc});
     return success();
   }
 
 private:
-  /// One wgmma. An empty `acc` begins at zero (scale-d false).
   SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, OneToNOpAdaptor adaptor, ArrayRef<Value> acc,
                               int64_t depth) const {
-    SlotType b = op.getB().getType();
-    int64_t cols = op.getTransposeB() ? b.getRows() : b.getCols() + (op.getOnes() ? hopper::kSumCols : 0);
+    SmallVector<Value> a;
+    if (auto slot = dyn_cast<SlotType>(op.getA().getType()))
+      a.push_back(getDescriptor(emit, adaptor.getA()[0], slot, /*depthIsColumn=*/true, depth));
+    else
+      llvm::append_range(a, adaptor.getA().slice(depth / 4, 4));
+    Value b = op.getOnes()
+                  ? getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], depth)
+                  : getDescriptor(emit, adaptor.getB()[0], op.getB().getType(), op.getTransposeB(), depth);
+    return emitWgmma(emit, op, acc, a, b);
+  }
+
+  /// One wgmma. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at zero (scale-d false).
+  SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b) const {
+    SlotType slotB = op.getB().getType();
+    int64_t cols = op.getTransposeB() ? slotB.getRows() : slotB.getCols() + (op.getOnes() ? hopper::kSumCols : 0);
     int64_t count = cols / 2;
     int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
+    bool isDescriptor = a.size() == 1;
     SmallVector<Value> operands(acc.begin(), acc.end());
-    std::string constraints = accumulatorConstraints(count, !acc.empty());
-    std::string textA;
-    auto slotA = dyn_cast<SlotType>(op.getA().getType());
-    if (slotA) {
-      operands.push_back(getDescriptor(emit, adaptor.getA()[0], slotA, /*depthIsColumn=*/true, depth));
-      constraints += ",l";
-      textA = "$" + std::to_string(next++);
-    } else {
-      llvm::append_range(operands, adaptor.getA().slice(depth / 4, 4));
-      constraints += ",r,r,r,r";
-      textA = "{" + list("$", next, 4) + "}";
-      next += 4;
-    }
-    operands.push_back(op.getOnes() ? getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], depth)
-                                    : getDescriptor(emit, adaptor.getB()[0], b, op.getTransposeB(), depth));
-    constraints += ",l";
-    std::string type = b.getElementType().isBF16() ? "bf16" : "f16";
-    std::string transposes = std::string(slotA ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
+    llvm::append_range(operands, a);
+    operands.push_back(b);
+    std::string constraints = accumulatorConstraints(count, !acc.empty()) + (isDescriptor ? ",l" : ",r,r,r,r") + ",l";
+    std::string textA = list("$", next, a.size());
+    if (!isDescriptor)
+      textA = "{" + textA + "}";
+    std::string type = slotB.getElementType().isBF16() ? "bf16" : "f16";
+    std::string transposes = std::string(isDescriptor ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
     std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
                        ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +
-                       type + " {" + list("$", 0, count) + "}, " + textA + ", $" + std::to_string(next) +
+                       type + " {" + list("$", 0, count) + "}, " + textA + ", $" + std::to_string(next + a.size()) +
                        ", p, 1, 1" + transposes + ";\n }";
     SmallVector<Type> results(count, emit.builder.getF32Type());
     return emit.ptx(results, text, constraints, operands);

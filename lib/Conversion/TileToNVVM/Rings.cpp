@@ -66,29 +66,46 @@ Value getAddressField(Emitter &emit, Value address) {
   return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), field);
 }
 
-struct AllocOnesLowering : KernelPattern<AllocOnesOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AllocOnesOp op, OneToNOpAdaptor adaptor,
+/// What the whole CTA has one of: ones, numbers of columns.
+template <typename OpTy>
+struct AllocConstantLowering : KernelPattern<OpTy> {
+  AllocConstantLowering(TileTypeConverter &converter, MLIRContext *context, KernelContext &kernel, int64_t offset)
+      : KernelPattern<OpTy>(converter, context, kernel), offset(offset) {}
+
+  LogicalResult matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    Value field = getAddressField(emit, emit.add(kernel.sharedBase, kernel.ones));
+    Value field = getAddressField(emit, emit.add(this->kernel.sharedBase, offset));
     SmallVector<Value> values = {field, emit.i32(0)}; // never released
     rewriter.replaceOpWithMultiple(op, {values});
     return success();
   }
+
+  int64_t offset;
 };
 
-struct AllocOutputLowering : KernelPattern<AllocOutputOp> {
-  using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AllocOutputOp op, OneToNOpAdaptor adaptor,
+/// What each consumer has one of, `bytes` apart: its slot for outputs, its slopes.
+template <typename OpTy>
+struct AllocPrivateLowering : KernelPattern<OpTy> {
+  using KernelPattern<OpTy>::KernelPattern;
+
+  LogicalResult matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    Value consumer = emit.add(kernel.warpgroup, -1);
-    Value offset = emit.add(emit.mul(consumer, op.getSlot().getType().getBytes()), kernel.outputs.lookup(op));
-    Value field = getAddressField(emit, emit.add(kernel.sharedBase, offset));
+    Value consumer = emit.add(this->kernel.warpgroup, -1);
+    auto [first, bytes] = getPlace(op);
+    Value offset = emit.add(emit.mul(consumer, bytes), first);
+    Value field = getAddressField(emit, emit.add(this->kernel.sharedBase, offset));
     SmallVector<Value> values = {field, emit.i32(0)}; // never released
     rewriter.replaceOpWithMultiple(op, {values});
     return success();
+  }
+
+  std::pair<int64_t, int64_t> getPlace(AllocOutputOp op) const {
+    return {this->kernel.outputs.lookup(op), op.getSlot().getType().getBytes()};
+  }
+  std::pair<int64_t, int64_t> getPlace(AllocSlopesOp op) const {
+    return {this->kernel.slopes, kTileRows * hopper::kStepRowBytes};
   }
 };
 
@@ -170,6 +187,9 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
 
 void flashc::tiletonvvm::populateRingPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                               KernelContext &kernel) {
-  patterns.add<AllocRingLowering, AllocOnesLowering, AllocOutputLowering, AcquireLowering, CopyAsyncLowering,
-               WaitLowering, ReleaseLowering>(converter, patterns.getContext(), kernel);
+  patterns.add<AllocRingLowering, AllocPrivateLowering<AllocOutputOp>, AllocPrivateLowering<AllocSlopesOp>,
+               AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>(converter, patterns.getContext(),
+                                                                                  kernel);
+  patterns.add<AllocConstantLowering<AllocOnesOp>>(converter, patterns.getContext(), kernel, kernel.ones);
+  patterns.add<AllocConstantLowering<AllocColumnsOp>>(converter, patterns.getContext(), kernel, kernel.columns);
 }

@@ -1,7 +1,7 @@
 //===- Roles.cpp - the producer, the consumers, and their turns ---------------------------------------------------===//
 //
 //   thread 0          initialises every barrier, fences.
-//   warpgroup 0       writes the panel of ones, if there is one; then the CTA synchronises.
+//   warpgroup 0       writes the panel of ones and the numbers of columns, if there are any; then the CTA synchronises.
 //   warpgroup 0       gives up registers; its first thread runs the producer.
 //   warpgroups 1..C   take registers and run the consumer with w = warpgroup - 1.
 //
@@ -31,7 +31,7 @@ struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
     initialiseBarriers(emit, op);
-    initialiseOnes(emit);
+    initialiseConstants(emit);
     emit.ptx("bar.sync 0;", "~{memory}", {});
     auto roles = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), emit.equal(kernel.warpgroup, 0),
                                    /*withElseRegion=*/true);
@@ -79,19 +79,45 @@ private:
     emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   }
 
-  /// Warpgroup 0 writes them, 16 bytes a thread, and makes them visible to the tensor cores (PTX ISA 9.7.13.4,
+  /// Warpgroup 0 writes what products read beside tiles, and makes it visible to the tensor cores (PTX ISA 9.7.13.4,
   /// fence.proxy.async).
-  void initialiseOnes(Emitter &emit) const {
-    if (!kernel.onesType)
+  void initialiseConstants(Emitter &emit) const {
+    if (!kernel.onesType && !kernel.columnsType)
       return;
     OpBuilder::InsertionGuard guard(emit.builder);
     auto ifFirst = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), emit.equal(kernel.warpgroup, 0), false);
     emit.builder.setInsertionPointToStart(ifFirst.thenBlock());
+    if (kernel.onesType)
+      writeOnes(emit);
+    for (int64_t row = 0; kernel.columnsType && row < kernel.columnsType.getRows(); row += hopper::kWarpgroupThreads)
+      writeColumns(emit, row);
+    emit.ptx("fence.proxy.async.shared::cta;", "~{memory}", {});
+  }
+
+  /// 16 bytes a thread.
+  void writeOnes(Emitter &emit) const {
     static_assert(hopper::kOnesBytes == hopper::kWarpgroupThreads * 16);
     Value address = emit.add(emit.add(kernel.sharedBase, kernel.ones), emit.mul(kernel.inGroup, 16));
     Value pair = emit.i32(kernel.onesType.isBF16() ? 0x3F803F80 : 0x3C003C00);
-    emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};\n fence.proxy.async.shared::cta;", "r,r,~{memory}",
-             {address, pair});
+    emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
+  }
+
+  /// A row a thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
+  void writeColumns(Emitter &emit, int64_t first) const {
+    Value column = emit.add(kernel.inGroup, first);
+    Value address =
+        emit.add(emit.add(kernel.sharedBase, kernel.columns), emit.mul(column, hopper::kStepRowBytes));
+    Value number = arith::UIToFPOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), column);
+    auto times = [&](float factor) -> Value {
+      Value constant = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(factor));
+      return arith::MulFOp::create(emit.builder, emit.loc, number, constant);
+    };
+    Type element = kernel.columnsType.getElementType();
+    Value high = times(kHighWeight), low = times(kLowWeight);
+    Value pair = packPair(emit, element, high, low), third = packPair(emit, element, low, times(0.0f));
+    emit.ptx("{\n .reg .pred p;\n setp.lt.u32 p, $2, " + std::to_string(kernel.columnsType.getRows()) +
+                 ";\n @p st.shared.v4.b32 [$0], {$1, $3, $4, $4};\n @p st.shared.v4.b32 [$0+16], {$1, $3, $4, $4};\n }",
+             "r,r,r,r,r,~{memory}", {address, pair, column, third, emit.i32(0)});
   }
 
   void initialise(Emitter &emit, int64_t offset, int64_t arrivals) const {

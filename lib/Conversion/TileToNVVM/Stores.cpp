@@ -8,6 +8,7 @@
 #include "Lowering.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
@@ -239,6 +240,49 @@ private:
   }
 };
 
+/// Of the four lanes that have a row and the one eight below, two write the halves of the first, two those of the other:
+/// (hi, mid, lo, 0, ...), and zeros. With the 32-byte swizzle halves change places in some rows; what they are multiplied
+/// with is the same in both.
+struct StoreSlopesLowering : KernelPattern<StoreSlopesOp> {
+  using KernelPattern::KernelPattern;
+
+  LogicalResult matchAndRewrite(StoreSlopesOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Type element = op.getSlot().getType().getElementType();
+    Value isSecondRow = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2), secondHalf = emit.bitAnd(kernel.laneCol, 1);
+    Value rest = emit.select(isSecondRow, adaptor.getSource()[1], adaptor.getSource()[0]);
+    Value high = takeRounded(emit, element, rest, kHighWeight), mid = takeRounded(emit, element, rest, kLowWeight);
+    Value low = takeRounded(emit, element, rest, kLowWeight), none = emit.i32(0), isFirst = emit.equal(secondHalf, 0);
+    Value zero = arith::ConstantOp::create(rewriter, op.getLoc(), rewriter.getF32FloatAttr(0.0f));
+    Value pair = emit.select(isFirst, packPair(emit, element, high, mid), none);
+    Value third = emit.select(isFirst, packPair(emit, element, low, zero), none);
+
+    Value field = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), adaptor.getSlot()[0]);
+    Value row = emit.add(kernel.row, emit.select(isSecondRow, emit.i32(8), none));
+    Value offset = emit.add(emit.mul(row, hopper::kStepRowBytes), emit.mul(secondHalf, 16));
+    Value address = emit.add(emit.mul(field, 16), offset);
+    emitStoreBarrier(emit, kernel, "");
+    emit.ptx("st.shared.v4.b32 [$0], {$1, $2, $3, $3};", "r,r,r,r,~{memory}", {address, pair, third, none});
+    emitStoreBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
+    rewriter.eraseOp(op);
+    return success();
+  }
+
+private:
+  /// `rest` / weight, rounded to `element`; its product with the weight, a power of two, is taken off `rest`.
+  static Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
+    auto constant = [&](float number) -> Value {
+      return arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(number));
+    };
+    Value scaled = arith::MulFOp::create(emit.builder, emit.loc, rest, constant(1.0f / weight));
+    Value rounded = arith::TruncFOp::create(emit.builder, emit.loc, element, scaled);
+    rounded = arith::ExtFOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), rounded);
+    rest = math::FmaOp::create(emit.builder, emit.loc, rounded, constant(-weight), rest);
+    return rounded;
+  }
+};
+
 struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(StoreWaitOp op, OneToNOpAdaptor adaptor,
@@ -258,6 +302,6 @@ struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
 
 void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                                KernelContext &kernel) {
-  patterns.add<StoreLowering, StoreAsyncLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
+  patterns.add<StoreLowering, StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
   populateLoadPatterns(converter, patterns);
 }

@@ -38,7 +38,8 @@ gpu.module @kernels {
     // CHECK: %[[MINE:.*]] = arith.muli %[[INGROUP]], %c16_i32
     // CHECK: %[[TO:.*]] = arith.addi %[[AT]], %[[MINE]]
     // CHECK: %[[PAIR:.*]] = arith.constant 1065369472 : i32
-    // CHECK-NEXT: llvm.inline_asm has_side_effects "st.shared.v4.b32 [$0], {$1, $1, $1, $1};\0A fence.proxy.async.shared::cta;", "r,r,~{memory}" %[[TO]], %[[PAIR]]
+    // CHECK-NEXT: llvm.inline_asm has_side_effects "st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}" %[[TO]], %[[PAIR]]
+    // CHECK-NEXT: "fence.proxy.async.shared::cta;", "~{memory}" : () -> ()
     // CHECK-NEXT: }
     // CHECK-NEXT: "bar.sync 0;"
     // F16: %[[PAIR:.*]] = arith.constant 1006648320 : i32

@@ -130,3 +130,67 @@ func.func @release_after_too_many(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64
   tile.release %s after %x : tensor<64x64xf32, #tile.acc> {elements = 33} : !tile.slot<64, 64, bf16>
   return
 }
+
+// -----
+
+func.func @alloc_slopes_0() {
+  // expected-error @+1 {{'tile.alloc_slopes' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<32, 16, bf16>'}}
+  %slopes = tile.alloc_slopes : !tile.slot<32, 16, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_slopes_1() {
+  // expected-error @+1 {{'tile.alloc_slopes' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<64, 64, bf16>'}}
+  %slopes = tile.alloc_slopes : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_slopes_2() {
+  // expected-error @+1 {{'tile.alloc_slopes' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<64, 16, f32>'}}
+  %slopes = tile.alloc_slopes : !tile.slot<64, 16, f32>
+  return
+}
+
+// -----
+
+func.func @alloc_columns_0() {
+  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<264, 16, bf16>'}}
+  %columns = tile.alloc_columns : !tile.slot<264, 16, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_columns_1() {
+  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<60, 16, bf16>'}}
+  %columns = tile.alloc_columns : !tile.slot<60, 16, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_columns_2() {
+  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<0, 16, bf16>'}}
+  %columns = tile.alloc_columns : !tile.slot<0, 16, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_columns_3() {
+  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<64, 64, bf16>'}}
+  %columns = tile.alloc_columns : !tile.slot<64, 64, bf16>
+  return
+}
+
+// -----
+
+func.func @alloc_columns_4() {
+  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<64, 16, f32>'}}
+  %columns = tile.alloc_columns : !tile.slot<64, 16, f32>
+  return
+}

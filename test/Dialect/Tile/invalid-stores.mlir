@@ -99,3 +99,29 @@ func.func @store_async_dest(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor
   tile.store_async %x, %map[%i, %i, %i] through %o limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xf16>
   return
 }
+
+// -----
+
+func.func @store_slopes_source(%rows: tensor<64xf32, #tile.row_partial>) {
+  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+  // expected-error @+1 {{'tile.store_slopes' op expected the source to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32, #tile.row_partial>'}}
+  tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row_partial>, !tile.slot<64, 16, bf16>
+  return
+}
+
+// -----
+
+func.func @store_slopes_element(%rows: tensor<64xf16, #tile.row>) {
+  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+  // expected-error @+1 {{'tile.store_slopes' op expected rows of f32, got 'f16'}}
+  tile.store_slopes %rows into %slopes : tensor<64xf16, #tile.row>, !tile.slot<64, 16, bf16>
+  return
+}
+
+// -----
+
+func.func @store_slopes_slot(%rows: tensor<64xf32, #tile.row>, %slopes: !tile.slot<64, 16, bf16>) {
+  // expected-error @+1 {{'tile.store_slopes' op expected a slot of tile.alloc_slopes}}
+  tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row>, !tile.slot<64, 16, bf16>
+  return
+}

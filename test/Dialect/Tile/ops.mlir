@@ -102,6 +102,22 @@ gpu.module @kernels {
     gpu.return
   }
 
+  // A bias on the tensor cores: slopes of rows times numbers of columns.
+  // CHECK-LABEL: gpu.func @bias(
+  gpu.func @bias(%q: !tile.slot<64, 64, f16>, %k: !tile.slot<128, 64, f16>, %rows: !row) kernel {
+    // CHECK-NEXT:    %[[SLOPES:.*]] = tile.alloc_slopes : <64, 16, f16>
+    // CHECK-NEXT:    %[[COLUMNS:.*]] = tile.alloc_columns : <128, 16, f16>
+    // CHECK-NEXT:    tile.store_slopes %{{.*}} into %[[SLOPES]] : tensor<64xf32, #tile.row>, <64, 16, f16>
+    // CHECK-NEXT:    tile.mma_async %{{.*}}, %{{.*}} slopes %[[SLOPES]] times %[[COLUMNS]] : !tile.slot<64, 16, f16>, !tile.slot<128, 16, f16> transpose_b :
+    // CHECK-SAME:        !tile.slot<64, 64, f16>, <128, 64, f16> -> <tensor<64x128xf32, #tile.acc>>
+    %slopes = tile.alloc_slopes : !tile.slot<64, 16, f16>
+    %columns = tile.alloc_columns : !tile.slot<128, 16, f16>
+    tile.store_slopes %rows into %slopes : !row, !tile.slot<64, 16, f16>
+    %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, f16>, !tile.slot<128, 16, f16> transpose_b
+        : !tile.slot<64, 64, f16>, !tile.slot<128, 64, f16> -> !tile.token<!acc>
+    gpu.return
+  }
+
   // Row sums on the tensor cores: B has eight more columns, of ones.
   // CHECK-LABEL: gpu.func @sums(
   gpu.func @sums(%p: !a, %q: !tile.slot<64, 128, f16>, %v: !slot, %acc: !summed) kernel {

@@ -116,3 +116,29 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{'gpu.func' op expected at most one tile.alloc_slopes, got 2}}
+  gpu.func @alloc_slopes_twice() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
+                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    %x = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+    %y = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @+1 {{'gpu.func' op expected at most one tile.alloc_columns, got 2}}
+  gpu.func @alloc_columns_twice() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
+                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    %x = tile.alloc_columns : !tile.slot<64, 16, bf16>
+    %y = tile.alloc_columns : !tile.slot<64, 16, bf16>
+    gpu.return
+  }
+}

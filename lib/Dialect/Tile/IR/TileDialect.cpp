@@ -37,11 +37,20 @@ void TileDialect::initialize() {
       >();
 }
 
+/// wgmma multiplies so many elements of depth at a time.
+static constexpr int64_t kDepthStep = 16;
+
 SlotType tile::getOnesType(Type element) {
-  constexpr int64_t kRows = 16; // wgmma multiplies as many rows of B at a time
-  static_assert(kRows * hopper::kPanelCols * 2 == hopper::kOnesBytes);
-  return SlotType::get(element.getContext(), kRows, hopper::kPanelCols, element);
+  static_assert(kDepthStep * hopper::kPanelCols * 2 == hopper::kOnesBytes);
+  return SlotType::get(element.getContext(), kDepthStep, hopper::kPanelCols, element);
 }
+
+SlotType tile::getColumnsType(int64_t cols, Type element) {
+  static_assert(kDepthStep * 2 == hopper::kStepRowBytes);
+  return SlotType::get(element.getContext(), cols, kDepthStep, element);
+}
+
+SlotType tile::getSlopesType(Type element) { return getColumnsType(kTileRows, element); }
 
 RankedTensorType tile::getAccType(int64_t cols, Type element) {
   return RankedTensorType::get({kTileRows, cols}, element, AccAttr::get(element.getContext()));
@@ -65,7 +74,19 @@ int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
   });
   kernel.walk([&](AllocOutputOp alloc) { bytes += consumers * alloc.getSlot().getType().getBytes(); });
   kernel.walk([&](AllocOnesOp) { bytes += hopper::kOnesBytes; });
+  kernel.walk([&](AllocSlopesOp) { bytes += consumers * kTileRows * hopper::kStepRowBytes; });
+  kernel.walk([&](AllocColumnsOp alloc) { bytes += alloc.getSlot().getType().getRows() * hopper::kStepRowBytes; });
   return bytes ? bytes + hopper::kSwizzleAlignment : 0;
+}
+
+/// The lowering has one place for what an `OpTy` allocates.
+template <typename OpTy>
+static LogicalResult verifyAtMostOne(gpu::GPUFuncOp kernel) {
+  int64_t count = 0;
+  kernel.walk([&](OpTy) { ++count; });
+  if (count <= 1)
+    return success();
+  return kernel.emitOpError() << "expected at most one " << OpTy::getOperationName() << ", got " << count;
 }
 
 /// `tile.schedule` on a kernel: what the kernel asks for must be there.
@@ -90,10 +111,9 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
   if (registers > hopper::kRegistersPerSM)
     return op->emitError() << "expected at most " << hopper::kRegistersPerSM << " registers per CTA, got " << registers;
-  int64_t numOnes = 0;
-  kernel.walk([&](AllocOnesOp) { ++numOnes; });
-  if (numOnes > 1)
-    return op->emitOpError() << "expected at most one tile.alloc_ones, got " << numOnes;
+  if (failed(verifyAtMostOne<AllocOnesOp>(kernel)) || failed(verifyAtMostOne<AllocSlopesOp>(kernel)) ||
+      failed(verifyAtMostOne<AllocColumnsOp>(kernel)))
+    return failure();
   int64_t bytes = getSharedMemoryBytes(kernel);
   if (bytes > hopper::kMaxSharedMemory)
     return op->emitError() << "expected at most " << hopper::kMaxSharedMemory << " bytes of shared memory, got "

@@ -67,6 +67,23 @@ static OperandShape getShapeOfA(Value a) {
   return {tensor.getDimSize(0), tensor.getDimSize(1), tensor.getElementType()};
 }
 
+/// The step of slopes, beside a product of `cols` columns.
+static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
+  if (!op.getSlopes() && !op.getColumns())
+    return success();
+  if (!op.getSlopes() || !op.getColumns() || !op.getTransposeB())
+    return op.emitOpError() << "expected slopes, the columns that they are times of, and transpose_b together";
+  if (!op.getSlopes().getDefiningOp<AllocSlopesOp>() || !op.getColumns().getDefiningOp<AllocColumnsOp>())
+    return op.emitOpError() << "expected slopes of a tile.alloc_slopes and columns of a tile.alloc_columns";
+  Type element = op.getB().getType().getElementType();
+  SlotType slopes = getSlopesType(element), columns = getColumnsType(cols, element);
+  if (op.getSlopes().getType() != slopes)
+    return op.emitOpError() << "expected slopes of type " << slopes << ", got " << op.getSlopes().getType();
+  if (op.getColumns().getType() != columns)
+    return op.emitOpError() << "expected columns of type " << columns << ", got " << op.getColumns().getType();
+  return success();
+}
+
 LogicalResult MmaAsyncOp::verify() {
   if (!isa<SlotType>(getA().getType()) && failed(verifyTile<OperandAAttr>(*this, "A", getA().getType())))
     return failure();
@@ -93,7 +110,7 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "expected an accumulator of type " << result << ", got " << getAcc().getType();
   if (!getTransposeB() && depth % 16 != 0)
     return emitOpError() << "expected a depth in steps of 16, got " << depth;
-  return success();
+  return verifySlopes(*this, cols);
 }
 
 LogicalResult MmaWaitOp::verify() {
@@ -118,6 +135,15 @@ LogicalResult AllocOnesOp::verify() {
   if (is16Bit(slot.getElementType()) && slot == getOnesType(slot.getElementType()))
     return success();
   return emitOpError() << "expected a slot of 16 x 64 elements of 16 bits, got " << slot;
+}
+
+LogicalResult AllocColumnsOp::verify() {
+  SlotType slot = getSlot().getType();
+  int64_t rows = slot.getRows();
+  if (!is16Bit(slot.getElementType()) || rows < 8 || rows > 256 || rows % 8 != 0 ||
+      slot != getColumnsType(rows, slot.getElementType()))
+    return emitOpError() << "expected a slot of 8 to 256 x 16 elements of 16 bits, got " << slot;
+  return success();
 }
 
 LogicalResult SplitSumsOp::verify() {
@@ -182,6 +208,23 @@ LogicalResult ToOperandAOp::verify() {
   auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getResult().getType());
   if (source.getShape() != result.getShape() || !is16Bit(result.getElementType()))
     return emitOpError() << "expected a 16-bit result shaped like " << source << ", got " << result;
+  return success();
+}
+
+LogicalResult AllocSlopesOp::verify() {
+  SlotType slot = getSlot().getType();
+  if (is16Bit(slot.getElementType()) && slot == getSlopesType(slot.getElementType()))
+    return success();
+  return emitOpError() << "expected a slot of 64 x 16 elements of 16 bits, got " << slot;
+}
+
+LogicalResult StoreSlopesOp::verify() {
+  if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  if (Type element = getElementTypeOrSelf(getSource()); !element.isF32())
+    return emitOpError() << "expected rows of f32, got " << element;
+  if (!getSlot().getDefiningOp<AllocSlopesOp>())
+    return emitOpError() << "expected a slot of tile.alloc_slopes";
   return success();
 }
 

@@ -124,7 +124,8 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
     return emitOpError() << "expected no producer argument";
   if (getConsumer().getNumArguments() != 1 || !getConsumer().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one consumer argument, the warpgroup (index)";
-  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, StoreAsyncOp, StoreWaitOp, TurnWaitOp, TurnPassOp>(getProducer(), "consumer")) ||
+  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, StoreSlopesOp, StoreAsyncOp, StoreWaitOp, TurnWaitOp, TurnPassOp>(
+          getProducer(), "consumer")) ||
       failed(verifyAbsent<AcquireOp, CopyAsyncOp>(getConsumer(), "producer")))
     return failure();
   WalkResult copies = getProducer().walk(

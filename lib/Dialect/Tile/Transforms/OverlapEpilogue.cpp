@@ -112,7 +112,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
     if (isBehind && !isa<TurnPassOp, RowsOp>(op) && !isScalarCode(&op))
       break;
     if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
-        !isa<WaitOp, TurnWaitOp, TurnPassOp, MmaAsyncOp, RowsOp>(op)) {
+        !isa<WaitOp, TurnWaitOp, TurnPassOp, StoreSlopesOp, MmaAsyncOp, RowsOp>(op)) {
       InFlightDiagnostic diag = refuse(side.loop) << "expected no effects before the first product";
       diag.attachNote(op.getLoc()) << "this op has one";
       return diag;

@@ -59,6 +59,9 @@ RankedTensorType getRowPartialType(MLIRContext *context);
 
 /// The slot of `tile.alloc_ones`: what one step of a product reads.
 SlotType getOnesType(Type element);
+/// The slots of `tile.alloc_slopes` and, for products of `cols` columns, of `tile.alloc_columns`.
+SlotType getSlopesType(Type element);
+SlotType getColumnsType(int64_t cols, Type element);
 
 /// How many blocks of columns a thread sees before a condition on the keys repeats, as `(i - j) mod 3 = 0` does after three:
 /// if that is known, few (kMostRepeat), and within a tile of `cols` columns. `key` is the position j among the arguments of

@@ -118,6 +118,52 @@ def Tile_AllocOnesOp : Tile_Op<"alloc_ones", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
+def Tile_AllocColumnsOp : Tile_Op<"alloc_columns", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "the numbers of a tile's columns in shared memory, for the life of the kernel";
+  let description = [{
+    A row of 16 elements for each column n of a product, which `tile.store_slopes` makes a partner for:
+
+    ```
+    64 n, n / 32, n / 32, 0, 0, 0, 0, 0, 64 n, n / 32, n / 32, 0, 0, 0, 0, 0
+    ```
+    All are exact in 16 bits, since n is below 256. Rows are 32 bytes apart; their halves are the same, whatever the
+    swizzle.
+  }];
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = "attr-dict `:` type($slot)";
+  let hasVerifier = 1;
+}
+
+def Tile_AllocSlopesOp : Tile_Op<"alloc_slopes", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "shared memory of each consumer's own for the slopes of its rows, for the life of the kernel";
+  let description = [{
+    64 rows of 16 elements, 32 bytes apart. `tile.store_slopes` fills it, before each product that reads it.
+  }];
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = "attr-dict `:` type($slot)";
+  let hasVerifier = 1;
+}
+
+def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "write a number of each row where a product multiplies it with the numbers of columns";
+  let description = [{
+    A slope becomes three numbers of 16 bits, each of what the ones before it leave (exactly, in f32), for the first step of
+    depth of a `tile.alloc_columns`:
+
+    ```
+    slope = 64 hi + mid / 32 + lo / 32          hi, mid, lo, 0, ..., 0
+    ```
+    Of bf16 three are 24 bits, all that f32 has. Of f16 they are 24 bits or multiples of 2^-29, where slopes are small
+    (times n below 2^-21, 2.4e-7, off); slopes of 2^22 and more are infinite.
+
+    Products that read the slot must have been waited for. They find what is written here: all warps of the consumer meet
+    before and behind it.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, Tile_Slot:$slot);
+  let assemblyFormat = "$source `into` $slot attr-dict `:` type($source) `,` type($slot)";
+  let hasVerifier = 1;
+}
+
 def Tile_AllocOutputOp : Tile_Op<"alloc_output", [MemoryEffects<[MemAlloc]>]> {
   let summary = "shared memory of each consumer's own for its output, for the life of the kernel";
   let description = [{
@@ -188,12 +234,28 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the row
     sums of A, which `tile.split_sums` takes off. B is then one panel of 64 columns, and the ones are the second: the
     descriptor's leading offset leads from each step's rows of B to the same ones.
+
+    With `slopes` (a `tile.alloc_slopes`) `times` a `tile.alloc_columns` one more step of depth adds slope * n to column n
+    of each row of A B^T.
+
+    Example:
+    ```mlir
+    tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row>, !slopes
+    %t = tile.mma_async %q, %k slopes %slopes times %columns : !slopes, !columns transpose_b : !q, !k -> !tile.token<!s>
+    ```
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, AnyRankedTensor]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
-                       Optional<Tile_Slot>:$ones, UnitAttr:$transpose_b);
+                       Optional<Tile_Slot>:$ones, Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns,
+                       UnitAttr:$transpose_b);
   let results = (outs Tile_Token:$token);
+  let builders = [OpBuilder<(ins "::mlir::Type":$token, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc,
+                                 "::mlir::Value":$ones, "bool":$transpose_b), [{
+    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), transpose_b);
+  }]>];
   let assemblyFormat = [{
-    $a `,` $b (`ones` $ones^ `:` type($ones))? (`into` $acc^ `:` type($acc))? (`transpose_b` $transpose_b^)?
+    $a `,` $b (`ones` $ones^ `:` type($ones))?
+    (`slopes` $slopes^ `times` $columns `:` type($slopes) `,` type($columns))?
+    (`into` $acc^ `:` type($acc))? (`transpose_b` $transpose_b^)?
     attr-dict `:` type($a) `,` type($b) `->` type($token)
   }];
   let hasVerifier = 1;
