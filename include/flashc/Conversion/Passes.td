@@ -65,6 +65,13 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %max = tile.combine max %sum : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
     ```
 
+    With `tensor-bias` the product adds the slope, and `%u` is `%s`; a score that is not s (times a constant) and such terms
+    is refused.
+    ```mlir
+    tile.store_slopes %slope into %slopes : tensor<64xf32, #tile.row>, ...      // in front of the loop over keys
+    %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
+    ```
+
     All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what
     they write lies in the workspace. Loops over the runs of a table look their visits up there.
 

@@ -49,6 +49,8 @@ struct Schedule {
   /// have the weights' rounding (`tensorSums`): the only weight of a row cancels, and a NaN, infinite as a polynomial in
   /// 16 bits, is seen.
   bool fixedMax = false;
+  /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
+  bool tensorBias = false;
   Order order = Order::Auto;
 
   /// Query rows of a CTA: L1's q-tile.

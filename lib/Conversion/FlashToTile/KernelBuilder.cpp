@@ -71,6 +71,10 @@ void KernelBuilder::emitRings() {
   v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
   if (schedule.tensorSums)
     ones = tile::AllocOnesOp::create(b, tile::getOnesType(plan.elementType));
+  if (schedule.tensorBias) {
+    slopesSlot = tile::AllocSlopesOp::create(b, tile::getSlopesType(plan.elementType));
+    columns = tile::AllocColumnsOp::create(b, tile::getColumnsType(plan.kvTile, plan.elementType));
+  }
   if (schedule.outputSlot)
     outputSlot = tile::AllocOutputOp::create(
         b, tile::SlotType::get(b.getContext(), tile::kTileRows, plan.valueDim, plan.elementType));
@@ -223,13 +227,13 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   RankedTensorType scoreType = tile::getAccType(plan.kvTile, b.getF32Type());
   Value key = visits.emitKey(b, visit), firstKey = key;
   Value kTile = load(k, firstKey);
-  Value product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
-                                           /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
+  auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), qTile, kTile,
+                                          /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
   if (visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
     key = visits.emitKey(b, visit);
   Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
   FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
-  if (failed(softmax))
+  if (failed(softmax) || failed(addSlopes(product)))
     return failure();
   Value probabilities = softmax->probabilities, sum;
   if (!ones) {
@@ -247,6 +251,21 @@ FailureOr<KernelBuilder::State> KernelBuilder::emitStep(Value visit, State state
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
                                           operand, vTile, acc, ones, /*transpose_b=*/false);
   return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
+}
+
+/// Has the first product add what the score map has left to it.
+LogicalResult KernelBuilder::addSlopes(tile::MmaAsyncOp product) {
+  if (!schedule.tensorBias)
+    return success();
+  if (!slopes)
+    return plan.getOp()->emitError()
+           << "schedule: expected a score that adds terms to s which are affine in j, with a slope, for tensor-bias";
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(slopes);
+  tile::StoreSlopesOp::create(b, slopes, slopesSlot);
+  product.getSlopesMutable().assign(slopesSlot);
+  product.getColumnsMutable().assign(columns);
+  return success();
 }
 
 /// Makes a tile.map over `scores` and puts the insertion point into it; what `region` computes of i alone is known there.
@@ -301,9 +320,10 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value visit, Val
   tile::YieldOp::create(b, score);
   if (isMasked)
     keepClampsWhere(isMasked, map);
-  auto [simple, factor] = simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax);
-  remainingScale = factor;
-  return Scores{simple.getResult(), simple.getOffset()};
+  ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias);
+  remainingScale = simple.factor;
+  slopes = simple.slopes;
+  return Scores{simple.map.getResult(), simple.map.getOffset()};
 }
 
 FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked) {

@@ -60,6 +60,7 @@ private:
   mlir::tile::MapOp beginMap(mlir::Value scores, mlir::Value key, mlir::Region *region);
   mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
+  mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
   mlir::Value emitMaximum(Scores scores);
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
@@ -97,6 +98,9 @@ private:
   mlir::Value qTile;
   /// The panel of ones, if the tensor cores sum the rows.
   mlir::Value ones;
+  /// If the tensor cores add the bias: what the slopes of the rows go through, the numbers of a tile's columns, and the
+  /// slopes.
+  mlir::Value slopesSlot, columns, slopes;
   /// What the output leaves through, if not Q's slot.
   mlir::Value outputSlot;
   State final;

@@ -53,6 +53,7 @@ static constexpr Field kFields[] = {
     {"rotate-pairs", &Schedule::rotatePairs},
     {"fma-exponentials", &Schedule::fmaExponentials},
     {"fixed-max", &Schedule::fixedMax},
+    {"tensor-bias", &Schedule::tensorBias},
     {"order", &Schedule::order},
 };
 
@@ -176,7 +177,9 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t
   return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
          schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
          (schedule.outputSlot ? schedule.consumers * (slot(tile::kTileRows, dv) - 2 * hopper::kMbarrierBytes) : 0) +
-         (schedule.tensorSums ? hopper::kOnesBytes : 0) + hopper::kSwizzleAlignment;
+         (schedule.tensorSums ? hopper::kOnesBytes : 0) +
+         (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * hopper::kStepRowBytes : 0) +
+         hopper::kSwizzleAlignment;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.
@@ -210,6 +213,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.tensorSums && dv != hopper::kPanelCols)
     return llvm::createStringError("expected a value dimension of " + Twine(hopper::kPanelCols) +
                                    " for tensor-sums, got " + Twine(dv));
+  if (schedule.tensorBias && schedule.fixedMax)
+    return llvm::createStringError("expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");
   if (schedule.waitAfter < 0 || schedule.waitAfter > schedule.kvTile / 2)
     return llvm::createStringError("expected wait-after to be at most the " + Twine(schedule.kvTile / 2) +
                                    " exponentials of a thread, got " + Twine(schedule.waitAfter));

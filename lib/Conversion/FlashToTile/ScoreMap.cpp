@@ -37,16 +37,17 @@ class Simplifier {
 public:
   explicit Simplifier(tile::MapOp map) : map(map), yield(cast<tile::YieldOp>(map.getBody().front().getTerminator())) {}
 
-  ScoreMap run(bool canSplit) {
+  ScoreMap run(bool canSplit, bool toProduct) {
     double factor = 1.0;
     divideByMultiplying();
     ScoreSplit split(map);
     while (takeFactor(factor) || (canSplit && split.takeTerms(factor)) || addToRawScore(factor)) {
     }
+    Value slopes = toProduct ? split.takeSlopes(factor) : Value();
     map = split.finish(factor);
     mergeFactors();
     allowContraction();
-    return {map, factor};
+    return {map, factor, slopes};
   }
 
 private:
@@ -168,7 +169,9 @@ void Simplifier::allowContraction() {
   });
 }
 
-ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit) { return Simplifier(map).run(canSplit); }
+ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct) {
+  return Simplifier(map).run(canSplit, toProduct);
+}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Bounds

@@ -12,6 +12,8 @@ namespace flashc {
 struct ScoreMap {
   mlir::tile::MapOp map;
   double factor;
+  /// Of each row, times the element's column in the tile: what the map leaves to the product that makes its scores.
+  mlir::Value slopes;
 };
 
 /// Rewrites a map whose scores are f(scale * s), `scale` being a product with a constant, so that an element costs
@@ -24,8 +26,9 @@ struct ScoreMap {
 ///   f(s) + slope * (j - i)  ->  f(s) + slope * (j - first) and slope * (first - i), apart (ScoreSplit.h)
 ///
 /// and lets products and sums contract. The second result comes about if `canSplit`: whoever takes the maximum and the
-/// exponentials of the scores must add it.
-ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit);
+/// exponentials of the scores must add it. If `toProduct`, slopes of an otherwise plain score are apart, too, in front of
+/// the loop.
+ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct);
 
 /// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
 /// same in the row. Otherwise null.

@@ -2,8 +2,10 @@
 
 #include "ScoreSplit.h"
 #include "ScoreMap.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
@@ -97,16 +99,20 @@ bool ScoreSplit::takeTerms(double factor) {
 // The split map
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static Value constant(OpBuilder &b, Location loc, double value) {
-  return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(static_cast<float>(value)));
+/// Of f32, or of a tile of it.
+static Value constant(OpBuilder &b, Location loc, Type type, double value) {
+  TypedAttr number = b.getF32FloatAttr(static_cast<float>(value));
+  if (auto tile = dyn_cast<RankedTensorType>(type))
+    number = DenseElementsAttr::get(tile, cast<Attribute>(number));
+  return arith::ConstantOp::create(b, loc, number);
 }
 
 static Value addTo(OpBuilder &b, Value sum, Value value) {
   return sum ? arith::AddFOp::create(b, value.getLoc(), sum, value).getResult() : value;
 }
 
-/// The slope of all terms, or null if it is 0.
-Value ScoreSplit::emitSlope(OpBuilder &b, double factor) {
+/// The slope of all terms, of a type that `get` has its factors in; or null if it is 0, or if `get` gives null.
+Value ScoreSplit::emitSlope(OpBuilder &b, Type type, double factor, llvm::function_ref<Value(Value)> get) {
   Value sum;
   Location loc = map.getLoc();
   for (const Term &term : terms)
@@ -114,12 +120,52 @@ Value ScoreSplit::emitSlope(OpBuilder &b, double factor) {
       double number = slope.constant * term.factor / factor;
       if (number == 0.0)
         continue;
-      Value product = slope.factors.empty() ? constant(b, loc, number) : slope.factors.front();
-      for (Value other : ArrayRef(slope.factors).drop_front(!slope.factors.empty()))
-        product = arith::MulFOp::create(b, loc, product, other);
-      sum = addTo(b, sum, slope.factors.empty() ? product : scaleTerm(b, map, product, number));
+      Value product;
+      if (slope.factors.empty() || number != 1.0)
+        product = constant(b, loc, type, number);
+      for (Value value : slope.factors) {
+        Value other = get(value);
+        if (!other)
+          return {};
+        product = product ? arith::MulFOp::create(b, loc, other, product).getResult() : other;
+      }
+      sum = addTo(b, sum, product);
     }
   return sum;
+}
+
+/// A value that is the same in a row, as one of all rows; null if it is not known in front of the loop.
+Value ScoreSplit::emitOfRows(OpBuilder &b, Value value) {
+  Block &body = map.getBody().front();
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (argument && argument.getOwner() == &body && argument.getArgNumber() > 2)
+    return map.getRows()[argument.getArgNumber() - 3];
+  auto loop = map->getParentOfType<scf::ForOp>();
+  auto rows = tile::RowsOp::create(b, map.getLoc(), tile::getRowType(b.getF32Type()), map.getRow());
+  OpBuilder::InsertionGuard guard(b);
+  Block *block = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {map.getLoc()});
+  IRMapping mapping;
+  mapping.map(body.getArgument(1), block->getArgument(0));
+  Value copy = cloneSlice(b, value, mapping, [&](Value end) {
+    return !isInside(end) && loop.isDefinedOutsideOfLoop(end) ? end : Value();
+  });
+  if (!copy) {
+    rows.erase();
+    return {};
+  }
+  tile::YieldOp::create(b, map.getLoc(), copy);
+  return rows.getResult();
+}
+
+Value ScoreSplit::takeSlopes(double factor) {
+  auto loop = map->getParentOfType<scf::ForOp>();
+  if (!loop || yield.getValue() != map.getBody().getArgument(0))
+    return {};
+  OpBuilder b(loop);
+  Value slopes =
+      emitSlope(b, tile::getRowType(b.getF32Type()), factor, [&](Value value) { return emitOfRows(b, value); });
+  isSlopeTaken = static_cast<bool>(slopes);
+  return slopes;
 }
 
 /// The code of `value` with `first` in place of j, as `mapping` knows.
@@ -142,7 +188,7 @@ Value ScoreSplit::emitOffset(OpBuilder &b, Value first, double factor) {
     Value scaled = scaleTerm(b, map, term.value, number);
     Value value = cloneAtFirst(b, map, scaled ? scaled : term.value, mapping);
     if (!scaled)
-      value = arith::MulFOp::create(b, value.getLoc(), value, constant(b, value.getLoc(), number));
+      value = arith::MulFOp::create(b, value.getLoc(), value, constant(b, value.getLoc(), b.getF32Type(), number));
     sum = addTo(b, sum, value);
   }
   return sum;
@@ -153,9 +199,14 @@ tile::MapOp ScoreSplit::finish(double factor) {
     return map;
   OpBuilder b(yield);
   Location loc = map.getLoc();
-  Value key = map.getBody().getArgument(2), first = tile::FirstColumnOp::create(b, loc, key);
+  // Without their slope terms are what they are at any column: at the tile's first one.
+  Value key = map.getBody().getArgument(2), first = map.getCol();
+  if (!isSlopeTaken)
+    first = tile::FirstColumnOp::create(b, loc, key);
   yield.getOffsetMutable().assign(emitOffset(b, first, factor));
-  if (Value slope = emitSlope(b, factor)) {
+  Value slope =
+      isSlopeTaken ? Value() : emitSlope(b, b.getF32Type(), factor, [](Value value) { return value; });
+  if (slope) {
     Value inThread = arith::SubIOp::create(b, loc, key, first);
     Value column =
         arith::SIToFPOp::create(b, loc, b.getF32Type(), arith::IndexCastOp::create(b, loc, b.getI32Type(), inThread));

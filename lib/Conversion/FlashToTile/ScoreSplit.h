@@ -24,6 +24,11 @@ public:
   /// was any.
   bool takeTerms(double factor);
 
+  /// The slope of all that was taken, of each row and in front of the loop, if there is one that is known there and nothing
+  /// but the raw score is left; otherwise null. Whoever makes the raw scores must then add it, times the element's column
+  /// in the tile. Elements are still to be multiplied with `factor`.
+  mlir::Value takeSlopes(double factor);
+
   /// Puts back what was taken, as multiply-adds and a second result. Elements and second result are still to be
   /// multiplied with `factor`. The map as it is then, which replaces the one before.
   mlir::tile::MapOp finish(double factor);
@@ -46,12 +51,15 @@ private:
   std::optional<Slopes> getSlopes(mlir::Value value);
   std::optional<Slopes> getSlopesOfProduct(mlir::Operation *product);
   mlir::Value takeFrom(mlir::Value value, double factor);
-  mlir::Value emitSlope(mlir::OpBuilder &b, double factor);
+  mlir::Value emitSlope(mlir::OpBuilder &b, mlir::Type type, double factor,
+                        llvm::function_ref<mlir::Value(mlir::Value)> get);
+  mlir::Value emitOfRows(mlir::OpBuilder &b, mlir::Value value);
   mlir::Value emitOffset(mlir::OpBuilder &b, mlir::Value first, double factor);
 
   mlir::tile::MapOp map;
   mlir::tile::YieldOp yield;
   llvm::SmallVector<Term> terms;
+  bool isSlopeTaken = false;
 };
 
 } // namespace flashc

@@ -18,7 +18,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,tensor-sums=true,tma-store=true,wait-after=12,"
-            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,order=list");
+            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,order=list");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
@@ -67,6 +67,12 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   // A slot of 64 rows per consumer, without barriers.
   EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
+  // 64 slopes of each consumer and 128 columns, of 32 bytes.
+  EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), 64, 128).sharedMemoryBytes,
+            getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true,fixed-max=true,tensor-sums=true"), 64, 64)),
+            "expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), 64, 64)),
             "expected overlap for wait-after");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), 64, 64)), "");
