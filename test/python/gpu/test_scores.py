@@ -72,6 +72,41 @@ def test_score_and_mask(rng, number, name, d, dtype):
         check(nq, nk, d, dtype, mask, score)
 
 
+# s plus terms affine in j: what tensor-bias leaves to the product.
+AFFINE = ["alibi", "alibi of the other sign", "slope of a query", "rows cut off"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("d", [32, 64, 96, 128, 192, 256])
+@pytest.mark.parametrize("name", AFFINE)
+def test_bias_on_tensor_cores(rng, name, d, dtype):
+    for number, (nq, nk) in enumerate(LENGTHS):
+        score = make_scores(torch, to_gpu, rng, BATCH, HEADS, nq, nk)[name]
+        mask = [None, *MASKS.values()][(number + d // 32) % (1 + len(MASKS))]
+        check(nq, nk, d, dtype, mask, score, schedule="tensor-bias=true")
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("tile", [16, 80, 128, 144, 224])
+def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
+    """With queries of zeros and one key for each of them the log-sum-exp is the bias. Slopes of any size, subnormal ones of
+    f16 among them; tiles of any number of columns."""
+    nk = 300
+    slopes = to_gpu(np.float32([3.3e-7, -1e-4, 0.7001, -5.3, 61.7, 1000.1]))
+    q, k = (torch.zeros(1, len(slopes), n, 64, device="cuda", dtype=dtype) for n in (nk, nk))
+    score = lambda s, b, h, i, j: s + slopes[h] * (j - i)  # noqa: E731
+    got = flashc.attention(q, k, k, score=score, mask=lambda b, h, i, j: j == i // 2 * 2 + i % 3, return_lse=True,
+                           schedule=f"tensor-bias=true,consumers=1,kv-tile={tile},stages=2")[1][0].double()
+    i = torch.arange(nk, device="cuda")
+    j = i // 2 * 2 + i % 3
+    want = slopes.double()[:, None] * (j - i)
+    seen = j < nk
+    # A sum, in f32, of slope * column and slope * (the tile's first column - i).
+    size = slopes.double().abs()[:, None] * nk
+    assert torch.all((got - want).abs()[:, seen] <= 2**-21 * size + 1e-6)
+    assert torch.all(got[:, ~seen] == -torch.inf)
+
+
 LONG_SCORES = {
     # What is split off is as large as the slope times the distance, and the maximum of a row may be as large.
     "backwards": lambda s, b, h, i, j: s + 0.7 * (j - i),
@@ -86,14 +121,15 @@ LONG_MASKS = {
 }
 
 
+@pytest.mark.parametrize("schedule", [None, "tensor-bias=true"])
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("mask", LONG_MASKS)
 @pytest.mark.parametrize("name", LONG_SCORES)
-def test_long_distances(rng, name, mask, d):
+def test_long_distances(rng, name, mask, d, schedule):
     """16384 queries and keys, some of them: the output, and the log-sum-exp to some roundings of the largest term."""
     score, mask, nq, nk = LONG_SCORES[name], LONG_MASKS[mask], 16384, 16384
     q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
-    keywords = {} if mask is None else {"mask": mask}
+    keywords = {"schedule": schedule} if mask is None else {"schedule": schedule, "mask": mask}
     o, lse = flashc.attention(q, k, v, score=score, return_lse=True, **keywords)
     without = flashc.attention(q, k, v, score=score, **keywords)
     for first in (0, 8000, nq - 130):
