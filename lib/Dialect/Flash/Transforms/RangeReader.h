@@ -26,6 +26,16 @@ struct ConditionRange {
   bool isKnown() const { return mayHold || mayFail; }
 };
 
+/// Bits of an integer, an index having 64.
+inline unsigned getWidth(Type type) { return type.isIndex() ? 64 : type.getIntOrFloatBitWidth(); }
+
+/// The arrays of either.
+inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm::SetVector<Value> &y) {
+  llvm::SetVector<Value> both = x;
+  both.insert(y.begin(), y.end());
+  return both;
+}
+
 /// Computes a mask region with intervals for integers. Elements of an array at the position of a query or a key are
 /// between the least and the greatest one of the tile (flash.tile_minmax, made at another place). What is not understood
 /// may have any value.
