@@ -1,0 +1,281 @@
+//===- TileRegisterOps.td - the ops on tiles in registers -------------------------------------------------------===//
+//
+// A part of TileOps.td, which includes it.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_TILE_REGISTER_OPS_TD
+#define FLASHC_TILE_REGISTER_OPS_TD
+
+def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
+  let summary = "reduce an accumulator along its columns";
+  let description = [{
+    `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.row_partial` (the local
+    tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`, and is the result of `maximum`.
+  }];
+  let arguments = (ins Tile_ReduceKind:$kind, AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$kind $source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
+  let summary = "reduce a row_partial over its four lanes: add, if nothing else is said";
+  let arguments = (ins DefaultValuedAttr<Tile_ReduceKind, "::mlir::tile::ReduceKind::Sum">:$kind,
+                       AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$source), [{
+    build($_builder, $_state, type, ReduceKind::Sum, source);
+  }]>];
+  let assemblyFormat = "($kind^)? $source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
+  let summary = "an accumulator without its last eight columns, and the row sums that those hold";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$columns, AnyRankedTensor:$sums);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($columns) `,` type($sums)";
+  let hasVerifier = 1;
+}
+
+def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
+  let summary = "a row value in every column of an accumulator, or in every lane of the row";
+  let description = [{
+    `#tile.row` becomes `#tile.acc` or `#tile.row_partial`; `#tile.row_partial` becomes `#tile.acc`, each lane's value
+    in the columns that the lane holds.
+  }];
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_Exp2Op : Tile_Op<"exp2", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "2^(factor * s + offset of the row), some of it on the FMA pipe";
+  let description = [{
+    `math.exp2` of a multiply-add (the offset may differ between the lanes of a row), where `fma` of every 16 elements
+    that a thread holds, evenly spread, do not use the multi-function unit (16 exponentials per clock and
+    multiprocessor; multiply-adds: 128), but a polynomial: the range reduction of Cody and Waite (Software Manual for
+    the Elementary Functions, 1980) by adding a large number, as FlashAttention-4 does it (Zadouri et al. 2026).
+
+    ```
+    y = saturate(factor / 256 * s + (offset + 127) / 256)       in [0, 1]: the exponent x, from -127 to 129
+    t = y + (49152 - 127 / 256)                                  multiples of 1 / 256: its low bits are n = round(x)
+    f = y - (t - (49152 - 127 / 256))                            exact: (x - n) / 256, x - n in [-1/2, 1/2]
+    p = 1 + f (c1 + f (c2 + f c3))                               2^(x - n)
+    result = bits of p + (n << 23)
+    ```
+    Eight instructions in place of two. The relative error is below 2^-13; P is then rounded by up to 2^-11 (f16) or 2^-8
+    (bf16). An exponent of -127 or less, -inf among them, gives exactly 0; one of 128 or more is not to be
+    (the running maximum keeps exponents at 8 or less). A NaN gives 0 too, so that whoever makes the offset must see it
+    (`tile.row_reduce maximum`).
+
+    Without `offset`, all exponents lie between -126 and 127, nothing is saturated, and there is one instruction less:
+
+    ```
+    t = factor * s + 1.5 * 2^23                                  its low bits are n = round(x)
+    f = factor * s - (t - 1.5 * 2^23)                            x - n
+    ```
+    A NaN then gives the largest number of f32, which is infinite in 16 bits.
+
+    1. `factor` is positive and finite.
+    2. `fma` is 1 to 16.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$offset, F32Attr:$factor, I64Attr:$fma);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source (`,` $offset^)? attr-dict `:` type($source) (`,` type($offset)^)?";
+  let hasVerifier = 1;
+}
+
+def Tile_ScaleRowsOp : Tile_Op<"scale_rows", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "multiply every row of an accumulator, or of a row_partial, by its factor";
+  let description = [{
+    Factors are finite: zeros stay zeros, whatever the factor (the fold of what the first key tile scales).
+  }];
+  let arguments = (ins AnyRankedTensor:$source, AnyRankedTensor:$factor);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source `,` $factor attr-dict `:` type($source) `,` type($factor)";
+  let hasFolder = 1;
+  let hasVerifier = 1;
+}
+
+def Tile_ToOperandAOp : Tile_Op<"to_operand_a", [Pure]> {
+  let summary = "round an accumulator to 16 bits, as the A operand of a product (no shuffle)";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
+  let summary = "whether any row of this warp says yes; uniform within the warp";
+  let arguments = (ins AnyRankedTensor:$source);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+}
+
+def Tile_IsAlignedOp : Tile_Op<"is_aligned", []> {
+  let summary = "whether an element's address is a multiple of `bytes`, in every thread of the warp";
+  let description = [{
+    The threads may ask for different elements. A vote, so that the answer is the same for all of them, and code that
+    branches on it does not diverge. `bytes` is a power of two.
+  }];
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, I64Attr:$bytes);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$memref `[` $indices `]` `to` $bytes attr-dict `:` type($memref)";
+  let hasVerifier = 1;
+}
+
+def Tile_ReadPairOp : Tile_Op<"read_pair", [MemoryEffects<[MemRead]>]> {
+  let summary = "an element of an array and the one behind it in the innermost dimension";
+  let description = [{
+    One instruction if the pair is `aligned`: the address is a multiple of the size of both. Elements have 16 bits or
+    more.
+  }];
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, UnitAttr:$aligned);
+  let results = (outs AnyVectorOfNonZeroRank:$result);
+  let assemblyFormat = "$memref `[` $indices `]` (`aligned` $aligned^)? attr-dict `:` type($memref) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
+  let summary = "a scalar that is the same in every thread of a warp, as ptxas can see";
+  let description = [{
+    Whatever passes through a general register, a quotient for one, ptxas takes for different in every thread; loops
+    bounded by it would keep their counters and descriptors per thread (docs/hopper-schedule.md). In a consumer this is
+    a `redux.sync`, which writes a uniform register (PTX ISA 9.7.13.11); the producer, one thread, has no need of it.
+  }];
+  let arguments = (ins Index:$source);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$source attr-dict";
+}
+
+def Tile_RowsOp : Tile_Op<"rows", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "scalar code once per row of a tile";
+  let description = [{
+    The region sees the row's position `i`, absolute: the tile's first row is `row`. What a score or mask region computes
+    of b, h and i becomes this op, in front of the loop over keys; a `tile.map` reads it.
+
+    Example:
+    ```mlir
+    %penalty = tile.rows at(%row) {
+    ^bb0(%i: index):
+      %p = memref.load %penalties[%b, %i] : memref<2x1024xf32, strided<[?, 1]>>
+      tile.yield %p : f32
+    } : tensor<64xf32, #tile.row>
+    ```
+  }];
+  let arguments = (ins Index:$row);
+  let results = (outs AnyRankedTensor:$result);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`at` `(` $row `)` attr-dict-with-keyword $body `:` type($result)";
+  let hasRegionVerifier = 1;
+}
+
+def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
+                                 AllTypesMatch<["source", "result"]>]> {
+  let summary = "apply scalar code to every element of an accumulator";
+  let description = [{
+    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`. Behind
+    them it sees the element's row of each of `rows`, which are `#tile.row`. Score and mask regions become this op.
+
+    With a second result the region yields two values, and the tile is their sum: the second one is the same for all
+    elements of a row that one thread holds, and there is one of it for each row and lane. What varies along a row as a
+    multiple of j does so within the thread's columns by a constant of each element, which costs one multiply-add
+    (`tile.first_column`); the rest is in the second result, which nobody adds to the elements: a maximum takes it
+    behind the local tree, an exponential as part of its offset.
+
+    Example:
+    ```mlir
+    // s + slope * (j - i)
+    %u, %rest = tile.map %s at(%row, %col) {
+    ^bb0(%e: f32, %i: index, %j: index):
+      %first = tile.first_column %j
+      %inThread = arith.subi %j, %first : index
+      ... // %x = f32 of %inThread, %d = f32 of %first - %i
+      %r = math.fma %slope, %x, %e : f32
+      %h = arith.mulf %slope, %d : f32
+      tile.yield %r, %h : f32, f32
+    } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+    ```
+
+    Canonical form: bounds on functions of j are bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is
+    `j <= 4 n + 3`, an equality is two); of several that a conjunction puts on j from one side, one is left, the least or
+    the greatest (`j <= i + n and j < nk`: a comparison less for every row). The bounds themselves, plus or minus one, are
+    indices, and positions are below 2^30.
+
+    A thread's columns ascend with its elements, so a bound on j keeps the first elements of a row, or all but those: a
+    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word. So is
+    one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns: it is
+    computed once for each element before it repeats.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, Variadic<AnyRankedTensor>:$rows, Index:$row, Index:$col);
+  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$offset);
+  let regions = (region SizedRegion<1>:$body);
+  let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::Value":$row, "::mlir::Value":$col), [{
+    build($_builder, $_state, source.getType(), /*offset=*/::mlir::Type(), source, ::mlir::ValueRange(), row, col);
+  }]>];
+  let assemblyFormat = [{
+    $source (`rows` `(` $rows^ `:` type($rows) `)`)? `at` `(` $row `,` $col `)` attr-dict-with-keyword $body
+    `:` type($source) (`,` type($offset)^)?
+  }];
+  let hasCanonicalizer = 1;
+  let hasRegionVerifier = 1;
+  let extraClassDeclaration = [{
+    /// Of the tile of elements.
+    ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
+    /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or from j.
+    bool isSameInRow(::mlir::Value value);
+    /// The same for the elements of a row that one thread holds: j may come in through tile.first_column.
+    bool isSameInThread(::mlir::Value value);
+    /// An integer of the region as a sum of multiples of i and j, and of what is the same in the whole tile. Without
+    /// `i`, that part of it is any function of the row.
+    struct Linear {
+      std::optional<int64_t> i;
+      int64_t j;
+    };
+    /// The sum that `value` is, if it is one and of 32 bits or more all the way.
+    std::optional<Linear> getLinear(::mlir::Value value);
+    /// A comparison of the region as a bound on j, the same for all elements of a row: j <= limit + offset, or
+    /// j >= limit + offset.
+    struct Bound {
+      bool isUpper;
+      ::mlir::Value limit;
+      int64_t offset;
+    };
+    /// The bound that `condition` is, if it is one.
+    std::optional<Bound> getBound(::mlir::Value condition);
+  }];
+}
+
+def Tile_YieldOp : Tile_Op<"yield", [Pure, ReturnLike, Terminator, ParentOneOf<["MapOp", "RowsOp"]>]> {
+  let summary = "the new element of a tile.map and what it is to be added to, or the row of a tile.rows";
+  let arguments = (ins AnyType:$value, Optional<AnyType>:$offset);
+  let builders = [OpBuilder<(ins "::mlir::Value":$value), [{ build($_builder, $_state, value, /*offset=*/Value()); }]>];
+  let assemblyFormat = "attr-dict $value (`,` $offset^)? `:` type($value) (`,` type($offset)^)?";
+}
+
+def Tile_FirstColumnOp : Tile_Op<"first_column", [Pure, HasParent<"MapOp">]> {
+  let summary = "the first column that the element's thread holds";
+  let description = [{
+    Of a `tile.map`'s position j. How far an element lies behind it, `j - tile.first_column j`, is a constant of the
+    element: 8 n or 8 n + 1 (PTX ISA 9.7.15.5.1.1).
+  }];
+  let arguments = (ins Index:$column);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$column attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tile_OutsideOp : Tile_Op<"outside", [Pure]> {
+  let summary = "whether an index lies outside `[lower, upper)`";
+  let description = [{
+    Marks what only some iterations of a loop need (masked tiles). `tile-split-loops` splits the loop at the bounds, so
+    that the answer is known in each part.
+  }];
+  let arguments = (ins Index:$index, Index:$lower, Index:$upper);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$index `of` `[` $lower `,` $upper `)` attr-dict";
+}
+
+#endif // FLASHC_TILE_REGISTER_OPS_TD
