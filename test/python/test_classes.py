@@ -38,6 +38,7 @@ EXACT = {
 # Where tiles begin that are moved: the first key that is kept of the batch and a tile's first query.
 ORIGINS = {
     "documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
+    "causal documents": lambda b, i, n: np.searchsorted(IDS, IDS[i]),
     "documents of each batch": lambda b, i, n: np.searchsorted(IDS_OF_BATCH[b], IDS_OF_BATCH[b, i]),
 }
 
