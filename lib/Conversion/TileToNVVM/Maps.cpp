@@ -278,16 +278,20 @@ void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
 /// An f32 of a position, or of its absolute value: that of the thread's first element plus a constant, which is exact up to
 /// 2^24 and rounded twice beyond. A conversion takes four times as long as an addition.
 bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping) {
+  auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   Value position = convert.getIn();
+  while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(position.getDefiningOp()) && isWide(position.getType()))
+    position = position.getDefiningOp()->getOperand(0);
   auto magnitude = position.getDefiningOp<math::AbsIOp>();
-  if (magnitude)
-    position = magnitude.getOperand();
+  position = magnitude ? magnitude.getOperand() : convert.getIn();
   std::optional<MapOp::Linear> linear = op.getLinear(position);
   if (!convert.getType().isF32() || !linear || !linear->i || (linear->i == 0 && linear->j == 0))
     return false;
   Value &first = firstPositions[convert];
-  if (!first)
-    first = arith::SIToFPOp::create(b, emit.loc, convert.getType(), mapping.lookupOrDefault(position));
+  if (!first) {
+    Value whole = mapping.lookupOrDefault(position);
+    first = arith::SIToFPOp::create(b, emit.loc, convert.getType(), whole.getType().isIndex() ? emit.toI32(whole) : whole);
+  }
   int64_t distance = *linear->i * 8 * getHalf(e) + linear->j * getColumn(e);
   Value result = first;
   if (distance != 0) {

@@ -206,9 +206,16 @@ gpu.module @kernels {
         %number = arith.sitofp %distance32 : i32 to f32
         %magnitude32 = math.absi %distance32 : i32
         %magnitude = arith.sitofp %magnitude32 : i32 to f32
+        %c0 = arith.constant 0 : index
+        %other = arith.subi %i, %j : index
+        %minus = arith.subi %c0, %other : index
+        %largest = arith.maxsi %minus, %other : index
+        %largest64 = arith.index_cast %largest : index to i64
+        %size = arith.sitofp %largest64 : i64 to f32
+        %sum = arith.addf %number, %size : f32
         %a = arith.cmpi sle, %j, %n : index
         %b = arith.cmpi sge, %j, %m : index
-        %t = arith.select %a, %number, %cut : f32
+        %t = arith.select %a, %sum, %cut : f32
         %r = arith.select %b, %t, %magnitude : f32
         func.call @visit(%i, %j, %r) : (index, index, f32) -> ()
         tile.yield %r : f32

@@ -252,3 +252,44 @@ func.func @chunks(%x: !acc, %c0: index) -> !acc {
   } : !acc
   return %y : !acc
 }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// tile.map: magnitudes
+//===--------------------------------------------------------------------------------------------------------------===//
+
+// The larger one of a number and its negative, on either side; not of others, and not in front of the loop.
+// CHECK-LABEL: func.func @magnitudes
+// CHECK: ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK-DAG: %[[X:.*]] = arith.subi %[[I]], %[[J]] : index
+// CHECK-DAG: %[[A:.*]] = math.absi %[[X]] : index
+// CHECK-DAG: %[[X64:.*]] = arith.index_cast %[[X]] : index to i64
+// CHECK-DAG: %[[B:.*]] = math.absi %[[X64]] : i64
+// CHECK-DAG: %[[C:.*]] = arith.maxsi %[[X]], %{{.*}} : index
+// CHECK-DAG: %[[D:.*]] = arith.maxsi %[[X]], %{{.*}} : index
+// CHECK: func.call @use(%[[A]], %[[B]], %[[C]], %[[D]])
+// CHECK: arith.maxsi
+// CHECK-NEXT: return
+func.func private @use(index, i64, index, index)
+func.func @magnitudes(%x: !acc, %c0: index) -> (!acc, index) {
+  %zero = arith.constant 0 : index
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %zero64 = arith.constant 0 : i64
+    %one = arith.constant 1 : index
+    %distance = arith.subi %i, %j : index
+    %minus = arith.subi %zero, %distance : index
+    %a = arith.maxsi %distance, %minus : index
+    %distance64 = arith.index_cast %distance : index to i64
+    %minus64 = arith.subi %zero64, %distance64 : i64
+    %b = arith.maxsi %minus64, %distance64 : i64
+    %other = arith.subi %zero, %i : index
+    %c = arith.maxsi %distance, %other : index
+    %back = arith.subi %one, %distance : index
+    %d = arith.maxsi %distance, %back : index
+    func.call @use(%a, %b, %c, %d) : (index, i64, index, index) -> ()
+    tile.yield %s : f32
+  } : !acc
+  %outside = arith.subi %zero, %c0 : index
+  %e = arith.maxsi %c0, %outside : index
+  return %y, %e : !acc, index
+}

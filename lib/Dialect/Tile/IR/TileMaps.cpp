@@ -2,6 +2,7 @@
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/PatternMatch.h"
 
@@ -287,8 +288,27 @@ private:
     return arith::CmpIOp::create(b, loc, predicate, key, limit);
   }
 };
+
+/// max(x, 0 - x) -> |x|, whose floating point `convert-tile-to-nvvm` knows from element to element.
+struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::MaxSIOp op, PatternRewriter &rewriter) const override {
+    if (!isa<MapOp>(op->getParentOp()))
+      return rewriter.notifyMatchFailure(op, "not in a tile.map");
+    for (unsigned operand : {0u, 1u}) {
+      Value value = op->getOperand(operand);
+      auto minus = op->getOperand(1 - operand).getDefiningOp<arith::SubIOp>();
+      if (minus && matchPattern(minus.getLhs(), m_Zero()) && minus.getRhs() == value) {
+        rewriter.replaceOpWithNewOp<math::AbsIOp>(op, value);
+        return success();
+      }
+    }
+    return rewriter.notifyMatchFailure(op, "not of a value and its negative");
+  }
+};
 } // namespace
 
 void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<MergeBounds, IsolateKey>(context);
+  patterns.add<MergeBounds, IsolateKey, RecognizeMagnitude>(context);
 }
