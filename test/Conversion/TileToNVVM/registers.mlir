@@ -226,3 +226,41 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+!acc = tensor<64x16xf32, #tile.acc>
+!o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
+
+// The f32 of a distance's magnitude: one conversion of the distance, by way of 32 bits; the magnitudes are those of sums.
+// CHECK-LABEL: gpu.func @magnitude
+// CHECK: %[[D:.*]] = arith.subi %{{.*}}, %{{.*}} : index
+// CHECK: %[[D32:.*]] = arith.index_cast %[[D]] : index to i32
+// CHECK: %[[F:.*]] = arith.sitofp %[[D32]] : i32 to f32
+// CHECK-NOT: arith.sitofp
+// CHECK: math.absf %[[F]] : f32
+// CHECK-NOT: arith.sitofp
+// CHECK: %[[NEXT:.*]] = arith.addf %[[F]], %{{.*}} : f32
+// CHECK-NEXT: math.absf %[[NEXT]] : f32
+// CHECK-NOT: arith.sitofp
+// CHECK: gpu.return
+gpu.module @kernels {
+  gpu.func @magnitude(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at (%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %d = arith.subi %i, %j : index
+        %size = math.absi %d : index
+        %size64 = arith.index_cast %size : index to i64
+        %f = arith.sitofp %size64 : i64 to f32
+        tile.yield %f : f32
+      } : !acc
+      tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o
+    }
+    gpu.return
+  }
+}
