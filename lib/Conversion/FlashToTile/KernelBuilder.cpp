@@ -320,7 +320,8 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value visit, Val
   tile::YieldOp::create(b, score);
   if (isMasked)
     keepClampsWhere(isMasked, map);
-  ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias);
+  ScoreMap simple =
+      simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias, plan.mask);
   remainingScale = simple.factor;
   slopes = simple.slopes;
   return Scores{simple.map.getResult(), simple.map.getOffset()};

@@ -2,6 +2,7 @@
 
 #include "ScoreMap.h"
 #include "ScoreSplit.h"
+#include "flashc/Analysis/MaskProver.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
@@ -33,12 +34,32 @@ Value flashc::scaleTerm(OpBuilder &b, tile::MapOp map, Value term, double factor
 }
 
 namespace {
+/// Where all keys lie that a query sees: before it or at it, behind it or at it, or anywhere.
+enum class KeyOrder { Before, Behind, Any };
+} // namespace
+
+/// Where all keys lie that `mask` keeps.
+static KeyOrder getKeyOrder(Region &mask) {
+  flash::MaskSet set = flash::readMask(mask);
+  flash::MaskProver prover(set.space);
+  flash::MaskExpr query = flash::MaskExpr::variable(flash::MaskSpace::Query);
+  flash::MaskExpr key = flash::MaskExpr::variable(flash::MaskSpace::Key);
+  auto isKept = [&](const flash::MaskExpr &natural) {
+    return llvm::all_of(
+        set.kept, [&](const flash::MaskConjunct &conjunct) { return prover.implies(conjunct.constraints, natural); });
+  };
+  return isKept(query - key) ? KeyOrder::Before : isKept(key - query) ? KeyOrder::Behind : KeyOrder::Any;
+}
+
+namespace {
 class Simplifier {
 public:
   explicit Simplifier(tile::MapOp map) : map(map), yield(cast<tile::YieldOp>(map.getBody().front().getTerminator())) {}
 
-  ScoreMap run(bool canSplit, bool toProduct) {
+  ScoreMap run(bool canSplit, bool toProduct, Region *mask) {
     double factor = 1.0;
+    if (mask)
+      dropMagnitudes(*mask);
     divideByMultiplying();
     ScoreSplit split(map);
     while (takeFactor(factor) || (canSplit && split.takeTerms(factor)) || addToRawScore(factor)) {
@@ -76,6 +97,7 @@ private:
     return scale && score == map.getBody().getArgument(0) && isExponentFactor(*scale) ? scale : std::nullopt;
   }
 
+  void dropMagnitudes(Region &mask);
   void divideByMultiplying();
   bool takeFactor(double &factor);
   bool addToRawScore(double &factor);
@@ -86,6 +108,39 @@ private:
   tile::YieldOp yield;
 };
 } // namespace
+
+/// A position, or a difference of two, whatever it has been widened to: they are below 2^30.
+static Value skipCasts(Value value) {
+  auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
+  while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(value.getDefiningOp()) && isWide(value.getType()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+/// |i - j| and |j - i|, whose signs are known where it matters.
+void Simplifier::dropMagnitudes(Region &mask) {
+  std::optional<KeyOrder> order;
+  Value i = map.getBody().getArgument(1), j = map.getBody().getArgument(2);
+  for (Operation &op : llvm::make_early_inc_range(map.getBody().front())) {
+    Value operand = tile::getMagnitudeOperand(&op);
+    auto difference = operand ? skipCasts(operand).getDefiningOp<arith::SubIOp>() : arith::SubIOp();
+    if (!difference)
+      continue;
+    Value from = skipCasts(difference.getLhs()), subtracted = skipCasts(difference.getRhs());
+    if ((from != i || subtracted != j) && (from != j || subtracted != i))
+      continue;
+    if (!order)
+      order = getKeyOrder(mask);
+    if (order == KeyOrder::Any)
+      return;
+    if ((from == i) != (order == KeyOrder::Before)) {
+      OpBuilder b(&op);
+      Value zero = arith::ConstantOp::create(b, op.getLoc(), b.getZeroAttr(operand.getType()));
+      operand = arith::SubIOp::create(b, op.getLoc(), zero, operand);
+    }
+    op.getResult(0).replaceAllUsesWith(operand);
+  }
+}
 
 /// Quotients by what is known before the loop: the reciprocal is taken there.
 void Simplifier::divideByMultiplying() {
@@ -169,8 +224,8 @@ void Simplifier::allowContraction() {
   });
 }
 
-ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct) {
-  return Simplifier(map).run(canSplit, toProduct);
+ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct, Region *mask) {
+  return Simplifier(map).run(canSplit, toProduct, mask);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -24,11 +24,12 @@ struct ScoreMap {
 ///   cap * tanh(scale * s / cap)  ->  tanh(s * (scale / cap)), times cap
 ///   x / y, where y is known before the loop  ->  x * (1 / y)
 ///   f(s) + slope * (j - i)  ->  f(s) + slope * (j - first) and slope * (first - i), apart (ScoreSplit.h)
+///   |i - j|, where a mask keeps pairs of one order only  ->  i - j, or j - i
 ///
 /// and lets products and sums contract. The second result comes about if `canSplit`: whoever takes the maximum and the
 /// exponentials of the scores must add it. If `toProduct`, slopes of an otherwise plain score are apart, too, in front of
-/// the loop.
-ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct);
+/// the loop. Scores of pairs that `mask` (a region of flash.attention, or null) does not keep may become anything.
+ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask);
 
 /// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
 /// same in the row. Otherwise null.

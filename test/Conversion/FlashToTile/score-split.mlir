@@ -142,3 +142,103 @@ func.func @positions_only(%q: !t, %k: !t, %v: !t) -> !t {
     } -> !t, !lse
   return %o : !t
 }
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// A magnitude of a distance whose sign the mask knows, where it matters: slopes of 0.5 / 0.125 and the opposite.
+// CHECK-LABEL: gpu.func @past(
+// CHECK-DAG:     %[[SLOPE:.*]] = arith.constant 4.000000e+00 : f32
+// CHECK:         tile.map
+// CHECK:           math.fma %[[SLOPE]], %{{.*}}, %{{.*}} : f32
+// CHECK:         tile.row_reduce
+func.func @past(%q: !t, %k: !t, %v: !t) -> !t {
+  %zero = arith.constant 0 : index
+  %decay = arith.constant 0.5 : f32
+  %c50 = arith.constant 50 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %d = arith.subi %i, %j : index
+      %d32 = arith.index_cast %d : index to i32
+      %size = math.absi %d32 : i32
+      %distance = arith.sitofp %size : i32 to f32
+      %bias = arith.mulf %distance, %decay : f32
+      %r = arith.subf %s, %bias : f32
+      flash.yield %r : f32
+    }
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %keep = arith.cmpi sle, %j, %i : index
+      flash.yield %keep : i1
+    } -> !t, !lse
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// CHECK-LABEL: gpu.func @future(
+// CHECK-DAG:     %[[SLOPE:.*]] = arith.constant -4.000000e+00 : f32
+// CHECK:         tile.map
+// CHECK:           math.fma %[[SLOPE]], %{{.*}}, %{{.*}} : f32
+// CHECK:         tile.row_reduce
+func.func @future(%q: !t, %k: !t, %v: !t) -> !t {
+  %zero = arith.constant 0 : index
+  %decay = arith.constant 0.5 : f32
+  %c50 = arith.constant 50 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %d = arith.subi %i, %j : index
+      %minus = arith.subi %zero, %d : index
+      %largest = arith.maxsi %minus, %d : index
+      %size = arith.index_cast %largest : index to i32
+      %distance = arith.sitofp %size : i32 to f32
+      %bias = arith.mulf %distance, %decay : f32
+      %r = arith.subf %s, %bias : f32
+      flash.yield %r : f32
+    }
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %last = arith.addi %i, %c50 : index
+      %isBehind = arith.cmpi slt, %i, %j : index
+      %isNear = arith.cmpi slt, %j, %last : index
+      %keep = arith.andi %isBehind, %isNear : i1
+      flash.yield %keep : i1
+    } -> !t, !lse
+  return %o : !t
+}
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// CHECK-LABEL: gpu.func @either_side(
+// CHECK-NOT:     tile.first_column
+// CHECK:         math.absi
+// CHECK-NOT:     tile.first_column
+// CHECK:         tile.row_reduce
+func.func @either_side(%q: !t, %k: !t, %v: !t) -> !t {
+  %zero = arith.constant 0 : index
+  %decay = arith.constant 0.5 : f32
+  %c50 = arith.constant 50 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %d = arith.subi %i, %j : index
+      %minus = arith.subi %zero, %d : index
+      %largest = arith.maxsi %minus, %d : index
+      %size = arith.index_cast %largest : index to i32
+      %distance = arith.sitofp %size : i32 to f32
+      %bias = arith.mulf %distance, %decay : f32
+      %r = arith.subf %s, %bias : f32
+      flash.yield %r : f32
+    }
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %last = arith.addi %i, %c50 : index
+      %keep = arith.cmpi slt, %j, %last : index
+      flash.yield %keep : i1
+    } -> !t, !lse
+  return %o : !t
+}

@@ -111,6 +111,7 @@ LONG_SCORES = {
     # What is split off is as large as the slope times the distance, and the maximum of a row may be as large.
     "backwards": lambda s, b, h, i, j: s + 0.7 * (j - i),
     "forwards": lambda s, b, h, i, j: s + 0.3 * (i - j),
+    "magnitude": lambda s, b, h, i, j: s - 0.3 * abs(i - j),
     "of a head": lambda s, b, h, i, j: s - 2.0 ** -(h + 1.0) * (i - j),
 }
 LONG_MASKS = {

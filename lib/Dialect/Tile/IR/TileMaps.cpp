@@ -92,6 +92,20 @@ std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
   }
 }
 
+Value mlir::tile::getMagnitudeOperand(Operation *op) {
+  if (isa<math::AbsIOp>(op))
+    return op->getOperand(0);
+  if (!isa<arith::MaxSIOp>(op))
+    return {};
+  for (unsigned operand : {0u, 1u}) {
+    Value value = op->getOperand(operand);
+    auto minus = op->getOperand(1 - operand).getDefiningOp<arith::SubIOp>();
+    if (minus && matchPattern(minus.getLhs(), m_Zero()) && minus.getRhs() == value)
+      return value;
+  }
+  return {};
+}
+
 namespace {
 /// Merges the bounds on j of a conjunction.
 struct MergeBounds : OpRewritePattern<arith::AndIOp> {
@@ -294,17 +308,11 @@ struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
   using OpRewritePattern::OpRewritePattern;
 
   LogicalResult matchAndRewrite(arith::MaxSIOp op, PatternRewriter &rewriter) const override {
-    if (!isa<MapOp>(op->getParentOp()))
-      return rewriter.notifyMatchFailure(op, "not in a tile.map");
-    for (unsigned operand : {0u, 1u}) {
-      Value value = op->getOperand(operand);
-      auto minus = op->getOperand(1 - operand).getDefiningOp<arith::SubIOp>();
-      if (minus && matchPattern(minus.getLhs(), m_Zero()) && minus.getRhs() == value) {
-        rewriter.replaceOpWithNewOp<math::AbsIOp>(op, value);
-        return success();
-      }
-    }
-    return rewriter.notifyMatchFailure(op, "not of a value and its negative");
+    Value operand = getMagnitudeOperand(op);
+    if (!isa<MapOp>(op->getParentOp()) || !operand)
+      return rewriter.notifyMatchFailure(op, "not of a value and its negative in a tile.map");
+    rewriter.replaceOpWithNewOp<math::AbsIOp>(op, operand);
+    return success();
   }
 };
 } // namespace

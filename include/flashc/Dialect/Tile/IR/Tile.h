@@ -69,6 +69,9 @@ SlotType getColumnsType(int64_t cols, Type element);
 std::optional<int64_t> getRepeat(Value condition, BlockArgument key, int64_t cols);
 constexpr int64_t kMostRepeat = 8;
 
+/// x, if `op` is its magnitude, as math.absi or as the maximum of x and 0 - x; otherwise null.
+Value getMagnitudeOperand(Operation *op);
+
 /// Bytes of shared memory that the rings of `kernel` take, barriers and alignment included.
 int64_t getSharedMemoryBytes(gpu::GPUFuncOp kernel);
 
