@@ -59,6 +59,8 @@ struct ScheduleKey {
   std::optional<int64_t> keys;
   /// The score region bounds its scores so that `fixed-max` is possible for bf16 (a soft cap).
   bool hasBoundedScores = false;
+  /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
+  bool hasSlopes = false;
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
@@ -120,7 +122,7 @@ llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const Sc
                                                          const ScheduleKey &key, bool mayVary);
 
 /// A row's schedule for an attention: with the overrides, with what follows from both, and checked. What a row says of
-/// `tensor-sums`, `tma-store` and `fixed-max` is said where it can be had; an override that cannot be had is an error.
+/// `tensor-sums`, `tma-store`, `fixed-max` and `tensor-bias` is said where it can be had; an override that cannot be had is an error.
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, llvm::StringRef overrides);
 
 } // namespace flashc

@@ -143,6 +143,12 @@ static bool hasBoundedScores(Operation *op) {
   return bound && *bound <= kFixedMaxBound;
 }
 
+static bool hasSlopesInScore(Operation *op) {
+  Region &score = op->getRegion(0);
+  auto scale = op->getAttrOfType<FloatAttr>("scale");
+  return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -189,6 +195,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->mask = classifyMask(op).mask;
   key->keys = getMostKeys(op);
   key->hasBoundedScores = hasBoundedScores(op);
+  key->hasSlopes = hasSlopesInScore(op);
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -232,6 +239,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.mask = finding.mask;
   decision.key.keys = getMostKeys(op);
   decision.key.hasBoundedScores = hasBoundedScores(op);
+  decision.key.hasSlopes = hasSlopesInScore(op);
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.
@@ -260,7 +268,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 
 /// Whether the attention may keep a field from having a row's value.
 static bool mayNotBe(StringRef key) {
-  return llvm::is_contained({"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials"}, key);
+  return llvm::is_contained({"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias"}, key);
 }
 
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.

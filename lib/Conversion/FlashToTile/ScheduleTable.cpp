@@ -202,12 +202,14 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (!isOverridden("tensor-sums"))
     schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
                           (schedule.tensorSums || !isInRow("tensor-sums"));
+  if (!isOverridden("tensor-bias"))
+    schedule.tensorBias &= key.hasSlopes && !schedule.fixedMax;
   // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
   // needs: other overrides may take it.
   auto hasRoom = [&] {
     return getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
   };
-  if (!overrides.empty() && !isOverridden("output-slot"))
+  if ((!overrides.empty() || schedule.tensorBias) && !isOverridden("output-slot"))
     schedule.outputSlot &= hasRoom();
   if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom()))
     schedule.qStages = 1;

@@ -5,6 +5,8 @@
 #include "flashc/Analysis/MaskProver.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -260,4 +262,31 @@ static std::optional<double> getBound(Value value) {
 
 std::optional<double> flashc::getScoreBound(Region &score) {
   return getBound(score.front().getTerminator()->getOperand(0));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Slopes
+//===--------------------------------------------------------------------------------------------------------------===//
+
+bool flashc::hasSlopes(Region &score, double scale) {
+  MLIRContext *context = score.getContext();
+  context->loadDialect<tile::TileDialect, arith::ArithDialect, math::MathDialect, scf::SCFDialect>();
+  Location loc = score.getLoc();
+  OwningOpRef<ModuleOp> scratch = ModuleOp::create(loc); // a kernel that is nothing but the map
+  OpBuilder b = OpBuilder::atBlockEnd(scratch->getBody());
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0);
+  auto type = tile::getAccType(tile::kBlockCols, b.getF32Type());
+  Value scores = arith::ConstantOp::create(b, loc, cast<TypedAttr>(b.getZeroAttr(type)));
+  auto loop = scf::ForOp::create(b, loc, zero, zero, zero);
+  b.setInsertionPointToStart(loop.getBody());
+  auto map = tile::MapOp::create(b, loc, scores, zero, loop.getInductionVar());
+  Type types[] = {b.getF32Type(), b.getIndexType(), b.getIndexType()};
+  Block *body = b.createBlock(&map.getBody(), {}, types, {loc, loc, loc});
+  Value scaled = arith::MulFOp::create(b, loc, body->getArgument(0), constant(b, loc, scale));
+  IRMapping mapping;
+  mapping.map(score.getArguments(), ValueRange{scaled, zero, zero, body->getArgument(1), body->getArgument(2)});
+  for (Operation &op : score.front().without_terminator())
+    b.clone(op, mapping);
+  tile::YieldOp::create(b, loc, mapping.lookupOrDefault(score.front().getTerminator()->getOperand(0)));
+  return static_cast<bool>(simplifyScoreMap(map, /*canSplit=*/true, /*toProduct=*/true).slopes);
 }

@@ -47,6 +47,10 @@ constexpr double kFixedMaxBound = 80.0 * llvm::numbers::ln2;
 /// products of constants, tanh, sin, cos and erf, and selections of them.
 std::optional<double> getScoreBound(mlir::Region &score);
 
+/// Whether simplifyScoreMap finds slopes for the product in a score region of flash.attention or flash.online_attention
+/// with this scale.
+bool hasSlopes(mlir::Region &score, double scale);
+
 } // namespace flashc
 
 #endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_SCOREMAP_H

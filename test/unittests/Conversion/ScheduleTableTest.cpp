@@ -260,6 +260,21 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
             "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
 }
 
+TEST(ScheduleTable, LeavesABiasToTheTensorCoresWhereThereIsOne) {
+  ScheduleTable table = parse(": stages=2,kv-tile=128,q-stages=2,output-slot=true,tensor-bias=true");
+  ScheduleKey key = makeKey(128, 128, MaskClass::None);
+  auto of = [&](StringRef overrides) {
+    Schedule schedule = cantFail(applyRow(table.getRows().front(), key, overrides));
+    return std::tuple(schedule.tensorBias, schedule.outputSlot, schedule.qStages);
+  };
+  EXPECT_EQ(of(""), std::tuple(false, true, 2));
+  EXPECT_EQ(of("tensor-bias=true"), std::tuple(true, false, 2)); // whoever makes the kernel will say that there is none
+  key.hasSlopes = true;
+  EXPECT_EQ(of(""), std::tuple(true, false, 2)); // no room for both
+  EXPECT_EQ(of("tensor-bias=false"), std::tuple(false, true, 2));
+  EXPECT_EQ(of("kv-tile=112"), std::tuple(true, true, 2));
+}
+
 TEST(ScheduleTable, TakesAMaximumWhereNothingElseSumsRows) {
   ScheduleTable table = parse(": fixed-max=true,fma-exponentials=8");
   ScheduleKey key = makeKey(64, 64, MaskClass::None);
