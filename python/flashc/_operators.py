@@ -150,6 +150,8 @@ def compare(kind: str, x: Any, y: Any) -> Any:
         operation = f"arith.cmpf {_FLOAT_COMPARISONS[kind]}, {as_f32(region, x)}, {as_f32(region, y)} : f32"
     elif is_condition(x) and is_condition(y) and kind in ("eq", "ne"):
         operation = f"arith.cmpi {kind}, {as_i1(region, x)}, {as_i1(region, y)} : i1"
+    elif isinstance(x, Value) and isinstance(y, Value) and x._wide and y._wide:
+        operation = f"arith.cmpi {_INT_COMPARISONS[kind]}, {x._wide}, {y._wide} : i64"
     else:
         operation = f"arith.cmpi {_INT_COMPARISONS[kind]}, {as_index(region, x)}, {as_index(region, y)} : index"
     return region.value(I1, operation)

@@ -71,15 +71,17 @@ class Indexable:
 
 class Value:
     """A value of a mask or a score, as the functions that make values know it. All values are `Traced`."""
-    __slots__ = ("_region", "_name", "_type", "_natural", "_limit")
+    __slots__ = ("_region", "_name", "_type", "_natural", "_limit", "_wide")
 
     def __init__(self, region: "Region", name: str, type: str, natural: bool = False,
-                 limit: Optional[Tuple[int, int]] = None) -> None:
+                 limit: Optional[Tuple[int, int]] = None, wide: Optional[str] = None) -> None:
         self._region, self._name, self._type = region, name, type
         #: An integer that is known to be at least 0.
         self._natural = natural
         #: (p, d): the integer is (position p of b, h, i, j) // d.
         self._limit = limit
+        #: The name of the i64 that the integer is read from: an index of a GPU has 32 bits.
+        self._wide = wide
 
 
 class Region:

@@ -199,6 +199,7 @@ class Trace:
     def element(self, name: str, dtype: str, type: str, indices: Sequence[str]) -> Traced:
         region = self.region
         value = region.emit(f"tensor.extract %{name}[{', '.join(indices)}] : {type}")
+        wide = value if dtype == "i64" else None
         if dtype in ("bf16", "f16"):
             value = region.emit(f"arith.extf {value} : {dtype} to f32")
         elif dtype in ("i8", "u8"):
@@ -206,7 +207,7 @@ class Trace:
             value = region.emit(f"arith.index_cast {wide} : i64 to index")
         elif dtype in ("i32", "i64"):
             value = region.emit(f"arith.index_cast {value} : {dtype} to index")
-        return Traced(region, value, ELEMENTS[dtype], dtype == "u8")
+        return Traced(region, value, ELEMENTS[dtype], dtype == "u8", wide=wide)
 
     def length(self, name: str) -> Traced:
         """Nq ("nq") or Nk ("nk"), which the function around the region computes: no constant of the kernel."""

@@ -32,7 +32,7 @@ def make_masks(batch, nq, nk, order):
     """Masks by name, and beside some of them their rule."""
     n = max(nq, nk)
     ids = torch.stack([documents(n, order) for _ in range(batch)])
-    far = documents(n, order, dtype=torch.int64) * (1 << 20)
+    far = documents(n, order, dtype=torch.int64) * (1 << 32)  # the last 32 bits are the same
     keep = (torch.rand(batch, -(-nk // 64), device="cuda") < 0.4).repeat_interleave(64, 1)[:, :nk].contiguous()
     keep[batch - 1] = False  # rows without a key
     flags, unsigned, times = keep.to(torch.int8), keep.to(torch.uint8), documents(n, order, 1000)
