@@ -107,6 +107,15 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
     assert torch.all(got[:, ~seen] == -torch.inf)
 
 
+@pytest.mark.parametrize("d", [64, 128])
+def test_conditions_on_the_score_and_the_key(rng, d):
+    """A condition that repeats along the keys, compared with one of the score, which does not."""
+    def score(s, b, h, i, j):
+        return torch.where((s > 0) == (j % 2 == 0), s, -0.5 * s)
+    for nq, nk in LENGTHS:
+        check(nq, nk, d, torch.bfloat16, score=score)
+
+
 LONG_SCORES = {
     # What is split off is as large as the slope times the distance, and the maximum of a row may be as large.
     "backwards": lambda s, b, h, i, j: s + 0.7 * (j - i),
