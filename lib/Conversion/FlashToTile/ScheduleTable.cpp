@@ -203,12 +203,18 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
                           (schedule.tensorSums || !isInRow("tensor-sums"));
   if (!isOverridden("tensor-bias"))
-    schedule.tensorBias &= key.hasSlopes && !schedule.fixedMax;
+    schedule.tensorBias =
+        key.hasSlopes && !schedule.fixedMax && (schedule.tensorBias || !isInRow("tensor-bias"));
   // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
   // needs: other overrides may take it.
   auto hasRoom = [&] {
     return getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
   };
+  if (!isOverridden("tensor-bias")) { // it goes before the output's slot
+    Schedule least = schedule;
+    least.outputSlot &= isOverridden("output-slot");
+    schedule.tensorBias &= getScheduleNeeds(least, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
+  }
   if ((!overrides.empty() || schedule.tensorBias) && !isOverridden("output-slot"))
     schedule.outputSlot &= hasRoom();
   if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom()))

@@ -288,5 +288,5 @@ bool flashc::hasSlopes(Region &score, double scale) {
   for (Operation &op : score.front().without_terminator())
     b.clone(op, mapping);
   tile::YieldOp::create(b, loc, mapping.lookupOrDefault(score.front().getTerminator()->getOperand(0)));
-  return static_cast<bool>(simplifyScoreMap(map, /*canSplit=*/true, /*toProduct=*/true).slopes);
+  return static_cast<bool>(simplifyScoreMap(map, /*canSplit=*/true, /*toProduct=*/true, /*mask=*/nullptr).slopes);
 }
