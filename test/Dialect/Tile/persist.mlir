@@ -165,8 +165,8 @@ gpu.module @kernels {
 
 // Groups of heads, as by a list, in which every point's place is its number.
 // CHECK-LABEL: gpu.func @grouped
-// CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
-// CHECK: arith.ceildivui %[[THRICE]], %{{.*}}
+// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
+// CHECK: arith.ceildivui %[[TWICE]], %{{.*}}
 // CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
 // CHECK: arith.muli %[[ROUND]], %grid_dim_x
 // CHECK-NOT: memref.load

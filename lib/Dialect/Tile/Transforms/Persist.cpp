@@ -199,7 +199,8 @@ private:
 /// heads: as few heads as give every CTA three points, and the last group what is left. A group goes through the list once,
 /// forwards or backwards, so that it begins as the one before it ends, with long points or with short ones; the last one
 /// goes forwards. Of this sequence CTA c of n takes c, 2n - 1 - c, 3n - 1 - c, 3n + c, 4n + c, ...: sums of four neighbours
-/// in a sorted list are about equal, also where those of two, as far from either end, are not.
+/// in a sorted list are about equal, also where those of two, as far from either end, are not. Without a list points are
+/// about as long as their neighbours: two for every CTA in a group, and c, 2n - 1 - c, 2n + c, ... are enough.
 class GroupedPoints : public Points {
 public:
   GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
@@ -249,7 +250,7 @@ private:
   Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
 
   Value emitGroup() {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), items);
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(list ? 3 : 2)), items);
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
   /// The size of the last group.
@@ -258,9 +259,9 @@ private:
     return sub(sharers, mul(lastGroup, group));
   }
 
-  /// The place of this CTA in a round: of four, the second and the third go from the last CTA to the first.
+  /// The place of this CTA in a round: of four by a list, the second and the third go from the last CTA to the first.
   Value getPlace(Value round) {
-    Value isBackwards = isOdd(half(add(round, index(1))));
+    Value isBackwards = isOdd(list ? half(add(round, index(1))) : round);
     return select(isBackwards, sub(sub(ctas, index(1)), cta), cta);
   }
 
