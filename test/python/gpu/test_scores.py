@@ -137,6 +137,8 @@ LONG_MASKS = {
 @pytest.mark.parametrize("name", LONG_SCORES)
 def test_long_distances(rng, name, mask, d, schedule):
     """16384 queries and keys, some of them: the output, and the log-sum-exp to some roundings of the largest term."""
+    if (name, mask, bool(schedule)) == ("magnitude", "none", True):
+        pytest.skip("|i - j| has no slope")
     score, mask, nq, nk = LONG_SCORES[name], LONG_MASKS[mask], 16384, 16384
     q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
     keywords = {"schedule": schedule} if mask is None else {"schedule": schedule, "mask": mask}
