@@ -268,7 +268,8 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 
 /// Whether the attention may keep a field from having a row's value.
 static bool mayNotBe(StringRef key) {
-  return llvm::is_contained({"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias"}, key);
+  return llvm::is_contained(
+      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias"}, key);
 }
 
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.

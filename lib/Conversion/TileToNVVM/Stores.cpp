@@ -302,6 +302,7 @@ struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
 
 void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                                KernelContext &kernel) {
-  patterns.add<StoreLowering, StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
+  patterns.add<StoreLowering, StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>(
+      converter, patterns.getContext(), kernel);
   populateLoadPatterns(converter, patterns);
 }

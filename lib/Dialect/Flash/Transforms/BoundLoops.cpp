@@ -145,7 +145,7 @@ static MaskLoop describe(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult num
 
 /// Whether tiles may lie where some of their keys do not exist: flash-tile has clamped their slices, and joined the end
 /// of the keys to the mask, unless it knew that no tile on its grid sticks out.
-static bool mayStickOut(const MaskLoop &loop) {
+static bool mayEndAnywhere(const MaskLoop &loop) {
   std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
   return !length || *length % loop.tileSize != 0;
 }
@@ -162,7 +162,7 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
   std::unique_ptr<RangedMask> ranged = mask.opaque.empty() ? nullptr : RangedMask::create(op, searched->getOriginal());
   MaskLoop described = describe(op, loop, getNumQueries(op, loop));
   // Runs of tiles are on the loop's grid.
-  described.isMoved = !ranged && mayStickOut(described) && mayMoveTiles(mask, described, op.getContext());
+  described.isMoved = !ranged && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
   LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());
   return KeyBounds{std::move(searched), std::move(mask), std::move(bounds), std::move(ranged)};
 }
@@ -175,7 +175,7 @@ bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
   MaskSet mask = readMask(op.getMask());
   MaskLoop described = describe(op, loop, getNumQueries(op, loop));
   described.from = described.to = std::nullopt;
-  return mask.opaque.empty() && mayStickOut(described) && mayMoveTiles(mask, described, op.getContext());
+  return mask.opaque.empty() && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
 }
 
 /// "by the range of %x and %y in each tile".

@@ -171,8 +171,9 @@ def Persist : Pass<"tile-persist"> {
 
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their first reader, behind the first load of K,
-    whose slot is empty earlier. With two slots the next Q can come while this one is in use, and stays in front.
+    `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their first
+    reader, behind the first load of K, whose slot is empty earlier. With two slots the next Q can come while this one is in
+    use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
     loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without a

@@ -1,0 +1,207 @@
+//===- MaskPasses.td - the passes that make loops of masks --------------------------------------------------------===//
+//
+// A part of Passes.td, which includes it.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_FLASH_MASK_PASSES_TD
+#define FLASHC_FLASH_MASK_PASSES_TD
+
+def TabulateRows : Pass<"flash-tabulate-rows"> {
+  let summary = "a mask that compares elements of sorted arrays compares positions with a table's rows";
+  let description = [{
+    A mask that compares elements of a sorted array (`flash.assume_sorted`) at the key with what the query knows,
+    `ids[i] == ids[j]`, says between which positions the keys of a query lie; a search finds these. The pass computes
+    them once for every query, as tables of i32 in front of the attention (`flash.row_table`), and the mask compares the
+    key's position with the query's row.
+
+    Why here: the schedule depends on the mask's form. A kernel then reads two numbers for a query where it read an
+    element for every key of a tile, and holds no addresses and elements beside its tiles, which may be larger
+    (`mask=several` for `mask=memory`). The bounds of loops are rows of the tables, too (`flash-bound-loops`), so that
+    the search is done once for a query and not again for each tile of queries and head. In front of it `flash-fuse` has
+    made code of what computes the arrays.
+
+    Before:
+    ```mlir
+    flash.attention ... mask (%b: index, %h: index, %i: index, %j: index) {
+      %x = tensor.extract %ids[%i] : tensor<?xi32>
+      %y = tensor.extract %ids[%j] : tensor<?xi32>
+      %keep = arith.cmpi eq, %x, %y : i32
+      flash.yield %keep : i1
+    }
+    ```
+    After:
+    ```mlir
+    %begins = flash.row_table(%c1, %c1, %Nq) {
+    ^bb0(%b: index, %h: index, %i: index):
+      %x = tensor.extract %ids[%i] : tensor<?xi32>
+      %begin = flash.count_le %x in %ids {strict} : i32, tensor<?xi32>
+      flash.yield %begin : i32                                           // cast to i32
+    } : tensor<1x1x?xi32>
+    %ends = flash.row_table(%c1, %c1, %Nq) { ... flash.count_le %x in %ids ... } : tensor<1x1x?xi32>
+    flash.attention ... mask (%b: index, %h: index, %i: index, %j: index) {
+      %begin = tensor.extract %begins[%c0, %c0, %i] : tensor<1x1x?xi32>  // cast to index, as %end
+      %end = tensor.extract %ends[%c0, %c0, %i] : tensor<1x1x?xi32>
+      %from = arith.cmpi sge, %j, %begin : index
+      %to = arith.cmpi slt, %j, %end : index
+      %keep = arith.andi %from, %to : i1
+      flash.yield %keep : i1
+    }
+    ```
+
+    A mask stays as it is:
+    - where it would still read an array for a key: it needs addresses and elements in any case;
+    - where what is compared does not ascend with the query, so that the bounds of loops would be lost;
+    - where it reads nothing for a key. A search that a mask says itself, `flash.count_le %i in %offsets`, is one of an
+      array as short as there are sequences, and stays where it is.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "memref::MemRefDialect", "tensor::TensorDialect"];
+  let statistics = [Statistic<"numTables", "num-tables", "tables of rows made">];
+}
+
+def AlignQueries : Pass<"flash-align-queries"> {
+  let summary = "tiles of queries begin where the sequences of a packed mask do";
+  let description = [{
+    Where a mask counts the sequences that begin up to the query (`flash.count_le %i in %offsets`), and the keys of a tile
+    of queries begin where one of these does, the loop over tiles of queries goes over those of each sequence instead
+    (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of them need
+    the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one diagonal
+    more to visit. There are as many tiles as before and up to two for each sequence, of which those without a query
+    visit nothing.
+
+    Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the tiles
+    of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
+
+    Before:
+    ```mlir
+    scf.for %i = 0 to Nq step 64 {
+      %rows = affine.min(64, Nq - %i)
+      ... tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, %rows, 64] ...
+    }
+    ```
+    After:
+    ```mlir
+    %count = ceil((Nq + 1) / 64) + M                                       // M offsets
+    scf.for %t = 0 to %count step 1 {
+      %i, %rows = flash.segment_tile %t of %offsets[%b] length Nq tiles 64
+      ... tensor.extract_slice %q[%b, %h, %i, 0] [1, 1, %rows, 64] ...
+    }
+    ```
+
+    It never fails. A remark (category "flash") says why a loop stays as it is: "there is no loop over tiles of queries
+    from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys of a tile
+    of queries do not begin anywhere, or in several places".
+  }];
+  let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
+  let statistics = [Statistic<"numAligned", "num-aligned", "loops over tiles of queries that follow sequences">];
+}
+
+def BoundLoops : Pass<"flash-bound-loops"> {
+  let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
+  let description = [{
+    Reads the mask of a `flash.online_attention` in its key loop as bounds on j (`lib/Analysis/MaskBounds`), and
+    replaces the loop by consecutive ones, in ascending order of keys, that pass the state on: those with tiles that the
+    mask cuts, and those with tiles that it keeps as a whole, which lose the mask. Tiles that it leaves empty are not
+    visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a sliding
+    window does work proportional to its width; sink tokens in front of it are one masked tile more; the tail of a
+    sequence that is not a multiple of the tile is one last masked tile.
+
+    Why here: it needs the key loop innermost, for one tile of queries (`flash-swap-loops`). What comes after sees a
+    loop without a mask, where the time goes, and short loops with one.
+
+    Before (causal, `j <= i`; query tile at i, 64 queries; keys in tiles of 64):
+    ```mlir
+    %t:3 = scf.for %j = 0 to Nk step 64 iter_args(%acc, %m, %l) {
+      flash.online_attention ... at(%b, %h, %i, %j) ... mask (...) { %j <= %i }
+    }
+    ```
+    After:
+    ```mlir
+    %end  = affine.min(ceil(Nk / 64) * 64, ceil((%i + 64) / 64) * 64)        // the first tile without a kept pair
+    %full = affine.min(floor(Nk / 64) * 64, floor((%i + 1) / 64) * 64)       // the first tile with a pair not kept
+    %u:3 = scf.for %j = 0 to %full step 64 iter_args(%acc, %m, %l) {
+      flash.online_attention ... at(%b, %h, %i, %j)
+    }
+    %t:3 = scf.for %j = %full to %end step 64 iter_args(%u#0, %u#1, %u#2) {
+      flash.online_attention ... at(%b, %h, %i, %j) ... mask (...) { %j <= %i }
+    }
+    ```
+
+    The mask may combine comparisons with and, or, xor, not and select; what is compared is linear in i and j, with min,
+    max, select, and quotients and remainders by constants. All else may be captured, or computed in the region from
+    what is captured and b and h (lengths, offsets), in which case that computation is copied in front of the loop.
+    `docs/masks.md` says how bounds follow. No tile with a kept pair is skipped, and no tile without a mask has a pair
+    that is not kept; whether the bounds are tight is the mask's class (`flash-print-mask-bounds`). The bounds are
+    multiples of the tile from the original lower bound on, ordered and inside the original range; loops that are known
+    to be empty are not made. Intervals whose order is not known are ordered at run time, by their begins and by their
+    ends. In loops without a mask slices lose their clamp (`affine.min`) at the end of the sequence. Positions in
+    `index`, `i64` and `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays
+    opaque.
+
+    Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with it,
+    tiles are moved: they begin at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of
+    the tile from there on, and the last tile may stick out of the range, masked. With the keys [%begin, %end) for all
+    queries, the first loop is empty:
+    ```mlir
+    %full = %begin + floor((%end - %begin) / 64) * 64
+    %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
+    %t:3 = scf.for %j = %full to %begin + ceil((%end - %begin) / 64) * 64 step 64 ... { ... mask (...) { ... } }
+    ```
+
+    Arrays that are declared sorted (`flash.assume_sorted`) bound loops, too. What the mask computes for a query and never
+    descends (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these) is computed
+    twice, for the first and the last query of the tile. A comparison with the element at the key's position is a search:
+    `ids[j] <= x` is `j < count_le x in ids`. Of documents by sorted ids, `ids[i] == ids[j]`, the loops are between
+    ```mlir
+    %x0 = tensor.extract %ids[%i]                          // the first query's document
+    %x1 = tensor.extract %ids[%last]                       // the last query's
+    %begin = flash.count_le %x0 in %ids {strict}           // the first key of the one
+    %end   = flash.count_le %x1 in %ids                    // behind the last key of the other
+    ```
+    and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
+    %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
+
+    Of arrays that nothing is declared of, the least and the greatest element of each tile decide at run time: where a
+    part of the mask is opaque but for elements at the query's or the key's position, `flash.tile_minmax` and
+    `flash.tile_runs` in front of all loops compute which runs of tiles are visited, and three loops for each of five runs
+    go over them (`docs/masks.md`). Documents in any order, `ids[i] == ids[j]`, become
+    ```mlir
+    %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... }
+    ...
+    %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; %full, %behind, %end alike
+    %t:3 = scf.for %j = %begin to %full ... { flash.online_attention ... mask (...) { ... } }
+    %u:3 = scf.for %j = %full to %behind ... { flash.online_attention ... }
+    %v:3 = scf.for %j = %behind to %end ... { flash.online_attention ... mask (...) { ... } }
+    ...                                                          // four more runs
+    ```
+
+    It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
+    - "arith.muli, opaque to the analysis of masks: it bounds no loop": of a comparison of `i * j`, say; the others still
+      bound it;
+    - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
+      step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
+      attention's state", "the loop has side effects", "the tile's query position changes inside the loop".
+  }];
+  let statistics = [
+    Statistic<"numBounded", "num-bounded", "key loops bounded by their mask">,
+    Statistic<"numRanged", "num-ranged", "key loops bounded by the ranges of arrays in each tile">,
+    Statistic<"numUnmasked", "num-unmasked", "loops made that need no mask">,
+    Statistic<"numOpaque", "num-opaque", "conjuncts of masks that are not understood">];
+}
+
+def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
+  let summary = "print what flash-bound-loops knows about masks";
+  let description = [{
+    For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions of
+    bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
+    mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
+    conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded, and
+    the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds, `i0` the first
+    query of the tile, `rows` the number of its queries. The IR does not change.
+
+    The dual says the same of the query tiles for a tile of `keys` keys from `j0` on: a backward pass that goes over
+    keys outside needs it. It is the mask with i and j exchanged, so `[first]` is the tile's first key.
+  }];
+  let options = [Option<"dual", "dual", "bool", "false", "print the intervals of query tiles for each tile of keys">];
+}
+
+#endif // FLASHC_FLASH_MASK_PASSES_TD
