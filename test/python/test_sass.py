@@ -32,6 +32,7 @@ BESIDE = {(64, 64, True): 94, (64, 64, False): 101, (72, 72, False): 90, (80, 80
           (112, 112, False): 90, (128, 128, False): 93, (160, 160, False): 93, (192, 128, False): 102,
           (256, 256, False): 114}
 TUNED = sorted({(d, dv) for d, dv, _ in BESIDE})
+FEW_BYTES = 8  # That may be spilled once for each tile of queries; none in a main loop.
 R2UR = 4  # In a main loop. A kernel that lost uniformity has two for each product.
 
 
@@ -62,7 +63,7 @@ def check_resources(used, entry):
     schedule, threads = entry["schedule"], entry["block"][0]
     consumers = number(schedule, "consumers")
     planned = 128 * (number(schedule, "producer-registers") + consumers * number(schedule, "consumer-registers"))
-    if used.stack or used.spill_stores or used.spill_loads:
+    if max(used.stack, used.spill_stores, used.spill_loads) > FEW_BYTES:
         yield f"{used.stack} bytes of stack, {used.spill_stores} and {used.spill_loads} bytes spilled"
     yield from used.advice
     if threads != 128 * (consumers + 1) or used.registers * threads > REGISTERS or planned > REGISTERS:
@@ -234,12 +235,12 @@ def test_finds_other_products_and_packs():
 
 
 def test_finds_resources_over_the_plan():
-    used = sass_report.Resources(registers=170, stack=8, spill_stores=0, spill_loads=0, barriers=16, shared=1000,
+    used = sass_report.Resources(registers=170, stack=16, spill_stores=0, spill_loads=0, barriers=16, shared=1000,
                                  advice=["(C7510) serialized"])
     entry = {"schedule": "consumers=2,producer-registers=24,consumer-registers=248", "block": [384, 1, 1],
              "dynamic_shared_memory": SHARED_MEMORY - 999}
     assert list(check_resources(used, entry)) == [
-        "8 bytes of stack, 0 and 0 bytes spilled", "(C7510) serialized",
+        "16 bytes of stack, 0 and 0 bytes spilled", "(C7510) serialized",
         "384 threads of 170 registers, 66560 registers planned", f"1000 + {SHARED_MEMORY - 999} bytes of shared memory"]
 
 

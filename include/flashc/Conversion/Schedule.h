@@ -51,6 +51,8 @@ struct Schedule {
   bool fixedMax = false;
   /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
   bool tensorBias = false;
+  /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
+  bool ownKeys = false;
   Order order = Order::Auto;
 
   /// Query rows of a CTA: L1's q-tile.

@@ -7,6 +7,7 @@
 //   d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=4
 //   d<=64 dv<=64 mask=several keys<=2048: consumers=2,kv-tile=128,stages=4
 //   dtype=bf16 d<=64 dv<=64 score=bounded: fixed-max=true
+//   d<=64 dv<=64 rows=bounded: consumers=3,own-keys=true
 //   d=256 dv=256: kv-tile=64
 //
 // The first row whose conditions all hold applies.
@@ -61,11 +62,14 @@ struct ScheduleKey {
   bool hasBoundedScores = false;
   /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
   bool hasSlopes = false;
+  /// The mask says which keys a few rows of a tile see (flash::hasRowBounds), as `own-keys` needs it.
+  bool hasRowBounds = false;
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
 
-  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded` where that is known.
+  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded rows=bounded` where
+  /// that is known.
   std::string str() const;
 };
 
@@ -83,6 +87,7 @@ struct ScheduleRow {
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
   bool needsBoundedScores = false;
+  bool needsRowBounds = false;
   /// What stands behind the colon.
   std::string overrides;
   /// The row as it is written, and where: in which table (for messages), in which line (from 1).

@@ -193,7 +193,7 @@ LogicalResult KernelBuilder::emitRows(Region &region) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult KernelBuilder::emitLoop() {
-  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars, signature);
+  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars, signature, schedule.ownKeys ? row : Value());
   if (failed(numbered))
     return failure();
   visits = std::move(*numbered);
@@ -204,7 +204,14 @@ LogicalResult KernelBuilder::emitLoop() {
     init.push_back(splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity()));
   if (!ones)
     init.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
-  auto loop = scf::ForOp::create(b, index(0), visits.getTotal(), index(1), init);
+  Value begin = index(0), end = visits.getTotal();
+  if (tile::OwnVisitsOp own = visits.getOwn()) {
+    begin = own.getBegin(), end = own.getEnd();
+    tile::SkipOp::create(b, begin, ValueRange{k.ring, v.ring});
+  }
+  auto loop = scf::ForOp::create(b, begin, end, index(1), init);
+  if (tile::OwnVisitsOp own = visits.getOwn(); own && own.getLast() != own.getTotal())
+    tile::SkipOp::create(b, arith::SubIOp::create(b, visits.getTotal(), end), ValueRange{k.ring, v.ring});
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   ValueRange carried = loop.getRegionIterArgs();

@@ -54,6 +54,7 @@ static constexpr Field kFields[] = {
     {"fma-exponentials", &Schedule::fmaExponentials},
     {"fixed-max", &Schedule::fixedMax},
     {"tensor-bias", &Schedule::tensorBias},
+    {"own-keys", &Schedule::ownKeys},
     {"order", &Schedule::order},
 };
 
@@ -229,6 +230,9 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
   if (schedule.tmaStore && !schedule.outputSlot && countPanels(dv) > countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
                                    " and " + Twine(dv));
+  if (schedule.ownKeys && schedule.overlapEpilogue)
+    return llvm::createStringError("expected no overlap-epilogue for own-keys: the next tile's first product would come "
+                                   "before the turns that this one hands on");
   if (schedule.order == Order::List && !schedule.persistent)
     return llvm::createStringError("expected persistent for order=list");
   if (schedule.overlapEpilogue && schedule.tmaStore && !schedule.outputSlot && schedule.qStages < 2)

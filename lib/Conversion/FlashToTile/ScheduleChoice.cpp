@@ -149,6 +149,16 @@ static bool hasSlopesInScore(Operation *op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
+/// Of `op`, or of an attention beside it: after flash-bound-loops only some of them have the mask.
+static bool hasRowBounds(Operation *op) {
+  Operation *function = op->getParentOfType<FunctionOpInterface>();
+  auto isBounded = [](Operation *nested) {
+    bool isAttention = isa<flash::AttentionOp, flash::OnlineAttentionOp>(nested);
+    return isAttention && flash::hasRowBounds(nested->getRegion(1)) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return (function ? function : op)->walk(isBounded).wasInterrupted();
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Choosing
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -196,6 +206,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->keys = getMostKeys(op);
   key->hasBoundedScores = hasBoundedScores(op);
   key->hasSlopes = hasSlopesInScore(op);
+  key->hasRowBounds = hasRowBounds(op);
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -240,6 +251,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.keys = getMostKeys(op);
   decision.key.hasBoundedScores = hasBoundedScores(op);
   decision.key.hasSlopes = hasSlopesInScore(op);
+  decision.key.hasRowBounds = hasRowBounds(op);
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.
@@ -269,7 +281,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 /// Whether the attention may keep a field from having a row's value.
 static bool mayNotBe(StringRef key) {
   return llvm::is_contained(
-      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias"}, key);
+      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias", "own-keys"}, key);
 }
 
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.

@@ -18,7 +18,9 @@ std::string ScheduleKey::str() const {
                          .str();
   if (keys)
     text += " keys<=" + std::to_string(*keys);
-  return hasBoundedScores ? text + " score=bounded" : text;
+  if (hasBoundedScores)
+    text += " score=bounded";
+  return hasRowBounds ? text + " rows=bounded" : text;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -76,11 +78,11 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     if (key == "dtype")
       return setName(
           row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
-    if (key == "score") {
+    if (key == "score" || key == "rows") {
+      bool &isNeeded = key == "score" ? row.needsBoundedScores : row.needsRowBounds;
       std::optional<std::string> name;
-      if (row.needsBoundedScores)
+      if (std::exchange(isNeeded, true))
         name = "bounded";
-      row.needsBoundedScores = true;
       return setName(name, condition, [](StringRef value) { return value == "bounded"; }, "bounded");
     }
     if (key == "mask") {
@@ -96,7 +98,7 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     }
   }
   return llvm::createStringError(
-      "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, keys<= or queries<=, got '" +
+      "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, rows=, keys<= or queries<=, got '" +
       condition + "'");
 }
 
@@ -158,7 +160,7 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 bool ScheduleRow::matches(const ScheduleKey &key) const {
   return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
          (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) && (!maxKeys || (key.keys && *key.keys <= *maxKeys)) &&
-         (!needsBoundedScores || key.hasBoundedScores);
+         (!needsBoundedScores || key.hasBoundedScores) && (!needsRowBounds || key.hasRowBounds);
 }
 
 Schedule ScheduleRow::getSchedule() const {
@@ -235,6 +237,10 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     else if (!overrides.empty() && holdsOnlySlot)
       schedule.overlapEpilogue = false;
   }
+  if (!isOverridden("own-keys"))
+    schedule.ownKeys &= key.hasRowBounds && !schedule.overlapEpilogue;
+  else if (!isOverridden("overlap-epilogue"))
+    schedule.overlapEpilogue &= !schedule.ownKeys;
   if (!isOverridden("wait-after") && isOverridden("kv-tile"))
     schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
   // Beside fixed-max a row's fma-exponentials are as many as are right without a maximum.
@@ -247,6 +253,9 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (schedule.tensorSums && key.outputs.hasLse)
     return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
                                    "summed, which the log-sum-exp would show");
+  if (schedule.ownKeys && !key.hasRowBounds)
+    return llvm::createStringError("expected a mask that keeps one interval of keys for each query, with bounds that "
+                                   "depend on the query and read no array, for own-keys");
   if (schedule.tmaStore && !key.outputs.hasInputType)
     return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
   return schedule;

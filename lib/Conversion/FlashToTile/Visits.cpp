@@ -1,7 +1,7 @@
 //===- Visits.cpp - numbers the key tiles -------------------------------------------------------------------------===//
 
 #include "Visits.h"
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -38,8 +38,8 @@ static bool isRead(Value value) {
 
 class Visits::Emitter {
 public:
-  Emitter(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature)
-      : b(b), plan(plan), scalars(scalars), signature(signature) {}
+  Emitter(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature, Value ownRow)
+      : b(b), plan(plan), scalars(scalars), signature(signature), ownRow(ownRow) {}
 
   FailureOr<Visits> emit() {
     visits.tile = plan.kvTile;
@@ -52,6 +52,7 @@ public:
 
 private:
   LogicalResult emitRun();
+  FailureOr<bool> emitOwn(Value begin);
   LogicalResult emitPieces();
   LogicalResult emitTable();
   LogicalResult emitPiecesOf(bool isMasked, SmallVectorImpl<Piece> &pieces, Value &count);
@@ -74,7 +75,7 @@ private:
   AttentionPlan &plan;
   ScalarCloner &scalars;
   KernelSignature &signature;
-  Value step, one, zero;
+  Value ownRow, step, one, zero;
   Visits visits;
 };
 
@@ -102,6 +103,11 @@ LogicalResult Visits::Emitter::emitRun() {
   if (mayBeEmpty && getConstantIntValue(begin) != 0)
     firstKey = arith::SelectOp::create(b, isEmpty(count), zero, firstKey);
   visits.masked.push_back({zero, firstKey});
+  if (ownRow && visits.isBackwards) {
+    FailureOr<bool> hasOwn = emitOwn(begin);
+    if (failed(hasOwn) || *hasOwn)
+      return failure(failed(hasOwn));
+  }
   if (!visits.isFull || !visits.isMasked)
     return success();
 
@@ -114,6 +120,44 @@ LogicalResult Visits::Emitter::emitRun() {
   visits.fullBegin = visits.isBackwards ? sub(count, upTo) : before;
   visits.fullEnd = visits.isBackwards ? sub(count, before) : upTo;
   return success();
+}
+
+/// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the mask
+/// empties, which is the first or the last of the others'.
+FailureOr<bool> Visits::Emitter::emitOwn(Value begin) {
+  auto *segment = llvm::find_if(plan.segments, [](KeySegment &segment) { return segment.isMasked(); });
+  // The rows are known in the kernel only: a value that stands for the first one in L1.
+  Location loc = plan.finalize.getLoc();
+  OpBuilder inL1(plan.finalize);
+  Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
+  Value row = UnrealizedConversionCastOp::create(inL1, loc, b.getIndexType(), zeroInL1).getResult(0);
+  std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
+      inL1, segment->op, plan.segments.front().begin, plan.segments.back().end, row, tile::kTileRows);
+  if (!bounds)
+    return false;
+  scalars.map(row, ownRow);
+  // A tile's number from the first key on, backwards.
+  auto getVisit = [&](OpFoldResult key) -> Value {
+    Value copy = bound(key);
+    return copy ? sub(visits.total, countTiles(sub(copy, begin))) : Value();
+  };
+  Value first = getVisit(bounds->end), last = getVisit(bounds->begin);
+  Value fullBegin = getVisit(bounds->fullEnd), fullEnd = getVisit(bounds->fullBegin);
+  if (!first || !last || !fullBegin || !fullEnd)
+    return failure();
+  if (getConstantIntValue(first) != 0)
+    first = b.createOrFold<arith::MinSIOp>(first, sub(visits.total, one));
+  if (last != visits.total)
+    last = b.createOrFold<arith::MaxSIOp>(last, add(first, one));
+  // Least and greatest numbers pass through general registers: see tile.uniform.
+  auto makeUniform = [&](Value visit) -> Value {
+    bool isPlain = visit == visits.total || getConstantIntValue(visit);
+    return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
+  };
+  first = makeUniform(first), last = makeUniform(last);
+  visits.fullBegin = makeUniform(fullBegin), visits.fullEnd = makeUniform(fullEnd);
+  visits.own = tile::OwnVisitsOp::create(b, first, last, visits.total);
+  return true;
 }
 
 /// Appends the pieces of the segments of one kind; `count` goes on from the visits before them.
@@ -171,8 +215,8 @@ LogicalResult Visits::Emitter::emitTable() {
 }
 
 FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
-                               KernelSignature &signature) {
-  return Emitter(b, plan, scalars, signature).emit();
+                               KernelSignature &signature, Value ownRow) {
+  return Emitter(b, plan, scalars, signature, ownRow).emit();
 }
 
 Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {

@@ -5,6 +5,7 @@
 #include "AttentionPlan.h"
 #include "RunsTable.h"
 #include "ScalarCloner.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace flashc {
@@ -23,12 +24,15 @@ namespace flashc {
 /// The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
 class Visits {
 public:
-  /// Emits what is the same for all visits.
+  /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows are
+  /// between begin and end, where the mask lets that be known (flash::emitRowBounds).
   static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
-                                      KernelSignature &signature);
+                                      KernelSignature &signature, mlir::Value ownRow);
 
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
   mlir::Value getTotal() const { return total; }
+  /// The visits of a warpgroup, if they are its own and not all; see tile.own_visits.
+  mlir::tile::OwnVisitsOp getOwn() const { return own; }
   /// Whether some visits are masked, and whether some are not.
   bool hasMask() const { return isMasked; }
   bool hasFull() const { return isFull; }
@@ -50,6 +54,7 @@ private:
 
   int64_t tile;
   mlir::Value total, fullBegin, fullEnd;
+  mlir::tile::OwnVisitsOp own;
   bool isMasked, isFull, isBackwards;
   /// In the order of visits; one run of keys is one masked piece. With pieces of both kinds `emitIsMasked` chooses.
   llvm::SmallVector<Piece> masked, full;

@@ -94,6 +94,20 @@ gpu.module @kernels {
     gpu.return
   }
 
+  gpu.func @own_visits_without_skip(%map: !map, %q: !slot, %c0: index, %c1: index, %n: index) kernel
+      attributes {tile.schedule = #schedule} {
+    %ring = tile.alloc_ring : !ring
+    tile.program 2 {
+    ^bb0(%w: index):
+      // expected-error @+1 {{'tile.own_visits' op cannot specialize: expected tile.skip of its begin, and of its total less its end}}
+      %begin, %end = tile.own_visits %w to %n of %n
+      scf.for %u = %begin to %end step %c1 {
+        %k = tile.load %map[%c0, %c0, %u] into %ring : !map, !ring -> !slot
+      }
+    }
+    gpu.return
+  }
+
   gpu.func @shared_ring_of_private_rows(%map: !map, %q: !slot, %c0: index, %c1: index, %n: index) kernel
       attributes {tile.schedule = #schedule} {
     %ring = tile.alloc_ring : !ring

@@ -71,6 +71,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
         key.dtype = dtype.str();
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
+        key.hasRowBounds = row.needsRowBounds;
         applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
       }
     EXPECT_TRUE(applies) << row.line << ": " << row.text;
@@ -80,7 +81,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
 TEST(ScheduleTable, ReadsRowsAndComments) {
   ScheduleTable table =
       parse("# all of it\n\n"
-            "  target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
+            "  target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 : kv-tile=64, stages=3 # few\n"
             ": consumers=1\n");
   ASSERT_EQ(table.getRows().size(), 2u);
   const ScheduleRow &row = table.getRows()[0];
@@ -94,10 +95,10 @@ TEST(ScheduleTable, ReadsRowsAndComments) {
   EXPECT_EQ(row.maxQueries, 512);
   EXPECT_EQ(row.mask, MaskClass::Code);
   EXPECT_EQ(row.maxKeys, 99);
-  EXPECT_TRUE(row.needsBoundedScores);
+  EXPECT_TRUE(row.needsBoundedScores && row.needsRowBounds);
   EXPECT_EQ(row.getSchedule().kvTile, 64);
   EXPECT_EQ(row.getSchedule().stages, 3);
-  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded dv=64 d<=96 : kv-tile=64, stages=3");
+  EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 : kv-tile=64, stages=3");
   EXPECT_FALSE(table.getRows()[1].maxKeys || table.getRows()[1].needsBoundedScores);
   EXPECT_EQ(table.getRows()[1].getSchedule().consumers, 1);
   EXPECT_EQ(getError(""), "accepted");
@@ -118,6 +119,9 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("mask=causal: stages=2"),
             "table, line 1: expected mask= and none, bounds, several, code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
+  EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
+            "table, line 1: expected one condition on rows, got 'rows=bounded' too");
+  EXPECT_EQ(getError("rows=many: stages=2"), "table, line 1: expected rows= and bounded, got 'rows=many'");
   EXPECT_EQ(getError("score=bounded score=bounded: stages=2"),
             "table, line 1: expected one condition on score, got 'score=bounded' too");
   EXPECT_EQ(getError("keys<=2 keys<=3: stages=2"), "table, line 1: expected one condition on keys, got 'keys<=3' too");
@@ -147,17 +151,20 @@ TEST(ScheduleTable, TakesTheFirstRowThatHolds) {
 TEST(ScheduleTable, NeedsWhatIsKnownOfKeysAndScores) {
   ScheduleTable table = parse("keys<=100: stages=2\n"
                               "score=bounded: stages=3\n"
+                              "rows=bounded: stages=5\n"
                               ": stages=4\n");
   ScheduleKey key = makeKey(64, 64, MaskClass::Several);
-  EXPECT_EQ(find(&table, key), "t 3");
+  EXPECT_EQ(find(&table, key), "t 4");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several");
+  key.hasRowBounds = true;
+  EXPECT_EQ(find(&table, key), "t 3");
   key.hasBoundedScores = true;
   EXPECT_EQ(find(&table, key), "t 2");
   key.keys = 101;
   EXPECT_EQ(find(&table, key), "t 2");
   key.keys = 100;
   EXPECT_EQ(find(&table, key), "t 1");
-  EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several keys<=100 score=bounded");
+  EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several keys<=100 score=bounded rows=bounded");
 }
 
 TEST(ScheduleTable, LeavesOtherDimensionsToTheBuiltInTable) {
@@ -223,6 +230,31 @@ TEST(ScheduleTable, LetsFieldsFollow) {
   EXPECT_EQ(apply(": wait-after=12", "kv-tile=16"), "q-stages=1 wait-after=8");
   EXPECT_EQ(apply(": stages=2", "wait-after=65"),
             "expected wait-after to be at most the 64 exponentials of a thread, got 65");
+}
+
+TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
+  auto of = [](StringRef row, StringRef overrides, bool hasRowBounds) -> std::string {
+    ScheduleKey key = makeKey(64, 64, MaskClass::Bounds);
+    key.hasRowBounds = hasRowBounds;
+    ScheduleTable table = parse(row);
+    Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
+    if (!schedule)
+      return toString(schedule.takeError());
+    return std::string(schedule->ownKeys ? "own" : "all") + (schedule->overlapEpilogue ? " overlap" : "");
+  };
+  EXPECT_EQ(of(": own-keys=true", "", true), "own");
+  EXPECT_EQ(of(": own-keys=true", "", false), "all");
+  EXPECT_EQ(of(": own-keys=true", "own-keys=false", true), "all");
+  // Of a row an overlapped epilogue stays, of overrides what they give.
+  EXPECT_EQ(of(": own-keys=true,q-stages=2", "", true), "all overlap");
+  EXPECT_EQ(of(": q-stages=2", "own-keys=true", true), "own");
+  EXPECT_EQ(of(": own-keys=true", "q-stages=2", true), "all overlap");
+  EXPECT_EQ(of(": q-stages=2", "own-keys=true,overlap-epilogue=true", true),
+            "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
+            "this one hands on");
+  EXPECT_EQ(of(": stages=2", "own-keys=true", false),
+            "expected a mask that keeps one interval of keys for each query, with bounds that depend on the query and "
+            "read no array, for own-keys");
 }
 
 TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {

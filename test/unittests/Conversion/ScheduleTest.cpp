@@ -18,7 +18,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,tensor-sums=true,tma-store=true,wait-after=12,"
-            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,order=list");
+            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,own-keys=true,order=list");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
@@ -75,6 +75,10 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), 64, 64)),
             "expected overlap for wait-after");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,overlap-epilogue=true"), 64, 64)),
+            "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
+            "this one hands on");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=17"), 64, 64)),
             "expected fma-exponentials to be at most 16 of 16 exponentials, got 17");

@@ -285,7 +285,8 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       return;
     if (op.getContext()->getRemarkEngine())
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << toString(bounds, op);
-    SmallVector<KeySegment> segments = emitKeySegments(op, loop, getNumQueries(op, loop), bounds, mask.space);
+    KeyRange range = KeyRange::of(op, loop, getNumQueries(op, loop));
+    SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
     searched->restore();
     numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
     ++numBounded;
@@ -299,8 +300,9 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
           << describeRanges(*found.ranged, [&](Value array) { return printName(array, state); });
     }
     SmallVector<std::pair<OpFoldResult, OpFoldResult>> stretches;
+    KeyRange range = KeyRange::of(op, loop, getNumQueries(op, loop));
     if (!isTrivial(found.bounds)) // what is understood bounds the runs as it would bound the loops
-      for (KeySegment &kept : emitKeySegments(op, loop, getNumQueries(op, loop), found.bounds, found.mask.space))
+      for (KeySegment &kept : emitKeySegments(op, range, found.bounds, found.mask.space))
         stretches.emplace_back(kept.begin, kept.end);
     found.searched->restore();
     found.ranged->restrictTo(stretches);

@@ -11,15 +11,14 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-BoundsEmitter::BoundsEmitter(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries, const LoopBounds &bounds)
-    : bounds(bounds), op(op), b(loop), loc(loop.getLoc()) {
+BoundsEmitter::BoundsEmitter(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds)
+    : bounds(bounds), symbols{range.begin, range.end, getAsOpFoldResult(range.first), range.count}, op(op),
+      b(range.place), loc(op.getLoc()) {
   for (IRMapping &mapping : hoisted) {
     mapping.map(op.getMask().getArgument(0), op.getB0());
     mapping.map(op.getMask().getArgument(1), op.getH0());
   }
-  symbols = {getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
-             getAsOpFoldResult(op.getI0()), numQueries};
-  mapRows();
+  mapRows(range.first);
   for (const CapturedValue &captured : bounds.captured)
     symbols.push_back(getAsOpFoldResult(makeIndex(hoist(captured.value, hoisted[unsigned(captured.at)]))));
 }
@@ -101,12 +100,12 @@ OpFoldResult BoundsEmitter::clampRooms(const TileInterval &interval, OpFoldResul
 }
 
 /// Row functions are evaluated at the first and the last query.
-void BoundsEmitter::mapRows() {
+void BoundsEmitter::mapRows(Value first) {
   auto isAt = [&](MaskSpace::At at) {
     return llvm::any_of(bounds.captured, [&](const CapturedValue &captured) { return captured.at == at; });
   };
   Value row = op.getMask().getArgument(2);
-  hoisted[unsigned(MaskSpace::At::FirstRow)].map(row, op.getI0());
+  hoisted[unsigned(MaskSpace::At::FirstRow)].map(row, first);
   if (!isAt(MaskSpace::At::LastRow))
     return;
   AffineExpr last = symbol(LoopBounds::First) + symbol(LoopBounds::Count) - 1;
@@ -116,7 +115,7 @@ void BoundsEmitter::mapRows() {
   hoisted[unsigned(MaskSpace::At::LastRow)].map(row, getValueOrCreateConstantIndexOp(b, loc, position));
 }
 
-/// Copies what computes a value inside the mask region to the front of the loop.
+/// Copies what computes a value inside the mask region out of it.
 Value BoundsEmitter::hoist(Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     return op.getMask().isAncestor(outside.getParentRegion()) ? Value() : outside;

@@ -2,17 +2,15 @@
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_BOUNDSEMITTER_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_BOUNDSEMITTER_H
 
-#include "flashc/Analysis/MaskBounds.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "KeySegments.h"
 #include "mlir/IR/IRMapping.h"
 
 namespace mlir::flash {
 
-/// Turns the expressions of LoopBounds into IR in front of a loop.
+/// Turns the expressions of LoopBounds into IR.
 class BoundsEmitter {
 public:
-  BoundsEmitter(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries, const LoopBounds &bounds);
+  BoundsEmitter(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds);
 
 protected:
   static bool isSame(OpFoldResult x, OpFoldResult y);
@@ -43,14 +41,14 @@ protected:
   SmallVector<OpFoldResult> symbols;
 
 private:
-  void mapRows();
+  void mapRows(Value first);
   Value hoist(Value value, IRMapping &mapping);
   Value makeIndex(Value value);
 
   OnlineAttentionOp op;
   OpBuilder b;
   Location loc;
-  /// What has been copied in front of the loop, by where it is evaluated.
+  /// What has been copied out of the mask region, by where it is evaluated.
   IRMapping hoisted[3];
 };
 

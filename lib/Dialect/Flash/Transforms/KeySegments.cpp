@@ -17,12 +17,6 @@ class SingleInterval : BoundsEmitter {
 public:
   using BoundsEmitter::BoundsEmitter;
 
-  static bool matches(const LoopBounds &bounds) {
-    return bounds.kept.size() == 1 && llvm::all_of(bounds.cut, [](const TileInterval &cut) {
-             return cut.begin.size() + cut.end.size() + cut.conditions.size() <= 1;
-           });
-  }
-
   SmallVector<KeySegment> emit() { return bounds.isMoved ? emitMoved() : emitOnGrid(); }
 
 private:
@@ -123,9 +117,8 @@ struct Point {
 /// made.
 class SeveralIntervals : BoundsEmitter {
 public:
-  SeveralIntervals(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries, const LoopBounds &bounds,
-                   MaskSpace &space)
-      : BoundsEmitter(op, loop, numQueries, bounds), prover(space, bounds.facts) {
+  SeveralIntervals(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds, MaskSpace &space)
+      : BoundsEmitter(op, range, bounds), prover(space, bounds.facts) {
     MaskExpr length = bounds.end - bounds.begin;
     loopBegin = makePoint(symbol(LoopBounds::Begin), MaskExpr(0));
     loopEnd = makePoint(getEnd(/*isCeil=*/true), space.ceilDiv(length, bounds.tileSize));
@@ -365,9 +358,15 @@ private:
 };
 } // namespace
 
-SmallVector<KeySegment> mlir::flash::emitKeySegments(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries,
+bool mlir::flash::isOneInterval(const LoopBounds &bounds) {
+  return bounds.kept.size() == 1 && llvm::all_of(bounds.cut, [](const TileInterval &cut) {
+           return cut.begin.size() + cut.end.size() + cut.conditions.size() <= 1;
+         });
+}
+
+SmallVector<KeySegment> mlir::flash::emitKeySegments(OnlineAttentionOp op, const KeyRange &range,
                                                      const LoopBounds &bounds, MaskSpace &space) {
-  if (SingleInterval::matches(bounds))
-    return SingleInterval(op, loop, numQueries, bounds).emit();
-  return SeveralIntervals(op, loop, numQueries, bounds, space).emit();
+  if (isOneInterval(bounds))
+    return SingleInterval(op, range, bounds).emit();
+  return SeveralIntervals(op, range, bounds, space).emit();
 }

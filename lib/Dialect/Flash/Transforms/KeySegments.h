@@ -14,10 +14,28 @@ struct KeySegment {
   bool isFull;
 };
 
-/// Computes the bounds in front of the loop over key tiles. The segments ascend and are disjoint; those that are known
-/// to be empty are left out.
-SmallVector<KeySegment> emitKeySegments(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries,
-                                        const LoopBounds &bounds, MaskSpace &space);
+/// Tiles of keys at `begin`, `begin` + tile, ... < `end`, for `count` queries from `first` on; and where their bounds are
+/// computed.
+struct KeyRange {
+  OpBuilder place;
+  OpFoldResult begin, end;
+  Value first;
+  OpFoldResult count;
+
+  /// Those of the loop around `op`, of which `count` queries exist.
+  static KeyRange of(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult count) {
+    return {OpBuilder(loop), getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
+            op.getI0(), count};
+  }
+};
+
+/// Computes the bounds of tiles of keys. The segments ascend and are disjoint; those that are known to be empty are left
+/// out.
+SmallVector<KeySegment> emitKeySegments(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds,
+                                        MaskSpace &space);
+
+/// Whether bounds are one interval of tiles with cuts at its ends: segments are masked, full and masked.
+bool isOneInterval(const LoopBounds &bounds);
 
 } // namespace mlir::flash
 

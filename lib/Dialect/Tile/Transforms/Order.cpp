@@ -136,6 +136,7 @@ public:
 
 private:
   Value copy(Value value);
+  SmallVector<Value, 2> getBounds();
   OrderKernel::Facts emitFacts(Value item);
   void readNumbers();
   void finish();
@@ -168,6 +169,13 @@ Value OrderBuilder::copy(Value value) {
   });
 }
 
+/// Where the loop over keys ends, and begins if that is not 0: of warpgroups' own visits, where all of them do.
+SmallVector<Value, 2> OrderBuilder::getBounds() {
+  if (auto own = loop.getUpperBound().getDefiningOp<OwnVisitsOp>())
+    return {own.getTotal()};
+  return {loop.getUpperBound(), loop.getLowerBound()};
+}
+
 OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   auto divide = [&](Value x, Value y) -> std::pair<Value, Value> {
     Value quotient = arith::DivUIOp::create(b, x, y), remainder = arith::RemUIOp::create(b, x, y);
@@ -179,7 +187,10 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   if (scope == ListScope::Heads)
     std::tie(point[2], point[1]) = divide(point[2], grid[1]);
   OrderKernel::Facts facts;
-  facts.work = arith::SubIOp::create(b, copy(loop.getUpperBound()), copy(loop.getLowerBound()));
+  SmallVector<Value, 2> bounds = getBounds();
+  facts.work = copy(bounds[0]);
+  if (bounds.size() == 2)
+    facts.work = arith::SubIOp::create(b, facts.work, copy(bounds[1]));
   for (Value number : numbers)
     facts.numbers.push_back(copy(number));
   return facts;
@@ -190,7 +201,7 @@ LogicalResult OrderBuilder::build() {
     return refuse(program) << "expected a loop over keys in steps of one";
   Sources sources(program);
   unsigned dims = 0;
-  for (Value value : llvm::concat<Value>(program.getGrid(), ValueRange{loop.getLowerBound(), loop.getUpperBound()})) {
+  for (Value value : llvm::concat<Value>(program.getGrid(), getBounds())) {
     Source source = sources.get(value);
     if (source.foreign) {
       InFlightDiagnostic diag = refuse(program) << "expected the loop over keys to be as long as scalar code says";

@@ -134,6 +134,9 @@ static LogicalResult planStageZero(PipelinePlan &plan) {
 static LogicalResult checkTripCount(scf::ForOp loop) {
   if (getConstantIntValue(loop.getStep()) != 1)
     return refuse(loop) << "expected a step of 1";
+  if (auto own = loop.getLowerBound().getDefiningOp<OwnVisitsOp>();
+      own && loop.getLowerBound() == own.getBegin() && loop.getUpperBound() == own.getEnd())
+    return success();
   std::optional<int64_t> lower = getConstantIntValue(loop.getLowerBound());
   std::optional<int64_t> upper = getConstantIntValue(loop.getUpperBound());
   if (auto max = loop.getUpperBound().getDefiningOp<arith::MaxSIOp>(); max && !upper)

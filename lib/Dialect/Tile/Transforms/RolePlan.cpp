@@ -2,6 +2,7 @@
 
 #include "RolePlan.h"
 #include "Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -11,7 +12,8 @@ static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "c
 
 void RolePlan::findVarying() {
   program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    if (op == program || !llvm::any_of(getInputs(op), [&](Value input) { return varies(input); }))
+    // A loop between own visits stands for one that is the same for all; tile.skip makes up for the rest.
+    if (op == program || isa<OwnVisitsOp>(op) || !llvm::any_of(getInputs(op), [&](Value input) { return varies(input); }))
       return;
     varyingOps.insert(op);
     varying.insert(op->result_begin(), op->result_end());
@@ -35,6 +37,8 @@ LogicalResult RolePlan::addScalars(Operation *user, Value value) {
   }
   if (!scalars.insert(op))
     return success();
+  if (auto own = dyn_cast<OwnVisitsOp>(op)) // the producer makes all visits
+    return addScalars(user, own.getTotal());
   for (Value input : getInputs(op))
     if (failed(addScalars(user, input)))
       return failure();
@@ -95,13 +99,31 @@ LogicalResult RolePlan::checkSlot(LoadOp load) {
   return success();
 }
 
+/// What the own visits leave out is skipped: as many in front of `begin`, and `total - end`.
+LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
+  auto isSkipped = [](Value count) { return llvm::any_of(count.getUsers(), llvm::IsaPred<SkipOp>); };
+  bool isRestSkipped = own.getLast() == own.getTotal() || llvm::any_of(own.getEnd().getUsers(), [&](Operation *user) {
+    auto rest = dyn_cast<arith::SubIOp>(user);
+    return rest && rest.getLhs() == own.getTotal() && rest.getRhs() == own.getEnd() && isSkipped(rest);
+  });
+  if (isSkipped(own.getBegin()) && isRestSkipped)
+    return success();
+  return refuse(own) << "expected tile.skip of its begin, and of its total less its end";
+}
+
 LogicalResult RolePlan::compute(bool pingPong) {
   findVarying();
+  if (program.walk([&](OwnVisitsOp own) {
+               return failed(checkOwnVisits(own)) ? WalkResult::interrupt() : WalkResult::advance();
+             }).wasInterrupted())
+    return failure();
   WalkResult result = program.walk([&](Operation *op) {
     auto load = dyn_cast<LoadOp>(op);
+    auto skip = dyn_cast<SkipOp>(op); // both sides count what it leaves out
     bool takesTurn = pingPong && isa<MmaAsyncOp>(op);
     bool isBad = ((load || takesTurn) && failed(checkLoops(op))) ||
-                 (load && (failed(checkLoad(load)) || failed(checkSlot(load))));
+                 (load && (failed(checkLoad(load)) || failed(checkSlot(load)))) ||
+                 (skip && failed(addScalars(skip, skip.getCount())));
     return isBad ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());

@@ -29,6 +29,7 @@ private:
   LogicalResult checkLoops(Operation *op);
   LogicalResult checkLoad(LoadOp load);
   LogicalResult checkSlot(LoadOp load);
+  LogicalResult checkOwnVisits(OwnVisitsOp own);
 
   ProgramOp program;
   Value warpgroup;

@@ -40,6 +40,8 @@ public:
   }
 
   Value getCount(LoadOp load) const { return counts.lookup(load); }
+  /// Of the first load of each ring that is left out.
+  ArrayRef<Value> getCounts(SkipOp skip) const { return skipped.find(skip)->second; }
   /// How many of the loop's last iter_args are counters.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
 
@@ -52,6 +54,14 @@ private:
         rewriter.setInsertionPointAfter(load);
         counter = arith::AddIOp::create(rewriter, load.getLoc(), counter, one);
         plan.addScalar(counter.getDefiningOp());
+      } else if (auto skip = dyn_cast<SkipOp>(op)) {
+        rewriter.setInsertionPointAfter(skip);
+        for (Value ring : skip.getRings()) {
+          Value &counter = counters[ring];
+          skipped[skip].push_back(counter);
+          counter = arith::AddIOp::create(rewriter, skip.getLoc(), counter, skip.getCount());
+          plan.addScalar(counter.getDefiningOp());
+        }
       } else if (auto loop = dyn_cast<scf::ForOp>(op); loop && hasLoads(loop)) {
         numberLoop(loop, counters);
       }
@@ -80,6 +90,7 @@ private:
   IRRewriter rewriter;
   Value one;
   llvm::DenseMap<Operation *, Value> counts;
+  llvm::DenseMap<Operation *, SmallVector<Value, 2>> skipped;
   llvm::DenseMap<Operation *, unsigned> numCounters;
 };
 } // namespace
@@ -103,6 +114,8 @@ public:
         emitLoop(loop);
       else if (auto uniform = dyn_cast<UniformOp>(op); uniform && plan.isProducerScalar(&op))
         map.map(uniform.getResult(), map.lookupOrDefault(uniform.getSource())); // one thread
+      else if (auto own = dyn_cast<OwnVisitsOp>(op); own && plan.isProducerScalar(&op))
+        emitVisits(own);
       else if (plan.isProducerScalar(&op))
         b.clone(op, map);
     }
@@ -129,6 +142,12 @@ private:
         b.clone(*op, values);
       emitCopy(load, b.getI64IntegerAttr(owner), values);
     }
+  }
+
+  /// All of them.
+  void emitVisits(OwnVisitsOp own) {
+    map.map(own.getBegin(), arith::ConstantIndexOp::create(b, own.getLoc(), 0).getResult());
+    map.map(own.getEnd(), map.lookupOrDefault(own.getTotal()));
   }
 
   void emitLoop(scf::ForOp loop) {
@@ -184,6 +203,33 @@ static void waitForLastStore(Region &consumer) {
     return;
   OpBuilder b = OpBuilder::atBlockEnd(&consumer.front());
   StoreWaitOp::create(b, consumer.getLoc());
+}
+
+/// Waits for each slot that is left out and releases it, and hands on the turn that its product would have had. The turn
+/// goes first: the other consumers may have to work before the next slot is full.
+static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, bool hasTurns) {
+  OpBuilder b(skip);
+  Location loc = skip.getLoc();
+  Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
+  auto loop = scf::ForOp::create(b, loc, zero, skip.getCount(), one);
+  b.setInsertionPointToStart(loop.getBody());
+  if (hasTurns) {
+    TurnWaitOp::create(b, loc, warpgroup);
+    TurnPassOp::create(b, loc, warpgroup);
+  }
+  for (auto [ring, first] : llvm::zip_equal(skip.getRings(), counts)) {
+    Value count = arith::AddIOp::create(b, loc, first, loop.getInductionVar());
+    RingType type = cast<RingType>(ring.getType());
+    auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
+    ReleaseOp::create(b, loc, WaitOp::create(b, loc, slot, ring, count));
+  }
+  skip.erase();
+}
+
+/// A consumer runs the visits that it needs.
+static void expandOwnVisits(OwnVisitsOp own) {
+  own->replaceAllUsesWith(ValueRange{own.getFirst(), own.getLast()});
+  own.erase();
 }
 
 static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
@@ -285,6 +331,9 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
+  op.getConsumer().walk(
+      [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
+  op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
   if (schedule.getWaitAfter() > 0)
     delayReleases(op.getConsumer(), schedule.getWaitAfter());
   if (pingPong)

@@ -66,6 +66,21 @@ struct KeyBounds {
 /// missed-optimisation remark, where it is not a loop over key tiles that does nothing else.
 std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
 
+/// Of the tiles of keys that a tile of queries visits, those from `begin` to `end` are enough for some of its rows, and
+/// from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
+struct RowBounds {
+  OpFoldResult begin, fullBegin, fullEnd, end;
+};
+
+/// Whether `emitRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval, which
+/// depends on the rows, and its bounds read no array.
+bool hasRowBounds(Region &mask);
+
+/// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile, ...
+/// below `end`. None where `hasRowBounds` does not hold.
+std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
+                                       Value first, int64_t rows);
+
 /// Whether the keys of a tile of queries begin at a position of its own, so that tiles of both had better begin there
 /// (`mayMoveTiles`): whatever is known of where tiles of queries begin now.
 bool beginsAnywhere(OnlineAttentionOp op);

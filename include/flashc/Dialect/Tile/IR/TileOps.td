@@ -75,6 +75,40 @@ def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
+  let summary = "the iterations of a loop that this warpgroup runs";
+  let description = [{
+    Bounds of a loop that stands for one from 0 to `total`: each consumer runs the part `[first, last)` of it that it
+    needs, and all of its loads are made. `first` and `last` may differ from one consumer to another,
+    0 <= first < last <= total. What a consumer leaves out `tile.skip` makes up for, in front of the loop and behind it.
+
+    `tile-specialize` makes the producer's loop the whole one.
+
+    Example:
+    ```mlir
+    %begin, %end = tile.own_visits %first to %last of %total
+    tile.skip %begin of %k, %v : !ring, !ring
+    scf.for %u = %begin to %end step %one { ... tile.load ... into %k ... tile.load ... into %v ... }
+    %rest = arith.subi %total, %end : index
+    tile.skip %rest of %k, %v : !ring, !ring
+    ```
+  }];
+  let arguments = (ins Index:$first, Index:$last, Index:$total);
+  let results = (outs Index:$begin, Index:$end);
+  let assemblyFormat = "$first `to` $last `of` $total attr-dict";
+}
+
+def Tile_SkipOp : Tile_Op<"skip", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "leave out the next `count` loads of each ring";
+  let description = [{
+    For iterations that this warpgroup leaves out of a loop (`tile.own_visits`). `tile-specialize` turns it into a loop
+    that waits for each slot and releases it, and that hands each turn at the tensor cores on, since all consumers take
+    equally many of both. In the producer there is nothing to leave out.
+  }];
+  let arguments = (ins Index:$count, Variadic<Tile_Ring>:$rings);
+  let assemblyFormat = "$count `of` $rings attr-dict `:` type($rings)";
+}
+
 def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
                                                         HasParent<"::mlir::gpu::GPUFuncOp">]> {
   let summary = "a producer warpgroup and its consumers";

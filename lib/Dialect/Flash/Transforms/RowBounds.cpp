@@ -1,0 +1,78 @@
+//===- RowBounds.cpp - the keys of some rows of a tile ------------------------------------------------------------===//
+
+#include "KeySegments.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+/// Whether it takes an element of an array to know the value.
+static bool isRead(Value value) {
+  auto reads = [](Operation *op) { return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>); };
+  llvm::SetVector<Operation *> slice;
+  BackwardSliceOptions options;
+  options.inclusive = true;
+  options.filter = [](Operation *op) { return !isa<tensor::DimOp, memref::DimOp>(op); };
+  if (Operation *op = value.getDefiningOp())
+    (void)getBackwardSlice(op, &slice, options);
+  return llvm::any_of(slice, reads);
+}
+
+/// Whether the interval is not the same for all rows.
+static bool dependsOnRows(const LoopBounds &bounds) {
+  auto isOfRows = [&](AffineExpr expr) {
+    bool found = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
+    for (auto [number, captured] : llvm::enumerate(bounds.captured))
+      found |= captured.at != MaskSpace::At::Anywhere && expr.isFunctionOfSymbol(LoopBounds::FirstCaptured + number);
+    return found;
+  };
+  const TileInterval &kept = bounds.kept.front();
+  return llvm::any_of(kept.begin, isOfRows) || llvm::any_of(kept.end, isOfRows);
+}
+
+/// The bounds, if they are of use.
+static std::optional<LoopBounds> computeRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
+  if (!mask.opaque.empty())
+    return std::nullopt;
+  LoopBounds bounds = computeLoopBounds(mask, loop, context);
+  auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
+  if (!isOneInterval(bounds) || !dependsOnRows(bounds) || llvm::any_of(bounds.captured, isCapturedRead))
+    return std::nullopt;
+  return bounds;
+}
+
+bool mlir::flash::hasRowBounds(Region &region) {
+  if (region.empty())
+    return false;
+  MaskSet mask = readMask(region);
+  MaskLoop loop;
+  loop.tileSize = loop.otherTileSize = 64; // any
+  return computeRowBounds(mask, loop, region.getContext()).has_value();
+}
+
+std::optional<RowBounds> mlir::flash::emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin,
+                                                    OpFoldResult end, Value first, int64_t rows) {
+  auto around = dyn_cast<scf::ForOp>(op->getParentOp());
+  auto isKnown = [&](Value value) { // what a loop computes is not known outside of it
+    return !around || around.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
+  };
+  MaskSet mask = readMask(op.getMask(), isKnown);
+  MaskLoop loop;
+  loop.tileSize = op.getKType().getDimSize(2);
+  loop.otherTileSize = rows;
+  loop.begin = LinearExpr::get(begin);
+  loop.end = LinearExpr::get(end);
+  loop.count = LinearExpr(rows);
+  std::optional<LoopBounds> bounds = computeRowBounds(mask, loop, op.getContext());
+  if (!bounds)
+    return std::nullopt;
+  KeyRange range{b, begin, end, first, b.getIndexAttr(rows)};
+  SmallVector<KeySegment> segments = emitKeySegments(op, range, *bounds, mask.space);
+  const KeySegment &front = segments.front(), &back = segments.back();
+  if (segments.size() == 1) // no tile is known to be full
+    return RowBounds{front.begin, front.begin, front.begin, front.end};
+  return RowBounds{front.begin, front.end, back.begin, back.end};
+}

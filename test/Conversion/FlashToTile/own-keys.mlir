@@ -1,0 +1,104 @@
+// With own-keys a consumer visits the tiles of keys that its own 64 rows see.
+// DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=192 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
+// DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,stages=4,persistent=false,own-keys=true --canonicalize --cse
+// RUN: split-file %s %t
+// RUN: flashc-opt %t/causal.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CAUSAL
+// RUN: flashc-opt %t/window.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WINDOW
+// RUN: not flashc-opt %t/prefix.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// REFUSED: error: schedule: expected a mask that keeps one interval of keys for each query, with bounds that depend on the query and read no array, for own-keys
+
+// The first tiles, where the keys begin, are all rows' own: nothing is left out behind.
+// CAUSAL-LABEL: gpu.func @causal(
+// CAUSAL:         %[[ROW:.*]] = arith.addi %{{.*}}, %{{.*}} : index
+// The first key behind those of the own rows.
+// CAUSAL:         arith.addi %[[ROW]], %c64
+// CAUSAL:         %[[FIRST:.*]] = tile.uniform
+// CAUSAL:         %[[FULL:.*]] = tile.uniform
+// CAUSAL:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[TOTAL:.*]] of %[[TOTAL]]
+// CAUSAL:         tile.skip %[[BEGIN]] of %{{.*}}, %{{.*}} : !tile.ring<4, 128, 64, bf16>, !tile.ring<4, 128, 64, bf16>
+// CAUSAL:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]] step
+// CAUSAL:           tile.outside %[[U]] of[%[[FULL]], %[[TOTAL]])
+// CAUSAL-NOT:     tile.skip
+
+// WINDOW-LABEL: gpu.func @window(
+// WINDOW:         %[[FIRST:.*]] = tile.uniform
+// WINDOW:         %[[LAST:.*]] = tile.uniform
+// WINDOW:         %[[FULLBEGIN:.*]] = tile.uniform
+// WINDOW:         %[[FULLEND:.*]] = tile.uniform
+// WINDOW:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[LAST]] of %[[TOTAL:.*]]
+// WINDOW:         tile.skip %[[BEGIN]] of
+// WINDOW:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]] step
+// WINDOW:           tile.outside %[[U]] of[%[[FULLBEGIN]], %[[FULLEND]])
+// WINDOW:         %[[REST:.*]] = arith.subi %[[TOTAL]], %[[END]]
+// WINDOW:         tile.skip %[[REST]] of
+
+//--- causal.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @causal(%q: !t, %k: !t, %v: !t) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %keep = arith.cmpi sle, %j, %i : index
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+//--- window.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @window(%q: !t, %k: !t, %v: !t) -> !t {
+  %c1000 = arith.constant 1000 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %first = arith.subi %i, %c1000 : index
+        %past = arith.cmpi sle, %j, %i : index
+        %near = arith.cmpi sgt, %j, %first : index
+        %keep = arith.andi %past, %near : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// Two intervals.
+//--- prefix.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @prefix(%q: !t, %k: !t, %v: !t) -> !t {
+  %c100 = arith.constant 100 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %past = arith.cmpi sle, %j, %i : index
+        %prefix = arith.cmpi slt, %j, %c100 : index
+        %keep = arith.ori %past, %prefix : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// The same keys for all rows.
+//--- padding.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @padding(%q: !t, %k: !t, %v: !t, %n: index) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %keep = arith.cmpi slt, %j, %n : index
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// A bound that is read.
+//--- lengths.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @lengths(%q: !t, %k: !t, %v: !t, %lengths: tensor<1xi32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %length = tensor.extract %lengths[%b] : tensor<1xi32>
+        %n = arith.index_cast %length : i32 to index
+        %past = arith.cmpi sle, %j, %i : index
+        %exists = arith.cmpi slt, %j, %n : index
+        %keep = arith.andi %past, %exists : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
