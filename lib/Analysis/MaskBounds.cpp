@@ -177,6 +177,7 @@ private:
     TileInterval interval;
     interval.isExact = part.isExact;
     interval.mayHaveGaps = part.mayHaveGaps;
+    interval.isEverything = !mask.opaque.empty() && isEverything(part);
     for (const MaskExpr &row : part.bounds) {
       int64_t factor = row[MaskSpace::Tile];
       MaskExpr rest = row.without(MaskSpace::Tile);
@@ -198,6 +199,12 @@ private:
       (isRoom(condition, part) ? interval.rooms : interval.conditions).push_back(makeExpr(condition));
     interval.conditionExprs = part.conditions;
     return interval;
+  }
+
+  /// Whether the loop's own bounds imply those of a part: `j < Nk`, which `flash-tile` joins to a mask, bounds nothing.
+  bool isEverything(const MaskProjection &part) const {
+    MaskProver prover(space, bounds.facts);
+    return llvm::all_of(getRows(part), [&](const MaskExpr &row) { return prover.isNatural(row); });
   }
 
   /// Whether a condition is the distance of a last position from a first one, which bound the tiles.
@@ -268,9 +275,7 @@ bool mlir::flash::mayMoveTiles(MaskSet &mask, const MaskLoop &loop, MLIRContext 
 }
 
 MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds) {
-  auto isEverything = [](const TileInterval &interval) {
-    return interval.isPrefix() && interval.isSuffix() && interval.conditions.empty() && !interval.isExact;
-  };
+  auto isEverything = [](const TileInterval &interval) { return interval.isEverything && !interval.isExact; };
   auto isExact = [](const TileInterval &interval) { return interval.isExact; };
   if (!mask.opaque.empty()) {
     bool isOpaque = llvm::any_of(bounds.kept, isEverything) && llvm::any_of(bounds.cut, isEverything);

@@ -8,6 +8,7 @@
 // RUN: flashc %s --function=all --explain | FileCheck %s --check-prefix=ALL
 // RUN: flashc %s --function=part --explain --dims=Nk=1000 | FileCheck %s --check-prefix=PART
 // RUN: flashc %s --function=flags --explain --dims=B=2,Nq=64,Nk=1000 | FileCheck %s --check-prefix=FLAGS
+// RUN: flashc %s --function=pairs --explain --dims=Nk=1000 | FileCheck %s --check-prefix=PAIRS
 
 // LENGTHS: explain @lengths (B = 3, Hq = 2, Nq = 63, Nk = 1000)
 // LENGTHS: j <= lens[b] - 1
@@ -100,6 +101,22 @@ func.func @part(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2
         %near = arith.cmpi slt, %j, %c100 : index
         %keep = arith.andi %bit, %near : i1
         flash.yield %keep : i1
+      } -> tensor<1x2x?x8xf32>, tensor<1x2x?xf32>
+  return %o : tensor<1x2x?x8xf32>
+}
+
+// The end of the keys, which is part of every mask, is no bound.
+// PAIRS: mask: opaque
+// PAIRS-NEXT: because tensor.extract of an array that is not declared sorted is not understood
+// PAIRS: cut [begin, end)
+// PAIRS: partial           32   100.0 %
+func.func @pairs(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2x?x8xf32>, %bits: tensor<?x?xi1>)
+    -> tensor<1x2x?x8xf32> {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>, tensor<1x2x?x8xf32>)
+      {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %bit = tensor.extract %bits[%i, %j] : tensor<?x?xi1>
+        flash.yield %bit : i1
       } -> tensor<1x2x?x8xf32>, tensor<1x2x?xf32>
   return %o : tensor<1x2x?x8xf32>
 }

@@ -38,6 +38,7 @@ struct TileInterval {
   SmallVector<MaskExpr> beginTiles, endTiles, conditionExprs;
   bool isExact = true; // each of the tiles holds a pair that the interval is for
   bool mayHaveGaps = false; // it is not: keys between those of two queries may be no query's
+  bool isEverything = false; // known to be all tiles of the loop; asked of masks with opaque parts only
 
   bool isPrefix() const { return begin.empty(); }
   bool isSuffix() const { return end.empty(); }
