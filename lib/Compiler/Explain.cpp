@@ -18,19 +18,23 @@ using namespace flashc;
 // The mask
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// What `print` prints, with formulas for SSA names; one line each.
+/// What `print` prints, with formulas for SSA names. A formula has one line, and so does a part of a mask without one.
 static std::vector<std::string> printLines(ValueNames &names, AsmState &state,
                                            llvm::function_ref<void(llvm::raw_ostream &)> print) {
   std::string text;
   llvm::raw_string_ostream os(text);
   print(os);
   std::vector<std::string> lines;
-  for (StringRef line : llvm::split(StringRef(text).rtrim('\n'), '\n'))
-    if (!line.empty() && !line.starts_with("opaque:")) { // which is a reason, and no formula
-      if (lines.empty())
-        line.consume_front("or "); // of a union
-      lines.push_back(names.rewrite(line, state));
-    }
+  for (StringRef line : llvm::split(StringRef(text).rtrim('\n'), '\n')) {
+    if (line.empty())
+      continue;
+    bool isUnknown = line.consume_front("opaque:");
+    if (lines.empty())
+      line.consume_front("or "); // of a union
+    std::string formula = isUnknown ? ("unknown:" + line).str() : names.rewrite(line, state);
+    if (!isUnknown || !llvm::is_contained(lines, formula))
+      lines.push_back(std::move(formula));
+  }
   return lines;
 }
 

@@ -30,7 +30,8 @@ class Explanation:
             that is not), "conservative" (some tiles are visited or masked without need), "opaque" (all are visited,
             masked).
         reasons: why the mask is not exact.
-        formulas: what a pair (i, j) that is kept satisfies; none: every pair is kept.
+        formulas: what a pair (i, j) that is kept satisfies; none: every pair is kept. "unknown: ..." is a part that has
+            no formula.
         bounds: the key tiles that are visited, as formulas of a tile's first query i0 and its number of queries, rows.
         tile: (queries, keys) of a tile.
         tile_source: where the tile's shape comes from.

@@ -19,7 +19,7 @@ struct MaskExplanation {
   std::string maskClass = "exact";
   /// Why it is not exact.
   std::vector<std::string> reasons;
-  /// What a pair (i, j) that is kept satisfies; none: every pair is kept.
+  /// What a pair (i, j) that is kept satisfies; none: every pair is kept. "unknown: ..." is a part that has no formula.
   std::vector<std::string> formulas;
   /// The key tiles of the queries i0 to i0 + rows - 1, one interval a line.
   std::vector<std::string> bounds;
