@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Tuple
 
 from ._array import Array
-from ._operators import plain
+from ._operators import check, plain
 from ._region import F32, I1, INDEX, Indexable, error
 from ._traced import Traced
 
@@ -108,6 +108,19 @@ class CapturedArray(Indexable):
                                            isinstance(value, Traced) and value._type == INDEX):
             raise error(f"expected an integer to compare the elements with, got {value!r}")
         return self._trace.search(self, value)
+
+
+def _refuse(array: CapturedArray, *others: Any) -> Any:
+    """Python's own `==` would be False, and a mask of it would keep nothing."""
+    check(array)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge", "neg", "pos", "abs", "invert", "matmul", "rmatmul"):
+    setattr(CapturedArray, f"__{_name}__", _refuse)
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "divmod", "pow", "and", "or", "xor", "lshift",
+              "rshift"):
+    setattr(CapturedArray, f"__{_name}__", _refuse)
+    setattr(CapturedArray, f"__r{_name}__", _refuse)
 
 
 class View(NamedTuple):

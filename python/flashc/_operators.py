@@ -39,7 +39,8 @@ def check(x: Any) -> Any:
     if isinstance(x, (Value, int, float)):
         return x
     if isinstance(x, Indexable):
-        raise error(f"expected an element of an array, got the array: it has {x.ndim} dimensions to index")
+        raise error(f"expected an element of an array, got the array: it has {x.ndim} dimensions to index; compute on "
+                    "whole arrays before the call")
     raise error(f"expected a number or a traced value, got {type(x).__module__}.{type(x).__qualname__}")
 
 
