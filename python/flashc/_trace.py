@@ -10,6 +10,7 @@ microseconds; `flashc.compile` pays once.
 """
 from __future__ import annotations
 
+import inspect
 import struct
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -285,11 +286,30 @@ def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: 
     if not callable(function):
         raise UnsupportedTypeError(f"expected {what} to be a function, got {type(function)!r}")
     outer = getattr(current, "trace", None)
-    current.trace = under_way
+    current.trace, current.refused_index = under_way, None
     try:
         return plain(under_way.bind(function)(*arguments))
+    except IndexError as problem:
+        raise current.refused_index or problem from None
+    except TypeError as problem:
+        if _takes(function, len(arguments)):
+            raise
+        names = "(b, h, i, j)" if what == "mask" else "(s, b, h, i, j)"
+        raise TraceError(f"{_place(function)}expected the {what} to be a function of {names}, got one of "
+                         f"{inspect.signature(function)}") from problem
     finally:
-        current.trace = outer
+        current.trace, current.refused_index = outer, None
+
+
+def _takes(function: Callable[..., Any], count: int) -> bool:
+    """Whether a function takes so many arguments, as far as is known."""
+    try:
+        inspect.signature(function).bind(*[None] * count)
+    except TypeError:
+        return False
+    except ValueError:  # It has no signature.
+        return True
+    return True
 
 
 def _place(function: Any) -> str:

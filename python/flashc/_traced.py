@@ -9,7 +9,7 @@ from ._by_name import by_name
 from ._functions import absolute, clip, power, to_float, to_int
 from ._library import UnsupportedTypeError
 from ._operators import arithmetic, bitwise, compare, floor_divide, modulo, shift, true_divide
-from ._region import F32, I1, INDEX, Region, Value, error, get_trace
+from ._region import F32, I1, INDEX, Region, Value, current, error, get_trace
 
 __all__ = ["Traced"]
 
@@ -43,8 +43,10 @@ class Traced(Value):
         raise error("a traced value has no number yet: use flashc.ops instead of `math`, int() and range()")
 
     def __index__(self) -> int:
-        raise error("a traced value cannot index this object; arrays that the function refers to by name can be "
-                     "indexed as they are, others through flashc.ops.array(x)[...]")
+        problem = error("a traced value cannot index this object; arrays that the function refers to by name can be "
+                        "indexed as they are, others through flashc.ops.array(x)[...]")
+        current.refused_index = problem  # NumPy raises an IndexError of its own instead.
+        raise problem
 
     def __len__(self) -> int:
         raise error("a traced value has no length")

@@ -400,6 +400,23 @@ def test_refused_score():
         assert words in refused(score=score)
 
 
+def test_refused_index_names_the_line():
+    """NumPy's own error would say that integers are valid indices, which the position is to its user."""
+    holder = types.SimpleNamespace(table=TABLE)
+    text = refused(lambda b, h, i, j: holder.table[h] > 0)
+    assert "flashc.ops.array(x)[...]" in text and "test_trace.py:" in text and "holder.table[h]" in text
+    with pytest.raises(IndexError, match="out of range"):
+        trace(lambda b, h, i, j: [i][1], None)
+
+
+def test_refused_signatures():
+    text = refused(lambda i, j: j <= i)
+    assert "test_trace.py:" in text and "expected the mask to be a function of (b, h, i, j), got one of (i, j)" in text
+    assert "the score to be a function of (s, b, h, i, j), got one of (s)" in refused(score=lambda s: s)
+    with pytest.raises(TypeError, match="missing 1 required positional argument"):
+        trace(lambda b, h, i, j: (lambda x, y: x)(i), None)
+
+
 def test_refused_captures(rng):
     q, k, v = inputs(rng, 1, 1, 1, 3, 3, 8)
     for table, error, words in ((np.zeros(3), flashc.UnsupportedTypeError, "uint8, int32 or int64, got f64"),
