@@ -34,6 +34,9 @@ class Mask:
     function (b, h, i, j) -> condition. `Mask(function)` makes a mask of a function.
     """
 
+    #: So that NumPy leaves arrays beside a mask to it, instead of joining it with each element.
+    __array_ufunc__ = None
+
     def __init__(self, keep: Callable[..., Any], text: Optional[str] = None) -> None:
         if not callable(keep):
             raise UnsupportedTypeError(f"expected a function (b, h, i, j) -> condition, got {type(keep)!r}")
@@ -47,6 +50,9 @@ class Mask:
 
     def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
         return (self._keep if self._is_own else _trace.bound(self._keep, j))(b, h, i, j)
+
+    def __bool__(self) -> bool:
+        raise UnsupportedTypeError("a mask has no truth value: write `&`, `|` and `~` instead of `and`, `or` and `not`")
 
     def __and__(self, other: Any) -> "Mask":
         return _join(operator.and_, "&", self, other)
@@ -83,6 +89,10 @@ class Mask:
 
 
 def _join(operation: Callable[..., Any], sign: str, x: Any, y: Any) -> Mask:
+    for one in (x, y):
+        if hasattr(one, "shape") and not callable(one):
+            raise UnsupportedTypeError(f"expected a mask or a function (b, h, i, j) -> condition beside `{sign}`, got "
+                                       "an array; (lambda b, h, i, j: array[i, j]) is a function of one")
     if not callable(x) or not callable(y):
         return NotImplemented
     x, y = (one if isinstance(one, Mask) else Mask(one) for one in (x, y))
