@@ -142,5 +142,15 @@ def test_random_sequences(seed):
           starts=starts, origin=find_start(starts, key_starts, left=left))
 
 
+@pytest.mark.parametrize("name", ["causal", "window", "window on both sides", "prefix", "chunks", "blocks", "sinks",
+                                  "dilated", "diffusion"])
+def test_masks_of_positions_take_no_memory(name):
+    """No object of the mask is made: there is no workspace, and no kernel before the attention's."""
+    spec = flashc.ArraySpec((1, 8, 32768, 64), "bf16")
+    manifest = flashc.compile(spec, spec, spec, mask=EXACT[name]).manifest
+    for entry in [manifest, *manifest.get("variants", [])]:
+        assert entry["workspace"] == 0 and "before" not in entry
+
+
 def test_what_is_not_declared_has_no_bounds():
     check(masks.documents(IDS) & masks.causal(), 700, 700, "conservative")
