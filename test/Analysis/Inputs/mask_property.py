@@ -32,8 +32,9 @@ from printed_bounds import Int, PrintedBounds
 
 SIZES = [(1, 1), (1, 40), (40, 1), (16, 16), (17, 33), (64, 64), (100, 100), (128, 40), (50, 200), (129, 257),
          (300, 300)]
-
-
+# Small ones, of which a mask has many, or those of kernels.
+Q_TILES = [1, 8, 16, 32], [64, 128, 192]
+KV_TILES = [8, 16, 32], [80, 112, 128]
 SEED = 5
 
 
@@ -42,7 +43,7 @@ class Case:
 
     def __init__(self, name, mask, rng, sizes, expected=None, has_arrays=False, expected_dual=None):
         self.name, self.mask, self.sizes, self.expected, self.has_arrays = name, mask, sizes, expected, has_arrays
-        self.q_tile, self.kv_tile = rng.choice([1, 8, 16, 32]), rng.choice([8, 16, 32])
+        self.q_tile, self.kv_tile = (rng.choice(rng.choice(tiles)) for tiles in (Q_TILES, KV_TILES))
         # A dilation may be larger than tiles of one query.
         self.expected_dual = expected_dual or (expected if self.q_tile > 1 else None)
         if sizes:
@@ -52,9 +53,8 @@ class Case:
         """(nq, nk, values of the captured symbols)."""
         if self.sizes:
             return [(*self.sizes, self.symbols)]
-        sizes = rng.sample(SIZES, 4) if self.name.startswith("random") else SIZES
         arrays = lambda nq, nk: make_arrays(rng, nq, nk) if self.has_arrays else []
-        return [(nq, nk, [rng.randint(0, nk + 20), rng.randint(0, nk + 20)] + arrays(nq, nk)) for nq, nk in sizes]
+        return [(nq, nk, [rng.randint(0, nk + 20), rng.randint(0, nk + 20)] + arrays(nq, nk)) for nq, nk in SIZES]
 
     def function(self, name, is_dual):
         """The keys that stick out of the last tile are cut by the mask, unless it is for the dual, which has that tile's
