@@ -156,7 +156,7 @@ bool MaskSpace::isNatural(const MaskExpr &expr) const {
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr, unsigned skip) const {
+void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr) const {
   static constexpr StringLiteral kNames[] = {"", "i", "j", "tile", "begin", "end", "i0", "rows"};
   bool isFirst = true;
   auto printSign = [&](int64_t factor) {
@@ -166,7 +166,7 @@ void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr, un
     return std::abs(factor);
   };
   for (unsigned index = Query; index < expr.size(); ++index) {
-    if (index == skip || expr[index] == 0)
+    if (expr[index] == 0)
       continue;
     if (int64_t factor = printSign(expr[index]); factor != 1)
       os << factor << " * ";
@@ -174,9 +174,11 @@ void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr, un
     if (index < FirstDynamic) {
       os << kNames[index];
     } else if (variable.isQuotient()) {
-      os << '(';
+      unsigned last = variable.dividend.size() - 1;
+      bool isName = variable.dividend == MaskExpr::variable(last) && !variables[last].isQuotient();
+      os << (isName ? "" : "(");
       print(os, state, variable.dividend);
-      os << ") floordiv " << variable.divisor;
+      os << (isName ? " floordiv " : ") floordiv ") << variable.divisor;
     } else {
       variable.value.printAsOperand(os, state);
       os << (variable.at == At::FirstRow ? "[first]" : variable.at == At::LastRow ? "[last]" : "");
@@ -186,17 +188,24 @@ void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr, un
     os << printSign(expr.getConstant());
 }
 
-void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, unsigned target) const {
-  int64_t factor = expr[target];
-  if (factor == 0) {
-    print(os, state, expr);
-    os << " >= 0";
-    return;
+void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, bool isEquality) const {
+  // Solved for the key, or else for the query; otherwise what is added stands on the left, the rest on the right.
+  MaskExpr left, right;
+  unsigned target = expr[Key] != 0 ? Key : Query;
+  for (unsigned index = One; index < expr.size(); ++index) {
+    bool isLeft = expr[target] != 0 ? index == target : expr[index] > 0;
+    (isLeft ? left : right) += MaskExpr::variable(index, isLeft ? expr[index] : -expr[index]);
   }
-  if (std::abs(factor) != 1)
-    os << std::abs(factor) << " * ";
-  os << (target == Query ? "i" : "j") << (factor < 0 ? " <= " : " >= ");
-  print(os, state, expr.without(target) * (factor < 0 ? 1 : -1));
+  bool isLess = expr[target] < 0 || left.isConstant();
+  if (expr[target] < 0) {
+    left = left * -1;
+    right = right * -1;
+  } else if (isLess) {
+    std::swap(left, right);
+  }
+  print(os, state, left);
+  os << (isEquality ? " = " : isLess ? " <= " : " >= ");
+  print(os, state, right);
 }
 
 void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
@@ -215,9 +224,15 @@ void MaskSet::print(raw_ostream &os, AsmState &state) const {
   for (const MaskConjunct &conjunct : kept) {
     if (kept.size() > 1)
       os << "or ";
-    llvm::interleave(
-        conjunct.constraints, os,
-        [&](const MaskExpr &constraint) { space.printConstraint(os, state, constraint, MaskSpace::Key); }, separator);
+    // An equality is two constraints, of which one is printed.
+    SmallVector<MaskExpr> printed;
+    for (const MaskExpr &constraint : conjunct.constraints) {
+      if (llvm::is_contained(printed, constraint * -1))
+        continue;
+      os << (printed.empty() ? "" : separator);
+      space.printConstraint(os, state, constraint, llvm::is_contained(conjunct.constraints, constraint * -1));
+      printed.push_back(constraint);
+    }
     if (kept.size() > 1 && !conjunct.isKnown)
       os << (conjunct.constraints.empty() ? "unknown" : " and unknown");
     if (kept.size() > 1 || !conjunct.constraints.empty())

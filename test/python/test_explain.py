@@ -137,6 +137,13 @@ def test_sequences_are_named():
     assert explanation.rows == -(-301 // explanation.tile[0]) + 3
 
 
+def test_formulas_have_no_minus_signs():
+    q, k, v = specs(queries=300, keys=300)
+    assert flashc.explain(q, k, v, mask=masks.chunked(100)).formulas[0] == "i floordiv 100 = j floordiv 100"
+    assert flashc.explain(q, k, v, mask=lambda b, h, i, j: (i < 7) & (j // 9 <= i // 5)).formulas == [
+        "i <= 6", "i floordiv 5 >= j floordiv 9", "j <= Nk - 1"]
+
+
 def test_formulas_say_what_tables_have():
     q = flashc.ArraySpec((2, 1, 800, 64), "bf16")
     for ids, line, first in ((IDS, "capture0", "i"), (np.stack([IDS, IDS]), "capture0[b]", "b, i")):

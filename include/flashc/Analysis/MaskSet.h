@@ -103,10 +103,11 @@ public:
   /// Whether it is known to be >= 0 by its variables' signs alone.
   bool isNatural(const MaskExpr &expr) const;
 
-  /// Prints `2 * i - %a + 3`; without terms "0". `skip` is left out.
-  void print(raw_ostream &os, AsmState &state, const MaskExpr &expr, unsigned skip = One) const;
-  /// Prints a constraint as a bound on `target` (`j <= i + %shift`), or as `i - %n - 1 >= 0` where that does not occur.
-  void printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, unsigned target) const;
+  /// Prints `2 * i - %a + 3`; without terms "0".
+  void print(raw_ostream &os, AsmState &state, const MaskExpr &expr) const;
+  /// Prints a constraint as a bound on j (`j <= i + %shift`), or else on i, or else without signs (`%n >= %m + 1`).
+  /// `isEquality`: `j = i`, for two constraints of which one is the other with the opposite sign.
+  void printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, bool isEquality) const;
 
 private:
   std::vector<Variable> variables;
