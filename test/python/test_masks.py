@@ -1,4 +1,6 @@
 """flashc.masks on the CPU: what every mask keeps, against rules for one query and one key; compositions, refusals."""
+import re
+
 import numpy as np
 import pytest
 
@@ -272,8 +274,10 @@ def test_masks_say_what_they_are():
     (lambda: ops.key_length(), flashc.TraceError, "key_length works while a mask or a score is traced only"),
 ])
 def test_refusals(make, error, words):
-    with pytest.raises(error, match=words):
+    with pytest.raises(error) as caught:
         make()
+    # The line of the function may follow, in which the words are, too.
+    assert re.search(words, str(caught.value).split("\n")[0])
 
 
 def test_arrays_must_reach_the_positions():

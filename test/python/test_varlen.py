@@ -153,9 +153,11 @@ def test_sorted_arrays_go_on_around_themselves():
     (lambda b, h, i, j: flashc.assume_sorted(TABLE2[b])[i] > 3, "expected a whole array to be declared sorted"),
 ])
 def test_refused_searches(mask, words):
-    with pytest.raises(flashc.TraceError, match=words) as caught:
+    with pytest.raises(flashc.TraceError) as caught:
         trace(mask, None)
-    assert "test_varlen.py:" in str(caught.value)
+    # The line of the function follows, in which the words are, too.
+    first = str(caught.value).split("\n")[0]
+    assert "test_varlen.py:" in first and words in first
 
 
 TABLE, TABLE2 = np.arange(9), np.zeros((2, 9), int)
