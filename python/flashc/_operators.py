@@ -41,7 +41,8 @@ def check(x: Any) -> Any:
     if isinstance(x, Indexable):
         raise error(f"expected an element of an array, got the array: it has {x.ndim} dimensions to index; compute on "
                     "whole arrays before the call")
-    raise error(f"expected a number or a traced value, got {type(x).__module__}.{type(x).__qualname__}")
+    hint = "; what the function makes itself is read through flashc.ops.array(x)[...]" if hasattr(x, "shape") else ""
+    raise error(f"expected a number or a traced value, got {type(x).__module__}.{type(x).__qualname__}{hint}")
 
 
 def is_real(x: Any) -> bool:

@@ -362,6 +362,7 @@ def test_branch_names_the_line():
     (lambda b, h, i, j: i // 0 == 1, "divisor other than 0"),
     (lambda b, h, i, j: i < 2**40, "integer of 32 bits"),
     (lambda b, h, i, j: i < "3", "got builtins.str"),
+    (lambda b, h, i, j: i.__lt__(np.zeros(3)), "got numpy.ndarray; what the function makes itself is read through"),
     (lambda b, h, i, j: np.sinc(i) > 1, "cannot trace numpy.sinc"),
     (lambda b, h, i, j: np.cumsum(i) > 1, "cannot trace numpy.cumsum"),
     (lambda b, h, i, j: np.add.reduce(i) > 1, "method reduce"),
