@@ -24,6 +24,7 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(tile::createSpecialize());
   pm.addPass(tile::createOverlapEpilogue());
   pm.addPass(tile::createSplitLoops());
+  pm.addPass(tile::createProgrammaticLaunch());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }

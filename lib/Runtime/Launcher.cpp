@@ -112,7 +112,8 @@ Error PreparedLaunch::launchSteps(cuda::Stream stream) {
   for (Step &step : steps) {
     step.config.stream = stream;
     // Set here, since the object may have moved since it was prepared.
-    step.config.attributes = step.config.numAttributes ? &step.cluster : nullptr;
+    step.config.attributes = step.attributes.data();
+    step.config.numAttributes = step.attributes.size();
     SmallVector<void *, 16> addresses = step.parameters.getAddresses();
     cuda::Result result = driver.launchKernelEx(&step.config, step.function, addresses.data(), nullptr);
     if (Error error = driver.check(result, "launching " + step.name))
@@ -227,15 +228,13 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   if ((*grid)[0] == 0)
     return false;
   PreparedLaunch::Step step{info.kernel, /*function=*/nullptr, KernelParameters()};
-  step.cluster.id = cuda::kClusterDimension;
   step.config.sharedMemoryBytes = info.dynamicSharedMemory;
   for (unsigned axis = 0; axis < 3; ++axis) {
     step.config.grid[axis] = (*grid)[axis];
     step.config.block[axis] = info.block[axis];
-    step.cluster.value.cluster[axis] = info.cluster[axis];
-    if (info.cluster[axis] != 1)
-      step.config.numAttributes = 1;
   }
+  if (any_of(info.cluster, [](uint32_t extent) { return extent != 1; }))
+    copy(info.cluster, step.addAttribute(cuda::kClusterDimension).value.cluster);
   if (Error error = checkAddresses(manifest, arguments))
     return error;
   Expected<KernelParameters> parameters =
@@ -265,6 +264,9 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
     if (Expected<bool> isBefore = prepareKernel(kernel, arguments, launch); !isBefore)
       return blameArguments(isBefore.takeError());
   std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the entry is the last
+  if (entry.programmaticLaunch)
+    for (PreparedLaunch::Step &step : drop_begin(launch.steps))
+      step.addAttribute(cuda::kProgrammaticStreamSerialization).value.programmaticStreamSerialization = 1;
   Expected<size_t> bytes = computeWorkspace(entry, arguments, device.getSMCount());
   if (!bytes)
     return blameArguments(bytes.takeError());

@@ -208,7 +208,8 @@ static bool readBefore(const json::Value *value, ManifestEntry &entry, json::Pat
 
 static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
   json::ObjectMapper map(value, path);
-  if (!map || !map.mapOptional("schedule", entry.schedule) || !readKernel(value, entry, path, why))
+  if (!map || !map.mapOptional("schedule", entry.schedule) ||
+      !map.mapOptional("programmatic_launch", entry.programmaticLaunch) || !readKernel(value, entry, path, why))
     return false;
   const json::Object &object = *value.getAsObject();
   const json::Value *workspace = object.get("workspace");
@@ -307,6 +308,8 @@ static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, co
                         StringSet<> &kernels) {
   if (!kernels.insert(entry.kernel).second)
     return createStringError(prefix + "expected a kernel of its own, got " + entry.kernel + " again");
+  if (entry.programmaticLaunch && entry.before.empty())
+    return createStringError(prefix + "programmatic_launch: expected kernels before, got none");
   bool hasWorkspace = entry.workspace.has_value();
   if (Error error = checkParameters(manifest, entry, hasWorkspace, prefix))
     return error;

@@ -43,6 +43,11 @@ constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
 /// The attribute of a kernel whose points are to be sorted: the extents of its grid of points as formulas, for tile-order.
 constexpr llvm::StringLiteral kGridFormulasAttrName = "flashc.grid";
 
+/// The attribute of a kernel that those before it may overlap with, for tile-programmatic-launch; then the manifest's
+/// key.
+constexpr llvm::StringLiteral kProgrammaticLaunchAttrName = "flashc.programmatic_launch";
+constexpr llvm::StringLiteral kProgrammaticLaunchKey = "programmatic_launch";
+
 /// The key of that manifest by which a kernel is a variant, for some launches only.
 constexpr llvm::StringLiteral kVariantConditionKey = "when";
 

@@ -54,6 +54,8 @@ struct Schedule {
   /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
   bool ownKeys = false;
   Order order = Order::Auto;
+  /// Where other kernels run first, each kernel starts before the one in front of it has ended, and waits itself.
+  bool programmaticLaunch = true;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;

@@ -38,16 +38,17 @@ enum DeviceAttribute {
 enum JITOption { kJITErrorLogBuffer = 5, kJITErrorLogBufferSizeBytes = 6 };
 enum FunctionAttribute { kMaxDynamicSharedSizeBytes = 8 };
 enum StreamCaptureMode { kCaptureRelaxed = 2 };
-enum LaunchAttributeID { kClusterDimension = 4 };
+enum LaunchAttributeID { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
 enum TensorMapDataType { kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7, kMapBFloat16 = 9 };
 enum TensorMapL2Promotion { kL2Promotion128B = 2 };
 
-/// CUlaunchAttribute; of its value only the cluster dimension is declared.
+/// CUlaunchAttribute; of its value only what launches here have is declared.
 struct LaunchAttribute {
   int id;
   uint32_t padding;
   union {
     uint32_t cluster[3];
+    int programmaticStreamSerialization;
     char bytes[64];
   } value;
 };

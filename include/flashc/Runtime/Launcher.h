@@ -76,6 +76,11 @@ private:
 /// 3. So no two launches have it at once, whatever their streams and threads; where they follow each other on one
 ///    stream, the driver hands out the same memory again, without waiting.
 /// 4. While a stream is captured, 1 and 2 become nodes of the graph, and each run of the graph does them.
+///
+/// Kernels that overlap (`programmatic_launch` of the manifest; docs/manifest.md says why that is right):
+/// 5. The first kernel of a launch has no attribute: it begins when all that the stream has before it has ended.
+/// 6. The others have it, and wait themselves until the one before them has ended. So the last one ends last, and what
+///    follows it in the stream, 2 included, follows all.
 class PreparedLaunch {
 public:
   PreparedLaunch(PreparedLaunch &&) = default;
@@ -91,7 +96,13 @@ private:
     cuda::Function function;
     KernelParameters parameters;
     cuda::LaunchConfig config = {};
-    cuda::LaunchAttribute cluster = {};
+    llvm::SmallVector<cuda::LaunchAttribute, 2> attributes = {};
+
+    cuda::LaunchAttribute &addAttribute(cuda::LaunchAttributeID id) {
+      attributes.push_back({});
+      attributes.back().id = id;
+      return attributes.back();
+    }
   };
   PreparedLaunch(const GPUDevice &device, llvm::StringRef name) : device(&device), name(name) {}
   llvm::Error launchSteps(cuda::Stream stream);

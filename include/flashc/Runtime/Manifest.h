@@ -63,6 +63,8 @@ struct ManifestEntry : ManifestKernel {
   std::optional<GridFormula> workspace;
   /// Kernels that run before it in every launch, in this order.
   std::vector<ManifestKernel> before;
+  /// Whether every kernel of a launch but the first may start before the one in front of it has ended: it waits itself.
+  bool programmaticLaunch = false;
 };
 
 /// An entry for some launches only: those where every formula is at most its bound.

@@ -172,6 +172,7 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   if (plan.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
     schedule.tmaStore &= schedule.outputSlot;
   std::string whySorted = decideOrder(plan, schedule);
+  schedule.programmaticLaunch &= !whySorted.empty() || !tables->empty();
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto gpuModule = gpu::GPUModuleOp::create(b, plan.func.getLoc(), "flashc_kernels");
@@ -188,6 +189,8 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   signature.finish();
   kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel, target,
                                                  getGrid(b, *extents, schedule.persistent), whySorted));
+  if (schedule.programmaticLaunch)
+    kernel->setAttr(kProgrammaticLaunchAttrName, b.getUnitAttr());
   if (!whySorted.empty())
     kernel->setAttr(kGridFormulasAttrName, b.getStrArrayAttr({(*extents)[0], (*extents)[1], (*extents)[2]}));
   if (!tables->empty() && failed(addTables(plan.func, kernel, *tables))) {

@@ -56,6 +56,7 @@ static constexpr Field kFields[] = {
     {"tensor-bias", &Schedule::tensorBias},
     {"own-keys", &Schedule::ownKeys},
     {"order", &Schedule::order},
+    {"programmatic-launch", &Schedule::programmaticLaunch},
 };
 
 /// Fields that are of no use without another one, a flag.

@@ -18,7 +18,8 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,tensor-sums=true,tma-store=true,wait-after=12,"
-            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,own-keys=true,order=list");
+            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,own-keys=true,order=list,"
+            "programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {

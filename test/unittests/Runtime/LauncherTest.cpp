@@ -56,8 +56,12 @@ cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function funct
   note("grid", ArrayRef(config->grid, 3));
   note("block", ArrayRef(config->block, 3));
   note<uint32_t>("shared", config->sharedMemoryBytes);
-  for (unsigned i = 0; i < config->numAttributes; ++i)
-    note("cluster", ArrayRef(config->attributes[i].value.cluster, 3));
+  for (const cuda::LaunchAttribute &attribute : ArrayRef(config->attributes, config->numAttributes)) {
+    if (attribute.id == cuda::kClusterDimension)
+      note("cluster", ArrayRef(attribute.value.cluster, 3));
+    else
+      note<int>("overlaps", {attribute.id, attribute.value.programmaticStreamSerialization});
+  }
   EXPECT_EQ(static_cast<unsigned char *>(parameters[0])[127], 0x5A);
   note<uint64_t>("pointer", readParameter<uint64_t>(parameters, 1));
   note<int64_t>("stride", readParameter<int64_t>(parameters, 2));
@@ -207,7 +211,7 @@ std::string getSequence() {
   std::string sequence;
   for (StringRef line : split(StringRef(notes), '\n'))
     if (line.starts_with("kernel") || line.starts_with("grid") || line.starts_with("allocate") ||
-        line.starts_with("free") || line.starts_with("workspace"))
+        line.starts_with("free") || line.starts_with("workspace") || line.starts_with("overlaps"))
       sequence += (line + "; ").str();
   return sequence;
 }
@@ -218,6 +222,30 @@ TEST_F(Launcher, LaunchesWhatRunsBeforeFirst) {
                            "kernel causal_few; grid 1 1 1; workspace 4096; "
                            "kernel causal; grid 8 8 2; workspace 4096; free 4096 7; ");
   EXPECT_TRUE(StringRef(notes).starts_with("attribute 8 65536\nattribute 8 197632\npool")) << notes;
+}
+
+/// The manifest with kernels before, all of which but the first wait for the one in front of them.
+std::string getOverlappingManifest() {
+  std::string manifest = getTestManifestWithBefore();
+  manifest.replace(manifest.find("\"before\""), 0, "\"programmatic_launch\": true, ");
+  return manifest;
+}
+
+TEST_F(Launcher, LetsAllKernelsButTheFirstOverlap) {
+  EXPECT_EQ(run("good", makeArguments(), getOverlappingManifest()), "");
+  EXPECT_EQ(getSequence(), "allocate 64 7; kernel causal_one; grid 4 1 1; workspace 4096; "
+                           "kernel causal_few; grid 1 1 1; overlaps 6 1; workspace 4096; "
+                           "kernel causal; grid 8 8 2; overlaps 6 1; workspace 4096; free 4096 7; ");
+  EXPECT_TRUE(StringRef(notes).contains("cluster 2 1 1\noverlaps 6 1\n")) << notes;
+}
+
+TEST_F(Launcher, LetsTheFirstKernelThereIsNotOverlap) {
+  std::string manifest = getOverlappingManifest();
+  StringRef grid = "\"ceildiv(arg0.dim2, 256)\"";
+  manifest.replace(manifest.find(grid), grid.size(), "0");
+  EXPECT_EQ(run("good", makeArguments(), manifest), "");
+  EXPECT_EQ(getSequence(), "allocate 64 7; kernel causal_few; grid 1 1 1; workspace 4096; "
+                           "kernel causal; grid 8 8 2; overlaps 6 1; workspace 4096; free 4096 7; ");
 }
 
 TEST_F(Launcher, PassesAddressesInsideTheWorkspace) {

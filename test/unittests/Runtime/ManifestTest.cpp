@@ -128,6 +128,23 @@ TEST(Manifest, ReadsWhatRunsBefore) {
   EXPECT_EQ(manifest->before[0].kernel, "causal_one");
   EXPECT_EQ(manifest->before[0].parameters.size(), 6u);
   EXPECT_EQ(manifest->before[1].block[0], 1024u);
+  EXPECT_FALSE(manifest->programmaticLaunch);
+}
+
+TEST(Manifest, ReadsWhetherKernelsOverlap) {
+  auto parse = [](StringRef value) {
+    std::string text = getTestManifestWithBefore();
+    text.replace(text.find("\"before\""), 0, ("\"programmatic_launch\": " + value + ", ").str());
+    return Manifest::parse(text);
+  };
+  EXPECT_TRUE(cantFail(parse("true")).programmaticLaunch);
+  EXPECT_FALSE(cantFail(parse("false")).programmaticLaunch);
+  EXPECT_EQ(toString(parse("1").takeError()), "expected boolean at manifest.programmatic_launch");
+  EXPECT_EQ(parseWith("\"workspace\": 64", "\"workspace\": 64, \"programmatic_launch\": true"),
+            "manifest: programmatic_launch: expected kernels before, got none");
+  EXPECT_EQ(parseWith("\"workspace\": 32", "\"workspace\": 32, \"programmatic_launch\": true",
+                      getTestManifestWithVariants()),
+            "manifest: variants[0]: programmatic_launch: expected kernels before, got none");
 }
 
 TEST(Manifest, RefusesWhatCannotRunBefore) {

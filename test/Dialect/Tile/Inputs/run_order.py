@@ -72,6 +72,7 @@ class Machine:
 
     def __init__(self, values):
         self.values, self.barriers, self.warp_barriers = values, 0, 0
+        self.touches_memory = False
 
     def get(self, name):
         return self.values[name]
@@ -113,6 +114,7 @@ class Machine:
             return np.arange(THREADS)
         if name == "memref.get_global":
             return Memory(self, 8256)
+        self.touches_memory |= name in ("memref.load", "memref.store")
         if name == "memref.load":
             return operands[0].load(operands[1], active)
         if name == "memref.store":
@@ -128,6 +130,9 @@ class Machine:
         assert full, f"{name} where threads are apart"
         if name == "nvvm.barrier0":
             self.barriers += 1
+            return None
+        if name == "nvvm.griddepcontrol":
+            assert not self.touches_memory, "memory in front of a wait for the kernel before"
             return None
         if name == "nvvm.bar.warp.sync":
             self.warp_barriers += 1

@@ -411,4 +411,71 @@ def SplitLoops : Pass<"tile-split-loops"> {
     Statistic<"numSplit", "num-split", "loops split">];
 }
 
+def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
+  let summary = "kernels of one launch start before those in front of them have ended";
+  let description = [{
+    A launch that takes several kernels (`before` of the manifest) would pay for the start of each: the stream waits
+    until one has ended, and the next one's CTAs begin to set up their barriers and roles. This pass lets kernels
+    overlap (PTX ISA, griddepcontrol), where the attribute `flashc.programmatic_launch` asks for it:
+
+    - the kernels before begin with `griddepcontrol.launch_dependents`: when all CTAs of one have come there, those of
+      the next kernel start where there is room;
+    - every kernel but the first has `griddepcontrol.wait` in front of the first op that touches memory, on its top
+      level, so that every thread that goes on has waited, until the kernel before it has ended. In front of it are
+      barriers, roles, registers, and what follows from parameters alone. Where that op is the `tile.warp_specialize`,
+      the producer has one and the consumers have another.
+
+    Invariants:
+    1. The first kernel neither waits nor needs to: a launcher starts it in the order of the stream.
+    2. Every other kernel waits, also if it reads nothing that others wrote. So it ends after the one before it has
+       ended, and with the last one all have.
+    3. Before it waits, a kernel touches no memory but shared memory of its own. So it may begin at any
+       time; and nothing that was written before the launch, or is read behind it, can be met too early.
+    4. A kernel starts when all CTAs of the one before it run or have ended, so that those that wait on a multiprocessor
+       keep nobody from it who they wait for.
+
+    Why here: last, since passes before move what reads memory. The manifest gets the key `programmatic_launch`, and the
+    attribute goes. A kernel that no other runs before stays as it is.
+
+    Before:
+    ```mlir
+    gpu.func @f(...) kernel attributes {flashc.programmatic_launch, flashc.manifest = {before = ["f_order"...], ...}} {
+      %ring = tile.alloc_ring ...
+      tile.warp_specialize 2 registers(24, 240) producer {
+        %c = gpu.block_id x
+        scf.for %point = ... { %x = memref.load %list[...] ... }
+      } consumer {
+      ^bb0(%w: index):
+        ...
+      }
+    }
+    gpu.func @f_order(...) kernel { ... }
+    ```
+    After:
+    ```mlir
+    gpu.func @f(...) kernel attributes {flashc.manifest = {programmatic_launch = true, ...}} {
+      %ring = tile.alloc_ring ...
+      tile.warp_specialize 2 registers(24, 240) producer {
+        %c = gpu.block_id x
+        nvvm.griddepcontrol wait
+        scf.for %point = ... { %x = memref.load %list[...] ... }
+      } consumer {
+      ^bb0(%w: index):
+        nvvm.griddepcontrol wait
+        ...
+      }
+    }
+    gpu.func @f_order(...) kernel {
+      nvvm.griddepcontrol launch_dependents
+      ...
+    }
+    ```
+
+    Refuses, with the IR unchanged: "expected a kernel 'f_order' beside it, which its manifest names".
+  }];
+  let dependentDialects = ["::mlir::NVVM::NVVMDialect"];
+  let statistics = [
+    Statistic<"numOverlapped", "num-overlapped", "kernels that overlap with those before them">];
+}
+
 #endif // FLASHC_TILE_PASSES_TD

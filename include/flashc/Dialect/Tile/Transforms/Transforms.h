@@ -44,6 +44,11 @@ scf::ForOp applyPipeline(const PipelinePlan &plan);
 /// if what a point takes is not known ahead.
 FailureOr<bool> orderProgram(ProgramOp program);
 
+/// Lets the kernels of a launch overlap: those that run before `kernel`, by its manifest, let the next one start at
+/// once, and all but the first wait for the one before them. Returns whether there are any; then the manifest says so.
+/// Emits an error and fails if one of them is missing.
+FailureOr<bool> overlapLaunches(gpu::GPUFuncOp kernel);
+
 /// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
 void persistProgram(ProgramOp program);
 

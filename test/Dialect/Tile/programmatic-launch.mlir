@@ -1,0 +1,153 @@
+// RUN: flashc-opt %s --split-input-file --tile-programmatic-launch | FileCheck %s
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// Each role waits where it first touches memory, outside of loops; what goes on without is in front of that.
+// CHECK-LABEL: gpu.func @roles(
+// CHECK-NOT: flashc.programmatic_launch
+// CHECK-SAME: programmatic_launch = true
+// CHECK-NOT: griddepcontrol
+// CHECK: tile.warp_specialize
+// CHECK: %[[LAST:.*]] = arith.addi
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: scf.for %{{.*}} = %c0 to %[[LAST]]
+// CHECK-NOT: griddepcontrol
+// CHECK: } consumer {
+// CHECK: %[[FIRST:.*]] = arith.addi %arg3
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: memref.load %{{.*}}[%[[FIRST]]]
+// CHECK-NOT: griddepcontrol
+// CHECK: gpu.return
+// The first kernel waits for nobody.
+// CHECK-LABEL: gpu.func @roles_rows(
+// CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+// CHECK-NOT: griddepcontrol
+// CHECK: gpu.return
+// The second one waits for the first, whatever it reads.
+// CHECK-LABEL: gpu.func @roles_order(
+// CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+// CHECK-NEXT: arith.constant
+// CHECK-NEXT: gpu.thread_id
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: memref.store
+// CHECK-NEXT: gpu.return
+gpu.module @kernels {
+  gpu.func @roles(%n: index, %map: !tile.tensor_map<64 x bf16>, %list: memref<?xi32>) kernel
+      attributes {tile.schedule = #schedule, flashc.programmatic_launch,
+                  flashc.manifest = {before = [{kernel = "roles_rows"}, {kernel = "roles_order"}]}} {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
+    tile.warp_specialize 1 registers(24, 240) producer {
+      %last = arith.addi %n, %c1 : index
+      scf.for %u = %c0 to %last step %c1 {
+        %x = memref.load %list[%u] : memref<?xi32>
+        %row = arith.index_cast %x : i32 to index
+        tile.acquire %ring[%u] : !tile.ring<2, 64, 64, bf16>
+        tile.copy_async %map[%c0, %c0, %row] into %ring[%u] : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16>
+      }
+    } consumer {
+    ^bb0(%w: index):
+      %last = arith.addi %n, %c1 : index
+      %first = arith.addi %w, %c1 : index
+      %x = memref.load %list[%first] : memref<?xi32>
+      scf.for %u = %c0 to %last step %c1 {
+        %s = tile.wait %ring[%u] : !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
+        tile.release %s : !tile.slot<64, 64, bf16>
+      }
+    }
+    gpu.return
+  }
+  gpu.func @roles_rows(%rows: memref<?xi32>) kernel {
+    %i = gpu.thread_id x
+    %x = memref.load %rows[%i] : memref<?xi32>
+    memref.store %x, %rows[%i] : memref<?xi32>
+    gpu.return
+  }
+  gpu.func @roles_order(%list: memref<?xi32>) kernel {
+    %zero = arith.constant 0 : i32
+    %i = gpu.thread_id x
+    memref.store %zero, %list[%i] : memref<?xi32>
+    gpu.return
+  }
+}
+
+// -----
+
+// What is read in front of the roles is read behind the only wait.
+// CHECK-LABEL: gpu.func @reads_early(
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: memref.load
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: gpu.func @reads_early_order(
+// CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+gpu.module @kernels {
+  gpu.func @reads_early(%n: index, %list: memref<?xi32>) kernel
+      attributes {flashc.programmatic_launch, flashc.manifest = {before = [{kernel = "reads_early_order"}]}} {
+    %x = memref.load %list[%n] : memref<?xi32>
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      memref.store %x, %list[%w] : memref<?xi32>
+    }
+    gpu.return
+  }
+  gpu.func @reads_early_order() kernel {
+    gpu.return
+  }
+}
+
+// -----
+
+// A role that touches nothing waits all the same, and so does a kernel.
+// CHECK-LABEL: gpu.func @touches_nothing(
+// CHECK: tile.warp_specialize 1 registers(24, 240) producer {
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: } consumer {
+// CHECK-NEXT: ^bb0
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: memref.load
+// CHECK-LABEL: gpu.func @touches_nothing_runs(
+// CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: gpu.return
+gpu.module @kernels {
+  gpu.func @touches_nothing(%list: memref<?xi32>) kernel attributes {
+      flashc.programmatic_launch,
+      flashc.manifest = {before = [{kernel = "touches_nothing_minmax"}, {kernel = "touches_nothing_runs"}]}} {
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = memref.load %list[%w] : memref<?xi32>
+    }
+    gpu.return
+  }
+  gpu.func @touches_nothing_minmax() kernel {
+    gpu.return
+  }
+  gpu.func @touches_nothing_runs() kernel {
+    gpu.return
+  }
+}
+
+// -----
+
+// Nothing runs before @alone, and nobody asks for @apart.
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: gpu.func @alone(
+// CHECK-SAME: flashc.manifest = {kernel = "alone"}}
+// CHECK-LABEL: gpu.func @apart(
+// CHECK-SAME: flashc.manifest = {before = [{kernel = "apart_order"}]}}
+// CHECK-LABEL: gpu.func @apart_order(
+// CHECK-NOT: griddepcontrol
+gpu.module @kernels {
+  gpu.func @alone() kernel attributes {flashc.programmatic_launch, flashc.manifest = {kernel = "alone"}} {
+    gpu.return
+  }
+  gpu.func @apart() kernel attributes {flashc.manifest = {before = [{kernel = "apart_order"}]}} {
+    gpu.return
+  }
+  gpu.func @apart_order() kernel {
+    gpu.return
+  }
+}
