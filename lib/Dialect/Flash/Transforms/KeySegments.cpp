@@ -130,6 +130,9 @@ public:
     collectCuts();
     for (size_t n = 0; n < kept.begins.size(); ++n)
       emitSegments(kept.begins[n], kept.ends[n]);
+    if (mayHaveNoQuery()) // what is proven is about tiles with queries
+      for (KeySegment &segment : segments)
+        segment.end = unless(symbol(LoopBounds::Count) - 1, segment.end, segment.begin);
     return std::move(segments);
   }
 
