@@ -47,6 +47,19 @@ def test_bias_of_all_shapes(rng, dtype):
         assert_close(flashc.attention(q, k, v, mask=bias, return_lse=True), want)
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 1e35])
+def test_rows_that_the_mask_empties_have_no_score(rng, value):
+    """Whatever is added to the scores of a row without keys, such as what nobody has initialised, is nothing."""
+    q, k, v = inputs(rng, 1, 2, 2, 37, 41, 8)
+    lengths = rng.integers(0, 2, 37) * rng.integers(0, 41, 37)
+    bias = np.where(lengths == 0, value, rng.standard_normal(37)).astype(np.float32)
+    mask = lambda b, h, i, j: j < lengths[i]  # noqa: E731
+    o, lse = flashc.attention(q, k, v, mask=mask, score=lambda s, b, h, i, j: s + bias[i], return_lse=True)
+    assert np.all(o[:, :, lengths == 0] == 0) and np.all(lse[:, :, lengths == 0] == -np.inf)
+    finite = np.where(lengths == 0, 0, bias).astype(np.float32)
+    assert_close((o, lse), attention(q, k, v, mask, lambda s, b, h, i, j: s + finite[i]))
+
+
 # --- Functions --------------------------------------------------------------------------------------------------------
 
 def evaluate(x, function):

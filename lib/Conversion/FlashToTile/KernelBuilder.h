@@ -41,9 +41,11 @@ private:
   struct State {
     mlir::Value acc, max, sum;
   };
-  /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one.
+  /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one. `most` is the tile's maximum of
+  /// each row and lane, if it is known.
   struct Scores {
-    mlir::Value tile, offset;
+    mlir::Value tile;
+    mlir::Value offset = {}, most = {};
   };
   /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, where `isStale` of any row
   /// says so; without a maximum only the exponentials.
@@ -66,13 +68,16 @@ private:
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
   mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);
   mlir::FailureOr<Scores> emitScoreRegion(mlir::Value visit, mlir::Value key, mlir::Value scores);
-  mlir::FailureOr<mlir::Value> emitMasked(mlir::Value visit, mlir::Value key, mlir::Value source, double masked);
+  mlir::FailureOr<Scores> emitMasked(mlir::Value visit, mlir::Value key, Scores source, double masked);
+  mlir::Value emitMost(Scores scores);
+  mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum, mlir::Value isDead);
   void emitOutputs(State state);
 
   bool needsScoreMap() const;
   bool catchesNaN() const;
+  mlir::tile::ReduceKind getMaximumKind() const;
   bool isHeavyFirst() const;
   /// 64 x the value dimension, and eight columns if they hold the row sums.
   mlir::RankedTensorType getOutputType();

@@ -33,22 +33,22 @@ LogicalResult KernelBuilder::checkFixedMax() {
 /// The exponentials of a tile's scores, and what becomes of the running maximum.
 FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
   FailureOr<Scores> scores =
-      needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>({rawScores, Value()});
+      needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>({rawScores});
   if (failed(scores))
     return failure();
   double factor = llvm::numbers::log2e * remainingScale;
   Softmax result;
   if (schedule.fixedMax) {
-    FailureOr<Value> masked = emitMasked(visit, key, emitExponentials(scores->tile, /*offset=*/Value(), factor), 0.0);
+    Value exponentials = emitExponentials(scores->tile, /*offset=*/Value(), factor);
+    FailureOr<Scores> masked = emitMasked(visit, key, {exponentials}, 0.0);
     if (failed(masked))
       return failure();
-    result.probabilities = *masked;
+    result.probabilities = masked->tile;
     return result;
   }
-  FailureOr<Value> masked = emitMasked(visit, key, scores->tile, kMasked);
-  if (failed(masked))
+  scores = emitMasked(visit, key, *scores, kMasked);
+  if (failed(scores))
     return failure();
-  scores->tile = *masked;
 
   // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
@@ -75,14 +75,23 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
 /// A polynomial in place of an exponential does not know NaN: there the maximum does.
 bool KernelBuilder::catchesNaN() const { return schedule.fmaExponentials > 0; }
 
+tile::ReduceKind KernelBuilder::getMaximumKind() const {
+  return catchesNaN() ? tile::ReduceKind::Maximum : tile::ReduceKind::Max;
+}
+
+/// The maximum of a tile's scores in each row and lane, without the offset.
+Value KernelBuilder::emitMost(Scores scores) {
+  return tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), getMaximumKind(), scores.tile);
+}
+
 /// The maximum of a tile's scores in each row.
 Value KernelBuilder::emitMaximum(Scores scores) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  tile::ReduceKind kind = catchesNaN() ? tile::ReduceKind::Maximum : tile::ReduceKind::Max;
+  tile::ReduceKind kind = getMaximumKind();
   Value max;
   if (scores.offset) {
-    max = tile::RowReduceOp::create(b, scores.offset.getType(), kind, scores.tile);
-    max = tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, max, scores.offset));
+    Value most = scores.most ? scores.most : emitMost(scores);
+    max = tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, most, scores.offset));
   } else {
     max = tile::RowReduceOp::create(b, rowType, kind, scores.tile);
   }
@@ -118,21 +127,47 @@ Value KernelBuilder::emitRescale(Value acc, const Softmax &softmax) {
   return rescale.getResult(0);
 }
 
-/// The elements of a tile, and `masked` where the mask keeps nothing.
-FailureOr<Value> KernelBuilder::emitMasked(Value visit, Value key, Value source, double masked) {
+/// The scores of a tile, with `masked` where the mask keeps nothing. With an offset the maximum is known then: it is
+/// needed here, and computed once.
+FailureOr<KernelBuilder::Scores> KernelBuilder::emitMasked(Value visit, Value key, Scores source, double masked) {
   if (!visits.hasMask())
     return source;
   if (!visits.hasFull())
-    return emitMask(key, source, masked);
+    return emitKept(key, source, masked);
   Value isMasked = visits.emitIsMasked(b, visit);
-  auto branch = scf::IfOp::create(b, source.getType(), isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  SmallVector<Type> types{source.tile.getType()};
+  if (source.offset)
+    types.append(2, source.offset.getType());
+  auto branch = scf::IfOp::create(b, types, isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto yield = [&](Scores scores) {
+    SmallVector<Value> values{scores.tile, scores.offset, scores.most};
+    scf::YieldOp::create(b, ArrayRef(values).take_front(types.size()));
+  };
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  FailureOr<Value> kept = emitMask(key, source, masked);
+  FailureOr<Scores> kept = emitKept(key, source, masked);
   if (failed(kept))
     return failure();
-  scf::YieldOp::create(b, *kept);
+  yield(*kept);
   b.setInsertionPointToStart(branch.elseBlock());
-  scf::YieldOp::create(b, source);
-  return branch.getResult(0);
+  yield({source.tile, source.offset, source.offset ? emitMost(source) : Value()});
+  if (!source.offset)
+    return Scores{branch.getResult(0)};
+  return Scores{branch.getResult(0), branch.getResult(1), branch.getResult(2)};
+}
+
+/// In a masked tile. What a row adds to its scores may be NaN, or infinite, and must not reach a row that the mask keeps
+/// nothing of: a thread whose columns are all masked leaves the offset out.
+FailureOr<KernelBuilder::Scores> KernelBuilder::emitKept(Value key, Scores source, double masked) {
+  FailureOr<Value> kept = emitMask(key, source.tile, masked);
+  if (failed(kept))
+    return failure();
+  Scores result{*kept};
+  if (!source.offset)
+    return result;
+  result.most = emitMost(result);
+  auto type = cast<RankedTensorType>(source.offset.getType());
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, result.most, splat(type, kDead));
+  result.offset = arith::SelectOp::create(b, isEmpty, splat(type, 0.0), source.offset);
+  return result;
 }

@@ -14,7 +14,11 @@
 
 // SOME: fma-exponentials=4
 // SOME: scf.for
-// SOME: tile.row_reduce maximum %[[S:.*]] :
+// PLAIN: tile.row_reduce maximum %[[S:.*]] :
+// SCORE: %[[S:.*]]:3 = scf.if
+// SCORE: tile.row_reduce maximum
+// SCORE: } else {
+// SCORE: tile.row_reduce maximum
 // A score may be -inf in a whole row.
 // SCORE: %[[NEW:.*]] = tile.combine maximum
 // SCORE: arith.maximumf %[[NEW]], %{{.*}} : tensor<64xf32, #tile.row>
@@ -23,7 +27,8 @@
 // SOME: arith.cmpf ugt, %{{.*}}, %{{.*}} : tensor<64xf32, #tile.row>
 // PLAIN: %[[OFFSET:.*]] = arith.negf
 // SCORE: %[[OFFSET:.*]] = arith.mulf %{{.*}} : tensor<64xf32, #tile.row_partial>
-// SOME-NEXT: %[[P:.*]] = tile.exp2 %[[S]], %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row{{(_partial)?}}>
+// PLAIN-NEXT: %[[P:.*]] = tile.exp2 %[[S]], %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
+// SCORE-NEXT: %[[P:.*]] = tile.exp2 %[[S]]#0, %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
 // SOME: tile.to_operand_a %[[P]]
 
 // NONE: tile.row_reduce max %

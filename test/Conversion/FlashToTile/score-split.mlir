@@ -242,3 +242,44 @@ func.func @either_side(%q: !t, %k: !t, %v: !t) -> !t {
     } -> !t, !lse
   return %o : !t
 }
+
+// -----
+
+!t = tensor<2x8x256x64xbf16>
+!lse = tensor<2x8x256xf32>
+
+// What is taken out may be NaN, or infinite, where the mask keeps nothing of a row: in a masked tile a thread without a
+// kept column leaves it out. Its maximum is computed once, in either branch.
+// CHECK-LABEL: gpu.func @masked_rows(
+// CHECK-DAG:     %[[DEAD:.*]] = arith.constant dense<-6.338253E+29> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
+// CHECK:         %[[S:.*]], %[[C:.*]] = tile.map %{{.*}} rows(
+// CHECK:         tile.outside
+// CHECK-NEXT:    %[[IF:.*]]:3 = scf.if
+// CHECK-NEXT:      %[[KEPT:.*]] = tile.map %[[S]]
+// CHECK:           %[[MOST:.*]] = tile.row_reduce max %[[KEPT]]
+// CHECK-NEXT:      %[[EMPTY:.*]] = arith.cmpf ole, %[[MOST]], %[[DEAD]]
+// CHECK-NEXT:      %[[REST:.*]] = arith.select %[[EMPTY]], %[[ZERO]], %[[C]]
+// CHECK-NEXT:      scf.yield %[[KEPT]], %[[REST]], %[[MOST]]
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      %[[MOST:.*]] = tile.row_reduce max %[[S]]
+// CHECK-NEXT:      scf.yield %[[S]], %[[C]], %[[MOST]]
+// CHECK:         %[[SUM:.*]] = arith.addf %[[IF]]#2, %[[IF]]#1
+// CHECK-NEXT:    tile.combine max %[[SUM]]
+// CHECK-NOT:     tile.row_reduce max
+// CHECK:         arith.subf %[[IF]]#1, %
+// CHECK:         math.fma %[[IF]]#0, %
+func.func @masked_rows(%q: !t, %k: !t, %v: !t, %bias: tensor<8x256xf32>, %length: index) -> (!t, !lse) {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = tensor.extract %bias[%h, %i] : tensor<8x256xf32>
+      %r = arith.addf %s, %x : f32
+      flash.yield %r : f32
+    }
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %n = arith.minsi %i, %length : index
+      %keep = arith.cmpi slt, %j, %n : index
+      flash.yield %keep : i1
+    } -> !t, !lse
+  return %o, %lse : !t, !lse
+}

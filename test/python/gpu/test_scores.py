@@ -107,6 +107,31 @@ def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
     assert torch.all(got[:, ~seen] == -torch.inf)
 
 
+@pytest.mark.parametrize("schedule", [None, "tensor-bias=false", "fma-exponentials=4", "persistent=false"])
+@pytest.mark.parametrize("value", [float("inf"), -float("inf"), float("nan"), 1e35])
+@pytest.mark.parametrize("d", [64, 128])
+def test_rows_that_the_mask_empties_have_no_score(d, value, schedule):
+    """Whatever is added to the scores of a row without keys, such as what nobody has initialised, is nothing: o = 0 and
+    lse = -inf. Rows are empty one by one, in whole tiles, and all together."""
+    for nq, nk, kept in ((300, 1000, 0.5), (700, 333, 0.01), (260, 257, 0.0)):
+        lengths = torch.randint(1, nk + 1, (nq,), device="cuda") * (torch.rand(nq, device="cuda") < kept)
+        lengths[128:256] = 0  # a tile of queries
+        bias = torch.where(lengths == 0, value, torch.randn(nq, device="cuda"))
+        slopes = torch.where(lengths == 0, value, 0.01 * torch.randn(nq, device="cuda"))
+        q, k, v = (torch.randn(1, 2, n, d, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
+        mask = lambda b, h, i, j: j < lengths[i]  # noqa: E731
+        for terms in (lambda i, j: bias[i], lambda i, j: slopes[i] * (j - i)):
+            o, lse = flashc.attention(q, k, v, mask=mask, score=lambda s, b, h, i, j: s + terms(i, j),
+                                      return_lse=True, schedule=schedule)
+            dead = lengths == 0
+            assert torch.all(o[:, :, dead] == 0) and torch.all(lse[:, :, dead] == -torch.inf)
+            i, j = torch.arange(nq, device="cuda")[:, None], torch.arange(nk, device="cuda")[None, :]
+            added = torch.where(dead[:, None], torch.zeros((), device="cuda"), terms(i, j))
+            reference = Reference(q, k, v, j < lengths[:, None], lambda s: s + added)
+            comparison = reference.compare(o)
+            assert not comparison.problem, comparison
+
+
 @pytest.mark.parametrize("d", [64, 128])
 def test_conditions_on_the_score_and_the_key(rng, d):
     """A condition that repeats along the keys, compared with one of the score, which does not."""
