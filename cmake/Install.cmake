@@ -11,7 +11,8 @@ install(TARGETS FlashcC EXPORT flashcTargets
   LIBRARY DESTINATION lib COMPONENT runtime NAMELINK_COMPONENT runtime
   INCLUDES DESTINATION include)
 install(FILES include/flashc-c/flashc.h DESTINATION include/flashc-c COMPONENT runtime)
-# These belong to an unpacked archive; installed into a system's prefix, where other files lie, they would be in the way.
+# These belong to an unpacked archive; installed into a system's prefix, where other files lie, they would be in the
+# way.
 install(DIRECTORY examples docs DESTINATION . COMPONENT runtime EXCLUDE_FROM_ALL)
 install(FILES README.md DESTINATION . COMPONENT runtime EXCLUDE_FROM_ALL)
 install(DIRECTORY python/flashc DESTINATION python COMPONENT runtime EXCLUDE_FROM_ALL PATTERN __pycache__ EXCLUDE)

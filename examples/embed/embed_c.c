@@ -43,8 +43,8 @@ static void compileForGPU(FlashcContext context, const FlashcAttention *attentio
 
 enum { kRows = 3, kDim = 8 };
 
-/* Runs the same attention on this machine's processor, in f32, on three queries and keys of one head. On a GPU the calls
- * are the same, with a device's number, addresses in its memory and a stream. */
+/* Runs the same attention on this machine's processor, in f32, on three queries and keys of one head. On a GPU the
+ * calls are the same, with a device's number, addresses in its memory and a stream. */
 static void runOnCPU(FlashcContext context, FlashcAttention attention) {
   float q[kRows][kDim] = {{0}}, k[kRows][kDim] = {{0}}, v[kRows][kDim], o[kRows][kDim], lse[kRows];
   const int64_t extents[] = {1, 1, kRows, kDim}, strides[] = {kRows * kDim, kRows * kDim, kDim, 1};

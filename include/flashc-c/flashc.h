@@ -219,10 +219,10 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
 
-/** The kernel's PTX, its manifest (JSON; docs/manifest.md), its schedule (in the form of FlashcCompileOptions::schedule;
- *  of several variants that for any number of queries), and what was chosen for every entry and why, for people
- *  (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty. Of a null kernel they are
- *  null. */
+/** The kernel's PTX, its manifest (JSON; docs/manifest.md), its schedule (in the form of
+ *  FlashcCompileOptions::schedule; of several variants that for any number of queries), and what was chosen for every
+ *  entry and why, for people (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty.
+ *  Of a null kernel they are null. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);
@@ -323,8 +323,8 @@ FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, F
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 
-/** Loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to wait a second
- *  for the driver's assembler. On the CPU, and without variants, there is nothing to do. */
+/** Loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to wait a
+ *  second for the driver's assembler. On the CPU, and without variants, there is nothing to do. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message);
 
 /** Gives the kernel back. Its launches have ended. It stays loaded for as long as its context or a FlashcKernel is

@@ -1,4 +1,4 @@
-//===- Support.cpp - texts, statuses, arguments, the version --------------------------------------------------------===//
+//===- Support.cpp - texts, statuses, arguments, the version ------------------------------------------------------===//
 
 #include "Support.h"
 #include "flashc/Version.h"

@@ -9,8 +9,8 @@
 
 using namespace llvm;
 
-/// The build ID in a segment of notes: each has the sizes of its name and of its contents, a type, and both, padded to 4
-/// bytes (System V ABI, "Note Section").
+/// The build ID in a segment of notes: each has the sizes of its name and of its contents, a type, and both, padded to
+/// 4 bytes (System V ABI, "Note Section").
 static StringRef findBuildID(StringRef notes) {
   while (notes.size() >= sizeof(ElfW(Nhdr))) {
     ElfW(Nhdr) header;

@@ -54,12 +54,13 @@ def assume_sorted(array: Any) -> Any:
         can be made outside of the function (a closure finds it) or in it.
 
     An index into the last dimension that is computed may lie outside: in front of the array the elements are less than
-    all positions, behind it greater. Elements that are read at a computed place (`ids[n - 1 - i]`) are brought to between
-    -2^29 and 2^29: those beyond are not told from each other.
+    all positions, behind it greater. Elements that are read at a computed place (`ids[n - 1 - i]`) are brought to
+    between -2^29 and 2^29: those beyond are not told from each other.
 
     With the promise, a mask over data becomes bounds of loops: of documents with sorted ids,
     `ids[i] == ids[j]`, a kernel visits only the tiles of keys that it needs. Nothing checks it, since that would need
-    the elements: if they do not ascend, keys that the mask keeps may be left out, and queries (their outputs are not written), but no read leaves the array.
+    the elements: if they do not ascend, keys that the mask keeps may be left out, and queries (their outputs are not
+    written), but no read leaves the array.
 
     Raises:
         flashc.ArgumentError, flashc.UnsupportedTypeError: no such array.

@@ -1,4 +1,4 @@
-/*===- launch-test.c - the C API launches a kernel ------------------------------------------------------------------===*\
+/*===- launch-test.c - the C API launches a kernel ----------------------------------------------------------------===*\
 |* Causal attention of q = 0 sees equal scores: row i of the output is the mean of the first i + 1 rows of v, and its
 |* log-sum-exp is log(i + 1). With v[j] = j the mean is i / 2. The arrays are [B, N, H, D], passed by their strides.
 \*===--------------------------------------------------------------------------------------------------------------===*/

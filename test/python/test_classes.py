@@ -57,8 +57,8 @@ def cut(length, tile, starts=None):
 
 
 def check(mask, nq, nk, wants="exact", origin=None, starts=None):
-    """The class, and every tile. `origin`: where tiles of keys begin, if they are moved, of a batch, the first query and
-    the number of its sequence. `starts`: of the sequences that tiles of queries follow."""
+    """The class, and every tile. `origin`: where tiles of keys begin, if they are moved, of a batch, the first query
+    and the number of its sequence. `starts`: of the sequences that tiles of queries follow."""
     q, k = (flashc.ArraySpec((2, 1, n, 64), "bf16") for n in (nq, nk))
     got = flashc.explain(q, k, k, mask=mask)
     assert got.mask_class == wants, got

@@ -20,8 +20,8 @@ def specs(batch=1, heads=2, queries=300, keys=500, dim=64, dtype="bf16"):
 
 
 def classify(keeps, tile, is_moved=False, starts=None):
-    """The tightest classes of the tiles of an element mask [Nq, Nk]. If they are moved, they begin at the first key of a
-    row of tiles, each in a column of its own. `starts`: of sequences that tiles of queries follow."""
+    """The tightest classes of the tiles of an element mask [Nq, Nk]. If they are moved, they begin at the first key of
+    a row of tiles, each in a column of its own. `starts`: of sequences that tiles of queries follow."""
     (queries, keys), (rows, columns) = keeps.shape, tile
     result = []
     for begin, end, _ in cut(queries, rows, starts):

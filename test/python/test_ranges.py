@@ -1,5 +1,5 @@
-"""Masks over arrays that nothing is declared of: tiles are visited by the range of the array in each. On the CPU, against
-rules for all pairs; and which tiles that are, against the ranges themselves."""
+"""Masks over arrays that nothing is declared of: tiles are visited by the range of the array in each. On the CPU,
+against rules for all pairs; and which tiles that are, against the ranges themselves."""
 import os
 
 import numpy as np

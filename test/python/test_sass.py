@@ -26,8 +26,8 @@ SHARED_MEMORY = 232448  # Bytes of one CTA, kMaxSharedMemory of Hopper.h.
 REGISTERS = 65536  # Of one multiprocessor.
 # Per head dimensions, and whether the tensor cores sum: instructions of one iteration of the unmasked loop beside the
 # products and the 4.5 a score that softmax takes (multiply-add, exponential, sum, maximum, half a pack; 3.5 without the
-# sum). Of those of d = 64, 12 are wait-after's. What was measured, and one or two more; where a change needs fewer, write
-# down the new number.
+# sum). Of those of d = 64, 12 are wait-after's. What was measured, and one or two more; where a change needs fewer,
+# write down the new number.
 BESIDE = {(64, 64, True): 94, (64, 64, False): 101, (72, 72, False): 90, (80, 80, False): 90, (96, 96, False): 88,
           (112, 112, False): 90, (128, 128, False): 93, (160, 160, False): 93, (192, 128, False): 102,
           (256, 256, False): 114}
@@ -86,8 +86,8 @@ def check_roles(code, schedule):
 
 
 def check_loop(loop, shape, most_beside=None):
-    """What is wrong with a main loop; of a masked one, only what it shares with the unmasked one is asked. `most_beside`:
-    instead of BESIDE."""
+    """What is wrong with a main loop; of a masked one, only what it shares with the unmasked one is asked.
+    `most_beside`: instead of BESIDE."""
     d, dv, kv_tile, _, sums = shape
     scores, counts = kv_tile // 2, sass_report.count(loop.always)
     everything = sass_report.count(loop.instructions())
@@ -97,8 +97,9 @@ def check_loop(loop, shape, most_beside=None):
             found[instruction.opcode] = found.get(instruction.opcode, 0) + 1
     if found != products(shape) or everything["HGMMA"] != counts["HGMMA"]:
         yield f"products {found}"
-    # Two rows a thread: a factor that rescales each, and two butterflies for the maximum of each. The sums on the tensor
-    # cores are columns of the output: the factors are needed where that is rescaled, behind a branch, and nowhere else.
+    # Two rows a thread: a factor that rescales each, and two butterflies for the maximum of each. The sums on the
+    # tensor cores are columns of the output: the factors are needed where that is rescaled, behind a branch, and
+    # nowhere else.
     always = {"MUFU.EX2": scores + 2 * (not sums), "FADD": 2 if sums else scores + 4}
     expected = {"MUFU.EX2": scores + 2, "MUFU other": 0, "pack (F2FP)": scores // 2, "convert": 0, "SHFL": 4,
                 "local memory": 0}
@@ -149,8 +150,8 @@ def test_tuned(d, dv, dtype, causal):
 
 
 def test_tuned_are_all_rows():
-    """Of the table, for no mask and for bounds. Where the number of queries is not known, a kernel has an entry for each
-    of its rows. ptxas-masks.test has the rows of other masks."""
+    """Of the table, for no mask and for bounds. Where the number of queries is not known, a kernel has an entry for
+    each of its rows. ptxas-masks.test has the rows of other masks."""
     with open(ROWS, encoding="utf-8") as file:
         rows = [dict(re.findall(r"(\w+)<?=(\w+)", line.partition(":")[0])) for line in file if line[0] not in "#\n"]
     tuned = [row for row in rows if row.get("mask", "none") in ("none", "bounds") and "score" not in row]
@@ -180,8 +181,8 @@ def test_static_shapes(d, n, causal):
 @pytest.mark.parametrize("dtype, pair, single, most", [
     ("f32", "LDG.E.64", "LDG.E", 254), ("bf16", "LDG.E", "LDG.E.U16", 300), ("i8", None, "LDG.E.S8", 310)])
 def test_reads_of_a_bias(dtype, pair, single, most):
-    """In full tiles no address is kept inside the array: columns are constants in the instruction. Two neighbours are one
-    load where they are aligned, behind a branch."""
+    """In full tiles no address is kept inside the array: columns are constants in the instruction. Two neighbours are
+    one load where they are aligned, behind a branch."""
     bias = flashc.ArraySpec((4096, 4096), dtype)
     kernel = compile_kernel(64, 64, score=lambda s, b, h, i, j: s + bias[i, j])
     with sass_report.text_file(kernel.ptx) as path:

@@ -40,7 +40,8 @@ LaunchInterface describeLaunch(mlir::func::FuncOp function);
 /// The attribute of a kernel that holds its manifest, on its way to JSON.
 constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
 
-/// The attribute of a kernel whose points are to be sorted: the extents of its grid of points as formulas, for tile-order.
+/// The attribute of a kernel whose points are to be sorted: the extents of its grid of points as formulas, for
+/// tile-order.
 constexpr llvm::StringLiteral kGridFormulasAttrName = "flashc.grid";
 
 /// The attribute of a kernel that those before it may overlap with, for tile-programmatic-launch; then the manifest's

@@ -69,8 +69,8 @@ struct LoopBounds {
   /// For each tile of the other direction, tiles begin at the begin of the only kept interval instead of the loop's.
   bool isMoved = false;
 
-  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`, and `origin max(..)` if tiles are moved. The tile
-  /// of the other direction is one of `rows` queries from `i0` on, or one of `keys` keys from `j0` on.
+  /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`, and `origin max(..)` if tiles are moved. The
+  /// tile of the other direction is one of `rows` queries from `i0` on, or one of `keys` keys from `j0` on.
   void print(raw_ostream &os, AsmState &state) const;
 };
 

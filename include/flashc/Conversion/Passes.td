@@ -65,8 +65,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %max = tile.combine max %sum : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
     ```
 
-    With `tensor-bias` the product adds the slope, and `%u` is `%s`; a score that is not s (times a constant) and such terms
-    is refused.
+    With `tensor-bias` the product adds the slope, and `%u` is `%s`; a score that is not s (times a constant) and such
+    terms is refused.
     ```mlir
     tile.store_slopes %slope into %slopes : tensor<64xf32, #tile.row>, ...      // in front of the loop over keys
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
@@ -141,7 +141,8 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     %s0 = llvm.extractvalue %r[0]
     %e0 = math.exp2 %s0 : f32
     ```
-    Exponentials of which some are multiply-adds (`fma-exponentials` of the schedule), before, and such an element after:
+    Exponentials of which some are multiply-adds (`fma-exponentials` of the schedule), before, and such an element
+    after:
     ```mlir
     %p = tile.exp2 %s, %offset {factor = 1.0 : f32, fma = 4 : i64} : tensor<64x16xf32, #tile.acc>, ...
     ```

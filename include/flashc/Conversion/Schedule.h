@@ -14,9 +14,9 @@
 
 namespace flashc {
 
-/// In which order a persistent kernel takes tiles of queries. Closed: by arithmetic on their numbers, right where the last
-/// tiles see the most keys or all see the same. List: by a list that another kernel makes first (`tile-order`). Auto: as
-/// the mask's bounds ask for.
+/// In which order a persistent kernel takes tiles of queries. Closed: by arithmetic on their numbers, right where the
+/// last tiles see the most keys or all see the same. List: by a list that another kernel makes first (`tile-order`).
+/// Auto: as the mask's bounds ask for.
 enum class Order { Auto, Closed, List };
 
 /// docs/schedules.md says what each choice means. The initial values are those of a table's row that says nothing.
@@ -45,9 +45,9 @@ struct Schedule {
   int64_t waitAfter = 0;
   /// Of every 16 exponentials of P, so many are polynomials: multiply-adds in place of the multi-function unit.
   int64_t fmaExponentials = 0;
-  /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small. The sum must
-  /// have the weights' rounding (`tensorSums`): the only weight of a row cancels, and a NaN, infinite as a polynomial in
-  /// 16 bits, is seen.
+  /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small. The sum
+  /// must have the weights' rounding (`tensorSums`): the only weight of a row cancels, and a NaN, infinite as a
+  /// polynomial in 16 bits, is seen.
   bool fixedMax = false;
   /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
   bool tensorBias = false;

@@ -127,8 +127,8 @@ llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const Sc
                                                          const ScheduleKey &key, bool mayVary);
 
 /// A row's schedule for an attention: with the overrides, with what follows from both, and checked. What a row says of
-/// `tensor-sums`, `tma-store`, `fixed-max` and `tensor-bias` is said where it can be had; an override that cannot be had is
-/// an error.
+/// `tensor-sums`, `tma-store`, `fixed-max` and `tensor-bias` is said where it can be had; an override that cannot be
+/// had is an error.
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, llvm::StringRef overrides);
 
 } // namespace flashc

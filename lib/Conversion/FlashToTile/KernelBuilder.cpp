@@ -275,7 +275,8 @@ LogicalResult KernelBuilder::addSlopes(tile::MmaAsyncOp product) {
   return success();
 }
 
-/// Makes a tile.map over `scores` and puts the insertion point into it; what `region` computes of i alone is known there.
+/// Makes a tile.map over `scores` and puts the insertion point into it; what `region` computes of i alone is known
+/// there.
 tile::MapOp KernelBuilder::beginMap(Value scores, Value key, Region *region) {
   SmallVector<Value> tiles;
   SmallVector<Type> types{cast<RankedTensorType>(scores.getType()).getElementType(), b.getIndexType(), b.getIndexType()};

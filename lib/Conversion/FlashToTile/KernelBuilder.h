@@ -25,8 +25,8 @@ public:
   mlir::LogicalResult build();
 
 private:
-  /// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that a
-  /// row without keys has no NaN. A row whose maximum is no more than -2^99 has seen no key.
+  /// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that
+  /// a row without keys has no NaN. A row whose maximum is no more than -2^99 has seen no key.
   static constexpr double kMasked = -0x1p100, kDead = -0x1p99;
 
   /// A value that a score or mask region computes once per row.

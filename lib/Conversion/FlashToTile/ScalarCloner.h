@@ -27,8 +27,8 @@ public:
   /// ahead of the loop over keys, this keeps it out of the loop.
   mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 
-  /// The values of a region, after `cloneInvariants`, that depend on i, but neither on the score nor on j, and that code
-  /// which does depend on those reads; of the ones that cost more than a few instructions.
+  /// The values of a region, after `cloneInvariants`, that depend on i, but neither on the score nor on j, and that
+  /// code which does depend on those reads; of the ones that cost more than a few instructions.
   llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region);
 
   /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Where a tile

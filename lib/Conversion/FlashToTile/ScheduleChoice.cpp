@@ -74,8 +74,8 @@ static bool isPartOfBounds(Operation *op) {
   return compare && (compare.getPredicate() <= arith::CmpIPredicate::sge); // eq, ne, and the signed ones
 }
 
-/// What of `mask` a kernel computes of conditions that repeat along the keys after at most `most` of a thread's blocks of
-/// columns: they become the bits of words, too.
+/// What of `mask` a kernel computes of conditions that repeat along the keys after at most `most` of a thread's blocks
+/// of columns: they become the bits of words, too.
 static llvm::SetVector<Operation *> findRepeated(Region &mask, int64_t most) {
   namespace tile = mlir::tile;
   llvm::SetVector<Operation *> repeated;

@@ -27,8 +27,8 @@ struct ScoreMap {
 ///   |i - j|, where a mask keeps pairs of one order only  ->  i - j, or j - i
 ///
 /// and lets products and sums contract. The second result comes about if `canSplit`: whoever takes the maximum and the
-/// exponentials of the scores must add it. If `toProduct`, slopes of an otherwise plain score are apart, too, in front of
-/// the loop. Scores of pairs that `mask` (a region of flash.attention, or null) does not keep may become anything.
+/// exponentials of the scores must add it. If `toProduct`, slopes of an otherwise plain score are apart, too, in front
+/// of the loop. Scores of pairs that `mask` (a region of flash.attention, or null) does not keep may become anything.
 ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask);
 
 /// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
@@ -43,8 +43,8 @@ bool isExponentFactor(double factor);
 /// and 2^80, whose products with values and sums over keys have another 2^46 up to the end of f32.
 constexpr double kFixedMaxBound = 80.0 * llvm::numbers::ln2;
 
-/// What the scores of a region of flash.attention are at most, as magnitudes, or nothing where that is not known: sums and
-/// products of constants, tanh, sin, cos and erf, and selections of them.
+/// What the scores of a region of flash.attention are at most, as magnitudes, or nothing where that is not known: sums
+/// and products of constants, tanh, sin, cos and erf, and selections of them.
 std::optional<double> getScoreBound(mlir::Region &score);
 
 /// Whether simplifyScoreMap finds slopes for the product in a score region of flash.attention or flash.online_attention

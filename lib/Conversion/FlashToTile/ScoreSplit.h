@@ -24,9 +24,9 @@ public:
   /// was any.
   bool takeTerms(double factor);
 
-  /// The slope of all that was taken, of each row and in front of the loop, if there is one that is known there and nothing
-  /// but the raw score is left; otherwise null. Whoever makes the raw scores must then add it, times the element's column
-  /// in the tile. Elements are still to be multiplied with `factor`.
+  /// The slope of all that was taken, of each row and in front of the loop, if there is one that is known there and
+  /// nothing but the raw score is left; otherwise null. Whoever makes the raw scores must then add it, times the
+  /// element's column in the tile. Elements are still to be multiplied with `factor`.
   mlir::Value takeSlopes(double factor);
 
   /// Puts back what was taken, as multiply-adds and a second result. Elements and second result are still to be

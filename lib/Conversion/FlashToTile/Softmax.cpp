@@ -156,8 +156,8 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitMasked(Value visit, Value ke
   return Scores{branch.getResult(0), branch.getResult(1), branch.getResult(2)};
 }
 
-/// In a masked tile. What a row adds to its scores may be NaN, or infinite, and must not reach a row that the mask keeps
-/// nothing of: a thread whose columns are all masked leaves the offset out.
+/// In a masked tile. What a row adds to its scores may be NaN, or infinite, and must not reach a row that the mask
+/// keeps nothing of: a thread whose columns are all masked leaves the offset out.
 FailureOr<KernelBuilder::Scores> KernelBuilder::emitKept(Value key, Scores source, double masked) {
   FailureOr<Value> kept = emitMask(key, source.tile, masked);
   if (failed(kept))

@@ -13,12 +13,12 @@ constexpr int64_t kTableThreads = 256;
 /// Rows of a flash.row_table that a warp computes.
 constexpr int64_t kTableRows = 32;
 
-/// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each, those
-/// of one table behind those of another:
+/// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each,
+/// those of one table behind those of another:
 ///
 ///   flash.row_table     a tile is kTableRows rows; each lane computes one.
-///   flash.tile_minmax   lane l of 32 looks at the elements l, l + 32, ... of the tile; then the lanes exchange what they
-///                       have (shfl.sync), and the first one writes the least and the greatest.
+///   flash.tile_minmax   lane l of 32 looks at the elements l, l + 32, ... of the tile; then the lanes exchange what
+///                       they have (shfl.sync), and the first one writes the least and the greatest.
 ///   flash.tile_runs     lane l looks at the key tile 32 n + l, in steps n; by a vote every lane learns which of the 32
 ///                       are visited, and which are full, and goes through those; the first one writes the runs.
 ///

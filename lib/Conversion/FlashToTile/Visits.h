@@ -18,10 +18,10 @@ namespace flashc {
 ///   visits     |   2    |   1  |   0    |               |   2    |   4  |   |   1    |   3  |   |   0    |
 ///
 /// On the left the numbers run with the keys, backwards if some tiles are masked: the masked tiles at the end (the
-/// diagonal) come first, and CTAs that work on the same keys at the same time are more likely to share them in L2. On the
-/// right the masked tiles come first, then the full ones, each from the last key to the first; which segment a visit lies
-/// in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number of segments.
-/// The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
+/// diagonal) come first, and CTAs that work on the same keys at the same time are more likely to share them in L2. On
+/// the right the masked tiles come first, then the full ones, each from the last key to the first; which segment a
+/// visit lies in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number
+/// of segments. The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
 class Visits {
 public:
   /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows are

@@ -18,12 +18,12 @@ namespace flashc {
 /// supposed: 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.
 std::string whyUnsorted(const AttentionPlan &plan);
 
-/// Whether the keys that a tile of queries sees depend on its number, as under a causal mask. They do not without a mask:
-/// that of the last keys, where their number is not known before the launch, is the same for all tiles.
+/// Whether the keys that a tile of queries sees depend on its number, as under a causal mask. They do not without a
+/// mask: that of the last keys, where their number is not known before the launch, is the same for all tiles.
 bool dependsOnQueries(const AttentionPlan &plan);
 
-/// Whether tiles of queries see about as many keys as those before them, but at the ends, as under a window; false where
-/// nobody knows. What is not known before the launch is supposed as above.
+/// Whether tiles of queries see about as many keys as those before them, but at the ends, as under a window; false
+/// where nobody knows. What is not known before the launch is supposed as above.
 bool levelsOff(const AttentionPlan &plan);
 
 } // namespace flashc

@@ -1,7 +1,7 @@
 //===- Lowering.h - what the files of convert-tile-to-nvvm share --------------------------------------------------===//
 //
-// How a warpgroup holds a tile (PTX ISA 9.7.15.5.1.1, the m64nNk16 accumulator). Thread t of 128, lane = t mod 32, holds
-// of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
+// How a warpgroup holds a tile (PTX ISA 9.7.15.5.1.1, the m64nNk16 accumulator). Thread t of 128, lane = t mod 32,
+// holds of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
 //     row    = 16 * (t / 32) + lane / 4 + 8 * half
 //     column = 8 * block + 2 * (lane mod 4) + word.
 // A #tile.row or #tile.row_partial value has two elements, one per half. An #tile.operand_a value has one 32-bit
@@ -49,8 +49,8 @@ struct KernelContext {
 /// Fills in the context and emits its values at the start of `kernel`.
 KernelContext createKernelContext(mlir::gpu::GPUFuncOp kernel);
 
-/// Named barriers (PTX ISA 9.7.13.1: 16 of them). 0: the CTA at the start. 1 to 3: consumer w's turn at the tensor cores is
-/// 1 + w, its warpgroup's number. 5 to 7: its warps meet before their tile leaves shared memory.
+/// Named barriers (PTX ISA 9.7.13.1: 16 of them). 0: the CTA at the start. 1 to 3: consumer w's turn at the tensor
+/// cores is 1 + w, its warpgroup's number. 5 to 7: its warps meet before their tile leaves shared memory.
 constexpr int64_t kStoreBarriers = 4; // plus the warpgroup's number
 
 /// Emits PTX and small arithmetic on i32 at one place.
@@ -93,7 +93,8 @@ private:
   mlir::Value constantLike(mlir::Value like, int64_t value);
 };
 
-/// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`, `tile.alloc_columns`.
+/// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
+/// `tile.alloc_columns`.
 constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
 
 /// Two f32 values rounded to 16 bits and packed into an i32, `low` in the low half.

@@ -16,8 +16,8 @@ using namespace flashc::tiletonvvm;
 namespace {
 
 /// The region of a tile.map, once per element. What depends on (b, h), i or j alone is the same code in many elements,
-/// which common subexpression elimination merges. Two things are not cloned as they stand: conditions of bounds on j, which
-/// are the bits of words, and positions that become floating point.
+/// which common subexpression elimination merges. Two things are not cloned as they stand: conditions of bounds on j,
+/// which are the bits of words, and positions that become floating point.
 class MapExpander {
 public:
   MapExpander(MapOp op, ValueRange source, ArrayRef<ValueRange> rows, const KernelContext &kernel, OpBuilder &b)
@@ -134,8 +134,9 @@ private:
 // Reads
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether an array's elements are read in the order of j, in a row that i decides. (One that nothing decides is the same
-/// for all rows of the tile: its elements come with few transactions anyhow. Bytes would have to be taken apart again.)
+/// Whether an array's elements are read in the order of j, in a row that i decides. (One that nothing decides is the
+/// same for all rows of the tile: its elements come with few transactions anyhow. Bytes would have to be taken apart
+/// again.)
 bool MapExpander::isReadAlongRow(memref::LoadOp load) {
   auto isOfRow = [&](Value index) { return isInside(index) && op.isSameInRow(index); };
   OperandRange indices = load.getIndices();
@@ -174,9 +175,9 @@ bool MapExpander::isWord(Value value) {
   return wordLike[value] = result;
 }
 
-/// How many of a thread's elements in a row lie before the bound (before the first that an upper bound cuts off): of its
-/// columns, 8 n and 8 n + 1, those that are less than the distance. Limits out of sight are brought near first, so that
-/// the difference cannot wrap.
+/// How many of a thread's elements in a row lie before the bound (before the first that an upper bound cuts off): of
+/// its columns, 8 n and 8 n + 1, those that are less than the distance. Limits out of sight are brought near first, so
+/// that the difference cannot wrap.
 Value MapExpander::countBefore(const MapOp::Bound &bound, IRMapping &mapping) {
   auto max = [&](Value x, Value y) -> Value { return arith::MaxSIOp::create(b, emit.loc, x, y); };
   auto min = [&](Value x, Value y) -> Value { return arith::MinSIOp::create(b, emit.loc, x, y); };
@@ -225,7 +226,8 @@ Value MapExpander::evaluate(Value value, int64_t e) {
   return mapping.lookup(value);
 }
 
-/// Of a condition that repeats after `repeat` blocks of columns, so every bit of its first blocks selects bits of the word.
+/// Of a condition that repeats after `repeat` blocks of columns, so every bit of its first blocks selects bits of the
+/// word.
 Value MapExpander::getRepeatedWord(Value value, int64_t repeat, int64_t half, int64_t group) {
   Value word = emit.i32(0);
   for (int64_t first = 0; first < 2 * repeat; ++first) {
@@ -275,8 +277,8 @@ void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// An f32 of a position, or of its absolute value: that of the thread's first element plus a constant, which is exact up to
-/// 2^24 and rounded twice beyond. A conversion takes four times as long as an addition.
+/// An f32 of a position, or of its absolute value: that of the thread's first element plus a constant, which is exact
+/// up to 2^24 and rounded twice beyond. A conversion takes four times as long as an addition.
 bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping &mapping) {
   auto isWide = [](Type type) { return type.isIndex() || type.getIntOrFloatBitWidth() >= 32; };
   Value position = convert.getIn();

@@ -50,8 +50,8 @@ Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, int64_t de
   return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
 }
 
-/// The descriptor of slopes or of numbers of columns: K-major, one step of depth, rows of 32 bytes, whose swizzle is layout
-/// type 3.
+/// The descriptor of slopes or of numbers of columns: K-major, one step of depth, rows of 32 bytes, whose swizzle is
+/// layout type 3.
 Value getDescriptorOfStep(Emitter &emit, Value address) {
   constexpr int64_t kEightRows = 8 * hopper::kStepRowBytes;
   return emit.add(address, static_cast<int64_t>(uint64_t(3) << 62 | uint64_t(kEightRows >> 4) << 32 | 1 << 16));

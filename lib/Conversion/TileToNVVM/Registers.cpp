@@ -1,4 +1,4 @@
-//===- Registers.cpp - tiles in registers: elementwise code, rows --------------------------------------------------===//
+//===- Registers.cpp - tiles in registers: elementwise code, rows -------------------------------------------------===//
 
 #include "Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

@@ -146,8 +146,8 @@ void emitStoreBarrier(Emitter &emit, const KernelContext &kernel, const std::str
   emit.ptx(first + "bar.sync $0, " + std::to_string(hopper::kWarpgroupThreads) + ";", "r,~{memory}", {barrier});
 }
 
-/// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only its
-/// own part of the products has read, and it has waited for those. In front of a slot of the output's own there is
+/// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only
+/// its own part of the products has read, and it has waited for those. In front of a slot of the output's own there is
 /// tile.store_wait all.
 struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
   using KernelPattern::KernelPattern;
@@ -240,9 +240,9 @@ private:
   }
 };
 
-/// Of the four lanes that have a row and the one eight below, two write the halves of the first, two those of the other:
-/// (hi, mid, lo, 0, ...), and zeros. With the 32-byte swizzle halves change places in some rows; what they are multiplied
-/// with is the same in both.
+/// Of the four lanes that have a row and the one eight below, two write the halves of the first, two those of the
+/// other: (hi, mid, lo, 0, ...), and zeros. With the 32-byte swizzle halves change places in some rows; what they are
+/// multiplied with is the same in both.
 struct StoreSlopesLowering : KernelPattern<StoreSlopesOp> {
   using KernelPattern::KernelPattern;
 

@@ -22,8 +22,8 @@ HEADER = f"{'d':>4} {'N':>6}  {'case':<24}{'ms':>9}{'tiles':>9}{'cost':>8}{'like
 
 @dataclasses.dataclass
 class Line:
-    """One row of the table. `cost`: the time over that of what it is compared with; `bar`: the most it may be. `like`: of a
-    mask, the time over that of no mask with as many keys for each query, so that it has as many tiles a row."""
+    """One row of the table. `cost`: the time over that of what it is compared with; `bar`: the most it may be. `like`:
+    of a mask, the time over that of no mask with as many keys for each query, so that it has as many tiles a row."""
     d: int
     n: int
     case: str

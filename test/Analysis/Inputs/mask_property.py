@@ -57,8 +57,8 @@ class Case:
         return [(nq, nk, [rng.randint(0, nk + 20), rng.randint(0, nk + 20)] + arrays(nq, nk)) for nq, nk in SIZES]
 
     def function(self, name, is_dual):
-        """The keys that stick out of the last tile are cut by the mask, unless it is for the dual, which has that tile's
-        number of keys."""
+        """The keys that stick out of the last tile are cut by the mask, unless it is for the dual, which has that
+        tile's number of keys."""
         q, kv = self.q_tile, self.kv_tile
         acc, row = f"tensor<1x1x{q}x1xf32>", f"tensor<1x1x{q}xf32>"
         tile, valid = f"tensor<1x1x{kv}x1xf32>", "tensor<1x1x?x1xf32>"
@@ -207,8 +207,8 @@ def check(case, program, is_exact, is_moved, rng):
 
 
 def find_dual_fault(case, intervals, kept, is_exact):
-    """`kept` has a column for each key of the tile; `intervals` are those of tiles with a kept pair and with a pair that
-    is not kept."""
+    """`kept` has a column for each key of the tile; `intervals` are those of tiles with a kept pair and with a pair
+    that is not kept."""
     starts = range(0, len(kept), case.q_tile)
     tiles = {t: kept[t:t + case.q_tile] for t in starts}
     for name, found, needed in zip(("kept", "cut"), intervals, ([t for t in starts if tiles[t].any()],

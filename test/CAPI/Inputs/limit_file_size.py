@@ -1,5 +1,5 @@
-"""limit_file_size.py BYTES PROGRAM ARGUMENTS...: runs the program so that no file it writes grows beyond BYTES, as on a disk
-that is full. Its standard output is a pipe, which has no such limit."""
+"""limit_file_size.py BYTES PROGRAM ARGUMENTS...: runs the program so that no file it writes grows beyond BYTES, as on a
+disk that is full. Its standard output is a pipe, which has no such limit."""
 
 import resource
 import signal

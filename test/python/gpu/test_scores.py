@@ -89,8 +89,8 @@ def test_bias_on_tensor_cores(rng, name, d, dtype):
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
 @pytest.mark.parametrize("tile", [16, 80, 128, 144, 224])
 def test_bias_on_tensor_cores_by_tile(rng, tile, dtype):
-    """With queries of zeros and one key for each of them the log-sum-exp is the bias. Slopes of any size, subnormal ones of
-    f16 among them; tiles of any number of columns."""
+    """With queries of zeros and one key for each of them the log-sum-exp is the bias. Slopes of any size, subnormal
+    ones of f16 among them; tiles of any number of columns."""
     nk = 300
     slopes = to_gpu(np.float32([3.3e-7, -1e-4, 0.7001, -5.3, 61.7, 1000.1]))
     q, k = (torch.zeros(1, len(slopes), n, 64, device="cuda", dtype=dtype) for n in (nk, nk))

@@ -36,8 +36,8 @@ def evaluate(formula, arguments):
 
 
 def run_order_kernel(kernel, arguments, items):
-    """What the kernel before `kernel` leaves in the workspace: the items in the order of the list, and their work. (Behind
-    each item in the list stand its numbers, and behind the work those of all items.)"""
+    """What the kernel before `kernel` leaves in the workspace: the items in the order of the list, and their work.
+    (Behind each item in the list stand its numbers, and behind the work those of all items.)"""
     manifest = kernel.manifest
     (before,) = manifest["before"]
     words = evaluate(manifest["workspace"], arguments) // 4
@@ -104,8 +104,8 @@ def test_list_of_causal_tiles():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_list_of_sequences(seed):
-    """Tiles of flash.segment_tile: those of a sequence visit their own keys up to the last query, and those without a query
-    as many as a kernel needs."""
+    """Tiles of flash.segment_tile: those of a sequence visit their own keys up to the last query, and those without a
+    query as many as a kernel needs."""
     generator = torch.Generator().manual_seed(seed)
     lengths = torch.randint(0, 1500, (1 + 7 * seed,), generator=generator).tolist() + [77]
     starts = torch.tensor([0, *lengths]).cumsum(0).int().cuda()

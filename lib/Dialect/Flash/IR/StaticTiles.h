@@ -1,4 +1,4 @@
-//===- StaticTiles.h - slices of static shape (private to the dialect) ----------------------------------------------===//
+//===- StaticTiles.h - slices of static shape (private to the dialect) --------------------------------------------===//
 //
 // A tile has a static shape. Where it sticks out of its sequence, the slice that exists is extracted, padded to the
 // tile's shape with the identity of what it feeds, and the result is cut back to what exists.

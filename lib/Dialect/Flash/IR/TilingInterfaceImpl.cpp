@@ -79,8 +79,8 @@ static void guardDivisor(OpBuilder &b, Operation *op) {
 }
 
 /// The positions of a tile that sticks out are passed to the regions too. What they compute there is dropped, but a
-/// read (of a bias, say) must stay inside its tensor, and a division must not be by 0: clamps every index of a read that
-/// depends on `outside`, and guards every such divisor. Searches of sorted arrays stay inside for any value.
+/// read (of a bias, say) must stay inside its tensor, and a division must not be by 0: clamps every index of a read
+/// that depends on `outside`, and guards every such divisor. Searches of sorted arrays stay inside for any value.
 static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument> outside) {
   OpBuilder::InsertionGuard guard(b);
   DenseSet<Value> tainted(outside.begin(), outside.end());

@@ -45,9 +45,9 @@ private:
     return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
   }
 
-  /// Tiles begin at the first key that may be kept, so that none is cut there if all queries have that key, and the last
-  /// one may stick out of the interval, and of the loop. The interval's bounds leave no room to clamp: it is empty where
-  /// they are not in order.
+  /// Tiles begin at the first key that may be kept, so that none is cut there if all queries have that key, and the
+  /// last one may stick out of the interval, and of the loop. The interval's bounds leave no room to clamp: it is empty
+  /// where they are not in order.
   SmallVector<KeySegment> emitMoved() {
     const TileInterval &kept = bounds.kept.front();
     SmallVector<AffineExpr> beginExprs{symbol(LoopBounds::Begin)}, endExprs{symbol(LoopBounds::End)};

@@ -37,8 +37,8 @@ inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm:
 }
 
 /// Computes a mask region with intervals for integers. Elements of an array at the position of a query or a key are
-/// between the least and the greatest one of the tile (flash.tile_minmax, made at another place). What is not understood
-/// may have any value.
+/// between the least and the greatest one of the tile (flash.tile_minmax, made at another place). What is not
+/// understood may have any value.
 ///
 /// What is computed from elements may wrap around; where it may in a tile, it has any value of its type. Positions and
 /// what is computed from them alone do not overflow, as for the analysis of masks.

@@ -27,8 +27,8 @@ public:
     return depends[value] = result;
   }
 
-  /// The p > 0 that was found so that `value` is the same at the keys j and j + p, for every j; 1 if it does not depend on
-  /// j.
+  /// The p > 0 that was found so that `value` is the same at the keys j and j + p, for every j; 1 if it does not depend
+  /// on j.
   std::optional<int64_t> getPeriod(Value value) {
     if (!dependsOnKey(value))
       return 1;

@@ -164,9 +164,9 @@ private:
   }
 };
 
-/// Brings bounds on a function of j into the form of a bound on j: x - j, j + x, j floordiv c, and casts of them, compared
-/// with what is the same in the row. An equality is two of them. Positions are less than kFar, so what they are compared
-/// with may be brought near first, lest the new limit wrap around.
+/// Brings bounds on a function of j into the form of a bound on j: x - j, j + x, j floordiv c, and casts of them,
+/// compared with what is the same in the row. An equality is two of them. Positions are less than kFar, so what they
+/// are compared with may be brought near first, lest the new limit wrap around.
 struct IsolateKey : OpRewritePattern<arith::CmpIOp> {
   using OpRewritePattern::OpRewritePattern;
 

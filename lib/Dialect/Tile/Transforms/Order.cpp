@@ -98,8 +98,8 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// The numbers of an item: scalars that memory is read for, and that are the same for all its points, if others use them
-/// than scalar code of that kind.
+/// The numbers of an item: scalars that memory is read for, and that are the same for all its points, if others use
+/// them than scalar code of that kind.
 static SmallVector<Value> findNumbers(ProgramOp program, ListScope scope, Sources &sources) {
   unsigned dims = 0;
   for (unsigned dim : getDims(scope))

@@ -68,8 +68,8 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds what ops that are not `isDone` read of the head. Scalars are computed again: a loop that carries its bounds hides
-/// what they are.
+/// Finds what ops that are not `isDone` read of the head. Scalars are computed again: a loop that carries its bounds
+/// hides what they are.
 static void planCrossing(EpilogueOverlap::Side &side, llvm::function_ref<bool(Operation *)> isDone) {
   auto isNeeded = [&](Value value) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
@@ -87,7 +87,8 @@ static void planCrossing(EpilogueOverlap::Side &side, llvm::function_ref<bool(Op
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// The next point's slots are waited for while this point is not stored: slots that this one still holds must be others.
+/// The next point's slots are waited for while this point is not stored: slots that this one still holds must be
+/// others.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
@@ -204,8 +205,8 @@ class PointEmitter {
 public:
   PointEmitter(const EpilogueOverlap::Side &side, OpBuilder &b) : side(side), old(side.loop), b(b) {}
 
-  /// The head of the point `index`, which reads `carried` of the point before it. `hasTurn`: the turn at the tensor cores
-  /// has been taken.
+  /// The head of the point `index`, which reads `carried` of the point before it. `hasTurn`: the turn at the tensor
+  /// cores has been taken.
   IRMapping emitHead(Value index, ValueRange carried, bool hasTurn = false) {
     IRMapping map;
     map.map(old.getInductionVar(), index);

@@ -196,11 +196,12 @@ private:
 
 /// Points by a list of items, the longest first; without a list x is the item, and its place. An item stands for one
 /// point in each of `sharers` heads; those go by in groups, so that CTAs that run at the same time read the keys of few
-/// heads: as few heads as give every CTA three points, and the last group what is left. A group goes through the list once,
-/// forwards or backwards, so that it begins as the one before it ends, with long points or with short ones; the last one
-/// goes forwards. Of this sequence CTA c of n takes c, 2n - 1 - c, 3n - 1 - c, 3n + c, 4n + c, ...: sums of four neighbours
-/// in a sorted list are about equal, also where those of two, as far from either end, are not. Without a list points are
-/// about as long as their neighbours: two for every CTA in a group, and c, 2n - 1 - c, 2n + c, ... are enough.
+/// heads: as few heads as give every CTA three points, and the last group what is left. A group goes through the list
+/// once, forwards or backwards, so that it begins as the one before it ends, with long points or with short ones; the
+/// last one goes forwards. Of this sequence CTA c of n takes c, 2n - 1 - c, 3n - 1 - c, 3n + c, 4n + c, ...: sums of
+/// four neighbours in a sorted list are about equal, also where those of two, as far from either end, are not. Without
+/// a list points are about as long as their neighbours: two for every CTA in a group, and c, 2n - 1 - c, 2n + c, ...
+/// are enough.
 class GroupedPoints : public Points {
 public:
   GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)

@@ -246,8 +246,8 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
   waitForLastStore(consumer);
 }
 
-/// In a pipelined loop the first product's slot is released right behind its wait. Moves the release to the wait for the
-/// other product, and ties it to exponentials, so that ptxas leaves that wait behind them.
+/// In a pipelined loop the first product's slot is released right behind its wait. Moves the release to the wait for
+/// the other product, and ties it to exponentials, so that ptxas leaves that wait behind them.
 static void delayReleases(Region &consumer, int64_t elements) {
   consumer.walk([&](scf::ForOp loop) {
     auto waits = llvm::to_vector(loop.getOps<MmaWaitOp>());

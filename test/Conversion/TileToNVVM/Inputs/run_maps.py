@@ -1,7 +1,8 @@
-"""run_maps.py BEFORE [COLS [NAME]] < AFTER: runs the functions of two programs, before and after the lowering of tile.map, that call
-@visit(i, j, value) for every element, and compares what was visited. The functions' arguments are two limits, the tile's
-first row and its first column; those of @..._near are not run far away, those of @..._of_key not at negative keys. An index is 32 bits wide and wraps around. Both
-programs need unique SSA names (--mlir-print-unique-ssa-ids): a value is computed when it is asked for."""
+"""run_maps.py BEFORE [COLS [NAME]] < AFTER: runs the functions of two programs, before and after the lowering of
+tile.map, that call @visit(i, j, value) for every element, and compares what was visited. The functions' arguments are
+two limits, the tile's first row and its first column; those of @..._near are not run far away, those of @..._of_key not
+at negative keys. An index is 32 bits wide and wraps around. Both programs need unique SSA names
+(--mlir-print-unique-ssa-ids): a value is computed when it is asked for."""
 
 import itertools
 import math

@@ -1,14 +1,14 @@
-"""visit_points.py FUNCTION: runs the loop that tile-persist put into FUNCTION, which stores at [z, y, x] once per point,
-for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x takes
-nx - x, and no CTA may do more than its share of them.
+"""visit_points.py FUNCTION: runs the loop that tile-persist put into FUNCTION, which stores at [z, y, x] once per
+point, for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x
+takes nx - x, and no CTA may do more than its share of them.
 
 Of `rotated`: each CTA must move on by one pair from round to round, too.
 
 visit_points.py FUNCTION --list=tiles: the loop goes through a list of tiles (or of batches, heads), of which each takes
 some time; every point must be visited once, and no CTA may do more than its share of them and the longest twice.
 
-visit_points.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids that
-are as large as can be, too.
+visit_points.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids
+that are as large as can be, too.
 
 Every index must fit 32 bits, as it does in a kernel, and every other number 64."""
 
@@ -82,7 +82,8 @@ def visit(program, grid, ctas):
 
 
 def check_in_order(program):
-    """Quotients and remainders by 1, by powers of two and their neighbours, and by numbers near 2^31; some whole grids."""
+    """Quotients and remainders by 1, by powers of two and their neighbours, and by numbers near 2^31; some whole
+    grids."""
     for nx, ny, nz in ((1, 1, 1), (5, 3, 2), (4, 1, 3)):
         for ctas in (1, 3, 7):
             points = [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)]
@@ -129,7 +130,8 @@ def check_list(program, scope):
 
 
 def check_rotation(ctas_points, grid):
-    """Where every CTA has a pair of the first round and of the second, the next CTA's x of the first one comes second."""
+    """Where every CTA has a pair of the first round and of the second, the next CTA's x of the first one comes
+    second."""
     firsts = [[x for _, _, x in points[:3:2]] for points in ctas_points]
     heads, ctas = grid[1] * grid[2], len(ctas_points)
     tail = min(-(-3 * ctas // (2 * grid[0])), heads)

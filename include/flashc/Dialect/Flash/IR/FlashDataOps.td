@@ -109,7 +109,8 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
 
     Constraints: as for `flash.count_le`.
 
-    Lowers to: a read at the nearest position that exists, and selects (`flash-decompose`, or where the kernel is built).
+    Lowers to: a read at the nearest position that exists, and selects (`flash-decompose`, or where the kernel is
+    built).
 
     Example:
     ```mlir
@@ -248,9 +249,9 @@ def Flash_TileMinMaxOp : Flash_Op<"tile_minmax", [
 def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "the runs of key tiles that each tile of queries visits";
   let description = [{
-    The region says of a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and head
-    `h`: 0, no pair of the tile is kept; 1, anything; 2, every pair is. The result has for every batch, head and tile of
-    queries up to R runs of tiles of keys, in ascending order and disjoint, each by four keys
+    The region says of a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and
+    head `h`: 0, no pair of the tile is kept; 1, anything; 2, every pair is. The result has for every batch, head and
+    tile of queries up to R runs of tiles of keys, in ascending order and disjoint, each by four keys
 
         begin <= full_begin <= full_end <= end
 

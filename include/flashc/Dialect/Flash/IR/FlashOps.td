@@ -86,7 +86,8 @@ def Flash_AttentionOp : Flash_Op<"attention", [
       positive, and divides a static Hq.
     - (C6) B, Nq, Nk agree wherever two operands both know them.
     - (C7) scale is finite.
-    - (C8) the score region takes `(f32, index x4)` and yields `f32`; the mask region takes `(index x4)` and yields `i1`.
+    - (C8) the score region takes `(f32, index x4)` and yields `f32`; the mask region takes `(index x4)` and yields
+      `i1`.
     - (C9) both regions are free of side effects other than reads.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
 
@@ -230,8 +231,8 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
         lse = m + log(l)
 
     A row that has seen no key (`l = 0`) gives `o = 0`, `lse = -inf`. With `no_empty_rows` there is none, among the rows
-    that the output has: each has a key that the mask keeps and whose score is more than -inf. The lowerings then emit no
-    guard. Shapes as for `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
+    that the output has: each has a key that the mask keeps and whose score is more than -inf. The lowerings then emit
+    no guard. Shapes as for `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
 
     Example:
     ```mlir

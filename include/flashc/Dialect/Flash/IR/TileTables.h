@@ -14,8 +14,8 @@ namespace mlir::flash {
 /// The classes of tiles that the region of a flash.tile_runs yields.
 enum class TileVisit { Skipped, Masked, Full };
 
-/// Runs that flash-bound-loops asks for: their fifteen loops take four steps of a search, and a kernel's row of the table
-/// one line of a cache, 128 bytes.
+/// Runs that flash-bound-loops asks for: their fifteen loops take four steps of a search, and a kernel's row of the
+/// table one line of a cache, 128 bytes.
 constexpr int64_t kTileRuns = 5;
 
 /// The runs of one tile of queries while its tiles of keys go by in ascending order, as values of type index. Each run

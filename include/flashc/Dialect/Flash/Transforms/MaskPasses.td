@@ -61,15 +61,15 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
 def AlignQueries : Pass<"flash-align-queries"> {
   let summary = "tiles of queries begin where the sequences of a packed mask do";
   let description = [{
-    Where a mask counts the sequences that begin up to the query (`flash.count_le %i in %offsets`), and the keys of a tile
-    of queries begin where one of these does, the loop over tiles of queries goes over those of each sequence instead
-    (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of them need
-    the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one diagonal
-    more to visit. There are as many tiles as before and up to two for each sequence, of which those without a query
-    visit nothing.
+    Where a mask counts the sequences that begin up to the query (`flash.count_le %i in %offsets`), and the keys of a
+    tile of queries begin where one of these does, the loop over tiles of queries goes over those of each sequence
+    instead (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of
+    them need the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one
+    diagonal more to visit. There are as many tiles as before and up to two for each sequence, of which those without a
+    query visit nothing.
 
-    Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the tiles
-    of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
+    Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the
+    tiles of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
 
     Before:
     ```mlir
@@ -88,8 +88,8 @@ def AlignQueries : Pass<"flash-align-queries"> {
     ```
 
     It never fails. A remark (category "flash") says why a loop stays as it is: "there is no loop over tiles of queries
-    from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys of a tile
-    of queries do not begin anywhere, or in several places".
+    from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys of a
+    tile of queries do not begin anywhere, or in several places".
   }];
   let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
   let statistics = [Statistic<"numAligned", "num-aligned", "loops over tiles of queries that follow sequences">];
@@ -137,20 +137,21 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     `index`, `i64` and `i32` are taken not to overflow; what is computed in narrower integers may wrap around and stays
     opaque.
 
-    Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with it,
-    tiles are moved: they begin at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of
-    the tile from there on, and the last tile may stick out of the range, masked. With the keys [%begin, %end) for all
-    queries, the first loop is empty:
+    Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with
+    it, tiles are moved: they begin at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are
+    multiples of the tile from there on, and the last tile may stick out of the range, masked. With the keys [%begin,
+    %end) for all queries, the first loop is empty:
     ```mlir
     %full = %begin + floor((%end - %begin) / 64) * 64
     %u:3 = scf.for %j = %begin to %full step 64 ... { flash.online_attention ... }
     %t:3 = scf.for %j = %full to %begin + ceil((%end - %begin) / 64) * 64 step 64 ... { ... mask (...) { ... } }
     ```
 
-    Arrays that are declared sorted (`flash.assume_sorted`) bound loops, too. What the mask computes for a query and never
-    descends (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these) is computed
-    twice, for the first and the last query of the tile. A comparison with the element at the key's position is a search:
-    `ids[j] <= x` is `j < count_le x in ids`. Of documents by sorted ids, `ids[i] == ids[j]`, the loops are between
+    Arrays that are declared sorted (`flash.assume_sorted`) bound loops, too. What the mask computes for a query and
+    never descends (`flash.count_le`, `flash.nth`, an element at the query's position, sums and minima of these) is
+    computed twice, for the first and the last query of the tile. A comparison with the element at the key's position is
+    a search: `ids[j] <= x` is `j < count_le x in ids`. Of documents by sorted ids, `ids[i] == ids[j]`, the loops are
+    between
     ```mlir
     %x0 = tensor.extract %ids[%i]                          // the first query's document
     %x1 = tensor.extract %ids[%last]                       // the last query's
@@ -162,8 +163,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
 
     Of arrays that nothing is declared of, the least and the greatest element of each tile decide at run time: where a
     part of the mask is opaque but for elements at the query's or the key's position, `flash.tile_minmax` and
-    `flash.tile_runs` in front of all loops compute which runs of tiles are visited, and three loops for each of five runs
-    go over them (`docs/masks.md`). Documents in any order, `ids[i] == ids[j]`, become
+    `flash.tile_runs` in front of all loops compute which runs of tiles are visited, and three loops for each of five
+    runs go over them (`docs/masks.md`). Documents in any order, `ids[i] == ids[j]`, become
     ```mlir
     %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... }
     ...
@@ -175,8 +176,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     ```
 
     It never fails. It says in an optimisation remark (category "flash") what it found, and what it did not do:
-    - "arith.muli, opaque to the analysis of masks: it bounds no loop": of a comparison of `i * j`, say; the others still
-      bound it;
+    - "arith.muli, opaque to the analysis of masks: it bounds no loop": of a comparison of `i * j`, say; the others
+      still bound it;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
       step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
       attention's state", "the loop has side effects", "the tile's query position changes inside the loop".
@@ -191,12 +192,12 @@ def BoundLoops : Pass<"flash-bound-loops"> {
 def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   let summary = "print what flash-bound-loops knows about masks";
   let description = [{
-    For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions of
-    bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
+    For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions
+    of bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
     mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
-    conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded, and
-    the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds, `i0` the first
-    query of the tile, `rows` the number of its queries. The IR does not change.
+    conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded,
+    and the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds, `i0` the
+    first query of the tile, `rows` the number of its queries. The IR does not change.
 
     The dual says the same of the query tiles for a tile of `keys` keys from `j0` on: a backward pass that goes over
     keys outside needs it. It is the mask with i and j exchanged, so `[first]` is the tile's first key.

@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the flash dialect; described in Passes.td -----------------------------------------------===//
+//===- Passes.h - passes of the flash dialect; described in Passes.td ---------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_TRANSFORMS_PASSES_H
 #define FLASHC_DIALECT_FLASH_TRANSFORMS_PASSES_H
 

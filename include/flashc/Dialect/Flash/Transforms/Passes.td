@@ -34,9 +34,9 @@ def ToTensors : Pass<"flash-to-tensors"> {
 def Fuse : Pass<"flash-fuse"> {
   let summary = "what computes a captured tensor moves into the score or the mask";
   let description = [{
-    A score or a mask that reads a tensor which elementwise ops computed, `tensor.extract %t[...]`, gets their scalar code
-    in place of the read, at its indices; the tensor is then never in memory. Repeats until what is read are arguments,
-    or tensors that cannot move. What nobody reads any more is erased.
+    A score or a mask that reads a tensor which elementwise ops computed, `tensor.extract %t[...]`, gets their scalar
+    code in place of the read, at its indices; the tensor is then never in memory. Repeats until what is read are
+    arguments, or tensors that cannot move. What nobody reads any more is erased.
 
     These move: `linalg.generic` and the named ops of linalg whose loops are all parallel (`linalg.map`, `broadcast`,
     `transpose`, `fill`, `add`, ...); ops of `arith` and `math` on tensors; splats; `tensor.cast`, `tensor.splat`,

@@ -14,8 +14,8 @@ namespace mlir::flash {
 ///
 /// - A comparison of the key's quotient by a captured value becomes one of the key (`DividedKeys.h`).
 /// - A comparison with the element at the key's position becomes one of that position: `s[j] <= v` is
-///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le v in s {strict}`. One with `s[count_le j in s]`, the end of the
-///   key's segment, becomes one with the count, and that one with the key again.
+///   `j < count_le v in s`, `s[j] >= v` is `j >= count_le v in s {strict}`. One with `s[count_le j in s]`, the end of
+///   the key's segment, becomes one with the count, and that one with the key again.
 /// - Inside a segment, `s[p - 1] <= j < s[p]`, another bound that ascends only while the segment stays the same (the
 ///   diagonal of a packed sequence) is brought between the segment's ends, where it ascends altogether.
 class SearchedMask {

@@ -1,4 +1,4 @@
-//===- Transforms.h - the work of the flash passes, as functions ----------------------------------------------------===//
+//===- Transforms.h - the work of the flash passes, as functions --------------------------------------------------===//
 //
 // The passes of Passes.td are thin shells around these functions. On failure a function leaves the IR as it was,
 // unless it says otherwise.
@@ -19,8 +19,8 @@ namespace mlir::flash {
 /// the new op, or `op` itself if it is on tensors already.
 AttentionOp convertToTensors(RewriterBase &rewriter, AttentionOp op);
 
-/// Computes what elementwise ops compute where the scores and masks inside `root` read it. Returns how many reads became
-/// code.
+/// Computes what elementwise ops compute where the scores and masks inside `root` read it. Returns how many reads
+/// became code.
 int64_t fuseProducers(RewriterBase &rewriter, Operation *root);
 
 /// An op of a score or mask region that reads memory for every key, or null.
@@ -37,8 +37,8 @@ LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInter
 /// Emits an error and fails if `op` is on memrefs.
 FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op, Normalize normalize);
 
-/// Splits the keys of `op` into chunks of `kvChunk`, folded side by side in an scf.forall and merged by log-sum-exp, and
-/// replaces it. Emits an error and fails if the chunk is not positive.
+/// Splits the keys of `op` into chunks of `kvChunk`, folded side by side in an scf.forall and merged by log-sum-exp,
+/// and replaces it. Emits an error and fails if the chunk is not positive.
 FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
 
 /// Queries and keys per tile (FlashAttention's Br and Bc).

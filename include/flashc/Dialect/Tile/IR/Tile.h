@@ -33,8 +33,8 @@ namespace mlir::tile {
 /// Rows of a tile: what one warpgroup's wgmma covers (PTX ISA 9.7.15.2, shape m64nNk16).
 constexpr int64_t kTileRows = 64;
 
-/// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each (PTX ISA 9.7.15.5, figure of
-/// the accumulator D).
+/// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each (PTX ISA 9.7.15.5, figure
+/// of the accumulator D).
 constexpr int64_t kBlockCols = 8;
 
 /// `tile.exp2` says of so many exponentials how many the FMA pipe computes.
@@ -63,9 +63,9 @@ SlotType getOnesType(Type element);
 SlotType getSlopesType(Type element);
 SlotType getColumnsType(int64_t cols, Type element);
 
-/// How many blocks of columns a thread sees before a condition on the keys repeats, as `(i - j) mod 3 = 0` does after three:
-/// if that is known, few (kMostRepeat), and within a tile of `cols` columns. `key` is the position j among the arguments of
-/// the condition's block. Positions are taken not to overflow.
+/// How many blocks of columns a thread sees before a condition on the keys repeats, as `(i - j) mod 3 = 0` does after
+/// three: if that is known, few (kMostRepeat), and within a tile of `cols` columns. `key` is the position j among the
+/// arguments of the condition's block. Positions are taken not to overflow.
 std::optional<int64_t> getRepeat(Value condition, BlockArgument key, int64_t cols);
 constexpr int64_t kMostRepeat = 8;
 

@@ -56,9 +56,9 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
   let summary = "the choices that turn an algorithm into a kernel";
   let description = [{
     Carried by the `gpu.func` from `convert-flash-to-tile` on, as the attribute `tile.schedule`, until
-    `convert-tile-to-nvvm` takes it off. These are the choices that later passes need; the others (docs/schedules.md) are
-    in the program already, as its grid, its rings and the ops that store. So are `kv_tile` and `stages`, which are here
-    for the reader.
+    `convert-tile-to-nvvm` takes it off. These are the choices that later passes need; the others (docs/schedules.md)
+    are in the program already, as its grid, its rings and the ops that store. So are `kv_tile` and `stages`, which are
+    here for the reader.
 
     - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 3).
     - `kv_tile`: keys per step.

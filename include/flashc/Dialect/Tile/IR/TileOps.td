@@ -181,8 +181,8 @@ def Tile_AllocSlopesOp : Tile_Op<"alloc_slopes", [MemoryEffects<[MemAlloc]>]> {
 def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "write a number of each row where a product multiplies it with the numbers of columns";
   let description = [{
-    A slope becomes three numbers of 16 bits, each of what the ones before it leave (exactly, in f32), for the first step of
-    depth of a `tile.alloc_columns`:
+    A slope becomes three numbers of 16 bits, each of what the ones before it leave (exactly, in f32), for the first
+    step of depth of a `tile.alloc_columns`:
 
     ```
     slope = 64 hi + mid / 32 + lo / 32          hi, mid, lo, 0, ..., 0
@@ -190,8 +190,8 @@ def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWri
     Of bf16 three are 24 bits, all that f32 has. Of f16 they are 24 bits or multiples of 2^-29, where slopes are small
     (times n below 2^-21, 2.4e-7, off); slopes of 2^22 and more are infinite.
 
-    Products that read the slot must have been waited for. They find what is written here: all warps of the consumer meet
-    before and behind it.
+    Products that read the slot must have been waited for. They find what is written here: all warps of the consumer
+    meet before and behind it.
   }];
   let arguments = (ins AnyRankedTensor:$source, Tile_Slot:$slot);
   let assemblyFormat = "$source `into` $slot attr-dict `:` type($source) `,` type($slot)";
@@ -246,8 +246,9 @@ def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "consumer: this warpgroup has done with the slot";
   let description = [{
-    With `after`, not before `elements` elements of that tile are known, evenly spread, none of them negative. ptxas moves a
-    wait for a product far up, above code that could run beside the product; it does not move it above a release.
+    With `after`, not before `elements` elements of that tile are known, evenly spread, none of them negative. ptxas
+    moves a wait for a product far up, above code that could run beside the product; it does not move it above a
+    release.
   }];
   let arguments = (ins Tile_Slot:$slot, Optional<AnyRankedTensor>:$after, DefaultValuedAttr<I64Attr, "0">:$elements);
   let builders = [OpBuilder<(ins "::mlir::Value":$slot), [{ build($_builder, $_state, slot, Value(), 0); }]>];
@@ -265,12 +266,12 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
     is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
 
-    With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the row
-    sums of A, which `tile.split_sums` takes off. B is then one panel of 64 columns, and the ones are the second: the
-    descriptor's leading offset leads from each step's rows of B to the same ones.
+    With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the
+    row sums of A, which `tile.split_sums` takes off. B is then one panel of 64 columns, and the ones are the second:
+    the descriptor's leading offset leads from each step's rows of B to the same ones.
 
-    With `slopes` (a `tile.alloc_slopes`) `times` a `tile.alloc_columns` one more step of depth adds slope * n to column n
-    of each row of A B^T.
+    With `slopes` (a `tile.alloc_slopes`) `times` a `tile.alloc_columns` one more step of depth adds slope * n to column
+    n of each row of A B^T.
 
     Example:
     ```mlir

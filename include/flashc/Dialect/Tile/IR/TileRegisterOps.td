@@ -65,8 +65,8 @@ def Tile_Exp2Op : Tile_Op<"exp2", [Pure, AllTypesMatch<["source", "result"]>]> {
     p = 1 + f (c1 + f (c2 + f c3))                               2^(x - n)
     result = bits of p + (n << 23)
     ```
-    Eight instructions in place of two. The relative error is below 2^-13; P is then rounded by up to 2^-11 (f16) or 2^-8
-    (bf16). An exponent of -127 or less, -inf among them, gives exactly 0; one of 128 or more is not to be
+    Eight instructions in place of two. The relative error is below 2^-13; P is then rounded by up to 2^-11 (f16) or
+    2^-8 (bf16). An exponent of -127 or less, -inf among them, gives exactly 0; one of 128 or more is not to be
     (the running maximum keeps exponents at 8 or less). A NaN gives 0 too, so that whoever makes the offset must see it
     (`tile.row_reduce maximum`).
 
@@ -153,8 +153,8 @@ def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
 def Tile_RowsOp : Tile_Op<"rows", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "scalar code once per row of a tile";
   let description = [{
-    The region sees the row's position `i`, absolute: the tile's first row is `row`. What a score or mask region computes
-    of b, h and i becomes this op, in front of the loop over keys; a `tile.map` reads it.
+    The region sees the row's position `i`, absolute: the tile's first row is `row`. What a score or mask region
+    computes of b, h and i becomes this op, in front of the loop over keys; a `tile.map` reads it.
 
     Example:
     ```mlir
@@ -176,8 +176,9 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
                                  AllTypesMatch<["source", "result"]>]> {
   let summary = "apply scalar code to every element of an accumulator";
   let description = [{
-    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`. Behind
-    them it sees the element's row of each of `rows`, which are `#tile.row`. Score and mask regions become this op.
+    The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`.
+    Behind them it sees the element's row of each of `rows`, which are `#tile.row`. Score and mask regions become this
+    op.
 
     With a second result the region yields two values, and the tile is their sum: the second one is the same for all
     elements of a row that one thread holds, and there is one of it for each row and lane. What varies along a row as a
@@ -200,14 +201,14 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     ```
 
     Canonical form: bounds on functions of j are bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is
-    `j <= 4 n + 3`, an equality is two); of several that a conjunction puts on j from one side, one is left, the least or
-    the greatest (`j <= i + n and j < nk`: a comparison less for every row). The bounds themselves, plus or minus one, are
-    indices, and positions are below 2^30.
+    `j <= 4 n + 3`, an equality is two); of several that a conjunction puts on j from one side, one is left, the least
+    or the greatest (`j <= i + n and j < nk`: a comparison less for every row). The bounds themselves, plus or minus
+    one, are indices, and positions are below 2^30.
 
     A thread's columns ascend with its elements, so a bound on j keeps the first elements of a row, or all but those: a
-    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word. So is
-    one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns: it is
-    computed once for each element before it repeats.
+    condition of bounds, joined by and, or and exclusive or, is computed for 32 elements at once, as the bits of a word.
+    So is one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns:
+    it is computed once for each element before it repeats.
   }];
   let arguments = (ins AnyRankedTensor:$source, Variadic<AnyRankedTensor>:$rows, Index:$row, Index:$col);
   let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$offset);
@@ -224,7 +225,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
   let extraClassDeclaration = [{
     /// Of the tile of elements.
     ::mlir::RankedTensorType getType() { return ::llvm::cast<::mlir::RankedTensorType>(getResult().getType()); }
-    /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or from j.
+    /// Whether `value` is the same for all elements of a row: no code of the region computes it from the element or
+    /// from j.
     bool isSameInRow(::mlir::Value value);
     /// The same for the elements of a row that one thread holds: j may come in through tile.first_column.
     bool isSameInThread(::mlir::Value value);

@@ -1,4 +1,4 @@
-//===- Passes.h - passes of the tile dialect; described in Passes.td -----------------------------------------------===//
+//===- Passes.h - passes of the tile dialect; described in Passes.td ----------------------------------------------===//
 #ifndef FLASHC_DIALECT_TILE_TRANSFORMS_PASSES_H
 #define FLASHC_DIALECT_TILE_TRANSFORMS_PASSES_H
 

@@ -9,8 +9,8 @@ def Pipeline : Pass<"tile-pipeline"> {
   let description = [{
     Rotates the loop over key tiles of a `tile.program` by one product. Stage 1 is the second product (its A is an
     `#tile.operand_a`, the probabilities) and the load of its B; stage 0 is everything else. One iteration of the new
-    loop runs stage 0 of tile u and stage 1 of tile u - 1, so that the tensor cores multiply while the other units do the
-    softmax. A prologue runs stage 0 of the first tile, an epilogue stage 1 of the last.
+    loop runs stage 0 of tile u and stage 1 of tile u - 1, so that the tensor cores multiply while the other units do
+    the softmax. A prologue runs stage 0 of the first tile, an epilogue stage 1 of the last.
 
     Without it, and with it (one warpgroup; `S` the first product, `O` the second):
     ```
@@ -135,8 +135,8 @@ def Order : Pass<"tile-order"> {
     The manifest on the kernel gets a `workspace`, the parameter, and the new kernel in `before`; the attribute
     `flashc.grid` says what the extents of the grid are at a launch, and is consumed.
 
-    A point with one tile of keys has no loop; then all points are alike and the program is left without a list. Refuses,
-    with "cannot sort its points: ..." on the program and the IR unchanged:
+    A point with one tile of keys has no loop; then all points are alike and the program is left without a list.
+    Refuses, with "cannot sort its points: ..." on the program and the IR unchanged:
     - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
       from an effect;
     - "expected a loop over keys in steps of one".
@@ -157,27 +157,28 @@ def Persist : Pass<"tile-persist"> {
     the producer loads for the next point while the consumers still finish and store the last one.
 
     A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
-    nx - 1 - x of the next: pairs take equally long. If it is `rotated` too, a CTA is one place further in each round, as
-    far as all have a pair in it. Where the pairs end, some CTAs would have one more than others; so the last heads, with
-    the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair less,
-    then to all, from the last CTA to the first, from the first to the last, and so on.
+    nx - 1 - x of the next: pairs take equally long. If it is `rotated` too, a CTA is one place further in each round,
+    as far as all have a pair in it. Where the pairs end, some CTAs would have one more than others; so the last heads,
+    with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair
+    less, then to all, from the last CTA to the first, from the first to the last, and so on.
 
     A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
-    every CTA two points, so that CTAs that run at the same time read the keys of few heads. A group goes through the list
-    once, the last one forwards, the one before it backwards, and so on: where groups meet, points are alike. Of that
-    sequence CTA c takes c, 2n - 1 - c, 2n + c, ...; so two of its points together are as long as two of any other's.
+    every CTA two points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
+    list once, the last one forwards, the one before it backwards, and so on: where groups meet, points are alike. Of
+    that sequence CTA c takes c, 2n - 1 - c, 2n + c, ...; so two of its points together are as long as two of any
+    other's.
 
     A `grouped` program is dealt like one with a list in which the items stand in the order of x.
 
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their first
-    reader, behind the first load of K, whose slot is empty earlier. With two slots the next Q can come while this one is in
-    use, and stays in front.
+    `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their
+    first reader, behind the first load of K, whose slot is empty earlier. With two slots the next Q can come while this
+    one is in use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
-    loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without a
-    list is an error.
+    loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without
+    a list is an error.
 
     Before:
     ```mlir
@@ -229,8 +230,8 @@ def Specialize : Pass<"tile-specialize"> {
       before a product of slots (Q K^T), `tile.turn_pass` after the last product issued with it. Then the softmax of one
       consumer runs beside the products of another. A product from registers that is issued alone is not a turn.
 
-    Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose copies
-    of the consumers' loop the producer does not need.
+    Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose
+    copies of the consumers' loop the producer does not need.
 
     Before:
     ```mlir
@@ -269,8 +270,8 @@ def Specialize : Pass<"tile-specialize"> {
       tile.release %q
     ```
 
-    What a consumer computes of a point and its first product does not need comes behind the issue of that product, and is
-    computed while it runs: values of rows, and with `overlap_epilogue = true` its bounds, too.
+    What a consumer computes of a point and its first product does not need comes behind the issue of that product, and
+    is computed while it runs: values of rows, and with `overlap_epilogue = true` its bounds, too.
 
     With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
     (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
@@ -310,9 +311,9 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     Behind the last point there is no next one: a CTA loads and multiplies the first tiles of its last point once more,
     for nothing. A branch around a product in flight would cost more, in every iteration.
 
-    Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of the
-    loads allow; before `tile-split-loops`, which copies the loop over keys. Only a kernel whose `tile.schedule` says
-    `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q then arrives late.
+    Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of
+    the loads allow; before `tile-split-loops`, which copies the loop over keys. Only a kernel whose `tile.schedule`
+    says `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q then arrives late.
 
     Before (consumer):
     ```mlir
@@ -380,8 +381,8 @@ def SplitLoops : Pass<"tile-split-loops"> {
     that pass the iter_args on: up to `lower`, from `lower` to `upper`, from `upper` on. In each the answer is known, so
     an `scf.if` on it is replaced by the branch that runs. The loop where the time goes loses its mask and its branch.
 
-    Why here: splitting copies the loop's body. Before `tile-specialize` the producer's loop would be split as well, to no
-    use; before `tile-pipeline` the products would not overlap from one loop to the next.
+    Why here: splitting copies the loop's body. Before `tile-specialize` the producer's loop would be split as well, to
+    no use; before `tile-pipeline` the products would not overlap from one loop to the next.
 
     Before (lower bound 1, as `tile-pipeline` leaves it):
     ```mlir
@@ -403,8 +404,8 @@ def SplitLoops : Pass<"tile-split-loops"> {
     several intervals are split once for each. The question stays where it is not asked of the loop's index (the
     pipeline's prologue).
 
-    It never fails. It says in a missed-optimisation remark (category "tile") why a loop stays as it is: "the loop's step
-    is not 1", "the bounds change inside the loop".
+    It never fails. It says in a missed-optimisation remark (category "tile") why a loop stays as it is: "the loop's
+    step is not 1", "the bounds change inside the loop".
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [

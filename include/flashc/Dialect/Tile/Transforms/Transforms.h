@@ -40,8 +40,8 @@ FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
 /// Gives a `sorted` program a list of its points, which a kernel of its own makes. Returns whether it has one: where a
-/// point has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an error and fails
-/// if what a point takes is not known ahead.
+/// point has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an error and
+/// fails if what a point takes is not known ahead.
 FailureOr<bool> orderProgram(ProgramOp program);
 
 /// Lets the kernels of a launch overlap: those that run before `kernel`, by its manifest, let the next one start at
