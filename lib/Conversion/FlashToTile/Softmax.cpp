@@ -33,14 +33,14 @@ LogicalResult KernelBuilder::checkFixedMax() {
 /// The exponentials of a tile's scores, and what becomes of the running maximum.
 FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
   FailureOr<Scores> scores =
-      needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>({rawScores});
+      needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>(Scores{rawScores});
   if (failed(scores))
     return failure();
   double factor = llvm::numbers::log2e * remainingScale;
   Softmax result;
   if (schedule.fixedMax) {
     Value exponentials = emitExponentials(scores->tile, /*offset=*/Value(), factor);
-    FailureOr<Scores> masked = emitMasked(visit, key, {exponentials}, 0.0);
+    FailureOr<Scores> masked = emitMasked(visit, key, Scores{exponentials}, 0.0);
     if (failed(masked))
       return failure();
     result.probabilities = masked->tile;
