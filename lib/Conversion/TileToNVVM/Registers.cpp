@@ -2,6 +2,7 @@
 
 #include "Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -77,7 +78,7 @@ struct RowReduceLowering : KernelPattern<RowReduceOp> {
     SmallVector<Value> results;
     for (int64_t half = 0; half < 2; ++half) {
       // Two chains per row hide the latency of a dependent chain without asking for more registers.
-      Value chains[2];
+      Value chains[4];
       int64_t next = 0;
       for (auto [element, value] : llvm::enumerate(source)) {
         if (getHalf(element) != half)
@@ -171,6 +172,27 @@ struct VoteAnyLowering : KernelPattern<VoteAnyOp> {
   }
 };
 
+struct AllWithinLowering : KernelPattern<AllWithinOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AllWithinOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value chains[4];
+    for (auto [e, value] : llvm::enumerate(adaptor.getSource())) {
+      Value magnitude = LLVM::FAbsOp::create(rewriter, op.getLoc(), value), &chain = chains[e % 4];
+      chain = chain ? combine(emit, ReduceKind::Maximum, chain, magnitude) : magnitude;
+    }
+    for (int64_t distance : {2, 1})
+      for (int64_t i = 0; i < distance; ++i)
+        chains[i] = combine(emit, ReduceKind::Maximum, chains[i], chains[i + distance]);
+    Value limit = arith::ConstantOp::create(rewriter, op.getLoc(), op.getLimitAttr());
+    Value isWithin =
+        arith::CmpFOp::create(rewriter, op.getLoc(), arith::CmpFPredicate::OLE, chains[0], limit); // false for NaN
+    rewriter.replaceOp(op, emit.intrinsic(rewriter.getI1Type(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), isWithin}));
+    return success();
+  }
+};
+
 struct UniformLowering : OpConversionPattern<UniformOp> {
   using OpConversionPattern::OpConversionPattern;
   LogicalResult matchAndRewrite(UniformOp op, OneToNOpAdaptor adaptor,
@@ -208,5 +230,5 @@ void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, 
   MLIRContext *context = patterns.getContext();
   patterns.add<ElementwiseLowering, ConstantLowering, UniformLowering>(converter, context);
   patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering,
-               ToOperandALowering, VoteAnyLowering, OutsideLowering>(converter, context, kernel);
+               ToOperandALowering, VoteAnyLowering, AllWithinLowering, OutsideLowering>(converter, context, kernel);
 }

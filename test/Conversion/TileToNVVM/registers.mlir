@@ -264,3 +264,49 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+!acc = tensor<64x16xf32, #tile.acc>
+!o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
+
+// Whether all elements are within a limit: a thread's greatest magnitude, in four chains, which a NaN makes NaN; the
+// comparison is false for that; a vote.
+// CHECK-LABEL: gpu.func @within
+// CHECK: %[[A:.*]] = llvm.intr.fabs(
+// CHECK: %[[B:.*]] = llvm.intr.fabs(
+// CHECK: %[[C:.*]] = llvm.intr.fabs(
+// CHECK: %[[D:.*]] = llvm.intr.fabs(
+// CHECK: %[[E:.*]] = llvm.intr.fabs(
+// CHECK: %[[AE:.*]] = arith.maximumf %[[A]], %[[E]] : f32
+// CHECK: %[[F:.*]] = llvm.intr.fabs(
+// CHECK: %[[BF:.*]] = arith.maximumf %[[B]], %[[F]] : f32
+// CHECK: %[[G:.*]] = llvm.intr.fabs(
+// CHECK: %[[CG:.*]] = arith.maximumf %[[C]], %[[G]] : f32
+// CHECK: %[[H:.*]] = llvm.intr.fabs(
+// CHECK: %[[DH:.*]] = arith.maximumf %[[D]], %[[H]] : f32
+// CHECK: %[[X:.*]] = arith.maximumf %[[AE]], %[[CG]] : f32
+// CHECK: %[[Y:.*]] = arith.maximumf %[[BF]], %[[DH]] : f32
+// CHECK: %[[MOST:.*]] = arith.maximumf %[[X]], %[[Y]] : f32
+// CHECK: %[[IS:.*]] = arith.cmpf ole, %[[MOST]], %{{.*}} : f32
+// CHECK: %[[ALL:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"(%{{.*}}, %[[IS]])
+// CHECK: scf.if %[[ALL]]
+gpu.module @kernels {
+  gpu.func @within(%o: !o, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %zero = arith.constant dense<0.0> : !acc
+      %x = tile.map %zero at (%c0, %c0) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        tile.yield %f : f32
+      } : !acc
+      %is = tile.all_within %x {limit = 0.5 : f32} : !acc
+      scf.if %is {
+        tile.store %x, %o[%c0, %c0, %c0] limit %n : !acc, !o
+      }
+    }
+    gpu.return
+  }
+}

@@ -317,3 +317,35 @@ func.func @pair_of_bytes(%m: memref<4xi8>, %i: index) {
   %r = tile.read_pair %m[%i] aligned : memref<4xi8> -> vector<2xi8>
   return
 }
+
+// -----
+
+func.func @within_rows(%x: tensor<64xf32, #tile.row>) {
+  // expected-error @+1 {{'tile.all_within' op expected the source to be}}
+  %r = tile.all_within %x {limit = 1.0 : f32} : tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @within_type(%x: tensor<64x64xf16, #tile.acc>) {
+  // expected-error @+1 {{'tile.all_within' op expected elements of f32, got 'f16'}}
+  %r = tile.all_within %x {limit = 1.0 : f32} : tensor<64x64xf16, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @within_zero(%x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.all_within' op expected a positive limit, got 0}}
+  %r = tile.all_within %x {limit = 0.0 : f32} : tensor<64x64xf32, #tile.acc>
+  return
+}
+
+// -----
+
+func.func @within_all(%x: tensor<64x64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.all_within' op expected a positive limit, got}}
+  %r = tile.all_within %x {limit = 0x7F800000 : f32} : tensor<64x64xf32, #tile.acc>
+  return
+}

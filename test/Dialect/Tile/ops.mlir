@@ -82,6 +82,7 @@ gpu.module @kernels {
       // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.row_partial>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.to_operand_a %[[MAP]] : {{.*}} -> tensor<64x128xf16, #tile.operand_a>
       // CHECK-NEXT:      tile.vote_any %{{.*}} : tensor<64xi1, #tile.row>
+      // CHECK-NEXT:      tile.all_within %[[MAP]] {limit = 2.500000e-01 : f32} : tensor<64x128xf32, #tile.acc>
       %max = tile.row_reduce max %x : !acc -> !row
       %sum = tile.row_reduce sum %x : !acc -> !part
       %total = tile.combine %sum : !part -> !row
@@ -94,6 +95,7 @@ gpu.module @kernels {
       %scaled_sum = tile.scale_rows %sum, %max : !part, !row
       %p = tile.to_operand_a %x : !acc -> !a
       %any = tile.vote_any %need : !yes
+      %within = tile.all_within %x {limit = 0.25 : f32} : !acc
       // CHECK-NEXT:      tile.store %[[MAP]], %{{.*}}[%[[I]], %[[I]], %[[I]]] limit %[[I]] : {{.*}}, memref<1x8x?x128xf16>
       // CHECK-NEXT:      tile.store %[[MAX]], %{{.*}}[%[[I]], %[[I]], %[[I]]] limit %[[I]] : {{.*}}, memref<1x8x?xf32>
       tile.store %x, %o[%i, %i, %i] limit %i : !acc, memref<1x8x?x128xf16>

@@ -190,6 +190,16 @@ LogicalResult Exp2Op::verify() {
   return success();
 }
 
+LogicalResult AllWithinOp::verify() {
+  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
+    return failure();
+  if (Type element = getElementTypeOrSelf(getSource()); !element.isF32())
+    return emitOpError() << "expected elements of f32, got " << element;
+  if (getLimit().isNegative() || !getLimit().isFiniteNonZero())
+    return emitOpError() << "expected a positive limit, got " << getLimit().convertToFloat();
+  return success();
+}
+
 OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
   return matchPattern(getSource(), m_PosZeroFloat()) ? getSource() : Value();
 }

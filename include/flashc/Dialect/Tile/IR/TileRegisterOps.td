@@ -114,6 +114,19 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let assemblyFormat = "$source attr-dict `:` type($source)";
 }
 
+def Tile_AllWithinOp : Tile_Op<"all_within", []> {
+  let summary = "whether all elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
+  let description = [{
+    A NaN is not. One maximum for each element that a thread holds, and a vote.
+
+    1. `limit` is positive and finite.
+  }];
+  let arguments = (ins AnyRankedTensor:$source, F32Attr:$limit);
+  let results = (outs I1:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
 def Tile_IsAlignedOp : Tile_Op<"is_aligned", []> {
   let summary = "whether an element's address is a multiple of `bytes`, in every thread of the warp";
   let description = [{
