@@ -72,6 +72,19 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
     ```
 
+    With `tanh-terms` the map of a soft cap becomes two, of which every warp takes one in every tile:
+    ```mlir
+    %isSmall = tile.all_within %s {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
+    %y = scf.if %isSmall -> (tensor<64x128xf32, #tile.acc>) {
+      %polynomial = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>
+      scf.yield %polynomial : tensor<64x128xf32, #tile.acc>
+    } else {
+      %tanh = tile.map %s at(%row, %j) { ... math.tanh ... } : tensor<64x128xf32, #tile.acc>
+      scf.yield %tanh : tensor<64x128xf32, #tile.acc>
+    }
+    ```
+    A score that is not tanh times positive constants is refused.
+
     All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what
     they write lies in the workspace. Loops over the runs of a table look their visits up there.
 

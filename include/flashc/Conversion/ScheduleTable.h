@@ -62,6 +62,8 @@ struct ScheduleKey {
   bool hasBoundedScores = false;
   /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
   bool hasSlopes = false;
+  /// The score region is a constant times tanh, as `tanh-terms` needs it.
+  bool hasSoftCap = false;
   /// The mask says which keys a few rows of a tile see (flash::hasRowBounds), as `own-keys` needs it.
   bool hasRowBounds = false;
   /// None: known at launch only.
@@ -127,8 +129,8 @@ llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const Sc
                                                          const ScheduleKey &key, bool mayVary);
 
 /// A row's schedule for an attention: with the overrides, with what follows from both, and checked. What a row says of
-/// `tensor-sums`, `tma-store`, `fixed-max` and `tensor-bias` is said where it can be had; an override that cannot be
-/// had is an error.
+/// `tensor-sums`, `tma-store`, `fixed-max`, `tensor-bias` and `tanh-terms` is said where it can be had; an override that
+/// cannot be had is an error.
 llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, llvm::StringRef overrides);
 
 } // namespace flashc

@@ -2,6 +2,7 @@
 
 #include "KernelBuilder.h"
 #include "ScoreMap.h"
+#include "SmallTanh.h"
 #include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Target/Hopper.h"
@@ -37,7 +38,7 @@ bool KernelBuilder::needsScoreMap() const {
 }
 
 LogicalResult KernelBuilder::build() {
-  if (failed(checkFixedMax()))
+  if (failed(checkFixedMax()) || failed(checkTanhTerms()))
     return failure();
   b.setInsertionPointToStart(&kernel.getBody().front());
   emitRings();
@@ -332,7 +333,9 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value visit, Val
       simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias, plan.mask);
   remainingScale = simple.factor;
   slopes = simple.slopes;
-  return Scores{simple.map.getResult(), simple.map.getOffset()};
+  if (schedule.tanhTerms == 0)
+    return Scores{simple.map.getResult(), simple.map.getOffset()};
+  return Scores{splitSmallTanh(simple.map, schedule.tanhTerms, remainingScale), Value()};
 }
 
 FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked) {

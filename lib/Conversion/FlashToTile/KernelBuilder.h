@@ -54,6 +54,7 @@ private:
   };
 
   mlir::LogicalResult checkFixedMax();
+  mlir::LogicalResult checkTanhTerms();
   void emitRings();
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::Value emitFirstRow(mlir::Value queryTile, mlir::Value extent);

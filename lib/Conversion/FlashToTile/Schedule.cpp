@@ -54,6 +54,7 @@ static constexpr Field kFields[] = {
     {"fma-exponentials", &Schedule::fmaExponentials},
     {"fixed-max", &Schedule::fixedMax},
     {"tensor-bias", &Schedule::tensorBias},
+    {"tanh-terms", &Schedule::tanhTerms},
     {"own-keys", &Schedule::ownKeys},
     {"order", &Schedule::order},
     {"programmatic-launch", &Schedule::programmaticLaunch},
@@ -227,6 +228,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
     return llvm::createStringError("expected fma-exponentials to be at most " + Twine(tile::kExponentialGroup) +
                                    " of " + Twine(tile::kExponentialGroup) + " exponentials, got " +
                                    Twine(schedule.fmaExponentials));
+  if (schedule.tanhTerms != 0 && schedule.tanhTerms != 2 && schedule.tanhTerms != 3)
+    return llvm::createStringError("expected tanh-terms of 0, 2 or 3, got " + Twine(schedule.tanhTerms));
   auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
   if (schedule.tmaStore && !schedule.outputSlot && countPanels(dv) > countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +

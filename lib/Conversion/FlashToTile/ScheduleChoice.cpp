@@ -2,6 +2,7 @@
 
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "ScoreMap.h"
+#include "SmallTanh.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -149,6 +150,11 @@ static bool hasSlopesInScore(Operation *op) {
   return !score.empty() && scale && hasSlopes(score, scale.getValueAsDouble());
 }
 
+static bool hasSoftCap(Operation *op) {
+  Region &score = op->getRegion(0);
+  return !score.empty() && isSoftCap(score);
+}
+
 /// Of `op`, or of an attention beside it: after flash-bound-loops only some of them have the mask.
 static bool hasRowBounds(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>();
@@ -206,6 +212,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->keys = getMostKeys(op);
   key->hasBoundedScores = hasBoundedScores(op);
   key->hasSlopes = hasSlopesInScore(op);
+  key->hasSoftCap = hasSoftCap(op);
   key->hasRowBounds = hasRowBounds(op);
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
@@ -251,6 +258,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.keys = getMostKeys(op);
   decision.key.hasBoundedScores = hasBoundedScores(op);
   decision.key.hasSlopes = hasSlopesInScore(op);
+  decision.key.hasSoftCap = hasSoftCap(op);
   decision.key.hasRowBounds = hasRowBounds(op);
   decision.maskReason = std::move(finding.reason);
 
@@ -281,7 +289,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 /// Whether the attention may keep a field from having a row's value.
 static bool mayNotBe(StringRef key) {
   return llvm::is_contained(
-      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias", "own-keys"}, key);
+      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias", "tanh-terms", "own-keys"}, key);
 }
 
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.

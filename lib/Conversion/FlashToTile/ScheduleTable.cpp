@@ -207,6 +207,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (!isOverridden("tensor-bias"))
     schedule.tensorBias =
         key.hasSlopes && !schedule.fixedMax && (schedule.tensorBias || !isInRow("tensor-bias"));
+  if (!isOverridden("tanh-terms"))
+    schedule.tanhTerms = !key.hasSoftCap ? 0 : isInRow("tanh-terms") ? schedule.tanhTerms : 3;
   // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
   // needs: other overrides may take it.
   auto hasRoom = [&] {

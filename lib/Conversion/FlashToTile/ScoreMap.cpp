@@ -35,6 +35,22 @@ Value flashc::scaleTerm(OpBuilder &b, tile::MapOp map, Value term, double factor
   return {};
 }
 
+std::optional<double> flashc::getConstantFactor(Region &region, Value value, Value &other) {
+  Operation *def = value.getDefiningOp();
+  if (!isa_and_nonnull<arith::MulFOp, arith::DivFOp>(def) || !region.isAncestor(value.getParentRegion()) ||
+      !value.getType().isF32())
+    return std::nullopt;
+  for (unsigned operand : {1u, 0u}) {
+    FloatAttr constant;
+    if (!matchPattern(def->getOperand(operand), m_Constant(&constant)) || (operand == 0 && isa<arith::DivFOp>(def)))
+      continue;
+    other = def->getOperand(1 - operand);
+    double number = constant.getValueAsDouble();
+    return isa<arith::DivFOp>(def) ? 1.0 / number : number;
+  }
+  return std::nullopt;
+}
+
 namespace {
 /// Where all keys lie that a query sees: before it or at it, behind it or at it, or anywhere.
 enum class KeyOrder { Before, Behind, Any };
@@ -76,21 +92,7 @@ public:
 private:
   bool isInside(Value value) { return map.getBody().isAncestor(value.getParentRegion()); }
 
-  /// The constant that a product or quotient in the map multiplies its other operand, `other`, with.
-  std::optional<double> getFactor(Value value, Value &other) {
-    Operation *def = value.getDefiningOp();
-    if (!def || !isInside(value) || !isa<arith::MulFOp, arith::DivFOp>(def) || !value.getType().isF32())
-      return std::nullopt;
-    for (unsigned operand : {1u, 0u}) {
-      FloatAttr constant;
-      if (!matchPattern(def->getOperand(operand), m_Constant(&constant)) || (operand == 0 && isa<arith::DivFOp>(def)))
-        continue;
-      other = def->getOperand(1 - operand);
-      double number = constant.getValueAsDouble();
-      return isa<arith::DivFOp>(def) ? 1.0 / number : number;
-    }
-    return std::nullopt;
-  }
+  std::optional<double> getFactor(Value value, Value &other) { return getConstantFactor(map.getBody(), value, other); }
 
   /// The factor of a raw score, if `value` is one.
   std::optional<double> getScale(Value value) {

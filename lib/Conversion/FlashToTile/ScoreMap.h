@@ -35,6 +35,9 @@ ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, 
 /// same in the row. Otherwise null.
 mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);
 
+/// The constant that a product or quotient in a region multiplies its other operand, `other`, with, both of f32.
+std::optional<double> getConstantFactor(mlir::Region &region, mlir::Value value, mlir::Value &other);
+
 /// Whether a constant may be left to the exponent's factor: positive, and a masked score times it is neither tiny nor
 /// infinite.
 bool isExponentFactor(double factor);

@@ -6,6 +6,7 @@
 
 #include "KernelBuilder.h"
 #include "ScoreMap.h"
+#include "SmallTanh.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -28,6 +29,12 @@ LogicalResult KernelBuilder::checkFixedMax() {
   if (*bound > kFixedMaxBound)
     return op->emitError() << "schedule: expected scores of at most " << kFixedMaxBound << " for fixed-max, got " << *bound;
   return success();
+}
+
+LogicalResult KernelBuilder::checkTanhTerms() {
+  if (schedule.tanhTerms == 0 || (plan.score && isSoftCap(*plan.score)))
+    return success();
+  return plan.getOp()->emitError() << "schedule: expected a score region that is a constant times tanh for tanh-terms";
 }
 
 /// The exponentials of a tile's scores, and what becomes of the running maximum.

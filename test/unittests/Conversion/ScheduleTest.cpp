@@ -18,7 +18,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,tensor-sums=true,tma-store=true,wait-after=12,"
-            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,own-keys=true,order=list,"
+            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,tanh-terms=2,own-keys=true,order=list,"
             "programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
@@ -83,6 +83,11 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=17"), 64, 64)),
             "expected fma-exponentials to be at most 16 of 16 exponentials, got 17");
+  for (StringRef terms : {"0", "2", "3"})
+    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), 64, 64)), "");
+  for (StringRef terms : {"-1", "1", "4"})
+    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), 64, 64)),
+              "expected tanh-terms of 0, 2 or 3, got " + terms.str());
 }
 
 TEST(Schedule, DropsWhatMissesAnotherField) {

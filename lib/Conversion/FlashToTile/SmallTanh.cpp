@@ -1,0 +1,146 @@
+//===- SmallTanh.cpp - tanh of small scores as a polynomial -------------------------------------------------------===//
+
+#include "SmallTanh.h"
+#include "ScoreMap.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// The tanh whose value leaves `region` through its terminator's one operand, times constants that the exponent can
+/// take; or null. All of the first argument that leaves goes through it then, and some does.
+static math::TanhOp findTanh(Region &region) {
+  Operation *yield = region.front().getTerminator();
+  double factor = 1.0;
+  Value value = yield->getOperand(0), other;
+  while (std::optional<double> constant = getConstantFactor(region, value, other)) {
+    factor *= *constant;
+    if (!isExponentFactor(*constant) || !isExponentFactor(factor))
+      return {};
+    value = other;
+  }
+  auto tanh = value.getDefiningOp<math::TanhOp>();
+  if (yield->getNumOperands() != 1 || !tanh || !tanh.getType().isF32())
+    return {};
+  SetVector<Operation *> ofScore;
+  getForwardSlice(region.getArgument(0), &ofScore);
+  return ofScore.contains(tanh) ? tanh : math::TanhOp();
+}
+
+bool flashc::isSoftCap(Region &score) { return static_cast<bool>(findTanh(score)); }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Polynomials
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// tanh(u) = u * (c0 + c1 u^2 + ...) for |u| <= limit.
+class Polynomial {
+public:
+  explicit Polynomial(int64_t terms);
+
+  double getLimit() const { return limit; }
+  /// x times this is tanh(k x) / getLeading(k).
+  Value emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const;
+  double getLeading(double k) const {
+    return std::abs(coefficients.back()) * std::pow(k, 2.0 * coefficients.size() - 1.0);
+  }
+
+private:
+  double limit;
+  SmallVector<double, 3> coefficients;
+};
+} // namespace
+
+static Value number(ImplicitLocOpBuilder &b, double value) {
+  return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
+}
+
+/// Those of least relative error (by Remez's exchange, of tanh(u) / u as a function of u^2), which is 2^-12.04 and
+/// 2^-12.18. That of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
+Polynomial::Polynomial(int64_t terms) {
+  assert((terms == 2 || terms == 3) && "as checkSchedule has it");
+  if (terms == 2) {
+    limit = 0.35;
+    coefficients = {0.9997628015935932, -0.31769618576084446};
+  } else {
+    limit = 0.75;
+    coefficients = {0.9997851998754244, -0.32629671971217256, 0.09735547757938301};
+  }
+}
+
+/// c0 / -c1 - u^2, or (u^2 + c1 / 2 c2)^2 + (c0 / c2 - (c1 / 2 c2)^2), in multiples of k: one multiply-add less than
+/// with a leading coefficient, and one register less than by Horner's rule.
+Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
+  double square = k * k, leading = coefficients.back();
+  if (coefficients.size() == 2)
+    return math::FmaOp::create(b, arith::NegFOp::create(b, x), x, number(b, coefficients[0] / -leading / square));
+  double shift = coefficients[1] / (2.0 * leading);
+  Value shifted = math::FmaOp::create(b, x, x, number(b, shift / square));
+  return math::FmaOp::create(b, shifted, shifted,
+                             number(b, (coefficients[0] / leading - shift * shift) / (square * square)));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The branch
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A map of one scalar function of the element.
+static Value emitMap(OpBuilder &b, tile::MapOp like, Value source,
+                     llvm::function_ref<Value(ImplicitLocOpBuilder &, Value)> function) {
+  Location loc = like.getLoc();
+  auto map = tile::MapOp::create(b, loc, source, like.getRow(), like.getCol());
+  OpBuilder::InsertionGuard guard(b);
+  Block *body =
+      b.createBlock(&map.getBody(), {}, {b.getF32Type(), b.getIndexType(), b.getIndexType()}, {loc, loc, loc});
+  ImplicitLocOpBuilder inside(loc, b);
+  tile::YieldOp::create(inside, function(inside, body->getArgument(0)));
+  return map.getResult();
+}
+
+Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor) {
+  Polynomial polynomial(terms);
+  OpOperand &yielded = map.getBody().front().getTerminator()->getOpOperand(0);
+  Value element = findTanh(map.getBody()).getOperand(), other, source = map.getSource();
+  double k = 1.0;
+  if (std::optional<double> constant = getConstantFactor(map.getBody(), element, other);
+      constant && *constant > 0.0 && isExponentFactor(polynomial.getLeading(*constant) * factor))
+    element = other, k = *constant;
+  bool isOfScore = element == map.getBody().getArgument(0);
+  yielded.set(element); // the map in front, if there is one
+  if (!isOfScore)
+    source = map.getResult();
+
+  OpBuilder b(map->getContext());
+  b.setInsertionPointAfter(map);
+  double leading = polynomial.getLeading(k);
+  FloatAttr limit = b.getF32FloatAttr(static_cast<float>(polynomial.getLimit() / k));
+  Value isSmall = tile::AllWithinOp::create(b, map.getLoc(), b.getI1Type(), source, limit);
+  auto branch = scf::IfOp::create(
+      b, map.getLoc(), isSmall,
+      [&](OpBuilder &nested, Location loc) {
+        auto function = [&](ImplicitLocOpBuilder &inside, Value e) {
+          return arith::MulFOp::create(inside, e, polynomial.emitMonic(inside, e, k)).getResult();
+        };
+        scf::YieldOp::create(nested, loc, emitMap(nested, map, source, function));
+      },
+      [&](OpBuilder &nested, Location loc) {
+        auto function = [&](ImplicitLocOpBuilder &inside, Value e) -> Value {
+          Value argument = arith::MulFOp::create(inside, e, number(inside, k));
+          return arith::MulFOp::create(inside, math::TanhOp::create(inside, argument), number(inside, 1.0 / leading));
+        };
+        scf::YieldOp::create(nested, loc, emitMap(nested, map, source, function));
+      });
+  map.getResult().replaceUsesWithIf(branch.getResult(0), [&](OpOperand &use) {
+    return !branch->isAncestor(use.getOwner()) && use.getOwner() != isSmall.getDefiningOp();
+  });
+  if (isOfScore)
+    map.erase();
+  factor *= leading;
+  return branch.getResult(0);
+}

@@ -1,0 +1,116 @@
+// A soft cap's tanh as a polynomial where a warp's scores of the tile are small.
+// DEFINE: %{score} =
+// DEFINE: %{schedule} =
+// DEFINE: %{type} = bf16
+// DEFINE: %{source} = sed -e 's/SCORE/%{score}/' -e 's/TYPE/%{type}/g' %s
+// DEFINE: %{convert} = flashc-opt --flash-online-softmax \
+// DEFINE:   --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops \
+// DEFINE:   --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=consumers=2,kv-tile=128,stages=2%{schedule} \
+// DEFINE:   --canonicalize --cse
+
+// Three terms unless something else is said: 0.75 / k = 120, the tanh's argument being s / 160. The exponent multiplies
+// with 20 log2(e) 0.0974 / 160^5 = 2.68e-11.
+// REDEFINE: %{score} = %x = arith.divf %e, %cap : f32 %u = math.tanh %x : f32 %r = arith.mulf %u, %cap : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE
+// REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=false
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,MAX
+// REDEFINE: %{type} = f16
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,MAX
+// CHECK-LABEL: gpu.func @capped(
+// CHECK-DAG:     %[[K:.*]] = arith.constant 6.250000e-03 : f32
+// THREE-DAG:     %[[A:.*]] = arith.constant -42900.{{.*}} : f32
+// THREE-DAG:     %[[B:.*]] = arith.constant 4.889{{.*}}E+9 : f32
+// THREE-DAG:     %[[C:.*]] = arith.constant 1.077{{.*}}E+12 : f32
+// THREE-DAG:     %[[F:.*]] = arith.constant dense<2.67{{.*}}E-11> : tensor<64x128xf32, #tile.acc>
+// CHECK:         %[[S:.*]] = tile.mma_wait
+// THREE:         %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
+// TWO:           %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
+// CHECK-NEXT:    %[[Y:.*]] = scf.if %[[SMALL]] -> (tensor<64x128xf32, #tile.acc>) {
+// CHECK-NEXT:      %[[FAST:.*]] = tile.map %[[S]]
+// CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
+// THREE-NEXT:        %[[SHIFTED:.*]] = math.fma %[[E]], %[[E]], %[[A]] : f32
+// THREE-NEXT:        %[[P:.*]] = math.fma %[[SHIFTED]], %[[SHIFTED]], %[[B]] : f32
+// TWO-NEXT:          %[[MINUS:.*]] = arith.negf %[[E]] : f32
+// TWO-NEXT:          %[[P:.*]] = math.fma %[[MINUS]], %[[E]], %{{.*}} : f32
+// CHECK-NEXT:        %[[R:.*]] = arith.mulf %[[E]], %[[P]] : f32
+// CHECK-NEXT:        tile.yield %[[R]] : f32
+// CHECK:           scf.yield %[[FAST]]
+// CHECK-NEXT:    } else {
+// CHECK-NEXT:      %[[SLOW:.*]] = tile.map %[[S]]
+// CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
+// CHECK-NEXT:        %[[U:.*]] = arith.mulf %[[E]], %[[K]] : f32
+// CHECK-NEXT:        %[[T:.*]] = math.tanh %[[U]] : f32
+// CHECK-NEXT:        %[[R:.*]] = arith.mulf %[[T]], %{{.*}} : f32
+// CHECK-NEXT:        tile.yield %[[R]] : f32
+// CHECK:           scf.yield %[[SLOW]]
+// MAX:           tile.row_reduce max %{{.*}} : tensor<64x128xf32, #tile.acc>
+// REDEFINE: %{type} = bf16
+// REDEFINE: %{schedule} = ,tanh-terms=2
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,TWO
+
+// The exponents without a maximum are products with the same factor.
+// REDEFINE: %{schedule} = ,fixed-max=true
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FIXED
+// FIXED-DAG: %[[F:.*]] = arith.constant dense<2.67{{.*}}E-11> : tensor<64x128xf32, #tile.acc>
+// FIXED: %[[Y:.*]] = scf.if
+// FIXED: math.tanh
+// FIXED: %[[X:.*]] = arith.mulf %[[Y]], %[[F]] : tensor<64x128xf32, #tile.acc>
+// FIXED-NEXT: math.exp2 %[[X]]
+
+// Nothing of it.
+// REDEFINE: %{schedule} = ,tanh-terms=0
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=NONE
+// NONE-NOT: tile.all_within
+// NONE: math.tanh
+// NONE-NOT: math.tanh
+
+// An argument that is more than a constant times the score, or a constant out of range, is a map in front.
+// REDEFINE: %{schedule} =
+// REDEFINE: %{score} = %x = arith.mulf %e, %cap : f32 %y = arith.addf %x, %of_row : f32 %r = math.tanh %y : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FRONT
+// REDEFINE: %{score} = %x = arith.mulf %e, %low : f32 %r = math.tanh %x : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FRONT
+// REDEFINE: %{score} = %x = arith.negf %e : f32 %r = math.tanh %x : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FRONT
+// FRONT: %[[U:.*]] = tile.map
+// FRONT-NOT: math.tanh
+// FRONT: %[[SMALL:.*]] = tile.all_within %[[U]] {limit = 7.500000e-01 : f32}
+// FRONT-NEXT: scf.if %[[SMALL]]
+// FRONT-NEXT: tile.map %[[U]]
+// FRONT: else
+// FRONT: tile.map %[[U]]
+// FRONT-NEXT: ^bb0(%[[E:.*]]: f32,
+// FRONT-NEXT: math.tanh %[[E]]
+
+// Other scores have tanh as it is; from an override it is asked for.
+// REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.addf %x, %of_row : f32
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=NONE
+// REDEFINE: %{schedule} = ,tanh-terms=3
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.mulf %x, %minus : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.mulf %x, %e : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// REDEFINE: %{score} = %r = math.tanh %of_row : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// REDEFINE: %{score} = %r = math.sin %e : f32
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: not flashc %flashc_src/examples/causal.mlir --schedule=tanh-terms=2 2>&1 | FileCheck %s --check-prefix=OTHER
+// OTHER: error: schedule: expected a score region that is a constant times tanh for tanh-terms
+// REDEFINE: %{schedule} = ,tanh-terms=1
+// RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=ONE
+// ONE: error: schedule: expected tanh-terms of 0, 2 or 3, got 1
+
+func.func @capped(%q: tensor<1x2x300x64xTYPE>, %k: tensor<1x2x300x64xTYPE>, %v: tensor<1x2x300x64xTYPE>) -> tensor<1x2x300x64xTYPE> {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x2x300x64xTYPE>, tensor<1x2x300x64xTYPE>, tensor<1x2x300x64xTYPE>) {scale = 0.125 : f32}
+      score (%e: f32, %b: index, %h: index, %i: index, %j: index) {
+        %cap = arith.constant 20.0 : f32
+        %low = arith.constant 1.0e-6 : f32
+        %minus = arith.constant -1.0 : f32
+        %row = arith.index_cast %i : index to i32
+        %of_row = arith.sitofp %row : i32 to f32
+        SCORE
+        flash.yield %r : f32
+      } -> tensor<1x2x300x64xTYPE>, tensor<1x2x300xf32>
+  return %o : tensor<1x2x300x64xTYPE>
+}
