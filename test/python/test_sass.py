@@ -194,6 +194,29 @@ def test_reads_of_a_bias(dtype, pair, single, most):
     assert len(loop.always) <= most, len(loop.always)
 
 
+@pytest.mark.parametrize("terms", [2, 3])
+@pytest.mark.parametrize("d, return_lse, most", [(64, False, 309), (64, True, 467), (128, False, 463)])
+def test_soft_cap(d, return_lse, most, terms):
+    """A warp runs one of two branches: polynomials of `terms` instructions, or tanh. Neither has a product, or a move."""
+    kernel = compile_kernel(d, d, return_lse=return_lse, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
+                            schedule=f"tanh-terms={terms}")
+    with sass_report.text_file(kernel.ptx) as path:
+        functions, resources = sass_report.read_kernels(path)
+    entries = [kernel.manifest, *kernel.manifest.get("variants", [])]
+    entry = next(entry for entry in entries if number(entry["schedule"], "kv-tile") == 128)
+    code = functions[entry["kernel"]]
+    assert [*check_resources(resources[entry["kernel"]], entry), *check_roles(code, entry["schedule"])] == []
+    for loop in sass_report.main_loops(code):
+        always, sometimes = sass_report.count(loop.always), sass_report.count(loop.sometimes)
+        rescale = d // 2 if always["SHFL"] else 0  # Of the output, by one factor a row; none without a maximum.
+        assert always["MUFU.EX2"] == 64 + (2 if rescale else 0)
+        assert always["MUFU other"] == 0 and sometimes["MUFU other"] == 64 and sometimes["MUFU.EX2"] == 0
+        assert sometimes["HGMMA"] == sometimes["local memory"] == 0
+        assert sometimes["FFMA"] + sometimes["FMUL"] == 64 * (terms + 2) + rescale  # Two products beside each tanh.
+        assert sometimes["R2UR"] + always["R2UR"] <= R2UR
+    assert min(len(loop.always) for loop in sass_report.main_loops(code)) <= most
+
+
 # --- What the checks find ---------------------------------------------------------------------------------------------
 
 def found_in(kernel, d=64):
