@@ -72,9 +72,9 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
     ```
 
-    With `tanh-terms` the map of a soft cap becomes two, of which every warp takes one in every tile:
+    With `tanh-terms` the map of a soft cap becomes several, of which every warp takes one in every tile. For two terms:
     ```mlir
-    %isSmall = tile.all_within %s {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
+    %isSmall = tile.all_within %s {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
     %y = scf.if %isSmall -> (tensor<64x128xf32, #tile.acc>) {
       %polynomial = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>
       scf.yield %polynomial : tensor<64x128xf32, #tile.acc>

@@ -51,7 +51,7 @@ struct Schedule {
   bool fixedMax = false;
   /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
   bool tensorBias = false;
-  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms; 0: nowhere.
+  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms at most; 0: nowhere.
   int64_t tanhTerms = 0;
   /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
   bool ownKeys = false;

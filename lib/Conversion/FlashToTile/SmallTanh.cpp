@@ -57,6 +57,8 @@ private:
 };
 } // namespace
 
+constexpr int64_t kLeastTerms = 2;
+
 static Value number(ImplicitLocOpBuilder &b, double value) {
   return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
 }
@@ -65,7 +67,7 @@ static Value number(ImplicitLocOpBuilder &b, double value) {
 /// 2^-12.18. That of tanh.approx.f32 is 2^-11 (PTX ISA 9.7.3.22).
 Polynomial::Polynomial(int64_t terms) {
   assert((terms == 2 || terms == 3) && "as checkSchedule has it");
-  if (terms == 2) {
+  if (terms == kLeastTerms) {
     limit = 0.35;
     coefficients = {0.9997628015935932, -0.31769618576084446};
   } else {
@@ -90,57 +92,82 @@ Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
 // The branch
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// A map of one scalar function of the element.
-static Value emitMap(OpBuilder &b, tile::MapOp like, Value source,
-                     llvm::function_ref<Value(ImplicitLocOpBuilder &, Value)> function) {
-  Location loc = like.getLoc();
-  auto map = tile::MapOp::create(b, loc, source, like.getRow(), like.getCol());
-  OpBuilder::InsertionGuard guard(b);
-  Block *body =
-      b.createBlock(&map.getBody(), {}, {b.getF32Type(), b.getIndexType(), b.getIndexType()}, {loc, loc, loc});
-  ImplicitLocOpBuilder inside(loc, b);
-  tile::YieldOp::create(inside, function(inside, body->getArgument(0)));
-  return map.getResult();
-}
+namespace {
+/// Maps of `source` in the place of `map`: tanh(k e) / unit, which is e times a polynomial of the fewest terms.
+struct Branches {
+  tile::MapOp map;
+  Value source;
+  double k, unit;
 
-Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor) {
+  /// The first polynomial, of `terms` to `most` terms, that all arguments are small enough for; or tanh.
+  Value emit(OpBuilder &b, int64_t terms, int64_t most);
+
+private:
+  Value emitPolynomial(ImplicitLocOpBuilder &b, Value e, const Polynomial &polynomial);
+  Value emitTanh(ImplicitLocOpBuilder &b, Value e);
+  Value emitMap(OpBuilder &b, llvm::function_ref<Value(ImplicitLocOpBuilder &, Value)> function);
+};
+} // namespace
+
+Value Branches::emit(OpBuilder &b, int64_t terms, int64_t most) {
+  if (terms > most)
+    return emitMap(b, [&](ImplicitLocOpBuilder &inside, Value e) { return emitTanh(inside, e); });
   Polynomial polynomial(terms);
-  OpOperand &yielded = map.getBody().front().getTerminator()->getOpOperand(0);
-  Value element = findTanh(map.getBody()).getOperand(), other, source = map.getSource();
-  double k = 1.0;
-  if (std::optional<double> constant = getConstantFactor(map.getBody(), element, other);
-      constant && *constant > 0.0 && isExponentFactor(polynomial.getLeading(*constant) * factor))
-    element = other, k = *constant;
-  bool isOfScore = element == map.getBody().getArgument(0);
-  yielded.set(element); // the map in front, if there is one
-  if (!isOfScore)
-    source = map.getResult();
-
-  OpBuilder b(map->getContext());
-  b.setInsertionPointAfter(map);
-  double leading = polynomial.getLeading(k);
   FloatAttr limit = b.getF32FloatAttr(static_cast<float>(polynomial.getLimit() / k));
   Value isSmall = tile::AllWithinOp::create(b, map.getLoc(), b.getI1Type(), source, limit);
   auto branch = scf::IfOp::create(
       b, map.getLoc(), isSmall,
       [&](OpBuilder &nested, Location loc) {
-        auto function = [&](ImplicitLocOpBuilder &inside, Value e) {
-          return arith::MulFOp::create(inside, e, polynomial.emitMonic(inside, e, k)).getResult();
-        };
-        scf::YieldOp::create(nested, loc, emitMap(nested, map, source, function));
+        auto function = [&](ImplicitLocOpBuilder &inside, Value e) { return emitPolynomial(inside, e, polynomial); };
+        scf::YieldOp::create(nested, loc, emitMap(nested, function));
       },
-      [&](OpBuilder &nested, Location loc) {
-        auto function = [&](ImplicitLocOpBuilder &inside, Value e) -> Value {
-          Value argument = arith::MulFOp::create(inside, e, number(inside, k));
-          return arith::MulFOp::create(inside, math::TanhOp::create(inside, argument), number(inside, 1.0 / leading));
-        };
-        scf::YieldOp::create(nested, loc, emitMap(nested, map, source, function));
-      });
-  map.getResult().replaceUsesWithIf(branch.getResult(0), [&](OpOperand &use) {
-    return !branch->isAncestor(use.getOwner()) && use.getOwner() != isSmall.getDefiningOp();
-  });
-  if (isOfScore)
-    map.erase();
-  factor *= leading;
+      [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, emit(nested, terms + 1, most)); });
   return branch.getResult(0);
+}
+
+Value Branches::emitPolynomial(ImplicitLocOpBuilder &b, Value e, const Polynomial &polynomial) {
+  Value product = polynomial.emitMonic(b, e, k);
+  double leading = polynomial.getLeading(k) / unit;
+  if (leading != 1.0)
+    e = arith::MulFOp::create(b, e, number(b, leading));
+  return arith::MulFOp::create(b, e, product);
+}
+
+Value Branches::emitTanh(ImplicitLocOpBuilder &b, Value e) {
+  Value argument = arith::MulFOp::create(b, e, number(b, k));
+  return arith::MulFOp::create(b, math::TanhOp::create(b, argument), number(b, 1.0 / unit));
+}
+
+Value Branches::emitMap(OpBuilder &b, llvm::function_ref<Value(ImplicitLocOpBuilder &, Value)> function) {
+  Location loc = map.getLoc();
+  auto branch = tile::MapOp::create(b, loc, source, map.getRow(), map.getCol());
+  OpBuilder::InsertionGuard guard(b);
+  Type types[] = {b.getF32Type(), b.getIndexType(), b.getIndexType()};
+  Block *body = b.createBlock(&branch.getBody(), {}, types, {loc, loc, loc});
+  ImplicitLocOpBuilder inside(loc, b);
+  tile::YieldOp::create(inside, function(inside, body->getArgument(0)));
+  return branch.getResult();
+}
+
+Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor) {
+  Polynomial least(kLeastTerms);
+  Value e = findTanh(map.getBody()).getOperand(), other;
+  double k = 1.0;
+  if (std::optional<double> constant = getConstantFactor(map.getBody(), e, other);
+      constant && *constant > 0.0 && isExponentFactor(least.getLeading(*constant) * factor))
+    e = other, k = *constant;
+  double unit = least.getLeading(k);
+  factor *= unit;
+
+  auto uses = llvm::map_to_vector(map.getResult().getUses(), [](OpOperand &use) { return &use; });
+  bool isScore = e == map.getBody().getArgument(0); // else the map gives it
+  map.getBody().front().getTerminator()->setOperand(0, e);
+  OpBuilder b(map->getContext());
+  b.setInsertionPointAfter(map);
+  Value result = Branches{map, isScore ? map.getSource() : map.getResult(), k, unit}.emit(b, kLeastTerms, terms);
+  for (OpOperand *use : uses)
+    use->set(result);
+  if (isScore)
+    map.erase();
+  return result;
 }

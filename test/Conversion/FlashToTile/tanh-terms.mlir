@@ -8,54 +8,61 @@
 // DEFINE:   --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=consumers=2,kv-tile=128,stages=2%{schedule} \
 // DEFINE:   --canonicalize --cse
 
-// Three terms unless something else is said: 0.75 / k = 120, the tanh's argument being s / 160. The exponent multiplies
-// with 20 log2(e) 0.0974 / 160^5 = 2.68e-11.
+// The tanh's argument is s / 160: 0.35 * 160 = 56. The exponent multiplies with 20 log2(e) 0.3177 / 160^3 = 2.24e-6.
 // REDEFINE: %{score} = %x = arith.divf %e, %cap : f32 %u = math.tanh %x : f32 %r = arith.mulf %u, %cap : f32
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE
-// REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=false
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,MAX
+// REDEFINE: %{schedule} = ,tanh-terms=2
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,FIXED
+// REDEFINE: %{schedule} = ,tanh-terms=2,fixed-max=false
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
 // REDEFINE: %{type} = f16
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,MAX
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
+// Three terms unless something else is said, where two do not do: 0.75 * 160 = 120.
+// REDEFINE: %{type} = bf16
+// REDEFINE: %{schedule} =
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,FIXED
+// REDEFINE: %{schedule} = ,tanh-terms=3
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,FIXED
 // CHECK-LABEL: gpu.func @capped(
 // CHECK-DAG:     %[[K:.*]] = arith.constant 6.250000e-03 : f32
-// THREE-DAG:     %[[A:.*]] = arith.constant -42900.{{.*}} : f32
-// THREE-DAG:     %[[B:.*]] = arith.constant 4.889{{.*}}E+9 : f32
-// THREE-DAG:     %[[C:.*]] = arith.constant 1.077{{.*}}E+12 : f32
-// THREE-DAG:     %[[F:.*]] = arith.constant dense<2.67{{.*}}E-11> : tensor<64x128xf32, #tile.acc>
+// CHECK-DAG:     %[[C:.*]] = arith.constant 0x4B44BA94 : f32
+// CHECK-DAG:     %[[F:.*]] = arith.constant dense<2.23{{.*}}E-6> : tensor<64x128xf32, #tile.acc>
+// CHECK-DAG:     %[[B:.*]] = arith.constant 80561.{{.*}} : f32
+// THREE-DAG:     %[[SHIFT:.*]] = arith.constant -42900.{{.*}} : f32
+// THREE-DAG:     %[[REST:.*]] = arith.constant 4.889{{.*}}E+9 : f32
+// THREE-DAG:     %[[RATIO:.*]] = arith.constant 1.197{{.*}}E-5 : f32
 // CHECK:         %[[S:.*]] = tile.mma_wait
-// THREE:         %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
-// TWO:           %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
+// CHECK-NEXT:    %[[SMALL:.*]] = tile.all_within %[[S]] {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>
 // CHECK-NEXT:    %[[Y:.*]] = scf.if %[[SMALL]] -> (tensor<64x128xf32, #tile.acc>) {
 // CHECK-NEXT:      %[[FAST:.*]] = tile.map %[[S]]
 // CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
-// THREE-NEXT:        %[[SHIFTED:.*]] = math.fma %[[E]], %[[E]], %[[A]] : f32
-// THREE-NEXT:        %[[P:.*]] = math.fma %[[SHIFTED]], %[[SHIFTED]], %[[B]] : f32
-// TWO-NEXT:          %[[MINUS:.*]] = arith.negf %[[E]] : f32
-// TWO-NEXT:          %[[P:.*]] = math.fma %[[MINUS]], %[[E]], %{{.*}} : f32
+// CHECK-NEXT:        %[[MINUS:.*]] = arith.negf %[[E]] : f32
+// CHECK-NEXT:        %[[P:.*]] = math.fma %[[MINUS]], %[[E]], %[[B]] : f32
 // CHECK-NEXT:        %[[R:.*]] = arith.mulf %[[E]], %[[P]] : f32
 // CHECK-NEXT:        tile.yield %[[R]] : f32
 // CHECK:           scf.yield %[[FAST]]
 // CHECK-NEXT:    } else {
+// THREE-NEXT:      %[[NEXT:.*]] = tile.all_within %[[S]] {limit = 1.200000e+02 : f32} : tensor<64x128xf32, #tile.acc>
+// THREE-NEXT:      %[[IN_ELSE:.*]] = scf.if %[[NEXT]] -> (tensor<64x128xf32, #tile.acc>) {
+// THREE-NEXT:        %[[THREE:.*]] = tile.map %[[S]]
+// THREE-NEXT:        ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
+// THREE-NEXT:          %[[SHIFTED:.*]] = math.fma %[[E]], %[[E]], %[[SHIFT]] : f32
+// THREE-NEXT:          %[[P:.*]] = math.fma %[[SHIFTED]], %[[SHIFTED]], %[[REST]] : f32
+// THREE-NEXT:          %[[SCALED:.*]] = arith.mulf %[[E]], %[[RATIO]] : f32
+// THREE-NEXT:          %[[R:.*]] = arith.mulf %[[SCALED]], %[[P]] : f32
+// THREE-NEXT:          tile.yield %[[R]] : f32
+// THREE:             scf.yield %[[THREE]]
+// THREE-NEXT:      } else {
 // CHECK-NEXT:      %[[SLOW:.*]] = tile.map %[[S]]
 // CHECK-NEXT:      ^bb0(%[[E:.*]]: f32, %{{.*}}: index, %{{.*}}: index):
 // CHECK-NEXT:        %[[U:.*]] = arith.mulf %[[E]], %[[K]] : f32
 // CHECK-NEXT:        %[[T:.*]] = math.tanh %[[U]] : f32
-// CHECK-NEXT:        %[[R:.*]] = arith.mulf %[[T]], %{{.*}} : f32
+// CHECK-NEXT:        %[[R:.*]] = arith.mulf %[[T]], %[[C]] : f32
 // CHECK-NEXT:        tile.yield %[[R]] : f32
 // CHECK:           scf.yield %[[SLOW]]
+// THREE:           scf.yield %[[IN_ELSE]]
 // MAX:           tile.row_reduce max %{{.*}} : tensor<64x128xf32, #tile.acc>
-// REDEFINE: %{type} = bf16
-// REDEFINE: %{schedule} = ,tanh-terms=2
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,TWO
-
-// The exponents without a maximum are products with the same factor.
-// REDEFINE: %{schedule} = ,fixed-max=true
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FIXED
-// FIXED-DAG: %[[F:.*]] = arith.constant dense<2.67{{.*}}E-11> : tensor<64x128xf32, #tile.acc>
-// FIXED: %[[Y:.*]] = scf.if
-// FIXED: math.tanh
-// FIXED: %[[X:.*]] = arith.mulf %[[Y]], %[[F]] : tensor<64x128xf32, #tile.acc>
-// FIXED-NEXT: math.exp2 %[[X]]
+// FIXED:         %[[X:.*]] = arith.mulf %[[Y]], %[[F]] : tensor<64x128xf32, #tile.acc>
+// FIXED-NEXT:    math.exp2 %[[X]]
 
 // Nothing of it.
 // REDEFINE: %{schedule} = ,tanh-terms=0
@@ -65,7 +72,7 @@
 // NONE-NOT: math.tanh
 
 // An argument that is more than a constant times the score, or a constant out of range, is a map in front.
-// REDEFINE: %{schedule} =
+// REDEFINE: %{schedule} = ,tanh-terms=2
 // REDEFINE: %{score} = %x = arith.mulf %e, %cap : f32 %y = arith.addf %x, %of_row : f32 %r = math.tanh %y : f32
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FRONT
 // REDEFINE: %{score} = %x = arith.mulf %e, %low : f32 %r = math.tanh %x : f32
@@ -74,7 +81,7 @@
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=FRONT
 // FRONT: %[[U:.*]] = tile.map
 // FRONT-NOT: math.tanh
-// FRONT: %[[SMALL:.*]] = tile.all_within %[[U]] {limit = 7.500000e-01 : f32}
+// FRONT: %[[SMALL:.*]] = tile.all_within %[[U]] {limit = 3.500000e-01 : f32}
 // FRONT-NEXT: scf.if %[[SMALL]]
 // FRONT-NEXT: tile.map %[[U]]
 // FRONT: else
@@ -83,6 +90,7 @@
 // FRONT-NEXT: math.tanh %[[E]]
 
 // Other scores have tanh as it is; from an override it is asked for.
+// REDEFINE: %{schedule} =
 // REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.addf %x, %of_row : f32
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=NONE
 // REDEFINE: %{schedule} = ,tanh-terms=3
