@@ -79,10 +79,14 @@ struct MathLowering : ConversionPattern {
       return LLVM::FMulOp::create(rewriter, loc, value, constant);
     };
     Value in = scale(operands[0], approximation->factorIn);
-    // The intrinsic lets LLVM schedule and fold the one function that every kernel is full of.
-    Value out = approximation->instruction.starts_with("ex2")
-                    ? createIntrinsic(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", in)
-                    : createUnaryPtx(rewriter, loc, approximation->instruction, in);
+    // Intrinsics let LLVM schedule and fold the functions that kernels are full of, and take it less time than inline PTX.
+    Value out;
+    if (isa<math::Exp2Op, math::ExpOp>(op))
+      out = createIntrinsic(rewriter, loc, "llvm.nvvm.ex2.approx.ftz.f", in);
+    else if (isa<math::TanhOp>(op))
+      out = LLVM::TanhOp::create(rewriter, loc, in, LLVM::FastmathFlags::afn);
+    else
+      out = createUnaryPtx(rewriter, loc, approximation->instruction, in);
     rewriter.replaceOp(op, scale(out, approximation->factorOut));
     return success();
   }

@@ -22,7 +22,7 @@ gpu.module @kernels {
       // CHECK: %[[P:.*]] = llvm.fmul %{{.*}}, %[[C]]
       // CHECK: llvm.call_intrinsic "llvm.nvvm.ex2.approx.ftz.f"(%[[P]])
       %z = math.exp %y : f32
-      // CHECK: llvm.inline_asm "tanh.approx.f32 $0, $1;"
+      // CHECK: llvm.intr.tanh(%{{.*}}) {fastmathFlags = #llvm.fastmath<afn>}
       %t = math.tanh %z : f32
       // CHECK: llvm.inline_asm "div.full.ftz.f32 $0, $1, $2;"
       %d = arith.divf %t, %z : f32
