@@ -6,7 +6,6 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
@@ -89,7 +88,7 @@ Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// The branch
+// The branches
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
