@@ -6,6 +6,7 @@
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
@@ -111,7 +112,8 @@ static std::string describeChoice(const ScheduleChoice &choice, StringRef target
   return text + " (" + choice.row.table + ", line " + std::to_string(choice.row.line) + ": " + choice.row.text + ")";
 }
 
-/// Takes the tiles of the kernel that a launch with so many queries would choose; says where they come from.
+/// Takes the tiles of the kernel that a launch with so many queries would choose; says where they come from. Consumers that
+/// visit their own keys have tiles of their own rows.
 static FailureOr<std::string> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   auto module = attention->getParentOfType<ModuleOp>();
@@ -131,8 +133,11 @@ static FailureOr<std::string> chooseTiles(flash::AttentionOp attention, int64_t 
   const ScheduleChoice *choice = llvm::find_if(decision->choices, [&](const ScheduleChoice &choice) {
     return !choice.maxQueries || queries <= *choice.maxQueries;
   });
+  bool isOwn = choice->schedule.ownKeys && !pipeline.qTile;
   options = withSchedule(options, choice->schedule);
-  return describeChoice(*choice, options.pipeline.target);
+  if (isOwn)
+    options.pipeline.qTile = mlir::tile::kTileRows;
+  return describeChoice(*choice, options.pipeline.target) + (isOwn ? ", each consumer's own (own-keys)" : "");
 }
 
 /// The one attention of a function.

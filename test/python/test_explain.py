@@ -95,7 +95,10 @@ def test_tiles_are_those_of_the_kernel():
                     if all(queries <= bound for _, bound in variant["when"])]
         schedule = dict(pair.split("=") for pair in (variants[0] if variants else kernel.manifest)["schedule"].split(","))
         explanation = flashc.explain(q, k, v, causal=True)
-        assert explanation.tile == (64 * int(schedule["consumers"]), int(schedule["kv-tile"]))
+        is_own = schedule["own-keys"] == "true"  # then a consumer's rows are a tile of its own
+        assert is_own == (queries > 4096)
+        assert explanation.tile == (64 if is_own else 64 * int(schedule["consumers"]), int(schedule["kv-tile"]))
+        assert ("own-keys" in explanation.tile_source.split("),")[-1]) == is_own
         assert "sm_90a" in explanation.tile_source and "line" in explanation.tile_source
     explanation = flashc.explain(q, k, v, causal=True, schedule="consumers=1,kv-tile=64")
     assert explanation.tile == (64, 64)

@@ -368,6 +368,13 @@ Value KernelBuilder::emitLogSumExp(Value max, Value sum, Value isDead) {
   return arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
 }
 
+/// Whether a row has seen no key. A maximum passes NaN over; the sum of a row that has seen nothing else is one.
+Value KernelBuilder::emitIsDead(Value max, Value sum) {
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  Value isLow = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, max, splat(rowType, kDead));
+  return arith::AndIOp::create(b, isLow, arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, sum, sum));
+}
+
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
 void KernelBuilder::emitOutputs(State state) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
@@ -383,7 +390,7 @@ void KernelBuilder::emitOutputs(State state) {
   if (schedule.fixedMax && !plan.finalize.getNoEmptyRows())
     isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
   else if (!schedule.fixedMax && (!plan.finalize.getNoEmptyRows() || plan.score))
-    isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, state.max, splat(rowType, kDead));
+    isDead = emitIsDead(state.max, sum);
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
   if (isDead)
     inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);

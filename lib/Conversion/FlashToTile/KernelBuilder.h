@@ -74,6 +74,7 @@ private:
   mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum, mlir::Value isDead);
+  mlir::Value emitIsDead(mlir::Value max, mlir::Value sum);
   void emitOutputs(State state);
 
   bool needsScoreMap() const;

@@ -93,7 +93,9 @@
 // CHECK:             scf.yield %[[O2]], %[[MN]], %[[L2]]
 
 // CHECK:           %[[SUM:.*]] = tile.combine %[[R]]#2
-// CHECK:           %[[DEAD:.*]] = arith.cmpf ole, %[[R]]#1
+// CHECK:           %[[LOW:.*]] = arith.cmpf ole, %[[R]]#1
+// CHECK:           %[[KNOWN:.*]] = arith.cmpf ord, %[[SUM]], %[[SUM]]
+// CHECK:           %[[DEAD:.*]] = arith.andi %[[LOW]], %[[KNOWN]]
 // CHECK:           %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[SUM]]
 // CHECK:           %[[SCALE:.*]] = arith.select %[[DEAD]], %{{.*}}, %[[INVERSE]]
 // CHECK:           %[[OUT:.*]] = tile.scale_rows %[[R]]#0, %[[SCALE]]
