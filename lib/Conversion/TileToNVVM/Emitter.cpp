@@ -64,6 +64,11 @@ SmallVector<Value> Emitter::ptx(ArrayRef<Type> results, StringRef assembly, Stri
   return values;
 }
 
+Value Emitter::isSet(Value word, int64_t bit) {
+  return ptx(builder.getI1Type(), "{\n .reg .b32 t;\n and.b32 t, $1, $2;\n setp.ne.b32 $0, t, 0;\n }", "=b,r,n",
+             {word, i32(1u << bit)}, /*sideEffects=*/false);
+}
+
 Value Emitter::intrinsic(Type result, StringRef name, ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(builder, loc, result, builder.getStringAttr(name), operands).getResult(0);
 }

@@ -15,6 +15,7 @@
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/DialectConversion.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -68,6 +69,8 @@ public:
   mlir::Value shr(mlir::Value a, int64_t bits);
   mlir::Value bitAnd(mlir::Value a, int64_t mask);
   mlir::Value equal(mlir::Value a, int64_t b);
+  /// Whether a bit of an i32 is 1. LLVM, left to itself, would shift it to the right first.
+  mlir::Value isSet(mlir::Value word, int64_t bit);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value toI64(mlir::Value i32);
   mlir::Value toI32(mlir::Value index);
@@ -86,11 +89,10 @@ public:
   /// Exchange with the lane whose number differs in `mask`.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
 
+  mlir::Value constantLike(mlir::Value like, int64_t value);
+
   mlir::OpBuilder &builder;
   mlir::Location loc;
-
-private:
-  mlir::Value constantLike(mlir::Value like, int64_t value);
 };
 
 /// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
@@ -143,11 +145,15 @@ mlir::Value getElementPointer(Emitter &emit, mlir::ValueRange memref, mlir::MemR
 /// A column `distance` to the right. Positions do not overflow: told so, LLVM makes distances parts of addresses.
 mlir::Value addColumn(Emitter &emit, mlir::Value col, int64_t distance);
 
-/// What `load` reads for each of a tile's elements that a thread holds. `rows`: its indices at the first one in each of
-/// the thread's two rows; the last index is the column. Two neighbours are read at once where both rows are aligned to
-/// that, which depends on the address of the array, its strides and the tile's first key: the warp asks.
-llvm::SmallVector<mlir::Value> readPairs(Emitter &emit, mlir::memref::LoadOp load,
-                                         std::array<llvm::SmallVector<mlir::Value>, 2> rows, int64_t elements);
+/// Whether a load of `map` reads an array in the order of j, kept between bounds or not.
+bool isReadAlongRow(mlir::tile::MapOp map, mlir::memref::LoadOp load);
+
+/// What such a load reads for each of a tile's elements that a thread holds. `rows`: the map's arguments at the first
+/// element in each of the thread's two rows. Two neighbours are read at once where that is aligned, which depends on the
+/// address of the array, its strides and the tile's first key, and where no bound moves a column: the warp asks. What is
+/// the same for both rows is read once.
+llvm::SmallVector<mlir::Value> readPairs(Emitter &emit, mlir::tile::MapOp map, mlir::memref::LoadOp load,
+                                         std::array<mlir::IRMapping, 2> rows, int64_t elements);
 
 /// A pattern that knows its kernel.
 template <typename OpTy>

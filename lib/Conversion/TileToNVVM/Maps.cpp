@@ -1,12 +1,9 @@
 //===- Maps.cpp - user code on tiles: once per row, once per element ----------------------------------------------===//
 
 #include "Lowering.h"
-#include "flashc/Support/CloneSlice.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -34,8 +31,8 @@ public:
     Value yielded = yield.getValue();
     SmallVector<Value> results(source.size());
     for (memref::LoadOp load : op.getBody().getOps<memref::LoadOp>())
-      if (isReadAlongRow(load))
-        reads[load] = readPairs(emit, load, {getRowIndices(load, 0), getRowIndices(load, 1)}, source.size());
+      if (isReadAlongRow(op, load))
+        reads[load] = readPairs(emit, op, load, {mapArguments(0), mapArguments(2)}, source.size());
     for (int64_t half = 0; half < 2; ++half) // row by row: eight bits of a word together
       for (int64_t e = 0, n = source.size(); e < n; ++e) {
         if (getHalf(e) != half)
@@ -94,14 +91,6 @@ private:
       b.clone(nested, mapping);
   }
 
-  // Arrays that are read at j.
-  bool isInside(Value value) {
-    Region *region = value.getParentRegion(); // null where the conversion has replaced the value's op
-    return region && op.getBody().isAncestor(region);
-  }
-  bool isReadAlongRow(memref::LoadOp load);
-  SmallVector<Value> getRowIndices(memref::LoadOp load, int64_t half);
-
   // Conditions as words: bit n of word g is that of the row's element 32 g + n.
   bool isWord(Value value);
   Value getWord(Value value, int64_t half, int64_t group, IRMapping &mapping);
@@ -129,32 +118,6 @@ private:
 };
 
 } // namespace
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Reads
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// Whether an array's elements are read in the order of j, in a row that i decides. (One that nothing decides is the
-/// same for all rows of the tile: its elements come with few transactions anyhow. Bytes would have to be taken apart
-/// again.)
-bool MapExpander::isReadAlongRow(memref::LoadOp load) {
-  auto isOfRow = [&](Value index) { return isInside(index) && op.isSameInRow(index); };
-  OperandRange indices = load.getIndices();
-  bool isAtKey = !indices.empty() && indices.back() == op.getBody().getArgument(2);
-  if (!isAtKey || !load.getType().isIntOrFloat() || load.getType().getIntOrFloatBitWidth() < 16)
-    return false;
-  return llvm::any_of(indices.drop_back(), isOfRow) &&
-         llvm::all_of(indices.drop_back(), [&](Value index) { return op.isSameInRow(index); });
-}
-
-/// The indices of the thread's first element in a row.
-SmallVector<Value> MapExpander::getRowIndices(memref::LoadOp load, int64_t half) {
-  IRMapping mapping = mapArguments(2 * half);
-  auto getOutside = [&](Value value) { return isInside(value) ? Value() : value; };
-  return llvm::map_to_vector(load.getIndices(), [&](Value index) {
-    return flashc::cloneSlice(b, index, mapping, getOutside);
-  });
-}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Conditions
@@ -262,15 +225,13 @@ Value MapExpander::getWord(Value value, int64_t half, int64_t group, IRMapping &
   return word;
 }
 
-/// Maps `value` to the element's bit, if it is a word. ptxas tests eight bits of such code at once (R2P); LLVM, left to
-/// itself, would shift the bit to the right first.
+/// Maps `value` to the element's bit, if it is a word. ptxas tests eight bits of such code at once (R2P).
 void MapExpander::mapBit(Value value, int64_t e, IRMapping &mapping) {
   if (mapping.contains(value) || !isWord(value))
     return;
   int64_t number = 2 * (e / 4) + e % 2;
   Value word = getWord(value, getHalf(e), number / 32, mapping);
-  mapping.map(value, emit.ptx(b.getI1Type(), "{\n .reg .b32 t;\n and.b32 t, $1, $2;\n setp.ne.b32 $0, t, 0;\n }",
-                              "=b,r,n", {word, emit.i32(1u << number % 32)}, /*sideEffects=*/false));
+  mapping.map(value, emit.isSet(word, number % 32));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

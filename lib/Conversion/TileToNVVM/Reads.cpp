@@ -1,6 +1,7 @@
 //===- Reads.cpp - elements of arrays -----------------------------------------------------------------------------===//
 
 #include "Lowering.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -14,35 +15,164 @@ Value flashc::tiletonvvm::addColumn(Emitter &emit, Value col, int64_t distance) 
   return arith::AddIOp::create(emit.builder, emit.loc, col, emit.index(distance), arith::IntegerOverflowFlags::nsw);
 }
 
-SmallVector<Value> flashc::tiletonvvm::readPairs(Emitter &emit, memref::LoadOp load,
-                                                 std::array<SmallVector<Value>, 2> rows, int64_t elements) {
-  int64_t bytes = load.getType().getIntOrFloatBitWidth() / 4;
-  auto isAligned = [&](ValueRange indices) -> Value {
-    return IsAlignedOp::create(emit.builder, emit.loc, load.getMemref(), indices, bytes);
-  };
-  Value first = isAligned(rows[0]), second = isAligned(rows[1]), col = rows[0].back();
-  auto read = [&](bool areAligned) {
-    return [&, areAligned](OpBuilder &nested, Location loc) {
-      Emitter inside(nested, loc);
-      SmallVector<Value> pairs;
-      for (int64_t e = 0; e < elements; e += 2) {
-        SmallVector<Value> &indices = rows[getHalf(e)];
-        indices.back() = addColumn(inside, col, getColumn(e));
-        pairs.push_back(ReadPairOp::create(nested, loc, VectorType::get({2}, load.getType()), load.getMemref(), indices,
-                                           areAligned));
-      }
-      scf::YieldOp::create(nested, loc, pairs);
-    };
-  };
-  auto branch = scf::IfOp::create(emit.builder, emit.loc,
-                                  arith::AndIOp::create(emit.builder, emit.loc, first, second),
-                                  read(/*areAligned=*/true), read(/*areAligned=*/false));
-  SmallVector<Value> values;
-  for (int64_t e = 0; e < elements; ++e)
-    values.push_back(
-        LLVM::ExtractElementOp::create(emit.builder, emit.loc, branch.getResult(e / 2), emit.i32(e % 2)));
-  return values;
+//===--------------------------------------------------------------------------------------------------------------===//
+// Pairs of neighbouring columns
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static bool isInside(MapOp map, Value value) {
+  Region *region = value.getParentRegion(); // null where the conversion has replaced the value's op
+  return region && map.getBody().isAncestor(region);
 }
+
+/// Whether `index` is j, or j kept between bounds that are the same in its row.
+static bool isColumn(MapOp map, Value index) {
+  if (index == map.getBody().getArgument(2))
+    return true;
+  Operation *def = isInside(map, index) ? index.getDefiningOp() : nullptr;
+  if (!isa_and_nonnull<arith::MinSIOp, arith::MaxSIOp>(def))
+    return false;
+  bool isSecond = map.isSameInRow(def->getOperand(0));
+  return map.isSameInRow(def->getOperand(1 - isSecond)) && isColumn(map, def->getOperand(isSecond));
+}
+
+/// Whether code of the region computes `value` without its row.
+static bool isSameInColumn(MapOp map, Value value) {
+  if (!isInside(map, value) || value == map.getBody().getArgument(2))
+    return true;
+  Operation *def = value.getDefiningOp();
+  return def && def->getNumRegions() == 0 &&
+         llvm::all_of(def->getOperands(), [&](Value operand) { return isSameInColumn(map, operand); });
+}
+
+bool flashc::tiletonvvm::isReadAlongRow(MapOp map, memref::LoadOp load) {
+  OperandRange indices = load.getIndices();
+  Type pair = ReadPairOp::getPairType(load.getType());
+  if (!pair || indices.empty() || !isColumn(map, indices.back()))
+    return false;
+  // Masked tiles keep j inside the array. Arrays that mask all tiles have bytes; for others such tiles are few, and
+  // another branch in them makes ptxas spill at d = 256.
+  bool isKept = indices.back() != map.getBody().getArgument(2);
+  return (!isKept || pair.isInteger()) &&
+         llvm::all_of(indices.drop_back(), [&](Value index) { return map.isSameInRow(index); });
+}
+
+namespace {
+
+/// Reads for the elements of a thread what a load of a map gives.
+class PairReader {
+public:
+  PairReader(Emitter &emit, MapOp map, memref::LoadOp load, std::array<IRMapping, 2> rows, int64_t elements)
+      : emit(emit), map(map), load(load), rows(std::move(rows)), elements(elements),
+        firstColumn(this->rows[0].lookup(map.getBody().getArgument(2))) {
+    halves = llvm::all_of(load.getIndices(), [&](Value index) { return isSameInColumn(map, index); }) ? 1 : 2;
+    for (int64_t half = 0; half < halves; ++half)
+      for (Value index : load.getIndices().drop_back())
+        indices[half].push_back(getIndex(emit, index, half, /*column=*/0));
+  }
+
+  SmallVector<Value> read() {
+    Value condition = isPossible(/*half=*/0);
+    if (halves == 2)
+      condition = arith::AndIOp::create(emit.builder, emit.loc, condition, isPossible(/*half=*/1));
+    auto fill = [&](Value (PairReader::*readPair)(Emitter &, int64_t, int64_t)) {
+      return [this, readPair](OpBuilder &nested, Location loc) {
+        Emitter inside(nested, loc);
+        SmallVector<Value> pairs;
+        for (int64_t e = 0; e < elements; e += 2)
+          if (getHalf(e) < halves)
+            pairs.push_back((this->*readPair)(inside, getHalf(e), getColumn(e)));
+        scf::YieldOp::create(nested, loc, pairs);
+      };
+    };
+    auto branch = scf::IfOp::create(emit.builder, emit.loc, condition, fill(&PairReader::readAtOnce),
+                                    fill(&PairReader::readOneByOne));
+    SmallVector<Value> values;
+    for (int64_t e = 0; e < elements; ++e)
+      values.push_back(takeApart(branch.getResult(e / 4 * halves + getHalf(e) % halves), e % 2));
+    return values;
+  }
+
+private:
+  /// An index of the load in one of the thread's rows, so many columns to the right of its first element.
+  Value getIndex(Emitter &at, Value index, int64_t half, int64_t column) {
+    IRMapping mapping = rows[half];
+    mapping.map(map.getBody().getArgument(2), addColumn(at, firstColumn, column));
+    auto getOutside = [&](Value value) { return isInside(map, value) ? Value() : value; };
+    return flashc::cloneSlice(at.builder, index, mapping, getOutside);
+  }
+
+  /// Whether the warp's threads can read one of their rows in pairs: all pairs are aligned if its first one is, and all
+  /// columns are inside the bounds that keep them if the first one and the last are.
+  Value isPossible(int64_t half) {
+    SmallVector<Value> first = indices[half];
+    first.push_back(firstColumn);
+    int64_t bytes = 2 * llvm::divideCeil(load.getType().getIntOrFloatBitWidth(), 8);
+    Value result = IsAlignedOp::create(emit.builder, emit.loc, load.getMemref(), first, bytes);
+    Value index = load.getIndices().back();
+    for (int64_t column : {int64_t(0), getColumn(elements - 1)}) {
+      if (index == map.getBody().getArgument(2))
+        break;
+      Value isSame = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::eq,
+                                           getIndex(emit, index, half, column), addColumn(emit, firstColumn, column));
+      result = arith::AndIOp::create(emit.builder, emit.loc, result, isSame);
+    }
+    return emit.intrinsic(emit.builder.getI1Type(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), result});
+  }
+
+  Value readAtOnce(Emitter &at, int64_t half, int64_t column) {
+    SmallVector<Value> place = indices[half];
+    place.push_back(addColumn(at, firstColumn, column));
+    return ReadPairOp::create(at.builder, at.loc, ReadPairOp::getPairType(load.getType()), load.getMemref(), place);
+  }
+
+  Value readOneByOne(Emitter &at, int64_t half, int64_t column) {
+    Value words[2];
+    for (int64_t word : {0, 1}) {
+      SmallVector<Value> place = indices[half];
+      place.push_back(getIndex(at, load.getIndices().back(), half, column + word));
+      words[word] = memref::LoadOp::create(at.builder, at.loc, load.getMemref(), place);
+    }
+    Type type = ReadPairOp::getPairType(load.getType());
+    if (isa<VectorType>(type)) {
+      Value pair = LLVM::PoisonOp::create(at.builder, at.loc, type);
+      for (int64_t word : {0, 1})
+        pair = LLVM::InsertElementOp::create(at.builder, at.loc, pair, words[word], at.i32(word));
+      return pair;
+    }
+    for (Value &word : words)
+      word = arith::ExtUIOp::create(at.builder, at.loc, type, word);
+    Value high = arith::ShLIOp::create(at.builder, at.loc, words[1], at.constantLike(words[1], 8));
+    return arith::OrIOp::create(at.builder, at.loc, words[0], high);
+  }
+
+  Value takeApart(Value pair, int64_t word) {
+    if (isa<VectorType>(pair.getType()))
+      return LLVM::ExtractElementOp::create(emit.builder, emit.loc, pair, emit.i32(word));
+    if (load.getType().isInteger(1))
+      return emit.isSet(arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), pair), 8 * word);
+    return arith::TruncIOp::create(emit.builder, emit.loc, load.getType(), word == 0 ? pair : emit.shr(pair, 8));
+  }
+
+  Emitter &emit;
+  MapOp map;
+  memref::LoadOp load;
+  std::array<IRMapping, 2> rows;
+  int64_t elements, halves;
+  Value firstColumn;
+  /// All but the column, in each of the rows that are read.
+  std::array<SmallVector<Value>, 2> indices;
+};
+
+} // namespace
+
+SmallVector<Value> flashc::tiletonvvm::readPairs(Emitter &emit, MapOp map, memref::LoadOp load,
+                                                 std::array<IRMapping, 2> rows, int64_t elements) {
+  return PairReader(emit, map, load, std::move(rows), elements).read();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Patterns
+//===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
 
@@ -65,19 +195,9 @@ struct ReadPairLowering : OpConversionPattern<ReadPairOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
     auto memref = cast<MemRefType>(op.getMemref().getType());
-    Type element = memref.getElementType();
     Value pointer = getElementPointer(emit, adaptor.getMemref(), memref, op.getIndices());
-    if (op.getAligned()) {
-      rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), pointer, element.getIntOrFloatBitWidth() / 4);
-      return success();
-    }
-    Value pair = LLVM::PoisonOp::create(rewriter, op.getLoc(), op.getType());
-    for (int32_t place : {0, 1}) {
-      Value at = LLVM::GEPOp::create(rewriter, op.getLoc(), pointer.getType(), element, pointer, LLVM::GEPArg(place));
-      Value value = LLVM::LoadOp::create(rewriter, op.getLoc(), element, at);
-      pair = LLVM::InsertElementOp::create(rewriter, op.getLoc(), pair, value, emit.i32(place));
-    }
-    rewriter.replaceOp(op, pair);
+    int64_t bytes = 2 * llvm::divideCeil(memref.getElementTypeBitWidth(), 8);
+    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getType(), pointer, bytes);
     return success();
   }
 };
@@ -90,8 +210,7 @@ struct IsAlignedLowering : OpConversionPattern<IsAlignedOp> {
     Value pointer = getElementPointer(emit, adaptor.getMemref(), op.getMemref().getType(), op.getIndices());
     Value address = LLVM::PtrToIntOp::create(rewriter, op.getLoc(), rewriter.getI64Type(), pointer);
     Value low = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), address);
-    Value isMultiple = emit.equal(emit.bitAnd(low, op.getBytes() - 1), 0);
-    rewriter.replaceOp(op, emit.intrinsic(rewriter.getI1Type(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), isMultiple}));
+    rewriter.replaceOp(op, emit.equal(emit.bitAnd(low, op.getBytes() - 1), 0));
     return success();
   }
 };

@@ -5,8 +5,8 @@
 !bias = memref<?x?xbf16, strided<[?, 1]>>
 #schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// An array of rows is read in pairs of columns where the addresses of both rows' first element are multiples of four. Both
-// branches give a register for every pair.
+// An array of rows is read in pairs of columns where the addresses of both rows' first element are multiples of four, in
+// every thread of the warp. Both branches give a register for every pair.
 // CHECK-LABEL: gpu.func @in_pairs
 // CHECK:         %[[FIRST:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"
 // CHECK:         %[[SECOND:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"
@@ -45,21 +45,26 @@ gpu.module @kernels {
 
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
-!bias = memref<?xf32, strided<[1]>>
-!bytes = memref<?x?xi8, strided<[?, 1]>>
-!bits = memref<?x?xf32, strided<[?, 1]>>
+!bias = memref<?x?xf32, strided<[?, 1]>>
 #schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// One by one: what is the same for all rows, bytes, and what is read at another place than j. Columns are constants behind
-// the thread's first one, as LLVM is told.
-// CHECK-LABEL: gpu.func @one_by_one
-// CHECK-SAME:    %[[COL:[a-z0-9]*]]: index)
+// What only the key decides is read once for both rows.
+// CHECK-LABEL: gpu.func @of_the_key
+// CHECK:         %[[ALL:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"
 // CHECK-NOT:     vote.all
-// CHECK:         %[[J:.*]] = arith.addi %[[COL]], %{{.*}} : index
-// CHECK:         arith.addi %[[J]], %c1{{.*}} overflow<nsw> : index
-// CHECK:         arith.addi %[[J]], %c9{{.*}} overflow<nsw> : index
+// CHECK:         %[[R:.*]]:2 = scf.if %[[ALL]] -> (vector<2xf32>, vector<2xf32>) {
+// CHECK-COUNT-2:   llvm.load %{{.*}} {alignment = 8 : i64} : !llvm.ptr<1> -> vector<2xf32>
+// CHECK:         } else {
+// CHECK-COUNT-4:   llvm.load %{{.*}} : !llvm.ptr<1> -> f32
+// CHECK-NOT:       llvm.load
+// CHECK:         }
+// CHECK:         llvm.extractelement %[[R]]#0[%c0
+// CHECK:         llvm.extractelement %[[R]]#0[%c1
+// CHECK:         llvm.extractelement %[[R]]#0[%c0
+// CHECK:         llvm.extractelement %[[R]]#0[%c1
+// CHECK:         llvm.extractelement %[[R]]#1[%c0
 gpu.module @kernels {
-  gpu.func @one_by_one(%o: !o, %bias: !bias, %bytes: !bytes, %bits: !bits, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+  gpu.func @of_the_key(%o: !o, %bias: !bias, %h: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -67,16 +72,123 @@ gpu.module @kernels {
       %x = arith.constant dense<2.0> : !acc
       %y = tile.map %x at (%row, %col) {
       ^bb0(%s: f32, %i: index, %j: index):
-        %b = memref.load %bias[%j] : !bias
-        %c = memref.load %bytes[%i, %j] : !bytes
-        %g = arith.sitofp %c : i8 to f32
-        %inside = arith.minsi %j, %n : index
-        %d = memref.load %bits[%i, %inside] : !bits
-        %e = memref.load %bits[%j, %i] : !bits
+        %b = memref.load %bias[%h, %j] : !bias
         %t = arith.addf %s, %b : f32
-        %u = arith.addf %t, %g : f32
-        %v = arith.addf %u, %d : f32
-        %z = arith.addf %v, %e : f32
+        tile.yield %t : f32
+      } : !acc
+      tile.store %y, %o[%c0, %c0, %c0] limit %row : !acc, !o
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x16xf32, #tile.acc>
+!o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
+!bytes = memref<?x?xi8, strided<[?, 1]>>
+!flags = memref<?xi1, strided<[1]>>
+#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// Two bytes are one number of 16 bits, the first in its lower half; flags of it are tested where they are. In masked tiles
+// they are kept inside their array, and read in pairs if that moves neither the first of the thread's columns nor the last.
+// CHECK-LABEL: gpu.func @bytes
+// CHECK-SAME:    %[[LAST:[a-z0-9]*]]: index, %{{[a-z0-9]*}}: index, %{{[a-z0-9]*}}: index)
+// CHECK:         %[[BYTES:.*]]:4 = scf.if %{{.*}} -> (i16, i16, i16, i16) {
+// CHECK-COUNT-4:   llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> i16
+// CHECK:         } else {
+// CHECK:           %[[LOW:.*]] = llvm.load %{{.*}} : !llvm.ptr<1> -> i8
+// CHECK:           %[[HIGH:.*]] = llvm.load %{{.*}} : !llvm.ptr<1> -> i8
+// CHECK:           %[[LOW16:.*]] = arith.extui %[[LOW]] : i8 to i16
+// CHECK:           %[[HIGH16:.*]] = arith.extui %[[HIGH]] : i8 to i16
+// CHECK:           %[[SHIFTED:.*]] = arith.shli %[[HIGH16]], %c8
+// CHECK:           arith.ori %[[LOW16]], %[[SHIFTED]]
+// CHECK-COUNT-6:   llvm.load %{{.*}} : !llvm.ptr<1> -> i8
+// CHECK:         }
+// CHECK:         arith.trunci %[[BYTES]]#0 : i16 to i8
+// CHECK:         %[[SECOND:.*]] = arith.shrui %[[BYTES]]#0, %c8
+// CHECK:         arith.trunci %[[SECOND]] : i16 to i8
+// CHECK:         %[[ALIGNED:[0-9]+]] = arith.cmpi eq, {{.*}} : i32
+// CHECK:         %[[MIN:.*]] = arith.minsi %[[J:.*]], %[[LAST]]
+// CHECK:         %[[MAX:.*]] = arith.maxsi %[[MIN]]
+// CHECK:         %[[SAME:.*]] = arith.cmpi eq, %[[MAX]], %[[J]]
+// CHECK:         %[[FIRST:.*]] = arith.andi %[[ALIGNED]], %[[SAME]]
+// CHECK:         %[[J9:.*]] = arith.addi %[[J]], %c9
+// CHECK:         arith.minsi %[[J9]], %[[LAST]]
+// CHECK:         %[[BOTH:.*]] = arith.andi %[[FIRST]], %{{.*}} : i1
+// CHECK:         %[[ALL:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"(%{{.*}}, %[[BOTH]])
+// CHECK:         %[[FLAGS:.*]]:2 = scf.if %[[ALL]] -> (i16, i16) {
+// CHECK-NOT:       arith.minsi
+// CHECK-COUNT-2:   llvm.load %{{.*}} {alignment = 2 : i64} : !llvm.ptr<1> -> i16
+// CHECK:         } else {
+// CHECK:           arith.minsi
+// CHECK-COUNT-4:   llvm.load %{{.*}} : !llvm.ptr<1> -> i1
+// CHECK:         }
+// CHECK:         %[[WORD:.*]] = arith.extui %[[FLAGS]]#0 : i16 to i32
+// CHECK:         llvm.inline_asm {{.*}}and.b32 t, $1, $2;{{.*}} %[[WORD]], %c1_i32
+// CHECK:         llvm.inline_asm {{.*}}and.b32 t, $1, $2;{{.*}} %{{.*}}, %c256_i32
+gpu.module @kernels {
+  gpu.func @bytes(%o: !o, %bytes: !bytes, %flags: !flags, %last: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at (%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %b = memref.load %bytes[%i, %j] : !bytes
+        %f = arith.sitofp %b : i8 to f32
+        %min = arith.minsi %j, %last : index
+        %inside = arith.maxsi %min, %c0 : index
+        %keep = memref.load %flags[%inside] : !flags
+        %t = arith.select %keep, %s, %f : f32
+        tile.yield %t : f32
+      } : !acc
+      tile.store %y, %o[%c0, %c0, %c0] limit %row : !acc, !o
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x16xf32, #tile.acc>
+!o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
+!bits = memref<?x?xf32, strided<[?, 1]>>
+#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// One by one: what is read at another place than j, or in a row that j decides; what is kept inside an array of words, or
+// inside what differs along a row.
+// Columns are constants behind the thread's first one, as LLVM is told.
+// CHECK-LABEL: gpu.func @one_by_one
+// CHECK-SAME:    %[[COL:[a-z0-9]*]]: index)
+// CHECK-NOT:     vote.all
+// CHECK:         %[[J:.*]] = arith.addi %[[COL]], %{{.*}} : index
+// CHECK:         arith.addi %[[J]], %c1{{.*}} overflow<nsw> : index
+// CHECK:         arith.addi %[[J]], %c9{{.*}} overflow<nsw> : index
+gpu.module @kernels {
+  gpu.func @one_by_one(%o: !o, %bits: !bits, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<2.0> : !acc
+      %y = tile.map %x at (%row, %col) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        %distance = arith.subi %n, %j : index
+        %inside = arith.minsi %j, %distance : index
+        %next = arith.addi %j, %row : index
+        %a = memref.load %bits[%i, %inside] : !bits
+        %b = memref.load %bits[%j, %i] : !bits
+        %least = arith.minsi %j, %n : index
+        %k = memref.load %bits[%i, %least] : !bits
+        %c = memref.load %bits[%j, %j] : !bits
+        %d = memref.load %bits[%i, %next] : !bits
+        %t = arith.addf %s, %a : f32
+        %u = arith.addf %t, %b : f32
+        %v = arith.addf %u, %c : f32
+        %vk = arith.addf %v, %k : f32
+        %z = arith.addf %vk, %d : f32
         tile.yield %z : f32
       } : !acc
       tile.store %y, %o[%c0, %c0, %c0] limit %n : !acc, !o

@@ -305,7 +305,7 @@ func.func @pair_indices(%m: memref<4xf32>, %i: index) {
 // -----
 
 func.func @pair_type(%m: memref<4xf32>, %i: index) {
-  // expected-error @+1 {{'tile.read_pair' op expected a pair of elements of 16 bits or more, got 'vector<4xf32>' of 'memref<4xf32>'}}
+  // expected-error @+1 {{'tile.read_pair' op expected 'vector<2xf32>' as a pair of 'f32', got 'vector<4xf32>'}}
   %r = tile.read_pair %m[%i] : memref<4xf32> -> vector<4xf32>
   return
 }
@@ -313,8 +313,16 @@ func.func @pair_type(%m: memref<4xf32>, %i: index) {
 // -----
 
 func.func @pair_of_bytes(%m: memref<4xi8>, %i: index) {
-  // expected-error @+1 {{'tile.read_pair' op expected a pair of elements of 16 bits or more, got}}
-  %r = tile.read_pair %m[%i] aligned : memref<4xi8> -> vector<2xi8>
+  // expected-error @+1 {{'tile.read_pair' op expected 'i16' as a pair of 'i8', got 'vector<2xi8>'}}
+  %r = tile.read_pair %m[%i] : memref<4xi8> -> vector<2xi8>
+  return
+}
+
+// -----
+
+func.func @pair_of_nibbles(%m: memref<4xi4>, %i: index) {
+  // expected-error @+1 {{'tile.read_pair' op expected elements of 8, 16 or more bits, got 'memref<4xi4>'}}
+  %r = tile.read_pair %m[%i] : memref<4xi4> -> i16
   return
 }
 

@@ -259,12 +259,12 @@ gpu.module @kernels {
 }
 
 // CHECK-LABEL: func.func @reads(
-func.func @reads(%m: memref<?x4xbf16>, %i: index) {
+func.func @reads(%m: memref<?x4xbf16>, %flags: memref<?xi1>, %i: index) {
   // CHECK: tile.is_aligned %{{.*}}[%{{.*}}, %{{.*}}] to 4 : memref<?x4xbf16>
   %aligned = tile.is_aligned %m[%i, %i] to 4 : memref<?x4xbf16>
   // CHECK: tile.read_pair %{{.*}}[%{{.*}}, %{{.*}}] : memref<?x4xbf16> -> vector<2xbf16>
   %a = tile.read_pair %m[%i, %i] : memref<?x4xbf16> -> vector<2xbf16>
-  // CHECK: tile.read_pair %{{.*}}[%{{.*}}, %{{.*}}] aligned : memref<?x4xbf16> -> vector<2xbf16>
-  %b = tile.read_pair %m[%i, %i] aligned : memref<?x4xbf16> -> vector<2xbf16>
+  // CHECK: tile.read_pair %{{.*}}[%{{.*}}] : memref<?xi1> -> i16
+  %b = tile.read_pair %flags[%i] : memref<?xi1> -> i16
   return
 }

@@ -212,6 +212,34 @@ def test_bias_views(rng, gap, offset, dtype):
         check(nq, nk, d, torch.bfloat16, mask, lambda s, b, h, i, j: s + few[0, h // 2, i, j].float())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.bool, torch.int8],
+                         ids=["f32", "bf16", "f16", "i32", "bool", "i8"])
+@pytest.mark.parametrize("offset", [0, 1, 2, 3])
+@pytest.mark.parametrize("gap", [0, 1])
+def test_key_views(rng, gap, offset, dtype):
+    """The same of what depends on the key alone, and of bytes: two of them are one number."""
+    causal = lambda b, h, i, j: j <= i  # noqa: E731
+    for nq, nk, d, mask in ((64, 128, 64, None), (257, 331, 64, None), (130, 1024, 128, causal), (500, 513, 64, causal),
+                            (1, 63, 256, None), (70, 1, 64, None)):
+        rows = 3 * torch.randn(BATCH, HEADS, offset + nk + gap, device="cuda")
+        bias = (rows > 0 if dtype == torch.bool else rows.to(dtype))[..., offset:offset + nk]
+        one = bias[0, 0]
+        check(nq, nk, d, torch.bfloat16, mask, lambda s, b, h, i, j: s + bias[b, h, j].float())
+        check(nq, nk, d, torch.bfloat16, mask, lambda s, b, h, i, j: s + one[j].float())
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 3])
+@pytest.mark.parametrize("gap", [0, 1])
+def test_views_of_flags(rng, gap, offset):
+    """Masks of flags, by pair and by key, that begin anywhere, with rows of any length."""
+    for nq, nk, d in ((64, 128, 64), (257, 331, 64), (130, 1024, 128), (500, 513, 128), (1, 63, 256), (70, 1, 64)):
+        flags = (torch.rand(BATCH, HEADS, nq, offset + nk + gap, device="cuda") < 0.6)[..., offset:offset + nk]
+        of_keys = flags[:, 0, 0]
+        check(nq, nk, d, torch.bfloat16, lambda b, h, i, j: flags[b, h, i, j])
+        check(nq, nk, d, torch.float16, lambda b, h, i, j: of_keys[b, j])
+        check(nq, nk, d, torch.bfloat16, score=lambda s, b, h, i, j: torch.where(flags[b, h, i, j], s, -s))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_function(rng, name):
     """Over one key the log-sum-exp is the score. sin, cos, tanh, log, ... are the hardware's."""

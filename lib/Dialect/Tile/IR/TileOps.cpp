@@ -322,13 +322,22 @@ static LogicalResult verifyIndices(Operation *op, MemRefType memref, ValueRange 
   return op->emitOpError() << "expected " << memref.getRank() << " indices, got " << indices.size();
 }
 
+Type ReadPairOp::getPairType(Type element) {
+  if (element.isInteger(1) || element.isInteger(8))
+    return IntegerType::get(element.getContext(), 16);
+  if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() < 16)
+    return {};
+  return VectorType::get({2}, element);
+}
+
 LogicalResult ReadPairOp::verify() {
   auto memref = cast<MemRefType>(getMemref().getType());
-  Type element = memref.getElementType();
-  if (!element.isIntOrFloat() || element.getIntOrFloatBitWidth() < 16 ||
-      getResult().getType() != VectorType::get({2}, element))
-    return emitOpError() << "expected a pair of elements of 16 bits or more, got " << getResult().getType() << " of "
-                         << memref;
+  Type pair = getPairType(memref.getElementType());
+  if (!pair)
+    return emitOpError() << "expected elements of 8, 16 or more bits, got " << memref;
+  if (getResult().getType() != pair)
+    return emitOpError() << "expected " << pair << " as a pair of " << memref.getElementType() << ", got "
+                         << getResult().getType();
   return verifyIndices(*this, memref, getIndices());
 }
 

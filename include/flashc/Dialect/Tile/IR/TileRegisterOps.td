@@ -127,11 +127,11 @@ def Tile_AllWithinOp : Tile_Op<"all_within", []> {
   let hasVerifier = 1;
 }
 
-def Tile_IsAlignedOp : Tile_Op<"is_aligned", []> {
-  let summary = "whether an element's address is a multiple of `bytes`, in every thread of the warp";
+def Tile_IsAlignedOp : Tile_Op<"is_aligned", [Pure]> {
+  let summary = "whether an element's address is a multiple of `bytes`";
   let description = [{
-    The threads may ask for different elements. A vote, so that the answer is the same for all of them, and code that
-    branches on it does not diverge. `bytes` is a power of two.
+    `bytes` is a power of two. Threads may ask for different elements; code that branches on the answer asks them all first
+    (a vote of the warp).
   }];
   let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, I64Attr:$bytes);
   let results = (outs I1:$result);
@@ -140,15 +140,19 @@ def Tile_IsAlignedOp : Tile_Op<"is_aligned", []> {
 }
 
 def Tile_ReadPairOp : Tile_Op<"read_pair", [MemoryEffects<[MemRead]>]> {
-  let summary = "an element of an array and the one behind it in the innermost dimension";
+  let summary = "an element of an array and the one behind it in the innermost dimension, in one instruction";
   let description = [{
-    One instruction if the pair is `aligned`: the address is a multiple of the size of both. Elements have 16 bits or
-    more.
+    The address is a multiple of the size of both. A pair of bytes (i8, i1) is an i16, the first one in its lower half,
+    because LLVM would take a vector of bytes apart; other pairs are vectors.
   }];
-  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, UnitAttr:$aligned);
-  let results = (outs AnyVectorOfNonZeroRank:$result);
-  let assemblyFormat = "$memref `[` $indices `]` (`aligned` $aligned^)? attr-dict `:` type($memref) `->` type($result)";
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices);
+  let results = (outs AnyTypeOf<[AnyVectorOfNonZeroRank, I16]>:$result);
+  let assemblyFormat = "$memref `[` $indices `]` attr-dict `:` type($memref) `->` type($result)";
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// The type of a pair of elements; null if there are no pairs of them.
+    static ::mlir::Type getPairType(::mlir::Type element);
+  }];
 }
 
 def Tile_UniformOp : Tile_Op<"uniform", [Pure, SameOperandsAndResultType]> {
