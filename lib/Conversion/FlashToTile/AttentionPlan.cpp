@@ -56,8 +56,13 @@ static bool isInPtxName(char c) { return llvm::isAlnum(c) || c == '_' || c == '$
 LogicalResult Matcher::matchFunction() {
   for (Operation &op : *module.getBody()) {
     auto func = dyn_cast<func::FuncOp>(op);
-    if (!func || func.isExternal() || plan.func)
+    if (!func || func.isExternal())
       return op.emitError() << "expected the module to hold one function with a body, got another op";
+    if (plan.func) {
+      InFlightDiagnostic error = func.emitError() << "expected the module to hold one function, got a second one";
+      error.attachNote(plan.func.getLoc()) << "the first one";
+      return failure();
+    }
     plan.func = func;
   }
   if (!plan.func)

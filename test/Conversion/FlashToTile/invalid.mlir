@@ -31,13 +31,19 @@ func.func @no_attention() {
 
 // -----
 
+// expected-note @below {{the first one}}
 func.func @first() {
   return
 }
-// expected-error @below {{expected the module to hold one function with a body, got another op}}
+// expected-error @below {{expected the module to hold one function, got a second one}}
 func.func @second() {
   return
 }
+
+// -----
+
+// expected-error @below {{expected the module to hold one function with a body, got another op}}
+func.func private @without_body()
 
 // -----
 
