@@ -2,6 +2,7 @@
 
 #include "flashc/Compiler/Compiler.h"
 #include "Lowering.h"
+#include "ShortSequences.h"
 #include "Variants.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
@@ -68,9 +69,12 @@ static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeli
   return success();
 }
 
+bool flashc::hasOwnTiles(const CompileOptions &options) {
+  return options.pipeline.qTile || options.pipeline.kvTile || options.addAlgorithm;
+}
+
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
-  bool hasTiles = pipeline.qTile || pipeline.kvTile || options.addAlgorithm;
   // A schedule depends on what scores and masks compute, not on which op computes it.
   OwningOpRef<ModuleOp> fused = module.clone();
   auto fuse = [](OpPassManager &pm) {
@@ -80,7 +84,8 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
   };
   if (!options.addAlgorithm && failed(runPasses(*fused, fuse, "fuse", options)))
     return failure();
-  return decideSchedules(*fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasTiles});
+  return decideSchedules(
+      *fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasOwnTiles(options)});
 }
 
 CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedule &schedule) {
@@ -92,22 +97,23 @@ CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedul
   return result;
 }
 
-/// A clone of `module` with a kernel by one schedule, at `level`.
-static FailureOr<OwningOpRef<ModuleOp>> lowerWith(ModuleOp module, const Schedule &schedule, StringRef entry,
-                                                  const CompileOptions &options, KernelLevel level) {
-  CompileOptions tiled = withSchedule(options, schedule);
-  OwningOpRef<ModuleOp> kernel = module.clone();
-  if (!entry.empty())
-    renameEntry(*kernel, entry);
-  auto build = [&](OpPassManager &pm) {
-    if (failed(addAlgorithm(pm, tiled)))
-      return failure();
-    buildKernelPipeline(pm, tiled.pipeline, level);
-    return success();
-  };
-  if (failed(runPasses(*kernel, build, "lower", tiled)))
+FailureOr<OwningOpRef<ModuleOp>> flashc::lowerToLoops(ModuleOp module, const CompileOptions &options) {
+  OwningOpRef<ModuleOp> loops = module.clone();
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
+  if (failed(runPasses(*loops, algorithm, "algorithm", options)))
     return failure();
-  return kernel;
+  return loops;
+}
+
+/// L1 of the entry of a choice.
+static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, const ScheduleChoice &choice,
+                                                     const CompileOptions &options) {
+  std::string entry = getVariantName(module, choice);
+  if (entry.empty())
+    return lowerToLoops(module, options);
+  OwningOpRef<ModuleOp> renamed = module.clone();
+  renameEntry(*renamed, entry);
+  return lowerToLoops(*renamed, options);
 }
 
 /// What the lowering has decided of a schedule, as the manifest says it.
@@ -118,24 +124,74 @@ static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
   });
 }
 
+namespace {
+/// An entry on its way down, and what it is for.
+struct Entry {
+  OwningOpRef<ModuleOp> module;
+  ScheduleChoice choice;
+};
+} // namespace
+
+/// L1 for one choice of schedule, in the order in which a launch asks: for short packed sequences and for any others,
+/// or once where that is known, or nothing depends on it.
+static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
+                                SmallVectorImpl<Entry> &entries) {
+  CompileOptions tiled = withSchedule(options, choice.schedule);
+  auto aligned = lowerToLoops(module, choice, tiled);
+  if (failed(aligned))
+    return failure();
+  ShortSequences sequences;
+  if (!hasOwnTiles(options))
+    sequences = findShortSequences(module, **aligned);
+  if (!sequences.conditions.empty() && sequences.areShort != false) {
+    ScheduleChoice onGrid = choice;
+    onGrid.queryTiles = kOnGrid.str();
+    if (!sequences.areShort)
+      onGrid.shortSequences = sequences.conditions;
+    tiled.pipeline.alignQueries = false;
+    auto grid = lowerToLoops(module, onGrid, tiled);
+    if (failed(grid))
+      return failure();
+    entries.push_back({std::move(*grid), std::move(onGrid)});
+  }
+  if (sequences.areShort == true)
+    return success();
+  if (!sequences.conditions.empty())
+    choice.queryTiles = "begin at packed sequences";
+  entries.push_back({std::move(*aligned), std::move(choice)});
+  return success();
+}
+
+/// L1 to `level`; the entry's schedule becomes what the lowering has decided.
+static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
+  CompileOptions tiled = withSchedule(options, entry.choice.schedule);
+  auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
+  if (failed(runPasses(*entry.module, build, "lower", tiled)))
+    return failure();
+  adoptSchedule(*entry.module, entry.choice.schedule);
+  return success();
+}
+
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
   if (failed(checkOptions(module, options.pipeline)))
     return failure();
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
-  auto kernel = lowerWith(module, decision->choices.back().schedule, /*entry=*/"", options, level);
-  if (failed(kernel))
-    return failure();
-  adoptSchedule(**kernel, decision->choices.back().schedule);
-  for (ScheduleChoice &choice : MutableArrayRef(decision->choices).drop_back()) {
-    auto variant = lowerWith(module, choice.schedule, getVariantName(module, *choice.maxQueries), options, level);
-    if (failed(variant))
+  SmallVector<Entry, 2> entries;
+  for (const ScheduleChoice &choice : decision->choices)
+    if (failed(addEntries(module, choice, options, entries)))
       return failure();
-    adoptSchedule(**variant, choice.schedule);
-    addVariant(**kernel, std::move(*variant), decision->queriesArgument, *choice.maxQueries);
+  decision->choices.clear();
+  for (Entry &entry : entries) {
+    if (failed(lowerEntry(entry, options, level)))
+      return failure();
+    decision->choices.push_back(entry.choice);
   }
-  return LoweredKernel{std::move(*kernel), std::move(*decision)};
+  OwningOpRef<ModuleOp> kernel = std::move(entries.pop_back_val().module);
+  for (Entry &entry : entries)
+    addVariant(*kernel, std::move(entry.module), decision->queriesArgument, entry.choice);
+  return LoweredKernel{std::move(kernel), std::move(*decision)};
 }
 
 FailureOr<std::string> flashc::translateKernel(ModuleOp kernel, const CompileOptions &options) {
@@ -162,11 +218,8 @@ FailureOr<std::string> flashc::printAtLevel(ModuleOp module, Level level, const 
   if (level == Level::Flash)
     return print(module);
   if (level == Level::Loops) {
-    OwningOpRef<ModuleOp> loops = module.clone();
-    auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
-    if (failed(runPasses(*loops, algorithm, "algorithm", options)))
-      return failure();
-    return print(*loops);
+    auto loops = lowerToLoops(module, options);
+    return failed(loops) ? FailureOr<std::string>() : print(**loops);
   }
   KernelLevel kernelLevel = level == Level::Tile   ? KernelLevel::Tile
                             : level == Level::NVVM ? KernelLevel::NVVM
@@ -181,19 +234,18 @@ FailureOr<std::string> flashc::printAtLevel(ModuleOp module, Level level, const 
 
 FailureOr<Cost> flashc::countAlgorithmCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes,
                                            const CompileOptions &options) {
-  OwningOpRef<ModuleOp> loops = function->getParentOfType<ModuleOp>().clone();
-  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
-  if (failed(runPasses(*loops, algorithm, "algorithm", options)))
+  auto loops = lowerToLoops(function->getParentOfType<ModuleOp>(), options);
+  if (failed(loops))
     return failure();
   // Traffic is that of the loops as they are; arithmetic is visible only when the flash ops are decomposed.
-  OwningOpRef<ModuleOp> decomposed = loops->clone();
+  OwningOpRef<ModuleOp> decomposed = (*loops)->clone();
   auto decompose = [](OpPassManager &pm) { return pm.addPass(flash::createDecompose()), success(); };
   if (failed(runPasses(*decomposed, decompose, "decompose", options)))
     return failure();
   auto count = [&](ModuleOp module) {
     return countCost(module.lookupSymbol<func::FuncOp>(function.getName()), shapes);
   };
-  FailureOr<Cost> traffic = count(*loops), arithmetic = count(*decomposed);
+  FailureOr<Cost> traffic = count(**loops), arithmetic = count(*decomposed);
   if (failed(traffic) || failed(arithmetic))
     return failure();
   return Cost{arithmetic->matmulFlops, arithmetic->otherFlops, traffic->bytesRead, traffic->bytesWritten};

@@ -17,16 +17,33 @@ static SmallVector<DictionaryAttr, 2> getManifests(ModuleOp module) {
   return manifests;
 }
 
+/// Whether there are entries for numbers of queries.
+static bool varies(const ScheduleDecision &decision) {
+  return llvm::any_of(decision.choices, [](const ScheduleChoice &choice) { return choice.maxQueries.has_value(); });
+}
+
+static std::string describe(ArrayRef<LaunchCondition> conditions) {
+  auto print = [](const LaunchCondition &condition) {
+    return condition.formula + " <= " + std::to_string(condition.bound);
+  };
+  return llvm::join(llvm::map_range(conditions, print), " and ");
+}
+
 static void printEntry(llvm::raw_ostream &os, DictionaryAttr manifest, const ScheduleChoice &choice,
                        const ScheduleDecision &decision) {
   os << "entry " << manifest.getAs<StringAttr>("kernel").getValue() << ": ";
   if (choice.maxQueries)
-    os << "up to " << *choice.maxQueries << " queries (arg" << decision.queriesArgument << ".dim2)\n";
+    os << "up to " << *choice.maxQueries << " queries (arg" << decision.queriesArgument << ".dim2)";
   else if (decision.key.queries)
-    os << *decision.key.queries << " queries\n";
+    os << *decision.key.queries << " queries";
   else
-    os << (decision.choices.size() > 1 ? "any other number of queries\n" : "any number of queries\n");
+    os << (varies(decision) ? "any other number of queries" : "any number of queries");
+  if (!choice.shortSequences.empty())
+    os << ", if " << describe(choice.shortSequences);
+  os << "\n";
   printChoice(os, choice, decision);
+  if (!choice.queryTiles.empty())
+    os << "  tiles of queries: " << choice.queryTiles << "\n";
   os << "  CTAs: ";
   llvm::interleave(
       manifest.getAs<ArrayAttr>("grid").getAsValueRange<StringAttr>(), [&](StringRef extent) { os << extent; },

@@ -2,6 +2,7 @@
 
 #include "flashc/Compiler/Explain.h"
 #include "Lowering.h"
+#include "ShortSequences.h"
 #include "ValueNames.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
@@ -112,32 +113,40 @@ static std::string describeChoice(const ScheduleChoice &choice, StringRef target
   return text + " (" + choice.row.table + ", line " + std::to_string(choice.row.line) + ": " + choice.row.text + ")";
 }
 
-/// Takes the tiles of the kernel that a launch with so many queries would choose; says where they come from. Consumers that
-/// visit their own keys have tiles of their own rows.
-static FailureOr<std::string> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
+/// Where the tiles of an explanation come from.
+struct TileChoice {
+  std::string source;
+  /// Whether they are those of a kernel's entry, which a launch chooses.
+  bool isEntry = false;
+};
+
+/// Takes the tiles of the kernel that a launch with so many queries would choose. Consumers that visit their own keys have
+/// tiles of their own rows.
+static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   auto module = attention->getParentOfType<ModuleOp>();
   if (pipeline.target != kCPUTarget && failed(checkTarget(module, pipeline.target)))
     return failure();
   if (options.addAlgorithm)
-    return std::string("by the passes");
+    return TileChoice{"by the passes"};
   if (pipeline.qTile && pipeline.kvTile)
-    return std::string("as asked for");
-  bool hasKernel = pipeline.target != kCPUTarget && pipeline.algorithm == "fa2" &&
-                   !attention.getQType().getElementType().isF32();
+    return TileChoice{"as asked for"};
+  bool hasKernel =
+      pipeline.target != kCPUTarget && pipeline.algorithm == "fa2" && !attention.getQType().getElementType().isF32();
   if (!hasKernel)
-    return std::string("by default, since this has no kernel for a GPU");
+    return TileChoice{"by default, since this has no kernel for a GPU"};
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
   const ScheduleChoice *choice = llvm::find_if(decision->choices, [&](const ScheduleChoice &choice) {
     return !choice.maxQueries || queries <= *choice.maxQueries;
   });
-  bool isOwn = choice->schedule.ownKeys && !pipeline.qTile;
+  bool isEntry = !hasOwnTiles(options), isOwn = choice->schedule.ownKeys && !pipeline.qTile;
   options = withSchedule(options, choice->schedule);
   if (isOwn)
     options.pipeline.qTile = mlir::tile::kTileRows;
-  return describeChoice(*choice, options.pipeline.target) + (isOwn ? ", each consumer's own (own-keys)" : "");
+  std::string source = describeChoice(*choice, options.pipeline.target);
+  return TileChoice{source + (isOwn ? ", each consumer's own (own-keys)" : ""), isEntry};
 }
 
 /// The one attention of a function.
@@ -167,6 +176,14 @@ static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<Launch
   return grid;
 }
 
+/// Whether a launch takes the entry for short packed sequences; `loops` is L1 of that for any.
+static bool hasShortSequences(ModuleOp module, ModuleOp loops, ArrayRef<LaunchArgument> arguments) {
+  auto shapes =
+      llvm::map_to_vector(arguments, [](const LaunchArgument &argument) { return ArrayRef<int64_t>(argument.shape); });
+  SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, loops).conditions;
+  return !conditions.empty() && holds(conditions, shapes);
+}
+
 FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgument> arguments,
                                        const CompileOptions &given) {
   OwningOpRef<ModuleOp> module = source->getParentOfType<ModuleOp>().clone();
@@ -180,8 +197,8 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   if (failed(grid))
     return failure();
   CompileOptions options = given;
-  FailureOr<std::string> tileSource = chooseTiles(*attention, grid->queries, options);
-  if (failed(tileSource))
+  FailureOr<TileChoice> choice = chooseTiles(*attention, grid->queries, options);
+  if (failed(choice))
     return failure();
   grid->qTile = options.pipeline.qTile ? options.pipeline.qTile : kDefaultTile;
   grid->kvTile = options.pipeline.kvTile ? options.pipeline.kvTile : kDefaultTile;
@@ -194,13 +211,20 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
     pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
     return given.configure ? given.configure(pm) : success();
   };
-  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
-  if (failed(runPasses(*module, algorithm, "algorithm", options)))
+  auto loops = lowerToLoops(*module, options);
+  if (failed(loops))
     return failure();
+  if (choice->isEntry && hasShortSequences(*module, **loops, arguments)) {
+    choice->source += ", " + kOnGrid.str();
+    options.pipeline.alignQueries = false;
+    mask.reset();
+    if (failed(loops = lowerToLoops(*module, options)))
+      return failure();
+  }
   if (!mask)
     mask = {"opaque", {"the passes do not bound loops (flash-bound-loops)"}, {}, {}};
-  FailureOr<TileMap> tiles = mapTiles(module->lookupSymbol<func::FuncOp>(source.getName()), arguments, *grid);
+  FailureOr<TileMap> tiles = mapTiles((*loops)->lookupSymbol<func::FuncOp>(source.getName()), arguments, *grid);
   if (failed(tiles))
     return failure();
-  return Explanation{source.getName().str(), std::move(*mask), std::move(*tileSource), std::move(*tiles)};
+  return Explanation{source.getName().str(), std::move(*mask), std::move(choice->source), std::move(*tiles)};
 }

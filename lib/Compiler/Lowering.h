@@ -12,8 +12,14 @@ mlir::LogicalResult checkTarget(mlir::ModuleOp module, llvm::StringRef target);
 /// The schedules of the one attention of `module` (L0 or L1), by the options. Fails after a diagnostic.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const CompileOptions &options);
 
+/// Whether the options say themselves how L1's tiles are; then there are no variants.
+bool hasOwnTiles(const CompileOptions &options);
+
 /// The options for a kernel of one schedule: L1's tiles are those of the schedule unless the options give others.
 CompileOptions withSchedule(const CompileOptions &options, const Schedule &schedule);
+
+/// A clone of `module` at L1, by the options' algorithm. Fails after a diagnostic.
+mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace flashc
 

@@ -18,8 +18,14 @@ static func::FuncOp findFunction(ModuleOp module) {
   return function;
 }
 
-std::string flashc::getVariantName(ModuleOp module, int64_t maxQueries) {
-  std::string name = (findFunction(module).getName() + "_q" + Twine(maxQueries)).str();
+std::string flashc::getVariantName(ModuleOp module, const ScheduleChoice &choice) {
+  if (!choice.maxQueries && choice.shortSequences.empty())
+    return "";
+  std::string name = findFunction(module).getName().str();
+  if (choice.maxQueries)
+    name += "_q" + std::to_string(*choice.maxQueries);
+  if (!choice.shortSequences.empty())
+    name += "_short";
   while (module.lookupSymbol(name))
     name += "_";
   return name;
@@ -28,20 +34,27 @@ std::string flashc::getVariantName(ModuleOp module, int64_t maxQueries) {
 void flashc::renameEntry(ModuleOp module, StringRef name) { findFunction(module).setName(name); }
 
 /// Says in the kernel's manifest when it is launched.
-static void setCondition(Operation *kernel, unsigned queriesArgument, int64_t maxQueries) {
+static void setConditions(Operation *kernel, unsigned queriesArgument, const ScheduleChoice &choice) {
   Builder b(kernel->getContext());
-  std::string queries = ("arg" + Twine(queriesArgument) + ".dim2").str();
-  Attribute pair = b.getArrayAttr({b.getStringAttr(queries), b.getI64IntegerAttr(maxQueries)});
+  SmallVector<Attribute> pairs;
+  auto add = [&](const Twine &formula, int64_t bound) {
+    pairs.push_back(b.getArrayAttr({b.getStringAttr(formula), b.getI64IntegerAttr(bound)}));
+  };
+  if (choice.maxQueries)
+    add("arg" + Twine(queriesArgument) + ".dim2", *choice.maxQueries);
+  for (const LaunchCondition &condition : choice.shortSequences)
+    add(condition.formula, condition.bound);
   NamedAttrList manifest(kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName));
-  manifest.set(kVariantConditionKey, b.getArrayAttr(pair));
+  manifest.set(kVariantConditionKey, b.getArrayAttr(pairs));
   kernel->setAttr(kManifestAttrName, manifest.getDictionary(kernel->getContext()));
 }
 
-void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned queriesArgument, int64_t maxQueries) {
+void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned queriesArgument,
+                        const ScheduleChoice &choice) {
   Block *from = (*variant->getOps<gpu::GPUModuleOp>().begin()).getBody();
   for (Operation &op : *from)
     if (op.hasAttr(kManifestAttrName))
-      setCondition(&op, queriesArgument, maxQueries);
+      setConditions(&op, queriesArgument, choice);
   Block *into = (*kernel.getOps<gpu::GPUModuleOp>().begin()).getBody();
   into->getOperations().splice(into->end(), from->getOperations());
 }

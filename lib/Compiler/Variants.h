@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_COMPILER_VARIANTS_H
 #define FLASHC_LIB_COMPILER_VARIANTS_H
 
+#include "flashc/Conversion/ScheduleChoice.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -9,16 +10,18 @@
 
 namespace flashc {
 
-/// The entry for up to `maxQueries` queries of the attention in `module` (L0): such as causal_q1024.
-std::string getVariantName(mlir::ModuleOp module, int64_t maxQueries);
+/// The entry of a variant for the attention in `module` (L0): such as causal_q1024, packed_short. Empty for the choice
+/// that is for every other launch, whose entry has the function's name.
+std::string getVariantName(mlir::ModuleOp module, const ScheduleChoice &choice);
 
 /// Renames the function of the attention in `module` (L0), whose kernel will be of that name.
 void renameEntry(mlir::ModuleOp module, llvm::StringRef name);
 
-/// Moves the kernel of `variant` into the gpu.module of `kernel`, behind those that are there, for launches of up to
-/// `maxQueries` queries (dimension 2 of an argument). Both were lowered to the same level, under different names.
+/// Moves the kernel of `variant` into the gpu.module of `kernel`, behind those that are there, for the launches that
+/// `choice` is for. Both were lowered to the same level, under different names. The number of queries is dimension 2 of
+/// an argument.
 void addVariant(mlir::ModuleOp kernel, mlir::OwningOpRef<mlir::ModuleOp> variant, unsigned queriesArgument,
-                int64_t maxQueries);
+                const ScheduleChoice &choice);
 
 } // namespace flashc
 

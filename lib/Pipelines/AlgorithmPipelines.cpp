@@ -45,7 +45,8 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   if (options.algorithm == "fa1")
     return;
   pm.addPass(flash::createSwapLoops());
-  pm.addPass(flash::createAlignQueries());
+  if (options.alignQueries)
+    pm.addPass(flash::createAlignQueries());
   pm.addPass(flash::createBoundLoops());
   pm.addPass(flash::createParallelize());
   pm.addPass(createCanonicalizerPass());

@@ -131,13 +131,54 @@ def test_arrays_bound_loops():
 
 def test_sequences_are_named():
     """The number of a sequence, which is one for the queries of a tile, is the count that the mask has."""
-    q, k, v = specs(queries=300, keys=300)
-    explanation = flashc.explain(q, k, v, mask=masks.packed(np.array([0, 100, 300]), causal=True))
+    q, k, v = specs(queries=900, keys=900)
+    explanation = flashc.explain(q, k, v, mask=masks.packed(np.array([0, 300, 900]), causal=True))
     start = "capture0[count_le(i, capture0) - 1]"
     assert explanation.formulas == [f"j >= {start}", "j <= i", "j <= Nk - 1"]
     assert explanation.bounds[0].startswith(f"kept [{start}, min(i0 + rows, Nk))")
     assert explanation.bounds[-1] == f"origin {start}"
-    assert explanation.rows == -(-301 // explanation.tile[0]) + 3
+    assert explanation.rows == -(-901 // explanation.tile[0]) + 3
+
+
+def count_visits(explanation):
+    return sum(kind != SKIPPED for row in explanation.tiles[0][0] for kind in row)
+
+
+def test_short_sequences_stay_on_the_grid():
+    """Where sequences are shorter than a tile of queries, by their number alone."""
+    q, k, v = specs(heads=1, queries=16384, keys=16384, dim=128)
+    for length, is_short in ((8, True), (64, True), (128, True), (256, False), (1024, False)):
+        offsets = np.arange(0, 16384 + 1, length)
+        for mask in (masks.packed(offsets, causal=True), masks.packed(offsets)):
+            explanation = flashc.explain(q, k, v, mask=mask)
+            assert explanation.tile == (128, 128)
+            assert ("on their grid" in explanation.tile_source) == is_short, length
+            assert explanation.rows == (128 if is_short else 129 + len(offsets))
+            assert not is_short or count_visits(explanation) == 128
+    # It is the manifest's condition that decides, and that follows from extents.
+    kernel = flashc.compile(q, k, v, mask=masks.packed(offsets, causal=True))
+    short, = kernel.manifest["variants"]
+    assert short["when"] == [["ceildiv(add(arg0.dim2, 256), add(arg3.dim0, 1))", 128],
+                             ["ceildiv(arg1.dim2, add(arg0.dim2, 1))", 2]]
+    assert kernel.manifest["kernel"] + "_short" == short["kernel"] and f"entry {short['kernel']}: " in kernel.decisions
+    # At its ends: 127 and 128 sequences, whose lengths do not matter; and more keys than twice the queries.
+    for count, keys, is_short in ((127, 16384, False), (128, 16384, True), (128, 32770, True), (128, 32771, False)):
+        offsets = np.array([0] * count + [16384], np.int32)
+        key_offsets = np.array([0] * count + [keys], np.int32)
+        wide = flashc.ArraySpec((1, 1, keys, 128), "bf16")
+        explanation = flashc.explain(q, wide, wide, mask=masks.packed(offsets, key_offsets))
+        assert ("on their grid" in explanation.tile_source) == is_short, (count, keys)
+
+
+def test_short_sequences_by_the_tiles_of_the_schedule():
+    q = flashc.ArraySpec((1, 1, 1000, 128), "bf16")
+    mask = masks.packed(np.arange(0, 1001, 100), causal=True)
+    for consumers, is_short in ((1, False), (2, True)):
+        schedule = f"consumers={consumers}"
+        kernel = flashc.compile(q, q, q, mask=mask, schedule=schedule)
+        assert kernel.manifest["variants"][0]["when"][0][1] == 64 * consumers
+        explanation = flashc.explain(q, q, q, mask=mask, schedule=schedule)
+        assert ("on their grid" in explanation.tile_source) == is_short
 
 
 def test_formulas_have_no_minus_signs():

@@ -24,12 +24,22 @@ struct ScheduleRequest {
   bool mayVary = true;
 };
 
+/// Of a launch: that a formula of the manifest is at most a bound.
+struct LaunchCondition {
+  std::string formula;
+  int64_t bound;
+};
+
 /// A schedule, and the row that it came from.
 struct ScheduleChoice {
   Schedule schedule;
   /// It is for up to so many queries; none: for any number.
   std::optional<int64_t> maxQueries;
   ScheduleRow row;
+  /// If there are any: it is for launches with short packed sequences, which meet all of these (ShortSequences.h).
+  llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
+  /// Where tiles of queries begin, for people; empty where there are no packed sequences to choose by.
+  std::string queryTiles = {};
 };
 
 struct ScheduleDecision {
@@ -38,7 +48,7 @@ struct ScheduleDecision {
   std::string overrides;
   /// Why the mask is of its class.
   std::string maskReason;
-  /// By growing number of queries; the last is for any number.
+  /// In the order in which a launch asks: by growing number of queries. The last is for every other launch.
   llvm::SmallVector<ScheduleChoice, 2> choices;
   /// The argument whose dimension 2 is the number of queries; only of use with several choices.
   unsigned queriesArgument = 0;

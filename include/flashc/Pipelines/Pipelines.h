@@ -34,6 +34,8 @@ struct PipelineOptions {
   /// Rows of queries and of keys in a tile; 0: kDefaultTile, or what the schedule wants on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
+  /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
+  bool alignQueries = true;
 };
 
 /// The names that PipelineOptions::target takes.

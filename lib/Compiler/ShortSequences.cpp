@@ -1,0 +1,62 @@
+//===- ShortSequences.cpp - packed sequences that are shorter than a tile -----------------------------------------===//
+
+#include "ShortSequences.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+/// An extent of an argument of the function.
+struct Extent {
+  unsigned argument, dim;
+
+  std::string str() const { return ("arg" + Twine(argument) + ".dim" + Twine(dim)).str(); }
+};
+} // namespace
+
+static std::optional<Extent> getExtent(Value array, unsigned dim) {
+  BlockArgument argument = getRootArgument(array);
+  return argument ? std::optional(Extent{argument.getArgNumber(), dim}) : std::nullopt;
+}
+
+template <typename OpTy> static OpTy findFirst(ModuleOp module) {
+  OpTy found;
+  module.walk([&](OpTy op) {
+    found = op;
+    return WalkResult::interrupt();
+  });
+  return found;
+}
+
+ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops) {
+  auto attention = findFirst<flash::AttentionOp>(module);
+  auto tile = findFirst<flash::SegmentTileOp>(loops);
+  if (!attention || !tile)
+    return {};
+  Value offsets = tile.getSorted();
+  std::optional<Extent> queries = getExtent(attention.getQ(), 2), keys = getExtent(attention.getK(), 2),
+                        count = getExtent(offsets, cast<ShapedType>(offsets.getType()).getRank() - 1);
+  if (!queries || !keys || !count)
+    return {};
+  int64_t rows = tile.getTileSize();
+  std::string extra = std::to_string(2 * rows); // for the two sequences that M + 1 counts too many
+  ShortSequences result;
+  result.conditions = {{"ceildiv(add(" + queries->str() + ", " + extra + "), add(" + count->str() + ", 1))", rows},
+                       {"ceildiv(" + keys->str() + ", add(" + queries->str() + ", 1))", 2}};
+  std::vector<ManifestArgument> arguments = describeLaunch(attention->getParentOfType<func::FuncOp>()).arguments;
+  auto isKnown = [&](const Extent &extent) { return arguments[extent.argument].shape[extent.dim] >= 0; };
+  if (isKnown(*queries) && isKnown(*keys) && isKnown(*count))
+    result.areShort = holds(result.conditions, llvm::map_to_vector(arguments, [](const ManifestArgument &argument) {
+                              return ArrayRef<int64_t>(argument.shape);
+                            }));
+  return result;
+}
+
+bool flashc::holds(ArrayRef<LaunchCondition> conditions, ArrayRef<ArrayRef<int64_t>> shapes) {
+  return llvm::all_of(conditions, [&](const LaunchCondition &condition) {
+    GridFormula formula = llvm::cantFail(GridFormula::parse(condition.formula));
+    return llvm::cantFail(formula.evaluate(shapes, /*smCount=*/1)) <= condition.bound;
+  });
+}
