@@ -8,6 +8,11 @@
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=17,Nk=31 --seed=3 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=1,Nk=1 | FileCheck %s --implicit-check-not=FAIL
 
+// Tiles of queries on their grid, as where sequences are short: several sequences in one.
+// DEFINE: %{grid} = flash-tabulate-rows,flash-online-softmax{normalize=each-step},flash-tile{q-tile=16 kv-tile=8},flash-swap-loops,flash-bound-loops,flash-parallelize
+// RUN: flashc %s --run=cpu --check --passes='%{grid}' --dims=Nq=29,Nk=31 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --run=cpu --check --passes='%{grid}' --dims=Nq=40,Nk=23 --seed=5 | FileCheck %s --implicit-check-not=FAIL
+
 // EACH: after flash-align-queries: @packed: {{.*}} PASS
 // EACH: after flash-bound-loops: @packed: {{.*}} PASS
 // EACH: after flash-parallelize: @packed: {{.*}} PASS

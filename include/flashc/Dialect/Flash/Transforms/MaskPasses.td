@@ -66,7 +66,8 @@ def AlignQueries : Pass<"flash-align-queries"> {
     instead (`flash.segment_tile`): no tile lies in two sequences. A tile that does has the keys of both, and all of
     them need the mask; and where a causal sequence does not begin at a multiple of the tile, each of its tiles has one
     diagonal more to visit. There are as many tiles as before and up to two for each sequence, of which those without a
-    query visit nothing.
+    query visit nothing. Where most sequences are shorter than a tile that is more work than before: a kernel has another
+    entry for them, which is compiled without this pass (docs/masks.md).
 
     Why here: the loop over queries is outside (`flash-swap-loops`), and `flash-bound-loops`, which then begins the
     tiles of keys at the sequence, too, takes the tile's begin and its number of queries as they are.
