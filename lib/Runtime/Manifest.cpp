@@ -285,14 +285,20 @@ static Error checkParameters(const Manifest &manifest, const ManifestKernel &ker
   return Error::success();
 }
 
-static SmallVector<ArrayRef<int64_t>> getShapes(const Manifest &manifest) {
-  return SmallVector<ArrayRef<int64_t>>(map_range(
-      manifest.arguments, [](const ManifestArgument &argument) -> ArrayRef<int64_t> { return argument.shape; }));
+/// Extents to try formulas with: 1 where any will do, as no launch has -1.
+static SmallVector<SmallVector<int64_t, 4>> getExtents(const Manifest &manifest) {
+  SmallVector<SmallVector<int64_t, 4>> shapes;
+  for (const ManifestArgument &argument : manifest.arguments) {
+    shapes.push_back(argument.shape);
+    std::replace_if(shapes.back().begin(), shapes.back().end(), [](int64_t extent) { return extent < 0; }, 1);
+  }
+  return shapes;
 }
 
 /// Requirements are about dimensions that exist, and blame one of them.
 static Error checkRequirements(const Manifest &manifest) {
-  SmallVector<ArrayRef<int64_t>> shapes = getShapes(manifest);
+  SmallVector<SmallVector<int64_t, 4>> extents = getExtents(manifest);
+  SmallVector<ArrayRef<int64_t>> shapes(extents.begin(), extents.end());
   for (auto [index, pair] : enumerate(manifest.requirements)) {
     if (!pair.first.getExtent() && !pair.second.getExtent())
       return createStringError("manifest: requires[" + Twine(index) + "]: expected one formula to be an extent");
@@ -325,7 +331,8 @@ static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, co
 
 /// All entries; variants are for launches that can be.
 static Error checkEntries(const Manifest &manifest) {
-  SmallVector<ArrayRef<int64_t>> shapes = getShapes(manifest);
+  SmallVector<SmallVector<int64_t, 4>> extents = getExtents(manifest);
+  SmallVector<ArrayRef<int64_t>> shapes(extents.begin(), extents.end());
   StringSet<> kernels;
   if (Error error = checkEntry(manifest, manifest, "manifest: ", kernels))
     return error;

@@ -161,6 +161,8 @@ def test_short_sequences_stay_on_the_grid():
     assert short["when"] == [["ceildiv(add(arg0.dim2, 256), add(arg3.dim0, 1))", 128],
                              ["ceildiv(arg1.dim2, add(arg0.dim2, 1))", 2]]
     assert kernel.manifest["kernel"] + "_short" == short["kernel"] and f"entry {short['kernel']}: " in kernel.decisions
+    with pytest.raises(flashc.CompileError, match="depends on data"):  # which the runtime says after the manifest
+        kernel.cost
     # At its ends: 127 and 128 sequences, whose lengths do not matter; and more keys than twice the queries.
     for count, keys, is_short in ((127, 16384, False), (128, 16384, True), (128, 32770, True), (128, 32771, False)):
         offsets = np.array([0] * count + [16384], np.int32)

@@ -444,6 +444,23 @@ TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
   EXPECT_EQ(launch(0, 200), "");
 }
 
+TEST_F(Launcher, ChoosesByAMean) {
+  std::string manifest = getTestManifestWithVariants();
+  StringRef condition = "[\"arg0.dim0\", 1]"; // now: at most 128 (batch - 1) queries
+  manifest.replace(manifest.find(condition), condition.size(),
+                   "[\"ceildiv(add(arg0.dim2, 256), add(arg0.dim0, 1))\", 128]");
+  for (auto [batch, queries, kernel] : {std::tuple(1, 128, "few"), {2, 128, "one"}, {1, 1, "few"}, {3, 129, "few"}}) {
+    SmallVector<LaunchArgument> arguments = makeArguments();
+    for (unsigned index : {0, 2}) {
+      arguments[index].shape[0] = batch;
+      arguments[index].shape[2] = queries;
+    }
+    notes.clear();
+    EXPECT_EQ(run("good", arguments, manifest), "");
+    EXPECT_TRUE(StringRef(notes).contains(("kernel causal_" + Twine(kernel) + "\n").str())) << notes;
+  }
+}
+
 TEST_F(Launcher, LooksAtEveryVariant) {
   std::string manifest = getTestManifestWithVariants();
   EXPECT_EQ(run(".entry causal_few() { ret; }", makeArguments(), manifest),

@@ -169,6 +169,13 @@ TEST(Manifest, RefusesWhatCannotRunBefore) {
             "manifest: before[1]: parameters[2]: expected a dimension below 4, got 4");
 }
 
+TEST(Manifest, TakesConditionsThatDivideByAnExtent) {
+  auto parse = [](StringRef from, StringRef to) { return parseWith(from, to, getTestManifestWithVariants()); };
+  EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"ceildiv(arg0.dim2, add(arg0.dim0, 1))\", 256]"), "accepted");
+  EXPECT_EQ(parse("[\"arg0.dim2\", 256]", "[\"ceildiv(arg0.dim2, 0)\", 256]"),
+            "manifest: variants[1]: grid formula: division by zero");
+}
+
 TEST(Manifest, RefusesVariantsThatAreNone) {
   auto parse = [](StringRef from, StringRef to) { return parseWith(from, to, getTestManifestWithVariants()); };
   EXPECT_EQ(parse("\"variants\": [", "\"variants\": 1, \"others\": ["), "expected array at manifest.variants");
