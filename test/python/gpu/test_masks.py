@@ -215,7 +215,7 @@ def test_tiles_of_queries_follow_sequences(d, schedule):
     random = torch.Generator().manual_seed(d)
     for draw in range(12):
         count = int(torch.randint(1, 30, (), generator=random))
-        most = int(torch.randint(2, 600, (), generator=random))
+        most = int(torch.randint(2, 1000, (), generator=random))
         lengths = [(n, n) for n in torch.randint(0, most, (count,), generator=random).tolist()] + [(5, 5)]
         q, k, v = packed_inputs(lengths, 4, 2, d)
         starts, _ = offsets(lengths)
