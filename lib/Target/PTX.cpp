@@ -10,9 +10,11 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Export.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/OptBisect.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
@@ -72,7 +74,44 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   return nullptr;
 }
 
+/// The most sums, products and addresses of a kernel in one of its blocks.
+static int64_t countSums(const llvm::Module &module) {
+  auto isSum = [](const llvm::Instruction &instruction) {
+    switch (instruction.getOpcode()) {
+    case llvm::Instruction::Add:
+    case llvm::Instruction::Sub:
+    case llvm::Instruction::Mul:
+    case llvm::Instruction::Shl:
+    case llvm::Instruction::Or:
+    case llvm::Instruction::GetElementPtr:
+      return true;
+    default:
+      return false;
+    }
+  };
+  int64_t most = 0;
+  for (const llvm::Function &function : module)
+    for (const llvm::BasicBlock &block : function)
+      most = std::max<int64_t>(most, llvm::count_if(block, isSum));
+  return most;
+}
+
 namespace {
+
+/// Leaves out what takes LLVM a time that grows with the square of a block: its strength reduction of straight-line code
+/// subtracts sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and the
+/// pass takes 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which have
+/// up to 440 sums, keep it, and kernels without remainders have a hundred.
+class BackEndGate : public llvm::OptPassGate {
+public:
+  explicit BackEndGate(const llvm::Module &module) : isLong(countSums(module) > kMostSums) {}
+  bool isEnabled() const override { return isLong; }
+  bool shouldRunPass(StringRef pass, StringRef) const override { return pass != "slsr"; }
+
+private:
+  static constexpr int64_t kMostSums = 448;
+  bool isLong;
+};
 
 /// A gpu.module as LLVM IR, with the machine that it is for. `llvmModule` is null after an error.
 struct TranslatedModule {
@@ -103,6 +142,9 @@ TranslatedModule::TranslatedModule(gpu::GPUModuleOp kernels, StringRef target)
 std::string TranslatedModule::emit() {
   llvm::SmallString<0> text;
   llvm::raw_svector_ostream stream(text);
+  BackEndGate gate(*llvmModule);
+  context.setOptPassGate(gate);
+  auto reset = llvm::make_scope_exit([&] { context.setOptPassGate(llvm::getGlobalPassGate()); });
   llvm::legacy::PassManager passes;
   if (machine->addPassesToEmitFile(passes, stream, nullptr, llvm::CodeGenFileType::AssemblyFile))
     return "";
