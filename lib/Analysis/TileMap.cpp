@@ -75,7 +75,7 @@ private:
   LogicalResult note(flash::OnlineAttentionOp op);
   LogicalResult countSegmentTiles(flash::SegmentTileOp tile);
   bool decidesTiles(Operation *loop, Value counter);
-  /// The number, or none after a diagnostic on `op`.
+  /// The number, or none after a diagnostic on `op`: the first of all.
   template <typename T> std::optional<int64_t> get(Operation *op, T value);
   void diagnoseUnknown(Operation *op);
 
@@ -86,6 +86,7 @@ private:
   std::optional<TileMap> map;
   /// The ops around tiles.
   DenseSet<Operation *> ancestors;
+  bool isDiagnosed = false;
   /// What decidesTiles answered.
   DenseMap<Value, bool> deciding;
 };
@@ -113,6 +114,8 @@ template <typename T> std::optional<int64_t> LoopRunner::get(Operation *op, T va
 }
 
 void LoopRunner::diagnoseUnknown(Operation *op) {
+  if (std::exchange(isDiagnosed, true))
+    return;
   Value unknown = evaluator.getUnknown();
   auto argument = dyn_cast<BlockArgument>(unknown);
   if (!argument || argument.getOwner()->getParentOp() != function) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 from typing import Any, List, Optional, Tuple
 
 from . import _context, _library
@@ -11,7 +12,7 @@ from ._array import CPU, ITEM_SIZE, Array
 from ._cuda import copy_to_host
 from ._kernel import make_frame, make_request
 from ._launch import _WORDS, _signed
-from ._library import ArgumentError
+from ._library import ArgumentError, CompileError
 from ._specialization import CPU_TARGET, GPU_TARGET, Window
 from ._trace import Code
 
@@ -123,15 +124,31 @@ def explain(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         specialization = specialization._replace(target=CPU_TARGET)
     frame = make_frame(specialization, request.code, request.arrays, layout == "bshd")
     keep = _bind(frame.words, request.code)
-    explanation = Explanation(_context.context().explain(
-        specialization.describe(), specialization.target, schedule,
-        ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
+    arguments = ctypes.cast(frame.address, ctypes.POINTER(_library.Argument))
+    try:
+        explanation = Explanation(_context.context().explain(
+            specialization.describe(), specialization.target, schedule, arguments, frame.count))
+    except CompileError as error:
+        raise CompileError(_describe_captures(str(error), request.code)) from None
     del keep
     if png is not None:
         data = explanation.png(batch, head)
         with open(os.fspath(png), "wb") as file:
             file.write(data)
     return explanation
+
+
+def _describe_captures(message: str, code: Code) -> str:
+    """The compiler's message with the captured array that it names: by dtype and shape, since the name is not the
+    user's. Nor is the text whose line and column it begins with."""
+    arrays = iter(code.arrays)
+    for capture in code.captures:
+        if capture.shape:
+            array = next(arrays)
+            hint = (f"; {capture.name} is the captured {array.dtype} array of shape {tuple(array.shape)}, whose "
+                    "elements explain needs on the host, or on a GPU and few enough to copy")
+            message = re.sub(rf"^\d+:\d+: (.*\({capture.name}\).*)", rf"\1{hint}", message)
+    return message
 
 
 def _bind(words: Any, code: Code) -> List[Any]:

@@ -1,6 +1,7 @@
 """flashc.explain: tiles against element masks, arrays that bound loops, pictures, refusals."""
 import ctypes
 import importlib
+import re
 import types
 
 import numpy as np
@@ -202,8 +203,21 @@ def test_formulas_say_what_tables_have():
 def test_missing_elements_are_named():
     q, k, v = specs()
     lengths = flashc.ArraySpec((1,), "i32")
-    with pytest.raises(flashc.CompileError, match=r"elements of argument 3 \(capture0\), which loop bounds read"):
+    with pytest.raises(flashc.CompileError) as error:
         flashc.explain(q, k, v, mask=lambda b, h, i, j: j < lengths[b])
+    assert re.fullmatch(r"error: expected the elements of argument 3 \(capture0\), which loop bounds read, got none; "
+                        r"capture0 is the captured i32 array of shape \(1,\), whose elements explain needs .*",
+                        str(error.value))
+
+
+def test_missing_elements_are_named_once():
+    q, k, v = specs()
+    bias, first, last = flashc.ArraySpec((500,), "f32"), flashc.ArraySpec((1,), "i32"), flashc.ArraySpec((1,), "i32")
+    with pytest.raises(flashc.CompileError) as error:
+        flashc.explain(q, k, v, score=lambda s, b, h, i, j: s + bias[j],
+                       mask=lambda b, h, i, j: (j >= first[b]) & (j < last[b]))
+    message = str(error.value)
+    assert message.count("error:") == 1 and "captured i32 array of shape (1,)" in message, message
 
 
 def test_masks_that_are_not_exact_say_why():
