@@ -15,6 +15,7 @@ begins at both; `aligned` says otherwise.
 from __future__ import annotations
 
 import operator
+import sys
 from typing import Any, Callable, Optional
 
 from . import _mask_arguments as args
@@ -52,6 +53,9 @@ class Mask:
         return (self._keep if self._is_own else _trace.bound(self._keep, j))(b, h, i, j)
 
     def __bool__(self) -> bool:
+        # PyTorch asks it of a function that it traces: `if function and callable(function)`.
+        if sys._getframe(1).f_globals.get("__name__", "").partition(".")[0] == "torch":
+            return True
         raise UnsupportedTypeError("a mask has no truth value: write `&`, `|` and `~` instead of `and`, `or` and `not`")
 
     def __and__(self, other: Any) -> "Mask":

@@ -302,3 +302,10 @@ def test_errors_name_the_line_of_the_caller():
     with pytest.raises(flashc.TraceError) as caught:
         trace(masks.causal().aligned(2**40), None)
     assert "test_masks.py:" in str(caught.value) and "integer of 32 bits" in str(caught.value)
+
+
+def test_pytorch_may_ask_a_mask_whether_it_is_true():
+    """Its compiler asks `if function and callable(function)` of what it traces; nobody else does."""
+    asking = {"__name__": "torch._dynamo.something"}
+    exec("def ask(function):\n    return bool(function)", asking)
+    assert asking["ask"](masks.causal()) is True
