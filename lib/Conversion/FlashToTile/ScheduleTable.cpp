@@ -257,7 +257,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
                                    "summed, which the log-sum-exp would show");
   if (schedule.ownKeys && !key.hasRowBounds)
     return llvm::createStringError("expected a mask that keeps one interval of keys for each query, with bounds that "
-                                   "depend on the query and read no array, for own-keys");
+                                   "move with the query and read no array, for own-keys");
   if (schedule.tmaStore && !key.outputs.hasInputType)
     return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
   return schedule;

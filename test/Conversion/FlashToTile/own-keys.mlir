@@ -7,7 +7,7 @@
 // RUN: not flashc-opt %t/prefix.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
-// REFUSED: error: schedule: expected a mask that keeps one interval of keys for each query, with bounds that depend on the query and read no array, for own-keys
+// REFUSED: error: schedule: expected a mask that keeps one interval of keys for each query, with bounds that move with the query and read no array, for own-keys
 
 // The first tiles, where the keys begin, are all rows' own: nothing is left out behind.
 // CAUSAL-LABEL: gpu.func @causal(

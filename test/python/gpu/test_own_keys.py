@@ -19,7 +19,6 @@ MASKS = {
     "window": lambda b, h, i, j: (j <= i) & (i - j < 100),
     "one key": lambda b, h, i, j: j == i,
     "wide window": lambda b, h, i, j: (i - j <= 300) & (j - i <= 200),
-    "chunks": lambda b, h, i, j: (i // 96 == j // 96) & (j <= i),
     "ahead": lambda b, h, i, j: j > i + 64,
     "steep": lambda b, h, i, j: (j <= 3 * i) & (j >= 3 * i - 500),
     "some rows empty": lambda b, h, i, j: (j <= i - 70) & (j >= i - 75),

@@ -253,7 +253,7 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
-            "expected a mask that keeps one interval of keys for each query, with bounds that depend on the query and "
+            "expected a mask that keeps one interval of keys for each query, with bounds that move with the query and "
             "read no array, for own-keys");
 }
 

@@ -21,16 +21,25 @@ static bool isRead(Value value) {
   return llvm::any_of(slice, reads);
 }
 
-/// Whether the interval is not the same for all rows.
-static bool dependsOnRows(const LoopBounds &bounds) {
+/// Whether a bound of the interval moves with the rows, and not by steps: all rows of a chunk see the same keys.
+static bool movesWithRows(const LoopBounds &bounds) {
   auto isOfRows = [&](AffineExpr expr) {
-    bool found = expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
-    for (auto [number, captured] : llvm::enumerate(bounds.captured))
-      found |= captured.at != MaskSpace::At::Anywhere && expr.isFunctionOfSymbol(LoopBounds::FirstCaptured + number);
-    return found;
+    return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
+  };
+  // Of its quotients one may be in tiles.
+  auto moves = [&](AffineExpr bound) {
+    int64_t inTiles = 0, others = 0;
+    bound.walk([&](AffineExpr expr) {
+      auto quotient = dyn_cast<AffineBinaryOpExpr>(expr);
+      bool isQuotient = llvm::is_contained(
+          {AffineExprKind::FloorDiv, AffineExprKind::CeilDiv, AffineExprKind::Mod}, expr.getKind());
+      if (isQuotient && isOfRows(expr))
+        ++(quotient.getRHS() == getAffineConstantExpr(bounds.tileSize, expr.getContext()) ? inTiles : others);
+    });
+    return isOfRows(bound) && inTiles <= 1 && others == 0;
   };
   const TileInterval &kept = bounds.kept.front();
-  return llvm::any_of(kept.begin, isOfRows) || llvm::any_of(kept.end, isOfRows);
+  return llvm::any_of(kept.begin, moves) || llvm::any_of(kept.end, moves);
 }
 
 /// The bounds, if they are of use.
@@ -39,7 +48,7 @@ static std::optional<LoopBounds> computeRowBounds(MaskSet &mask, const MaskLoop 
     return std::nullopt;
   LoopBounds bounds = computeLoopBounds(mask, loop, context);
   auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
-  if (!isOneInterval(bounds) || !dependsOnRows(bounds) || llvm::any_of(bounds.captured, isCapturedRead))
+  if (!isOneInterval(bounds) || !movesWithRows(bounds) || llvm::any_of(bounds.captured, isCapturedRead))
     return std::nullopt;
   return bounds;
 }

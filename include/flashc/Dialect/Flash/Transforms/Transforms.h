@@ -73,7 +73,7 @@ struct RowBounds {
 };
 
 /// Whether `emitRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval, which
-/// depends on the rows, and its bounds read no array.
+/// moves with the rows (and not by the steps of chunks), and its bounds read no array.
 bool hasRowBounds(Region &mask);
 
 /// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile, ...
