@@ -7,7 +7,8 @@
 //
 // Ping-pong: consumer w waits at named barrier 1 + w (256 threads: its own and those of the consumer before it) and
 // hands over to barrier 1 + (w + 1) mod C. The last consumer arrives once at barrier 1 at the start, so that consumer
-// 0 begins. Every consumer takes the same number of turns, because they run the same loops.
+// 0 begins. Every consumer takes the same number of turns: they run the same loops, or hand a turn on for
+// what they leave out of one.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 

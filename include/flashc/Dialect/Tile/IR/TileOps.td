@@ -18,7 +18,7 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
   let summary = "what one consumer warpgroup does, loads included";
   let description = [{
     The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA; every consumer runs the same loops
-    with the same trip counts. `tile-specialize` turns it into `tile.warp_specialize`.
+    with the same trip counts, but for visits that it leaves out (`tile.own_visits`). `tile-specialize` turns it into `tile.warp_specialize`.
 
     The body does the work of one point `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
     launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
