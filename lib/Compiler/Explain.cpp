@@ -120,8 +120,8 @@ struct TileChoice {
   bool isEntry = false;
 };
 
-/// Takes the tiles of the kernel that a launch with so many queries would choose. Consumers that visit their own keys have
-/// tiles of their own rows.
+/// Takes the tiles of the kernel that a launch with so many queries would choose. Consumers that visit their own keys
+/// have tiles of their own rows.
 static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   auto module = attention->getParentOfType<ModuleOp>();

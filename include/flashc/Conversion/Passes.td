@@ -72,6 +72,16 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %t = tile.mma_async %q, %k slopes %slopes times %columns : ... transpose_b : ...
     ```
 
+    With `own-keys` the loop over visits goes from the first to the last one that the warpgroup's 64 rows need, by
+    `flash::emitRowBounds`, and `tile.skip` makes up for those in front of it and behind it:
+    ```mlir
+    %begin, %end = tile.own_visits %first to %last of %total
+    tile.skip %begin of %k_ring, %v_ring : ...
+    scf.for %u = %begin to %end step %c1 ...
+    ```
+    Masks that `flash::hasRowBounds` does not hold for are refused. Where known extents leave no loop the mask, the
+    manifest's schedule says `own-keys=false`.
+
     With `tanh-terms` the map of a soft cap becomes several, of which every warp takes one in every tile. For two terms:
     ```mlir
     %isSmall = tile.all_within %s {limit = 5.600000e+01 : f32} : tensor<64x128xf32, #tile.acc>

@@ -182,10 +182,12 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   kernel->setAttr(tile::kScheduleAttrName, getAttr(schedule, context));
 
   KernelSignature signature(plan.func, kernel, *tables);
-  if (failed(KernelBuilder(plan, schedule, kernel, signature).build())) {
+  KernelBuilder builder(plan, schedule, kernel, signature);
+  if (failed(builder.build())) {
     gpuModule.erase();
     return failure();
   }
+  schedule.ownKeys = builder.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
   kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel, target,
                                                  getGrid(b, *extents, schedule.persistent), whySorted));

@@ -23,6 +23,8 @@ public:
         b(plan.finalize.getLoc(), kernel.getContext()), kernel(kernel) {}
 
   mlir::LogicalResult build();
+  /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
+  bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
 
 private:
   /// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that

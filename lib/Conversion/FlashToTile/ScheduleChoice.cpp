@@ -155,14 +155,18 @@ static bool hasSoftCap(Operation *op) {
   return !score.empty() && isSoftCap(score);
 }
 
-/// Of `op`, or of an attention beside it: after flash-bound-loops only some of them have the mask.
-static bool hasRowBounds(Operation *op) {
+static bool hasRowBounds(Operation *op) { return flash::hasRowBounds(op->getRegion(1)); }
+
+/// The same of L1, where flash-bound-loops has left only some of the attentions the mask. If it has left it to none, all
+/// rows see all keys: no reason to refuse.
+static bool mayHaveRowBounds(Operation *op) {
+  bool hasMask = false, isBounded = false;
   Operation *function = op->getParentOfType<FunctionOpInterface>();
-  auto isBounded = [](Operation *nested) {
-    bool isAttention = isa<flash::AttentionOp, flash::OnlineAttentionOp>(nested);
-    return isAttention && flash::hasRowBounds(nested->getRegion(1)) ? WalkResult::interrupt() : WalkResult::advance();
-  };
-  return (function ? function : op)->walk(isBounded).wasInterrupted();
+  (function ? function : op)->walk([&](flash::OnlineAttentionOp nested) {
+    hasMask |= nested.hasMask();
+    isBounded = isBounded || hasRowBounds(nested);
+  });
+  return isBounded || !hasMask;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -213,7 +217,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->hasBoundedScores = hasBoundedScores(op);
   key->hasSlopes = hasSlopesInScore(op);
   key->hasSoftCap = hasSoftCap(op);
-  key->hasRowBounds = hasRowBounds(op);
+  key->hasRowBounds = mayHaveRowBounds(op);
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -289,7 +293,9 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 /// Whether the attention may keep a field from having a row's value.
 static bool mayNotBe(StringRef key) {
   return llvm::is_contained(
-      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias", "tanh-terms", "own-keys"}, key);
+      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias", "tanh-terms",
+       "own-keys"},
+      key);
 }
 
 /// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.

@@ -4,6 +4,7 @@
 // RUN: split-file %s %t
 // RUN: flashc-opt %t/causal.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CAUSAL
 // RUN: flashc-opt %t/window.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WINDOW
+// RUN: flashc-opt %t/whole.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WHOLE
 // RUN: not flashc-opt %t/prefix.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
@@ -34,6 +35,11 @@
 // WINDOW:         %[[REST:.*]] = arith.subi %[[TOTAL]], %[[END]]
 // WINDOW:         tile.skip %[[REST]] of
 
+// The extents say that all keys are kept: no loop has the mask, and the kernel says that there is nothing of its own.
+// WHOLE-LABEL: gpu.func @whole(
+// WHOLE-SAME:    own-keys=false
+// WHOLE-NOT:     tile.own_visits
+
 //--- causal.mlir
 !t = tensor<1x2x?x64xbf16>
 func.func @causal(%q: !t, %k: !t, %v: !t) -> !t {
@@ -57,6 +63,20 @@ func.func @window(%q: !t, %k: !t, %v: !t) -> !t {
         %keep = arith.andi %past, %near : i1
         flash.yield %keep : i1
       } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+//--- whole.mlir
+!t = tensor<1x2x192x64xbf16>
+!k = tensor<1x2x256x64xbf16>
+func.func @whole(%q: !t, %k: !k, %v: !k) -> !t {
+  %c1000 = arith.constant 1000 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !k, !k) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %last = arith.addi %i, %c1000 : index
+        %keep = arith.cmpi sle, %j, %last : index
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x192xf32>
   return %o : !t
 }
 

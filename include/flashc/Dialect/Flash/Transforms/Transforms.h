@@ -72,12 +72,12 @@ struct RowBounds {
   OpFoldResult begin, fullBegin, fullEnd, end;
 };
 
-/// Whether `emitRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval, which
-/// moves with the rows (and not by the steps of chunks), and its bounds read no array.
+/// Whether `emitRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval,
+/// which moves with the rows (and not by the steps of chunks), and its bounds read no array.
 bool hasRowBounds(Region &mask);
 
-/// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile, ...
-/// below `end`. None where `hasRowBounds` does not hold.
+/// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile,
+/// ... below `end`. None where `hasRowBounds` does not hold.
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
 

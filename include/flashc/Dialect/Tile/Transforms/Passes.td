@@ -225,6 +225,19 @@ def Specialize : Pass<"tile-specialize"> {
       number in place of `%w`.
     - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
+    - Of a loop between `tile.own_visits` the producer makes all visits and each consumer its own. A `tile.skip` becomes
+      a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each slot and
+      releases it; the count of loads goes on behind it:
+      ```mlir
+      tile.skip %n of %kring, %vring
+      // becomes
+      scf.for %t = %c0 to %n step %c1 {
+        tile.turn_wait %w
+        tile.turn_pass %w
+        %k = tile.wait %kring[%g + %t]
+        tile.release %k                                       // and the same of %vring
+      }
+      ```
     - If something leaves through `tile.alloc_output`, the consumers end with `tile.store_wait`.
     - With `ping_pong` and more than one consumer, a consumer takes turns at the tensor cores: `tile.turn_wait` stands
       before a product of slots (Q K^T), `tile.turn_pass` after the last product issued with it. Then the softmax of one
