@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import flashc
+from flashc import masks
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "utils"))
 
@@ -215,6 +216,27 @@ def test_soft_cap(d, return_lse, most, terms):
         assert sometimes["FFMA"] + sometimes["FMUL"] == 64 * (4 if terms == 2 else 8) + rescale
         assert sometimes["R2UR"] + always["R2UR"] <= R2UR
     assert min(len(loop.always) for loop in sass_report.main_loops(code)) <= most
+
+
+LENGTHS, IDS = flashc.ArraySpec((1,), "i32"), flashc.ArraySpec((4096,), "i32")
+
+
+@pytest.mark.parametrize("mask", [masks.key_padding(LENGTHS), masks.packed(flashc.ArraySpec((9,), "i32"), causal=True),
+                                  masks.documents(IDS, sorted=True)], ids=["padding", "packed", "documents"])
+@pytest.mark.parametrize("d", [64, 128])
+def test_drawn_points(d, mask):
+    """A producer that draws its points spills what it divides by. The consumers divide nothing, and have what is spilled
+    in front of the roles at most; their loops have none."""
+    kernel = compile_kernel(d, d, mask=mask)
+    with sass_report.text_file(kernel.ptx) as path:
+        functions, resources = sass_report.read_kernels(path)
+    for entry in [kernel.manifest, *kernel.manifest.get("variants", [])]:
+        code = functions[entry["kernel"]]
+        assert "order=list" in entry["schedule"] and list(resources[entry["kernel"]].advice) == []
+        assert list(check_roles(code, entry["schedule"])) == []
+        first = next(i for i in code if i.opcode.startswith("USETMAXREG.TRY_ALLOC"))
+        assert sass_report.count(sass_report.reachable(code, first))["local memory"] <= FEW_BYTES // 4 + 1
+        assert not any(sass_report.count(loop.instructions())["local memory"] for loop in sass_report.main_loops(code))
 
 
 # --- What the checks find ---------------------------------------------------------------------------------------------

@@ -28,6 +28,11 @@ constexpr int64_t kOnesBytes = 16 * 128;
 /// A row of wgmma's A or B for one step of depth, 16 elements: with the 32-byte swizzle rows follow each other (PTX ISA
 /// 9.7.15.5.1.2.2).
 constexpr int64_t kStepRowBytes = 32;
+/// Places for what the producer announces, each of so many numbers and an mbarrier (tile.announce). The ring of Q has
+/// fewer slots.
+constexpr int64_t kAnnouncements = 4;
+constexpr int64_t kAnnouncementWords = 16;
+constexpr int64_t kAnnouncementBytes = kAnnouncements * (kMbarrierBytes + 4 * kAnnouncementWords);
 
 } // namespace mlir::tile::hopper
 

@@ -172,6 +172,8 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   if (plan.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
     schedule.tmaStore &= schedule.outputSlot;
   std::string whySorted = decideOrder(plan, schedule);
+  if (llvm::Error error = checkSchedule(schedule, plan.headDim, plan.valueDim)) // what a list needs
+    return plan.finalize.emitError() << "schedule: " << llvm::toString(std::move(error));
   schedule.programmaticLaunch &= !whySorted.empty() || !tables->empty();
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());

@@ -182,6 +182,7 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t
          (schedule.outputSlot ? schedule.consumers * (slot(tile::kTileRows, dv) - 2 * hopper::kMbarrierBytes) : 0) +
          (schedule.tensorSums ? hopper::kOnesBytes : 0) +
          (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * hopper::kStepRowBytes : 0) +
+         (schedule.order == Order::List ? hopper::kAnnouncementBytes : 0) +
          hopper::kSwizzleAlignment;
 }
 
@@ -239,6 +240,9 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
                                    "before the turns that this one hands on");
   if (schedule.order == Order::List && !schedule.persistent)
     return llvm::createStringError("expected persistent for order=list");
+  if (schedule.order == Order::List && schedule.qStages >= hopper::kAnnouncements)
+    return llvm::createStringError("expected at most " + Twine(hopper::kAnnouncements - 1) +
+                                   " q-stages for order=list, got " + Twine(schedule.qStages));
   if (schedule.overlapEpilogue && schedule.tmaStore && !schedule.outputSlot && schedule.qStages < 2)
     return llvm::createStringError("expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got " +
                                    Twine(schedule.qStages));

@@ -130,8 +130,23 @@ static std::optional<int64_t> countVisits(const AttentionPlan &plan, int64_t fir
   return std::max<int64_t>(visits, 1);
 }
 
+/// Asks a question about `length` queries; none: not known.
+using Question = llvm::function_ref<std::optional<bool>(int64_t length, int64_t samples)>;
+
+/// Whether it is so for as many queries as there are, or for one of some numbers of them.
+static std::optional<bool> isSoForSome(const AttentionPlan &plan, Question isSo) {
+  if (std::optional<int64_t> length = getConstantIntValue(plan.query.extent))
+    return isSo(*length, /*samples=*/64);
+  for (int64_t tiles : {16, 32, 64, 128}) {
+    std::optional<bool> result = isSo(tiles * plan.qTile, /*samples=*/16);
+    if (!result || *result)
+      return result;
+  }
+  return false;
+}
+
 /// Whether of `length` queries tiles see fewer keys than tiles before them, by more than a fifth of what would be if
-/// none did. None: not known.
+/// none did.
 static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, plan.qTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
@@ -146,16 +161,41 @@ static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int6
   return 5 * missing > all;
 }
 
-/// The same of as many queries as there are, or of some numbers of them.
-static std::optional<bool> falls(const AttentionPlan &plan) {
-  if (std::optional<int64_t> length = getConstantIntValue(plan.query.extent))
-    return falls(plan, *length, /*samples=*/64);
-  for (int64_t tiles : {16, 32, 64, 128}) {
-    std::optional<bool> result = falls(plan, tiles * plan.qTile, /*samples=*/16);
-    if (!result || *result)
-      return result;
+/// Whether numbers of visits differ by more than an eighth: dealt as if they did not, some CTAs would have that much more
+/// to do than others. `getVisits` counts those of `count` numbers, of which at most `samples` are asked for.
+static std::optional<bool> differ(int64_t count, int64_t samples,
+                                  llvm::function_ref<std::optional<int64_t>(int64_t)> getVisits) {
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+  for (int64_t sample = 0; sample < std::min(count, samples); ++sample) {
+    std::optional<int64_t> visits = getVisits(count <= samples ? sample : sample * count / samples);
+    if (!visits)
+      return std::nullopt;
+    least = std::min(least, *visits);
+    most = std::max(most, *visits);
   }
-  return false;
+  return count > 0 && 8 * (most - least) > most;
+}
+
+/// The number of queries, or a large one.
+static int64_t getUsualLength(const AttentionPlan &plan) {
+  return getConstantIntValue(plan.query.extent).value_or(128 * plan.qTile);
+}
+
+/// Of pairs of tiles, as far from either end.
+static std::optional<bool> pairsDiffer(const AttentionPlan &plan, int64_t length, int64_t samples) {
+  int64_t tiles = llvm::divideCeil(length, plan.qTile);
+  return differ(tiles / 2, samples, [&](int64_t tile) -> std::optional<int64_t> {
+    std::optional<int64_t> first = countVisits(plan, tile * plan.qTile, length),
+                           second = countVisits(plan, (tiles - 1 - tile) * plan.qTile, length);
+    return first && second ? std::optional(*first + *second) : std::nullopt;
+  });
+}
+
+/// Of tiles of the second half that are not the last ones.
+static std::optional<bool> tilesDiffer(const AttentionPlan &plan, int64_t length, int64_t samples) {
+  int64_t tiles = llvm::divideCeil(length, plan.qTile);
+  return differ(tiles * 3 / 8, samples,
+                [&](int64_t tile) { return countVisits(plan, (tiles / 2 + tile) * plan.qTile, length); });
 }
 
 std::string flashc::whyUnsorted(const AttentionPlan &plan) {
@@ -169,10 +209,20 @@ std::string flashc::whyUnsorted(const AttentionPlan &plan) {
       if (info.dependsOn(plan.batch.position) || info.dependsOn(plan.head.position))
         return "the bounds of the keys differ between heads or batches";
     }
-  std::optional<bool> isFalling = falls(plan);
+  auto isSo = [&](std::optional<bool> (*question)(const AttentionPlan &, int64_t, int64_t)) {
+    return isSoForSome(plan, [&](int64_t length, int64_t samples) { return question(plan, length, samples); });
+  };
+  std::optional<bool> isFalling = isSo(falls);
   if (!isFalling)
     return "the bounds of the keys are known at the launch only";
-  return *isFalling ? "tiles of queries see fewer keys than tiles before them" : "";
+  if (*isFalling)
+    return "tiles of queries see fewer keys than tiles before them";
+  if (!dependsOnQueries(plan))
+    return "";
+  if (levelsOff(plan))
+    return tilesDiffer(plan, getUsualLength(plan), /*samples=*/64).value_or(true) ? "tiles of queries differ in their keys"
+                                                                                  : "";
+  return isSo(pairsDiffer).value_or(true) ? "pairs of tiles of queries, one from either end, differ in their keys" : "";
 }
 
 bool flashc::dependsOnQueries(const AttentionPlan &plan) {
@@ -183,7 +233,7 @@ bool flashc::dependsOnQueries(const AttentionPlan &plan) {
 }
 
 bool flashc::levelsOff(const AttentionPlan &plan) {
-  int64_t length = getConstantIntValue(plan.query.extent).value_or(128 * plan.qTile);
+  int64_t length = getUsualLength(plan);
   int64_t tiles = llvm::divideCeil(length, plan.qTile), middle = tiles / 2, later = tiles * 3 / 4;
   std::optional<int64_t> before = countVisits(plan, middle * plan.qTile, length),
                          after = countVisits(plan, later * plan.qTile, length);

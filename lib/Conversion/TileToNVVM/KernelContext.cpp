@@ -58,6 +58,8 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
     context.rings[alloc].empty = offset + bytes;
     offset += 2 * bytes;
   });
+  if (drawsNumbers(kernel))
+    context.announcements = offset;
 }
 
 KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {

@@ -38,6 +38,8 @@ struct KernelContext {
   /// Byte offsets of the consumers' slopes, and of the numbers of columns; if there are any, their slot's type.
   int64_t slopes = 0, columns = 0;
   mlir::tile::SlotType columnsType;
+  /// Byte offset of the barriers of announced numbers, and behind them of the numbers; if there are any.
+  std::optional<int64_t> announcements;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA
@@ -86,6 +88,9 @@ public:
                                      llvm::StringRef constraints, mlir::ValueRange operands);
   mlir::Value intrinsic(mlir::Type result, llvm::StringRef name, mlir::ValueRange operands);
 
+  /// Spin until the phase of an mbarrier with `parity` has completed. Every instruction in it is uniform.
+  void waitForPhase(mlir::Value barrier, mlir::Value parity);
+
   /// Exchange with the lane whose number differs in `mask`.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
 
@@ -124,10 +129,14 @@ void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternS
 void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateRolePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateDrawPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 /// Elements of arrays.
 void populateLoadPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
 /// What kernels without tiles have.
 void populatePlainPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
+
+/// Makes an scf.while of every loop that has a tile.repeat_if.
+void expandRepeatedLoops(mlir::gpu::GPUFuncOp kernel);
 
 /// Arrays in shared memory, which kernels without tiles have, become LLVM's.
 void convertSharedArrays(mlir::gpu::GPUModuleOp module);

@@ -40,13 +40,6 @@ Value getBarrier(Emitter &emit, Value barriers, Value slot) {
   return emit.add(barriers, emit.mul(slot, hopper::kMbarrierBytes));
 }
 
-/// Spin until the phase with `parity` has completed. Every instruction in it is uniform.
-void waitForParity(Emitter &emit, Value barrier, Value parity) {
-  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1;\n"
-           " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
-           "r,r,~{memory}", {barrier, parity});
-}
-
 struct AllocRingLowering : KernelPattern<AllocRingOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(AllocRingOp op, OneToNOpAdaptor adaptor,
@@ -116,7 +109,7 @@ struct AcquireLowering : KernelPattern<AcquireOp> {
     Emitter emit(rewriter, op.getLoc());
     Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
     Value parity = arith::XOrIOp::create(rewriter, op.getLoc(), turn.parity, emit.i32(1));
-    waitForParity(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
+    emit.waitForPhase(getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
     rewriter.eraseOp(op);
     return success();
   }
@@ -154,7 +147,7 @@ struct WaitLowering : KernelPattern<WaitOp> {
     RingType ring = op.getRing().getType();
     Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
     Turn turn = getTurn(emit, ring, op.getCount(), owner);
-    waitForParity(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
+    emit.waitForPhase(getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
     Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes()));
     SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
     rewriter.replaceOpWithMultiple(op, {values});

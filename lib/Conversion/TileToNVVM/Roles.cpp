@@ -77,6 +77,8 @@ private:
         initialise(emit, offsets.empty + slot * hopper::kMbarrierBytes, ring.getIsPrivate() ? 1 : consumers);
       }
     }
+    for (int64_t place = 0; kernel.announcements && place < hopper::kAnnouncements; ++place)
+      initialise(emit, *kernel.announcements + place * hopper::kMbarrierBytes, 1);
     emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   }
 

@@ -70,6 +70,7 @@ private:
     // What the launcher must provide is known here: the rings are about to become addresses.
     kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(
                                                 tile::getSharedMemoryBytes(kernel)));
+    expandRepeatedLoops(kernel);
     KernelContext context = createKernelContext(kernel);
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
@@ -80,6 +81,7 @@ private:
     populateRingPatterns(converter, patterns, context);
     populateStorePatterns(converter, patterns, context);
     populateRolePatterns(converter, patterns, context);
+    populateDrawPatterns(converter, patterns, context);
     if (failed(apply(kernel, converter, std::move(patterns))))
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);

@@ -32,6 +32,7 @@
 // The list has the rows of the tiles' first and last queries, and searches nothing.
 // TABLES-LABEL: gpu.func @documents_order(
 // TABLES-SAME:    %[[BEGINS:[^ ]*]]: memref<?xi32>
+// TABLES:         arith.cmpi ult
 // TABLES:         scf.if
 // TABLES-NOT:       scf.for
 // TABLES:           memref.load %[[BEGINS]]

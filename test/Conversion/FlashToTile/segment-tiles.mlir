@@ -14,16 +14,16 @@
 // CHECK-SAME:    grid = ["min(sm_count, mul(mul(mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), 2), arg0.dim0))", "1", "1"]
 // CHECK-SAME:    tma-store=true
 // CHECK-SAME:    output-slot=true
-// CHECK-SAME:    workspace = "mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0)"
+// CHECK-SAME:    workspace = "add(mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0), 4)"
 // CHECK-NOT:     memref.load %{{.*}}[%{{[0-9]+}}, %
-// CHECK:         tile.store_async %{{.*}} through %{{.*}} limit %[[END:[0-9]+]] else %{{.*}} : tensor<64x128xf32
+// CHECK:         tile.store_async %{{.*}} through %{{.*}} limit %[[END:[a-z0-9]+]] else %{{.*}} : tensor<64x128xf32
 // CHECK-NEXT:    tile.store %{{.*}} limit %[[END]] : tensor<64xf32
 // CHECK-NOT:     tile.store %
 // CHECK:       gpu.func @packed_order(
 // CHECK:         memref.load %{{.*}}[%{{[0-9]+}}, %
 // DIRECT:      tma-store=false
 // DIRECT-NOT:    tile.store_async
-// DIRECT:        tile.store %{{.*}} limit %[[END:[0-9]+]] : tensor<64x128xf32
+// DIRECT:        tile.store %{{.*}} limit %[[END:[a-z0-9]+]] : tensor<64x128xf32
 // PTX: .entry packed_order(
 func.func @packed(%q: !t, %k: !t, %v: !t, %offsets: tensor<?x?xi32>) -> (!t, !lse) {
   %c1 = arith.constant 1 : index

@@ -12,13 +12,14 @@
 // CHECK-SAME:    kernel = "documents_runs"
 // CHECK-SAME:    kernel = "documents_order"
 // CHECK-SAME:    sorted = "the bounds of the keys read an array"
-// The producer reads from the list how many tiles it visits, and keeps no key of a run in registers: it looks for the
-// piece that a visit lies in.
+// The producer reads from the list how many tiles it visits next, and keeps no key of a run in registers: it looks for
+// the piece that a visit lies in.
 // CHECK:         tile.warp_specialize
 // CHECK:         %[[TOTAL_AT:.*]] = arith.addi %{{.*}}, %c3
 // CHECK:         %[[TOTAL32:.*]] = memref.load %[[LIST]][%[[TOTAL_AT]]]
 // CHECK:         %[[TOTAL:.*]] = arith.index_cast %[[TOTAL32]]
-// CHECK:         %[[LIMIT:.*]] = arith.maxsi %[[TOTAL]], %c1
+// CHECK:         scf.for {{.*}}%[[TOTAL_NOW:[a-z0-9]+]] = %[[TOTAL]]
+// CHECK:         %[[LIMIT:.*]] = arith.maxsi %[[TOTAL_NOW]], %c1
 // CHECK:         scf.for %[[U:.*]] = %c1 to %[[LIMIT]]
 // The searches of both keys stand side by side; their first steps are the same.
 // CHECK-COUNT-9:   memref.load %[[RUNS]]

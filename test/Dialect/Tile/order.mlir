@@ -16,7 +16,7 @@
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"},
 // CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
-// CHECK-SAME: workspace = "mul(24, arg0.dim0)"}
+// CHECK-SAME: workspace = "add(mul(24, arg0.dim0), 4)"}
 // CHECK-NOT: flashc.grid
 // CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) of tiles numbers 2 {
 // CHECK-DAG: %[[FIRST:.*]] = tile.list_number 0
@@ -28,6 +28,11 @@
 // CHECK: memref.global "private" @tiles_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>> = uninitialized
 // CHECK-LABEL: gpu.func @tiles_order
 // CHECK-SAME: (%[[NX:.*]]: index, %[[WORK:.*]]: memref<?xi32>, %[[LIST2:.*]]: memref<?xi32>) kernel attributes {flashc.threads = 1024 : i32}
+// Nobody has drawn a number: the counter lies behind all.
+// CHECK: %[[IS_FIRST:.*]] = arith.cmpi eq, %thread_id_x, %c0
+// CHECK: scf.if %[[IS_FIRST]]
+// CHECK: %[[COUNTER:.*]] = arith.muli %[[NX]], %c6
+// CHECK: memref.store %c0_i32, %[[LIST2]][%[[COUNTER]]]
 // Measure.
 // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %[[ITEM:.*]], %[[NX]]
 // CHECK: scf.if %[[INSIDE]] -> (i32) {
@@ -91,7 +96,7 @@ gpu.module @kernels {
 // dimensions, which the new kernel leaves out, is two of the manifest's parameters.
 // CHECK-LABEL: gpu.func @batches
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
-// CHECK-SAME: workspace = "mul(mul(16, arg0.dim0), arg0.dim2)"
+// CHECK-SAME: workspace = "add(mul(mul(16, arg0.dim0), arg0.dim2), 4)"
 // CHECK: list(%{{.*}} : memref<?xi32>) of batches numbers 1 {
 // CHECK-LABEL: gpu.func @batches_order
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NZ:.*]]: index, %{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>)

@@ -263,19 +263,37 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Points by a list: of four rounds two from the first CTA to the last and two back, groups of heads, and in each of them the list
-// forwards or backwards (the script above runs it). What the list says is the same in every thread.
+// Points by a list are drawn (the script above runs it): a CTA begins with the point of its own number, and a region
+// finds that of the number that it draws. Quotients are left to the one thread that does it; what the first point is, is
+// the same in every thread. If there are more CTAs than points, some have none.
 // CHECK-LABEL: gpu.func @list_tiles
+// CHECK-SAME: %[[NX:[a-z0-9]*]]: index
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
 // CHECK: tile.program 1 {
+// CHECK: %[[HEADS:.*]] = arith.muli
 // CHECK: %[[THRICE:.*]] = arith.muli %grid_dim_x, %c3
-// CHECK: arith.ceildivui %[[THRICE]],
-// CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
-// CHECK: arith.muli %[[ROUND]], %grid_dim_x
+// CHECK: arith.ceildivui %[[THRICE]], %[[NX]]
+// CHECK: %[[ALL:.*]] = arith.muli %[[NX]], %[[HEADS]]
+// CHECK: %[[TOTAL:.*]] = tile.uniform %[[ALL]]
+// CHECK: %[[COUNTER:.*]] = arith.muli %[[NX]], %c2
+// CHECK: %[[LAST:.*]] = arith.subi %[[TOTAL]], %c1
+// CHECK: arith.minui %block_id_x, %[[LAST]]
+// CHECK-NOT: arith.shrui
 // CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%{{.*}}]
 // CHECK: %[[INDEX:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
-// CHECK: %[[X:.*]] = tile.uniform %[[INDEX]]
-// CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[X]]]
+// CHECK: %[[X0:.*]] = tile.uniform %[[INDEX]]
+// CHECK: %[[IS_ANY:.*]] = arith.cmpi ult, %block_id_x, %[[TOTAL]]
+// CHECK: %[[MOST:.*]] = arith.select %[[IS_ANY]], %c2147483647, %c0
+// CHECK: %[[MANY:.*]] = tile.uniform %[[MOST]]
+// CHECK: scf.for %{{.*}} = %c0 to %[[MANY]] step %c1 iter_args(%[[X:.*]] = %[[X0]], %[[Y:.*]] = %{{.*}}, %[[Z:.*]] = %{{.*}})
+// CHECK-NEXT: %[[NEXT:.*]]:3 = tile.draw %[[LIST]][%[[COUNTER]]] from %grid_dim_x below %[[TOTAL]] : memref<?xi32> -> index, index, index {
+// CHECK-NEXT: ^bb0(%[[NUMBER:.*]]: index):
+// CHECK: arith.divui %[[NUMBER]]
+// CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%{{.*}}]
+// CHECK: %[[INDEX:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
+// CHECK: tile.drawn %[[INDEX]], %{{.*}}, %{{.*}} : index, index, index
+// CHECK: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[X]]]
+// CHECK: scf.yield %[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2
 gpu.module @kernels {
   gpu.func @list_tiles(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
     tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles {
@@ -294,17 +312,19 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// An entry is an item and its numbers, of which the program reads the last.
+// An entry is an item and its numbers, which the loop carries behind the point; the program reads the last.
 // CHECK-LABEL: gpu.func @list_batches
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
-// CHECK: scf.for
+// CHECK: arith.muli %{{.*}}, %c6
+// CHECK: scf.for {{.*}} iter_args(%[[Y:.*]] = %{{.*}}, %[[Z:.*]] = %{{.*}}, %[[NUMBER:.*]] = %{{.*}})
+// CHECK: tile.draw
 // CHECK: %[[BEGIN:.*]] = arith.muli %{{.*}}, %c3
 // CHECK: memref.load %[[LIST]][%[[BEGIN]]]
 // CHECK: %[[PLACE:.*]] = arith.addi %[[BEGIN]], %c2
 // CHECK: %[[ENTRY:.*]] = memref.load %[[LIST]][%[[PLACE]]]
 // CHECK: %[[INDEX:.*]] = arith.index_cast %[[ENTRY]] : i32 to index
-// CHECK: %[[NUMBER:.*]] = tile.uniform %[[INDEX]]
-// CHECK: memref.store %{{.*}}, %{{.*}}[%{{.*}}, %{{.*}}, %[[NUMBER]]]
+// CHECK: tile.drawn %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}, %[[INDEX]] :
+// CHECK: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[NUMBER]]]
 gpu.module @kernels {
   gpu.func @list_batches(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
     tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of batches numbers 2 {

@@ -64,6 +64,15 @@ RankedTensorType tile::getRowPartialType(MLIRContext *context) {
   return RankedTensorType::get({kTileRows}, Float32Type::get(context), RowPartialAttr::get(context));
 }
 
+bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {
+  auto draws = [](Operation *op) {
+    auto program = dyn_cast<ProgramOp>(op);
+    bool isFound = isa<DrawOp, AnnounceOp>(op) || (program && (program.getSorted() || program.getList()));
+    return isFound ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return kernel.walk(draws).wasInterrupted();
+}
+
 int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
   int64_t bytes = 0, consumers = schedule ? schedule.getConsumers() : 1;
@@ -76,6 +85,7 @@ int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
   kernel.walk([&](AllocOnesOp) { bytes += hopper::kOnesBytes; });
   kernel.walk([&](AllocSlopesOp) { bytes += consumers * kTileRows * hopper::kStepRowBytes; });
   kernel.walk([&](AllocColumnsOp alloc) { bytes += alloc.getSlot().getType().getRows() * hopper::kStepRowBytes; });
+  bytes += drawsNumbers(kernel) ? hopper::kAnnouncementBytes : 0;
   return bytes ? bytes + hopper::kSwizzleAlignment : 0;
 }
 

@@ -358,6 +358,22 @@ LogicalResult ListNumberOp::verify() {
   return success();
 }
 
+LogicalResult DrawOp::verifyRegions() {
+  if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
+    return emitOpError() << "expected one region argument, the number (index)";
+  auto drawn = cast<DrawnOp>(getBody().front().getTerminator());
+  if (drawn.getValues().size() != getNumResults())
+    return drawn.emitOpError() << "expected " << getNumResults() << " values, got " << drawn.getValues().size();
+  return success();
+}
+
+LogicalResult AnnounceOp::verify() {
+  int64_t words = 1 + getValues().size();
+  if (words > hopper::kAnnouncementWords)
+    return emitOpError() << "expected at most " << hopper::kAnnouncementWords - 1 << " values, got " << words - 1;
+  return success();
+}
+
 static LogicalResult verifyYield(Operation *op, Region &body, Type element) {
   auto yield = dyn_cast<YieldOp>(body.front().back());
   if (!yield || yield.getValue().getType() != element)

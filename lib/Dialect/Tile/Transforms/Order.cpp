@@ -6,6 +6,7 @@
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "flashc/Support/CloneSlice.h"
+#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -98,6 +99,9 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
+/// A point is announced with its numbers (tile.announce): beside whether there is one, and x, y and z.
+static constexpr size_t kMostNumbers = hopper::kAnnouncementWords - 4;
+
 /// The numbers of an item: scalars that memory is read for, and that are the same for all its points, if others use
 /// them than scalar code of that kind.
 static SmallVector<Value> findNumbers(ProgramOp program, ListScope scope, Sources &sources) {
@@ -114,7 +118,7 @@ static SmallVector<Value> findNumbers(ProgramOp program, ListScope scope, Source
       continue;
     auto isUsed = [&](Operation *user) { return user->getBlock() != op.getBlock() || !isOfItem(user); };
     for (Value result : op.getResults())
-      if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed))
+      if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed) && numbers.size() < kMostNumbers)
         numbers.push_back(result);
   }
   return numbers;
@@ -295,6 +299,7 @@ void OrderBuilder::describe() {
   std::string bytes = std::to_string(4 * OrderKernel::getItemSize(numbers.size()));
   for (unsigned dim : getDims(scope))
     bytes = "mul(" + bytes + ", " + cast<StringAttr>(extents[dim]).str() + ")";
+  bytes = "add(" + bytes + ", 4)"; // the counter
   NamedAttrList order, entry(manifest);
   order.set("kernel", b.getStringAttr(kernel.getName()));
   order.set("parameters", b.getArrayAttr(some));

@@ -40,6 +40,7 @@ Value OrderKernel::emitScratch(gpu::GPUFuncOp kernel) {
 }
 
 void OrderKernel::emit(llvm::function_ref<Facts(Value)> emitFacts) {
+  emitCounter();
   emitMeasure(emitFacts);
   emitBarrier();
   emitMost();
@@ -96,6 +97,14 @@ std::pair<Value, Value> OrderKernel::emitItem(Value step) {
 //===--------------------------------------------------------------------------------------------------------------===//
 // Measure
 //===--------------------------------------------------------------------------------------------------------------===//
+
+/// Nobody has drawn a number.
+void OrderKernel::emitCounter() {
+  auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, index(0)));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  memref::StoreOp::create(b, i32(0), list, mul(count, getItemSize(numbers)));
+}
 
 void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {
   auto clear = scf::ForOp::create(b, thread, index(kPerWarp), index(kOrderThreads));

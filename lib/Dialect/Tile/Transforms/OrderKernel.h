@@ -19,7 +19,8 @@ constexpr int64_t kOrderThreads = 1024;
 /// exactly if the most is 256 or less, else by the first eight bits.
 ///
 /// ```
-///   measure   work and numbers of every item behind the list; the most of each warp; counters to 0
+///   measure   work and numbers of every item behind the list; the most of each warp; counters to 0, that of tile.draw
+///             too
 ///   ------- barrier 1: the most of all warps
 ///   count     counter[w][key] += how many lanes of the warp have the key
 ///   ------- barrier 2: the counters of all warps
@@ -46,8 +47,8 @@ public:
     SmallVector<Value> numbers;
   };
 
-  /// `list` has room for `count` times getItemSize(numbers) i32: the list, whose entries are an item and its numbers;
-  /// the items' work; the items' numbers.
+  /// `list` has room for `count` times getItemSize(numbers) i32 and one more: the list, whose entries are an item and
+  /// its numbers; the items' work; the items' numbers; the counter of tile.draw, which begins at 0.
   OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers);
 
   /// In i32.
@@ -65,6 +66,7 @@ private:
   };
 
   Value emitScratch(gpu::GPUFuncOp kernel);
+  void emitCounter();
   void emitMeasure(llvm::function_ref<Facts(Value)> emitFacts);
   void emitMost();
   void emitCount();

@@ -1,5 +1,6 @@
 //===- Persist.cpp - CTAs that work on one tile of queries after another ------------------------------------------===//
 
+#include "OrderKernel.h"
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
@@ -19,14 +20,18 @@ using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
+/// Who asks for quotients: every thread of a consumer, where a tile waits for them; or the one that loads, beside its
+/// work, with few registers for multipliers and shifts.
+enum class Quotients { OfAllThreads, OfOneThread };
+
 /// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <=
 /// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
 /// 1994). m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the
 /// same in every thread. It does not see that of a division.
 class Divisor {
 public:
-  Divisor(ImplicitLocOpBuilder &b, Value divisor) : b(b), divisor(divisor) {
-    if (matchPattern(divisor, m_Constant())) // left to the back end
+  Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
+    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // left to the back end
       return;
     Value one = constant(1), wide = toI64(divisor);
     Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, wide, one));
@@ -58,10 +63,10 @@ private:
 /// The loop over the points of one CTA, and where each of them lies.
 class Points {
 public:
-  Points(ProgramOp program, ImplicitLocOpBuilder &b)
-      : b(b), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
+  Points(ProgramOp program, ImplicitLocOpBuilder &b, Quotients quotients = Quotients::OfAllThreads)
+      : b(b), quotients(quotients), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
         cta(gpu::BlockIdOp::create(b, gpu::Dimension::x)), ctas(gpu::GridDimOp::create(b, gpu::Dimension::x)),
-        heads(mul(ny, nz)), byHeads(b, ny) {}
+        heads(mul(ny, nz)), byHeads(divideBy(ny)) {}
   virtual ~Points() = default;
 
   virtual scf::ForOp emitLoop() = 0;
@@ -70,8 +75,8 @@ public:
   ArrayRef<Value> getNumbers() const { return numbers; }
 
   /// The point (x, y, z) of an iteration.
-  virtual std::array<Value, 3> emitPoint(Value item) {
-    auto [x, head] = locate(item);
+  virtual std::array<Value, 3> emitPoint(scf::ForOp loop) {
+    auto [x, head] = locate(loop.getInductionVar());
     auto [z, y] = byHeads.divide(head);
     return {x, y, z};
   }
@@ -80,6 +85,7 @@ protected:
   /// Of the heads of all batches, and in it.
   virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitPoint"); }
 
+  Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
   Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
@@ -93,6 +99,7 @@ protected:
   Value count(Value condition) { return select(condition, index(1), index(0)); }
 
   ImplicitLocOpBuilder &b;
+  Quotients quotients;
   Value nx, ny, nz, cta, ctas, heads;
   SmallVector<Value> numbers;
 
@@ -103,7 +110,7 @@ protected:
 /// keys.
 class PlainPoints : public Points {
 public:
-  PlainPoints(ProgramOp program, ImplicitLocOpBuilder &b) : Points(program, b), byTiles(b, nx) {}
+  PlainPoints(ProgramOp program, ImplicitLocOpBuilder &b) : Points(program, b), byTiles(divideBy(nx)) {}
 
   scf::ForOp emitLoop() override { return scf::ForOp::create(b, cta, mul(nx, heads), ctas); }
 
@@ -125,9 +132,9 @@ private:
 class PairedPoints : public Points {
 public:
   PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b, bool isRotated)
-      : Points(program, b), tail(emitTail()), byPairs(b, add(nx, nx)), byTail(b, tail) {
+      : Points(program, b), tail(emitTail()), byPairs(divideBy(add(nx, nx))), byTail(divideBy(tail)) {
     if (isRotated)
-      byCtas.emplace(b, ctas);
+      byCtas.emplace(divideBy(ctas));
   }
 
   scf::ForOp emitLoop() override {
@@ -194,76 +201,34 @@ private:
   Value fullRounds;
 };
 
-/// Points by a list of items, the longest first; without a list x is the item, and its place. An item stands for one
-/// point in each of `sharers` heads; those go by in groups, so that CTAs that run at the same time read the keys of few
-/// heads: as few heads as give every CTA three points, and the last group what is left. A group goes through the list
-/// once, forwards or backwards, so that it begins as the one before it ends, with long points or with short ones; the
-/// last one goes forwards. Of this sequence CTA c of n takes c, 2n - 1 - c, 3n - 1 - c, 3n + c, 4n + c, ...: sums of
-/// four neighbours in a sorted list are about equal, also where those of two, as far from either end, are not. Without
-/// a list points are about as long as their neighbours: two for every CTA in a group, and c, 2n - 1 - c, 2n + c, ...
-/// are enough.
-class GroupedPoints : public Points {
-public:
-  GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : Points(program, b), list(program.getList()), scope(program.getScope().value_or(ListScope::Tiles)),
-        perEntry(program.getNumbers()),
-        items(emitItems()), sharers(emitSharers()), group(emitGroup()), last(emitLast()), byTiles(b, nx),
-        byGroups(b, mul(items, group)), inGroup(b, group), inLast(b, last) {}
+/// Items that stand for one point in each of `sharers` heads. Those go by in groups, so that CTAs that run at the same
+/// time read the keys of few heads: as few heads as give every CTA `pointsPerCta` points, and the last group what is
+/// left. A group goes through its items once.
+class SharedPoints : public Points {
+protected:
+  SharedPoints(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t pointsPerCta,
+               Quotients quotients = Quotients::OfAllThreads)
+      : Points(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
+        group(emitGroup(pointsPerCta)), last(emitLast()), byTiles(divideBy(nx)), byGroups(divideBy(mul(items, group))),
+        inGroup(divideBy(group)), inLast(divideBy(last)) {}
 
-  scf::ForOp emitLoop() override {
-    Value total = mul(items, sharers), full = arith::DivUIOp::create(b, total, ctas);
-    Value hasLast = isBelow(getPlace(full), sub(total, mul(full, ctas)));
-    return scf::ForOp::create(b, index(0), UniformOp::create(b, add(full, count(hasLast))), index(1));
-  }
+  Value getTotal() { return mul(items, sharers); }
 
-  std::array<Value, 3> emitPoint(Value round) override {
-    Value number = add(mul(round, ctas), getPlace(round));
+  /// Where point `number` lies: the place of its item, which head of those that share it, and the number of its group.
+  struct Location {
+    Value place, sharer, group;
+  };
+  Location locateShared(Value number) {
     Value ofGroup = arith::MinUIOp::create(b, byGroups.divide(number).first, lastGroup);
     Value rest = sub(number, mul(ofGroup, mul(items, group)));
     Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ofGroup, lastGroup);
+    if (quotients == Quotients::OfOneThread) {
+      auto [place, sharer] = divideBy(select(isLast, last, group)).divide(rest);
+      return {place, add(mul(ofGroup, group), sharer), ofGroup};
+    }
     auto [place, sharer] = inGroup.divide(rest);
     auto [lastPlace, lastSharer] = inLast.divide(rest);
-    place = select(isLast, lastPlace, place);
-    sharer = add(mul(ofGroup, group), select(isLast, lastSharer, sharer));
-    place = select(isOdd(sub(lastGroup, ofGroup)), sub(sub(items, index(1)), place), place);
-    SmallVector<Value> entry = emitEntry(place);
-    numbers.assign(entry.begin() + 1, entry.end());
-    return getPoint(entry.front(), sharer);
-  }
-
-private:
-  /// The item at a place in the list, and its numbers.
-  SmallVector<Value> emitEntry(Value place) {
-    if (!list)
-      return {place};
-    SmallVector<Value> loads, entry;
-    Value begin = mul(place, index(1 + perEntry));
-    for (int64_t offset = 0; offset <= perEntry; ++offset)
-      loads.push_back(memref::LoadOp::create(b, list, add(begin, index(offset))));
-    for (Value load : loads)
-      entry.push_back(UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), load)));
-    return entry;
-  }
-
-  Value emitItems() {
-    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
-  }
-  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
-
-  Value emitGroup() {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(list ? 3 : 2)), items);
-    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
-  }
-  /// The size of the last group.
-  Value emitLast() {
-    lastGroup = UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
-    return sub(sharers, mul(lastGroup, group));
-  }
-
-  /// The place of this CTA in a round: of four by a list, the second and the third go from the last CTA to the first.
-  Value getPlace(Value round) {
-    Value isBackwards = isOdd(list ? half(add(round, index(1))) : round);
-    return select(isBackwards, sub(sub(ctas, index(1)), cta), cta);
+    return {select(isLast, lastPlace, place), add(mul(ofGroup, group), select(isLast, lastSharer, sharer)), ofGroup};
   }
 
   /// The point of an item in one of the heads that share it.
@@ -279,12 +244,106 @@ private:
     return {x, y, z};
   }
 
-  Value list;
+private:
+  Value emitItems() {
+    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
+  }
+  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
+
+  Value emitGroup(int64_t pointsPerCta) {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(pointsPerCta)), items);
+    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
+  }
+  /// The size of the last group.
+  Value emitLast() {
+    lastGroup = UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
+    return sub(sharers, mul(lastGroup, group));
+  }
+
   ListScope scope;
+
+protected:
+  Value items, lastGroup;
+
+private:
+  Value sharers, group, last;
+  Divisor byTiles, byGroups, inGroup, inLast;
+};
+
+/// Points that are about as long as their neighbours, the first ones longer: groups go through the tiles forwards and
+/// backwards in turn, so that each begins as the one before it ends, the last one forwards. Of this sequence CTA c of n
+/// takes c, 2n - 1 - c, 2n + c, ...
+class GroupedPoints : public SharedPoints {
+public:
+  GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : SharedPoints(program, b, ListScope::Tiles, /*pointsPerCta=*/2) {}
+
+  scf::ForOp emitLoop() override {
+    Value total = getTotal(), full = arith::DivUIOp::create(b, total, ctas);
+    Value hasLast = isBelow(getPlace(full), sub(total, mul(full, ctas)));
+    return scf::ForOp::create(b, index(0), UniformOp::create(b, add(full, count(hasLast))), index(1));
+  }
+
+  std::array<Value, 3> emitPoint(scf::ForOp loop) override {
+    Value round = loop.getInductionVar();
+    Location at = locateShared(add(mul(round, ctas), getPlace(round)));
+    Value isBackwards = isOdd(sub(lastGroup, at.group));
+    return getPoint(select(isBackwards, sub(sub(items, index(1)), at.place), at.place), at.sharer);
+  }
+
+private:
+  /// The place of this CTA in a round.
+  Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
+};
+
+/// Points by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next one
+/// that nobody has when it begins to load for the last one that it took.
+class DrawnPoints : public SharedPoints {
+public:
+  DrawnPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : SharedPoints(program, b, program.getScope().value(), /*pointsPerCta=*/3, Quotients::OfOneThread),
+        list(program.getList()), perEntry(program.getNumbers()) {}
+
+  scf::ForOp emitLoop() override {
+    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(OrderKernel::getItemSize(perEntry)));
+    SmallVector<Value> first = emitEntry(arith::MinUIOp::create(b, cta, sub(total, index(1))));
+    for (Value &value : first)
+      value = UniformOp::create(b, value);
+    Value most = select(isBelow(cta, total), index(std::numeric_limits<int32_t>::max()), index(0));
+    auto loop = scf::ForOp::create(b, index(0), UniformOp::create(b, most), index(1), first);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    auto draw = DrawOp::create(b, ValueRange(first).getTypes(), list, counter, ctas, total);
+    scf::YieldOp::create(b, draw.getNext());
+    Block *body = b.createBlock(&draw.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+    DrawnOp::create(b, emitEntry(body->getArgument(0)));
+    return loop;
+  }
+
+  std::array<Value, 3> emitPoint(scf::ForOp loop) override {
+    ValueRange entry = loop.getRegionIterArgs();
+    numbers.assign(entry.begin() + 3, entry.end());
+    return {entry[0], entry[1], entry[2]};
+  }
+
+private:
+  /// The point of a number, and the numbers of its item.
+  SmallVector<Value> emitEntry(Value number) {
+    Location at = locateShared(number);
+    SmallVector<Value> loads;
+    Value begin = mul(at.place, index(1 + perEntry));
+    for (int64_t offset = 0; offset <= perEntry; ++offset) {
+      Value load = memref::LoadOp::create(b, list, add(begin, index(offset)));
+      loads.push_back(arith::IndexCastOp::create(b, b.getIndexType(), load));
+    }
+    SmallVector<Value> entry = llvm::to_vector(getPoint(loads.front(), at.sharer));
+    llvm::append_range(entry, llvm::drop_begin(loads));
+    return entry;
+  }
+
+  Value list;
   /// Numbers in an entry.
   int64_t perEntry;
-  Value items, sharers, group, lastGroup, last;
-  Divisor byTiles, byGroups, inGroup, inLast;
 };
 } // namespace
 
@@ -312,7 +371,9 @@ void tile::persistProgram(ProgramOp program) {
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(body));
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
   std::unique_ptr<Points> points;
-  if (program.getList() || program.getGrouped())
+  if (program.getList())
+    points = std::make_unique<DrawnPoints>(program, b);
+  else if (program.getGrouped())
     points = std::make_unique<GroupedPoints>(program, b);
   else if (program.getPaired())
     points = std::make_unique<PairedPoints>(program, b, program.getRotated());
@@ -320,7 +381,7 @@ void tile::persistProgram(ProgramOp program) {
     points = std::make_unique<PlainPoints>(program, b);
   scf::ForOp items = points->emitLoop();
   b.setInsertionPointToStart(items.getBody());
-  std::array<Value, 3> point = points->emitPoint(items.getInductionVar());
+  std::array<Value, 3> point = points->emitPoint(items);
   for (Operation *op : ops)
     op->moveBefore(items.getBody()->getTerminator());
   items.walk([&](gpu::BlockIdOp id) {

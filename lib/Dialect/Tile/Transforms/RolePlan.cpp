@@ -26,7 +26,10 @@ LogicalResult RolePlan::addScalars(Operation *user, Value value) {
     return success();
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
-    if (value == warpgroup || (loop && arg == loop.getInductionVar()))
+    bool isDrawn = loop && llvm::any_of(getDrawnArgs(loop), [&](unsigned number) {
+                     return arg == loop.getRegionIterArg(number);
+                   });
+    if (value == warpgroup || isDrawn || (loop && arg == loop.getInductionVar()))
       return success();
   }
   Operation *op = value.getDefiningOp();
@@ -111,6 +114,15 @@ LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
   return refuse(own) << "expected tile.skip of its begin, and of its total less its end";
 }
 
+/// Both sides compute what a CTA begins with; what it draws the producer alone does.
+LogicalResult RolePlan::checkDraw(DrawOp draw) {
+  auto loop = cast<scf::ForOp>(draw->getParentOp());
+  SetVector<Value> needed = getInputs(draw);
+  for (unsigned number : getDrawnArgs(loop))
+    needed.insert(loop.getInitArgs()[number]);
+  return failure(llvm::any_of(needed, [&](Value value) { return failed(addScalars(draw, value)); }));
+}
+
 LogicalResult RolePlan::compute(bool pingPong) {
   findVarying();
   if (program.walk([&](OwnVisitsOp own) {
@@ -123,7 +135,8 @@ LogicalResult RolePlan::compute(bool pingPong) {
     bool takesTurn = pingPong && isa<MmaAsyncOp>(op);
     bool isBad = ((load || takesTurn) && failed(checkLoops(op))) ||
                  (load && (failed(checkLoad(load)) || failed(checkSlot(load)))) ||
-                 (skip && failed(addScalars(skip, skip.getCount())));
+                 (skip && failed(addScalars(skip, skip.getCount()))) ||
+                 (isa<DrawOp>(op) && failed(checkDraw(cast<DrawOp>(op))));
     return isBad ? WalkResult::interrupt() : WalkResult::advance();
   });
   return failure(result.wasInterrupted());

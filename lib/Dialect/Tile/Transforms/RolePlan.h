@@ -30,6 +30,7 @@ private:
   LogicalResult checkLoad(LoadOp load);
   LogicalResult checkSlot(LoadOp load);
   LogicalResult checkOwnVisits(OwnVisitsOp own);
+  LogicalResult checkDraw(DrawOp draw);
 
   ProgramOp program;
   Value warpgroup;

@@ -150,19 +150,48 @@ private:
     map.map(own.getEnd(), map.lookupOrDefault(own.getTotal()));
   }
 
+  /// What the next iteration works on, `taken` a while ago: the consumers are told, and the loop ends if there is none.
+  void emitNext(DrawOp draw, Value taken, scf::ForOp copy) {
+    Location loc = draw.getLoc();
+    auto get = [&](Value value) { return map.lookupOrDefault(value); };
+    Value limit = get(draw.getLimit()), one = arith::ConstantIndexOp::create(b, loc, 1);
+    Value number = arith::AddIOp::create(b, loc, get(draw.getFirst()), taken);
+    Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, number, limit);
+    Value last = arith::SubIOp::create(b, loc, limit, one);
+    map.map(draw.getBody().getArgument(0), arith::MinUIOp::create(b, loc, number, last).getResult());
+    for (Operation &op : draw.getBody().front().without_terminator())
+      b.clone(op, map);
+    auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());
+    SmallVector<Value> next = llvm::map_to_vector(drawn.getValues(), get);
+    AnnounceOp::create(b, loc, exists, next, copy.getInductionVar());
+    RepeatIfOp::create(b, loc, exists);
+    map.map(draw.getResults(), next);
+  }
+
   void emitLoop(scf::ForOp loop) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
-    unsigned count = numbering.getNumCounters(loop);
-    SmallVector<Value> inits = llvm::map_to_vector(loop.getInitArgs().take_back(count), get);
+    DrawOp draw = findDraw(loop);
+    SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn, and the counters
+    llvm::append_range(args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop),
+                                       loop.getNumRegionIterArgs()));
+    SmallVector<Value> inits = llvm::map_to_vector(args, [&](unsigned arg) { return get(loop.getInitArgs()[arg]); });
     auto copy = scf::ForOp::create(b, loop.getLoc(), get(loop.getLowerBound()), get(loop.getUpperBound()),
                                    get(loop.getStep()), inits);
     map.map(loop.getInductionVar(), copy.getInductionVar());
-    map.map(loop.getRegionIterArgs().take_back(count), copy.getRegionIterArgs());
+    for (auto [arg, copied, result] : llvm::zip_equal(args, copy.getRegionIterArgs(), copy.getResults())) {
+      map.map(loop.getRegionIterArg(arg), copied);
+      map.map(loop.getResult(arg), result);
+    }
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(copy.getBody());
+    Value taken; // at once: a number comes from memory
+    if (draw)
+      taken = TakeOp::create(b, draw.getLoc(), b.getIndexType(), draw.getList(), get(draw.getPlace()));
     emit(*loop.getBody());
-    scf::YieldOp::create(b, loop.getLoc(), llvm::map_to_vector(loop.getYieldedValues().take_back(count), get));
-    map.map(loop.getResults().take_back(count), copy.getResults());
+    if (draw)
+      emitNext(draw, taken, copy);
+    ValueRange yielded = loop.getYieldedValues();
+    scf::YieldOp::create(b, loop.getLoc(), llvm::map_to_vector(args, [&](unsigned arg) { return get(yielded[arg]); }));
   }
 
   ProgramOp program;
@@ -230,6 +259,21 @@ static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, boo
 static void expandOwnVisits(OwnVisitsOp own) {
   own->replaceAllUsesWith(ValueRange{own.getFirst(), own.getLast()});
   own.erase();
+}
+
+/// A consumer hears late what comes next, behind its last product: it has been announced by then.
+static void expandDraw(DrawOp draw) {
+  auto loop = cast<scf::ForOp>(draw->getParentOp());
+  Operation *place = loop.getBody()->getTerminator();
+  for (auto wait : loop.getOps<MmaWaitOp>())
+    place = wait;
+  OpBuilder b(place);
+  Location loc = draw.getLoc();
+  auto announced = AnnouncedOp::create(b, loc, b.getI1Type(), draw.getResultTypes(), loop.getInductionVar());
+  for (auto [result, value] : llvm::zip_equal(draw.getResults(), announced.getValues()))
+    result.replaceAllUsesWith(UniformOp::create(b, loc, value));
+  RepeatIfOp::create(b, loc, announced.getExists());
+  draw.erase();
 }
 
 static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
@@ -334,6 +378,7 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().walk(
       [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
+  op.getConsumer().walk([](DrawOp draw) { expandDraw(draw); });
   if (schedule.getWaitAfter() > 0)
     delayReleases(op.getConsumer(), schedule.getWaitAfter());
   if (pingPong)

@@ -28,6 +28,19 @@ bool tile::isScalarCode(Operation *op) {
   return llvm::all_of(op->getResultTypes(), isScalar) && !op->walk(stopAtEffect).wasInterrupted();
 }
 
+DrawOp tile::findDraw(scf::ForOp loop) {
+  auto draws = loop.getOps<DrawOp>();
+  return draws.empty() ? DrawOp() : *draws.begin();
+}
+
+SmallVector<unsigned> tile::getDrawnArgs(scf::ForOp loop) {
+  SmallVector<unsigned> numbers;
+  for (auto [number, value] : llvm::enumerate(loop.getYieldedValues()))
+    if (value.getDefiningOp<DrawOp>())
+      numbers.push_back(number);
+  return numbers;
+}
+
 FailureOr<ScheduleAttr> tile::getSchedule(ProgramOp program) {
   auto schedule = program->getParentOp()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
   if (!schedule)

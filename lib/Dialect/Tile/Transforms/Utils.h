@@ -16,6 +16,11 @@ bool hasLoads(Operation *op);
 /// Whether `op` is scalar code: no tiles, no effects but reading arrays.
 bool isScalarCode(Operation *op);
 
+/// The tile.draw that says what the next iteration of `loop` works on, or null.
+DrawOp findDraw(scf::ForOp loop);
+/// The iter_args that carry what has been drawn, by their numbers.
+SmallVector<unsigned> getDrawnArgs(scf::ForOp loop);
+
 /// The schedule of the program's kernel. Emits an error and fails if there is none.
 FailureOr<ScheduleAttr> getSchedule(ProgramOp program);
 

@@ -37,6 +37,7 @@ class Array(run_order.Memory):
 
 class Machine(run_order.Machine):
     """One CTA. The threads of a warp that run a step where lanes exchange something are all or none of it."""
+    taken = 0  # Numbers that CTAs have drawn.
 
     def __init__(self, values, block):
         super().__init__(values)
@@ -60,7 +61,10 @@ class Machine(run_order.Machine):
             return np.array([64 - int(x).bit_length() for x in operands[0]])
         if name == "tile.copy_async":
             self.copies.append((text.split("[")[0], *(int(x[0]) for x in operands[1:4])))
-        if name in ("tile.copy_async", "tile.acquire"):
+        if name == "tile.take":
+            Machine.taken += 1
+            return np.full(run_order.THREADS, Machine.taken - 1)
+        if name in ("tile.copy_async", "tile.acquire", "tile.announce"):
             return None
         if name == "memref.load":
             return operands[0].load(operands[0].at(operands[1:]) if len(operands) > 2 else operands[1], active)
@@ -121,7 +125,8 @@ def prepare(text, kernel, inputs, workspace):
                 machine.values[name] = int(one["argument"].split()[0])
             else:
                 view = workspace[evaluate(one.get("offset", "0"), inputs):]
-                view = view[:len(view) // 8 * 8].view(np.int64 if "i64" in kind else np.int32)
+                size, dtype = (8, np.int64) if "i64" in kind else (4, np.int32)
+                view = view[:len(view) // size * size].view(dtype)
                 machine.values[name] = Array(machine, view)
                 views.append((view, machine.values[name]))
         return machine, views
@@ -150,6 +155,7 @@ def check_producer(text, inputs, workspace, table):
     constants = "\n".join(line for line in before.splitlines() if not skipped.search(line))
     ops, _ = run_order.parse_block(iter((constants + "\n" + producer.split("\n", 1)[1].rstrip()).splitlines()))
     seen = set()
+    Machine.taken = 0
     for block in range(CTAS):
         machine, _ = fill(block)
         for ring in re.findall(r"(%\d+) = tile.alloc", before):

@@ -125,7 +125,9 @@ class Machine:
             return self.run_if(text, blocks, active)
         if name == "scf.for":
             return self.run_for(text, blocks[0], active)
-        if name == "gpu.return":
+        if name == "tile.repeat_if": # behind loops inside
+            self.repeats = operands[0]
+        if name in ("gpu.return", "tile.repeat_if"):
             return None
         assert full, f"{name} where threads are apart"
         if name == "nvvm.barrier0":
@@ -166,15 +168,18 @@ class Machine:
             self.values[variable] = at
             for (name, _), value in zip(pairs, carried):
                 self.values[name] = value
+            self.repeats = True
             carried = [np.where(now, new, old) for new, old in zip(self.run(block, now), carried)]
             at = at + step
+            end = np.where(self.repeats, end, at)
+            self.repeats = True
         return carried
 
 
 def check(ops, parameters, grid, items, numbers, most):
     """One run on random work of up to `most`."""
     machine = Machine({})
-    work, result = Memory(machine, items), Memory(machine, 2 * (1 + numbers) * items)
+    work, result = Memory(machine, items), Memory(machine, 2 * (1 + numbers) * items + 1)
     work.data[:] = np.random.default_rng(items + most).integers(0, most + 1, items)
     extents = iter(grid)
     for name, kind in parameters:
@@ -184,7 +189,7 @@ def check(ops, parameters, grid, items, numbers, most):
     assert machine.barriers == 4
     expected = np.maximum(work.data, 1)
     entries, result = np.split(result.data, [(1 + numbers) * items])
-    assert (result[:items] == expected).all()
+    assert (result[:items] == expected).all() and result[-1] == 0  # Nobody has drawn a number
     key = (expected.max() - expected) >> max(int(expected.max() - 1).bit_length() - 8, 0)
     entries = entries.reshape(items, 1 + numbers)
     assert (entries[:, 0] == np.argsort(key, kind="stable")).all(), (grid, most)

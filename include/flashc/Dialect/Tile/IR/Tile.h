@@ -9,6 +9,7 @@
 
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
@@ -71,6 +72,9 @@ constexpr int64_t kMostRepeat = 8;
 
 /// x, if `op` is its magnitude, as math.absi or as the maximum of x and 0 - x; otherwise null.
 Value getMagnitudeOperand(Operation *op);
+
+/// Whether the CTAs of `kernel` draw numbers of points (tile.draw), or will when a list has been made.
+bool drawsNumbers(gpu::GPUFuncOp kernel);
 
 /// Bytes of shared memory that the rings of `kernel` take, barriers and alignment included.
 int64_t getSharedMemoryBytes(gpu::GPUFuncOp kernel);

@@ -307,6 +307,93 @@ def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
 include "flashc/Dialect/Tile/IR/TileRegisterOps.td"
 
 //===--------------------------------------------------------------------------------------------------------------===//
+// Numbers drawn by CTAs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+def Tile_DrawOp : Tile_Op<"draw", [MemoryEffects<[MemRead, MemWrite]>, HasParent<"::mlir::scf::ForOp">,
+                                   SingleBlockImplicitTerminator<"DrawnOp">]> {
+  let summary = "what this CTA does in the loop's next iteration";
+  let description = [{
+    CTAs share numbers from 0 to `limit` - 1: who is done first takes the next. The loop around this op carries what it
+    works on in iter_args, begins with what the CTA has anyway, and yields the results: what the region computes of the
+    number `first` plus the counter at `list[place]`, which one is added to. The loop ends behind the first iteration
+    whose number is not below `limit`, whatever its upper bound says; the region is given the last number then.
+
+    `tile-specialize` has the producer alone do it, while the consumers are at work, and tell them (`tile.announce`,
+    `tile.announced`).
+
+    Example:
+    ```mlir
+    scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0) -> index {
+      ...
+      %next = tile.draw %list[%place] from %ctas below %limit : memref<?xi32> -> index {
+      ^bb0(%number: index):
+        %item = memref.load %list[%number] : memref<?xi32>
+        ...
+        tile.drawn %x1 : index
+      }
+      scf.yield %next : index
+    }
+    ```
+  }];
+  let arguments = (ins MemRefRankOf<[I32], [1]>:$list, Index:$place, Index:$first, Index:$limit);
+  let results = (outs Variadic<Index>:$next);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $list `[` $place `]` `from` $first `below` $limit attr-dict `:` type($list) `->` type($next) $body
+  }];
+  let hasRegionVerifier = 1;
+}
+
+def Tile_DrawnOp : Tile_Op<"drawn", [Pure, ReturnLike, Terminator, HasParent<"DrawOp">]> {
+  let summary = "what a tile.draw has computed of its number";
+  let arguments = (ins Variadic<Index>:$values);
+  let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+}
+
+def Tile_TakeOp : Tile_Op<"take", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "producer: what a counter in device memory was; one is added to it";
+  let description = [{
+    Atomic among all CTAs, and ordered with nothing else (`atom.relaxed.gpu`, PTX ISA 9.7.13.5).
+  }];
+  let arguments = (ins MemRefRankOf<[I32], [1]>:$list, Index:$place);
+  let results = (outs Index:$result);
+  let assemblyFormat = "$list `[` $place `]` attr-dict `:` type($list)";
+}
+
+def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "producer: tell the consumers what comes behind iteration `turn`, and whether anything does";
+  let description = [{
+    A CTA has hopper::kAnnouncements places of hopper::kAnnouncementWords numbers, each with an mbarrier; turn t, from 0
+    on, has place t mod kAnnouncements. Nobody says that a place is empty. When turn t is announced, at the end of
+    iteration t, the producer has filled Q's ring of q slots t + 1 times; so every consumer has released the Q of
+    iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kAnnouncements the turn that had
+    the place before, t - kAnnouncements, is among those.
+  }];
+  let arguments = (ins I1:$exists, Variadic<Index>:$values, Index:$turn);
+  let assemblyFormat = "$exists (`,` $values^)? `in` $turn attr-dict";
+  let hasVerifier = 1;
+}
+
+def Tile_AnnouncedOp : Tile_Op<"announced", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "consumer: what the producer announces in `turn`, waited for";
+  let arguments = (ins Index:$turn);
+  let results = (outs I1:$exists, Variadic<Index>:$values);
+  let assemblyFormat = "$turn attr-dict (`:` type($values)^)?";
+}
+
+def Tile_RepeatIfOp : Tile_Op<"repeat_if", [MemoryEffects<[MemRead, MemWrite]>, HasParent<"::mlir::scf::ForOp">]> {
+  let summary = "the loop around this op ends behind this iteration unless `condition` holds";
+  let description = [{
+    A loop whose end is found on the way, in the form of one that is counted, so that passes over loops know it. The
+    loop's upper bound holds as well. `convert-tile-to-nvvm` makes an `scf.while` of it.
+  }];
+  let arguments = (ins I1:$condition);
+  let assemblyFormat = "$condition attr-dict";
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
 // Output and turns
 //===--------------------------------------------------------------------------------------------------------------===//
 

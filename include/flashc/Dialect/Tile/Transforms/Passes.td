@@ -95,7 +95,9 @@ def Order : Pass<"tile-order"> {
     The list is sorted by counting, in shared memory and without atomics; items of equal work keep their order, so that
     neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
     iterations is compared by its first eight bits. The workspace holds the list, whose entries are an item and its
-    numbers, and behind it the work and the numbers of each item: with n numbers 8 + 8n bytes an item.
+    numbers, and behind it the work and the numbers of each item, with n numbers 8 + 8n bytes an item; last the counter
+    of `tile.draw`, which this kernel sets to 0. An item has at most hopper::kAnnouncementWords - 4 numbers; of what is
+    beyond, each warpgroup computes its own.
 
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 
@@ -163,16 +165,17 @@ def Persist : Pass<"tile-persist"> {
     less, then to all, from the last CTA to the first, from the first to the last, and so on.
 
     A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
-    every CTA two points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
-    list once, the last one forwards, the one before it backwards, and so on: where groups meet, points are alike. Of
-    that sequence CTA c takes c, 2n - 1 - c, 2n + c, ...; so two of its points together are as long as two of any
-    other's.
+    every CTA three points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
+    list once, the longest first. Points of that sequence are drawn (`tile.draw`): CTA c of n begins with number c, and
+    takes the next one that nobody has when it begins to work on the last one. So CTAs end together however long points
+    really take, which the list only estimates. The loop carries the point and its numbers.
 
-    A `grouped` program is dealt like one with a list in which the items stand in the order of x.
+    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every CTA
+    two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
 
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. A `tile.list_number` becomes a load. Loads into private rings (Q) of one slot move down to their
+    `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into private rings (Q) of one slot move down to their
     first reader, behind the first load of K, whose slot is empty earlier. With two slots the next Q can come while this
     one is in use, and stays in front.
 
@@ -202,6 +205,20 @@ def Persist : Pass<"tile-persist"> {
         ...
       }
     }
+    ```
+    And with a list:
+    ```mlir
+      scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0, %y = %y0, %z = %z0, %number = %number0) {
+        %next:4 = tile.draw %list[%counter] from %n below %points {
+        ^bb0(%i: index):
+          %place, %head = ... %i ...
+          %x1 = memref.load %list[2 * %place]                    // and the item's number behind it
+          ...
+          tile.drawn %x1, %y1, %z1, %number1
+        }
+        ...
+        scf.yield %next#0, %next#1, %next#2, %next#3
+      }
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
@@ -236,6 +253,23 @@ def Specialize : Pass<"tile-specialize"> {
         tile.turn_pass %w
         %k = tile.wait %kring[%g + %t]
         tile.release %k                                       // and the same of %vring
+      }
+      ```
+    - A `tile.draw` is the producer's alone. It takes a number when an iteration begins (`tile.take`: an atomic of a
+      microsecond), and when all loads of this iteration have been issued, finds out what the number stands for and
+      announces it (`tile.announce`). A consumer waits for that behind its last product (`tile.announced`), where it has
+      long been made: what the consumers know of a point they compute nothing for, and read no memory.
+      ```mlir
+      // producer                                            // consumer
+      scf.for %t = ... iter_args(%x = %x0) {                 scf.for %t = ... iter_args(%x = %x0) {
+        %taken = tile.take %list[%counter]                     ...
+        ...loads of %x...                                      %to = tile.mma_async ...        // the last product
+        %number = %first + %taken                              %exists, %x1 = tile.announced %t
+        %exists = %number < %limit                             tile.repeat_if %exists
+        %x1 = ... min(%number, %limit - 1) ...                 %o = tile.mma_wait %to
+        tile.announce %exists, %x1 in %t                       tile.store %o
+        tile.repeat_if %exists                                 scf.yield %x1
+        scf.yield %x1                                        }
       }
       ```
     - If something leaves through `tile.alloc_output`, the consumers end with `tile.store_wait`.

@@ -1,0 +1,134 @@
+//===- Draws.cpp - what CTAs draw, and the loops that end with it -------------------------------------------------===//
+//
+// The producer writes an announcement to one of kAnnouncements places in shared memory and arrives at the place's
+// mbarrier, which releases what it wrote; a consumer waits for the phase and reads (PTX ISA 9.7.13.15.13 and .16: both
+// are ordered at the scope of the CTA). Turn t has place t mod kAnnouncements, and the phase t / kAnnouncements mod 2.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Lowering.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+namespace {
+constexpr int64_t kWordBytes = 4;
+static_assert(llvm::isPowerOf2_64(hopper::kAnnouncements));
+
+/// Where the announcement of a turn is (shared-memory addresses).
+struct Place {
+  Value barrier, words;
+};
+
+Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
+  Value place = emit.bitAnd(turn, hopper::kAnnouncements - 1);
+  Value barriers = emit.add(kernel.sharedBase, *kernel.announcements);
+  Value all = emit.add(barriers, hopper::kAnnouncements * hopper::kMbarrierBytes);
+  return {emit.add(barriers, emit.mul(place, hopper::kMbarrierBytes)),
+          emit.add(all, emit.mul(place, kWordBytes * hopper::kAnnouncementWords))};
+}
+
+struct AnnounceLowering : KernelPattern<AnnounceOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AnnounceOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Place place = getPlace(emit, kernel, emit.toI32(op.getTurn()));
+    SmallVector<Value> words{emit.select(op.getExists(), emit.i32(1), emit.i32(0))};
+    for (Value value : op.getValues())
+      words.push_back(emit.toI32(value));
+    for (auto [number, word] : llvm::enumerate(words))
+      emit.ptx("st.shared.u32 [$0], $1;", "r,r,~{memory}", {emit.add(place.words, kWordBytes * number), word});
+    emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {place.barrier});
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
+struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(AnnouncedOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value turn = emit.toI32(op.getTurn());
+    Place place = getPlace(emit, kernel, turn);
+    Value round = emit.shr(turn, llvm::Log2_64(hopper::kAnnouncements));
+    emit.waitForPhase(place.barrier, emit.bitAnd(round, 1));
+    SmallVector<Value> words;
+    for (size_t number = 0; number < op.getNumResults(); ++number)
+      words.push_back(emit.ptx(rewriter.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
+                               {emit.add(place.words, kWordBytes * number)}, /*sideEffects=*/true));
+    SmallVector<Value> values = llvm::map_to_vector(words, [&](Value word) { return emit.toIndex(word); });
+    // One address for all threads, but ptxas does not know.
+    Value exists = emit.ptx(rewriter.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r", {words.front()},
+                            /*sideEffects=*/true);
+    values.front() =
+        arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::ne, exists, emit.i32(0));
+    rewriter.replaceOp(op, values);
+    return success();
+  }
+};
+
+struct TakeLowering : KernelPattern<TakeOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(TakeOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value counter = getElementPointer(emit, adaptor.getList(), rewriter.getI32Type(), emit.toI32(op.getPlace()));
+    Value before = emit.ptx(rewriter.getI32Type(), "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}",
+                            {counter}, /*sideEffects=*/true);
+    rewriter.replaceOp(op, emit.toIndex(before));
+    return success();
+  }
+};
+} // namespace
+
+void flashc::tiletonvvm::populateDrawPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                              KernelContext &kernel) {
+  patterns.add<AnnounceLowering, AnnouncedLowering, TakeLowering>(converter, patterns.getContext(), kernel);
+}
+
+/// The body becomes the part in front of the condition: it runs at least once if the counted loop would.
+static void expandRepeatedLoop(RepeatIfOp repeat) {
+  auto loop = cast<scf::ForOp>(repeat->getParentOp());
+  Location loc = loop.getLoc();
+  OpBuilder b(loop);
+  auto isBelow = [&](Value x) {
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, loop.getUpperBound());
+  };
+  auto guard = scf::IfOp::create(b, loc, loop.getResultTypes(), isBelow(loop.getLowerBound()), /*withElseRegion=*/true);
+  b.setInsertionPointToEnd(guard.elseBlock());
+  scf::YieldOp::create(b, loc, loop.getInitArgs());
+
+  b.setInsertionPointToEnd(guard.thenBlock());
+  SmallVector<Value> inits{loop.getLowerBound()};
+  llvm::append_range(inits, loop.getInitArgs());
+  auto repeated = scf::WhileOp::create(b, loc, ValueRange(inits).getTypes(), inits);
+  scf::YieldOp::create(b, loc, repeated.getResults().drop_front());
+  SmallVector<Location> locations(inits.size(), loc);
+  Block *after = b.createBlock(&repeated.getAfter(), {}, ValueRange(inits).getTypes(), locations);
+  scf::YieldOp::create(b, loc, after->getArguments());
+
+  repeated.getBefore().takeBody(loop.getRegion());
+  auto yield = cast<scf::YieldOp>(repeated.getBefore().front().getTerminator());
+  b.setInsertionPoint(yield);
+  Value next = arith::AddIOp::create(b, loc, repeated.getBefore().getArgument(0), loop.getStep());
+  Value condition = arith::AndIOp::create(b, loc, repeat.getCondition(), isBelow(next));
+  SmallVector<Value> values{next};
+  llvm::append_range(values, yield.getResults());
+  scf::ConditionOp::create(b, loc, condition, values);
+  yield.erase();
+  repeat.erase();
+  loop.replaceAllUsesWith(guard.getResults());
+  loop.erase();
+}
+
+void flashc::tiletonvvm::expandRepeatedLoops(gpu::GPUFuncOp kernel) {
+  SmallVector<RepeatIfOp> repeats;
+  kernel.walk([&](RepeatIfOp repeat) { repeats.push_back(repeat); });
+  llvm::for_each(repeats, expandRepeatedLoop);
+}

@@ -1,0 +1,127 @@
+// RUN: flashc-opt %s --split-input-file --verify-diagnostics --tile-specialize
+
+func.func @no_loop(%list: memref<?xi32>, %n: index) {
+  // expected-error @+1 {{'tile.draw' op expects parent op 'scf.for'}}
+  %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
+  ^bb0(%number: index):
+    tile.drawn %number : index
+  }
+  return
+}
+
+// -----
+
+func.func @no_number(%list: memref<?xi32>, %n: index) {
+  scf.for %i = %n to %n step %n iter_args(%x = %n) -> index {
+    // expected-error @+1 {{'tile.draw' op expected one region argument, the number (index)}}
+    %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
+      tile.drawn %n : index
+    }
+    scf.yield %next : index
+  }
+  return
+}
+
+// -----
+
+func.func @too_few(%list: memref<?xi32>, %n: index) {
+  scf.for %i = %n to %n step %n iter_args(%x = %n) -> index {
+    %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
+    ^bb0(%number: index):
+      // expected-error @+1 {{'tile.drawn' op expected 1 values, got 0}}
+      tile.drawn
+    }
+    scf.yield %next : index
+  }
+  return
+}
+
+// -----
+
+func.func @too_many_words(%exists: i1, %x: index) {
+  // expected-error @+1 {{'tile.announce' op expected at most 15 values, got 16}}
+  tile.announce %exists, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x in %x
+  return
+}
+
+// -----
+
+func.func @repeats_nothing(%exists: i1) {
+  // expected-error @+1 {{'tile.repeat_if' op expects parent op 'scf.for'}}
+  tile.repeat_if %exists
+  return
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @heard_by_the_producer() kernel {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+      // expected-error @+1 {{'tile.announced' op expected in the consumer only}}
+      %exists = tile.announced %c0
+    } consumer {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @announced_by_a_consumer(%exists: i1) kernel {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      // expected-error @+1 {{'tile.announce' op expected in the producer only}}
+      tile.announce %exists in %c0
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @taken_by_a_consumer(%list: memref<?xi32>) kernel {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      // expected-error @+1 {{'tile.take' op expected in the producer only}}
+      %number = tile.take %list[%c0] : memref<?xi32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+                           overlap = false, ping_pong = false>
+
+// The producer draws once for all.
+gpu.module @kernels {
+  gpu.func @drawn_by_tiles(%list: memref<?xi32>, %n: index, %out: memref<?xindex>) kernel
+      attributes {tile.schedule = #schedule} {
+    %c0 = arith.constant 0 : index
+    tile.program 2 {
+    ^bb0(%w: index):
+      // expected-note @+1 {{it depends on this value}}
+      %x0:2 = tile.announced %c0 : index
+      scf.for %i = %c0 to %n step %n iter_args(%x = %n) -> index {
+        // expected-error @+1 {{cannot specialize: expected to depend on loop indices and scalar code only}}
+        %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
+        ^bb0(%number: index):
+          %x1 = arith.addi %number, %x0#1 : index
+          tile.drawn %x1 : index
+        }
+        memref.store %x, %out[%x] : memref<?xindex>
+        scf.yield %next : index
+      }
+    }
+    gpu.return
+  }
+}
