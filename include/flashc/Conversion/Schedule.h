@@ -33,6 +33,8 @@ struct Schedule {
   int64_t qStages = 1;
   /// The next tile's first product runs while this one is stored; by default wherever there is a second slot of Q.
   bool overlapEpilogue = false;
+  /// ... and the softmax of its first tile of keys is done before this one is stored.
+  bool earlySoftmax = false;
   /// The tensor cores sum the rows of P: eight columns of ones beside V.
   bool tensorSums = false;
   /// The output goes through Q's slot and the TMA, and not straight from registers.

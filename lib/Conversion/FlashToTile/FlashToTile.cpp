@@ -148,7 +148,8 @@ static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule,
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
                                  schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
-                                 schedule.pingPong, schedule.overlapEpilogue, schedule.waitAfter);
+                                 schedule.pingPong, schedule.overlapEpilogue, schedule.earlySoftmax,
+                                 schedule.waitAfter);
 }
 
 /// Makes the kernels that compute tables before the entry's.

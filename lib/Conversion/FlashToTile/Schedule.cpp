@@ -46,6 +46,7 @@ static constexpr Field kFields[] = {
     {"persistent", &Schedule::persistent},
     {"q-stages", &Schedule::qStages},
     {"overlap-epilogue", &Schedule::overlapEpilogue},
+    {"early-softmax", &Schedule::earlySoftmax},
     {"tensor-sums", &Schedule::tensorSums},
     {"tma-store", &Schedule::tmaStore},
     {"wait-after", &Schedule::waitAfter},
@@ -64,6 +65,7 @@ static constexpr Field kFields[] = {
 static constexpr std::pair<StringRef, StringRef> kNeeds[] = {
     {"overlap-epilogue", "persistent"}, {"overlap-epilogue", "overlap"}, {"wait-after", "overlap"},
     {"output-slot", "tma-store"},       {"rotate-pairs", "persistent"},  {"fixed-max", "tensor-sums"},
+    {"early-softmax", "overlap-epilogue"},
 };
 
 static const Field *findField(StringRef key) {

@@ -14,14 +14,14 @@
 // D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=12,output-slot=false,rotate-pairs=true,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=1,overlap-epilogue=false,early-softmax=false,tensor-sums=true,tma-store=false,wait-after=12,output-slot=false,rotate-pairs=true,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,tensor-sums=true,tma-store=false,wait-after=0,output-slot=false,rotate-pairs=false,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,early-softmax=false,tensor-sums=true,tma-store=false,wait-after=0,output-slot=false,rotate-pairs=false,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -53,7 +53,7 @@
 // FLAG: error: schedule: expected true or false for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, tensor-sums, tma-store, wait-after, output-slot, rotate-pairs, fma-exponentials, fixed-max, tensor-bias, tanh-terms, own-keys, order or programmatic-launch, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, early-softmax, tensor-sums, tma-store, wait-after, output-slot, rotate-pairs, fma-exponentials, fixed-max, tensor-bias, tanh-terms, own-keys, order or programmatic-launch, got 'stage'
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
@@ -64,7 +64,7 @@
 // REDEFINE: %{tiles} = q-tile=192 kv-tile=96
 // REDEFINE: %{schedule} =
 // RUN: %{convert} | FileCheck %s --check-prefix=D96
-// D96: q-stages=2,overlap-epilogue=true,tensor-sums=false,tma-store=true,wait-after=0
+// D96: q-stages=2,overlap-epilogue=true,early-softmax=false,tensor-sums=false,tma-store=true,wait-after=0
 // D96: tile.alloc_ring : <2, 64, 96, f16, private true>
 // REDEFINE: %{schedule} = stages=3
 // RUN: %{convert} | FileCheck %s --check-prefix=NOROOM

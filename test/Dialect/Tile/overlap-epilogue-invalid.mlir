@@ -1,5 +1,6 @@
 // Every refusal of tile-overlap-epilogue. The program below is fine; a test takes lines away (those that end with
 // `// NAME`), or adds some (those that begin with `//NAME`).
+// DEFINE: %{early} = -e 's/overlap_epilogue = true/&, early_softmax = true/' -e 's,//SOFTMAX,,' -e '/early-count$/d' -e 's,//EARLIER,,'
 // DEFINE: %{edit} =
 // DEFINE: %{check} =
 // DEFINE: %{refuse} = sed %{edit} %s | not flashc-opt --tile-overlap-epilogue 2>&1 | FileCheck %s --check-prefix=%{check}
@@ -98,7 +99,40 @@
 // RING: note: the next point's first load into this ring would come before this one
 // RING-NEXT: tile.copy_async {{.*}} into %kring
 
+// With an early softmax the next point begins in front of the last product.
+// RUN: sed %{early} %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
+// RUN: sed %{early} -e '/copy-keys$/d' -e '/multiply-keys$/d' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
+// REDEFINE: %{check} = CARRIED-EARLY
+// REDEFINE: %{edit} = %{early} -e '/earlier-count$/d' -e 's,//BETWEEN,,'
+// RUN: %{refuse}
+// CARRIED-EARLY: error: 'scf.for' op cannot overlap the epilogue: expected what the next point reads before the last product is issued
+// CARRIED-EARLY: note: this op is behind the product
+// CARRIED-EARLY-NEXT: %gv1 = arith.addi
+
+// REDEFINE: %{check} = HELD
+// REDEFINE: %{edit} = %{early} -e '/release-first$/d' -e 's,//UNDER,,' -e 's/!ring = !tile.ring<2/!ring = !tile.ring<1/'
+// RUN: %{refuse}
+
+// REDEFINE: %{check} = EFFECT-RESULT
+// REDEFINE: %{edit} = %{early} -e 's,//STORE-RESULT,,'
+// RUN: %{refuse}
+// EFFECT-RESULT: error: 'scf.for' op cannot overlap the epilogue: expected no effects before the first product's result
+// EFFECT-RESULT: note: this op has one
+// EFFECT-RESULT-NEXT: memref.store
+// REDEFINE: %{check} = EFFECT-SOFTMAX
+// REDEFINE: %{edit} = %{early} -e 's,//STORE-SOFTMAX,,'
+// RUN: %{refuse}
+// EFFECT-SOFTMAX: error: 'scf.for' op cannot overlap the epilogue: expected no effects before the loop over keys
+// EFFECT-SOFTMAX: note: this op has one
+// EFFECT-SOFTMAX-NEXT: memref.store
+
+// REDEFINE: %{check} = PACKED
+// REDEFINE: %{edit} = %{early} -e '/probabilities$/d'
+// RUN: %{refuse}
+// PACKED: error: 'scf.for' op cannot overlap the epilogue: expected a tile.to_operand_a before the loop over keys, for its softmax to be early
+
 !acc = tensor<64x64xf32, #tile.acc>
+!a = tensor<64x64xbf16, #tile.operand_a>
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
@@ -140,11 +174,15 @@ gpu.module @kernels {
         //NESTED-EFFECT }
         %k = tile.wait %kring[%gk] : !ring -> !slot
         %ts = tile.mma_async %k, %k transpose_b : !slot, !slot -> !tile.token<!acc> // multiply-first
+        //STORE-RESULT memref.store %p, %out[%c0] : memref<?xindex>
         %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc // wait-first
         //BRANCH scf.if %yes {
         //BRANCH   %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
         //BRANCH }
         tile.release %k : !slot // release-first
+        //SOFTMAX %e = math.exp2 %s : !acc
+        //STORE-SOFTMAX memref.store %p, %out[%c0] : memref<?xindex>
+        //SOFTMAX %pa = tile.to_operand_a %e : !acc -> !a // probabilities
         //EARLY %v = tile.wait %vring[%gv] : !ring -> !slot
         //EARLY %to = tile.mma_async %v, %v : !slot, !slot -> !tile.token<!acc>
         //EARLY %o = tile.mma_wait %to : !tile.token<!acc> -> !acc
@@ -162,7 +200,10 @@ gpu.module @kernels {
         //ANOTHER %a = tile.mma_wait %ta : !tile.token<!acc> -> !acc
         //TURN-LAST tile.turn_wait %w
         %v = tile.wait %vring[%gv] : !ring -> !slot // multiply-last
+        //EARLIER %gv1 = arith.addi %gv, %c1 : index // earlier-count
         %to = tile.mma_async %v, %v : !slot, !slot -> !tile.token<!acc> // multiply-last
+        //BETWEEN %gv1 = arith.addi %gv, %c1 : index
+        //UNDER tile.release %k : !slot
         %gv1 = arith.addi %gv, %c1 : index // early-count
         %o = tile.mma_wait %to : !tile.token<!acc> -> !acc // multiply-last
         tile.release %v : !slot // multiply-last

@@ -17,9 +17,9 @@ Schedule parse(StringRef overrides) {
 TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
-            "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,tensor-sums=true,tma-store=true,wait-after=12,"
-            "output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,tensor-bias=true,tanh-terms=2,own-keys=true,order=list,"
-            "programmatic-launch=false");
+            "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,"
+            "tma-store=true,wait-after=12,output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,"
+            "tensor-bias=true,tanh-terms=2,own-keys=true,order=list,programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
@@ -65,6 +65,9 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected persistent for overlap-epilogue");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,overlap=false"), 64, 64)),
             "expected overlap for overlap-epilogue");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true"), 64, 64)),
+            "expected overlap-epilogue for early-softmax");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true,overlap-epilogue=true"), 64, 64)), "");
   // A slot of 64 rows per consumer, without barriers.
   EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
@@ -91,8 +94,8 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
 }
 
 TEST(Schedule, DropsWhatMissesAnotherField) {
-  Schedule schedule = parse("overlap=false,overlap-epilogue=true,wait-after=8,output-slot=true,rotate-pairs=true,"
-                            "fixed-max=true");
+  Schedule schedule = parse("overlap=false,overlap-epilogue=true,early-softmax=true,wait-after=8,output-slot=true,"
+                            "rotate-pairs=true,fixed-max=true");
   Schedule kept = schedule;
   dropWhatMisses(schedule, "");
   EXPECT_EQ(schedule, parse("overlap=false,rotate-pairs=true")); // persistent is there

@@ -18,14 +18,22 @@ bool tile::hasLoads(Operation *op) {
   return op->walk([](LoadOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-bool tile::isScalarCode(Operation *op) {
-  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat() || isa<MemRefType>(type); };
+/// Whether every op of `op` has no effect or is one of `Ops`.
+template <typename... Ops>
+static bool hasOnlyEffectsOf(Operation *op) {
   auto stopAtEffect = [](Operation *nested) {
-    bool isFine = isa<memref::LoadOp>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+    bool isFine = isa<Ops...>(nested) || nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
                   isMemoryEffectFree(nested);
     return isFine ? WalkResult::advance() : WalkResult::interrupt();
   };
-  return llvm::all_of(op->getResultTypes(), isScalar) && !op->walk(stopAtEffect).wasInterrupted();
+  return !op->walk(stopAtEffect).wasInterrupted();
+}
+
+bool tile::isArithmetic(Operation *op) { return hasOnlyEffectsOf<memref::LoadOp, VoteAnyOp, AllWithinOp>(op); }
+
+bool tile::isScalarCode(Operation *op) {
+  auto isScalar = [](Type type) { return type.isIntOrIndexOrFloat() || isa<MemRefType>(type); };
+  return llvm::all_of(op->getResultTypes(), isScalar) && hasOnlyEffectsOf<memref::LoadOp>(op);
 }
 
 DrawOp tile::findDraw(scf::ForOp loop) {

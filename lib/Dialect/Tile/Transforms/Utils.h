@@ -13,6 +13,9 @@ SetVector<Value> getInputs(Operation *op);
 /// Whether `op` is a tile.load or has one inside.
 bool hasLoads(Operation *op);
 
+/// Whether `op` only computes: no effects but reading arrays and asking the warp.
+bool isArithmetic(Operation *op);
+
 /// Whether `op` is scalar code: no tiles, no effects but reading arrays.
 bool isScalarCode(Operation *op);
 

@@ -67,11 +67,13 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
     - `overlap_epilogue`: the first product of the next tile of queries runs while this one is stored.
+    - `early_softmax`: with `overlap_epilogue`, so does the softmax of its first tile of keys.
     - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
                         "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
                         DefaultValuedParameter<"bool", "false">:$overlap_epilogue,
+                        DefaultValuedParameter<"bool", "false">:$early_softmax,
                         DefaultValuedParameter<"int64_t", "0">:$wait_after);
   let assemblyFormat = "`<` struct(params) `>`";
 }

@@ -358,6 +358,17 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     Behind the last point there is no next one: a CTA loads and multiplies the first tiles of its last point once more,
     for nothing. A branch around a product in flight would cost more, in every iteration.
 
+    With `early_softmax = true` the head goes on up to the loop over keys: the softmax of the next point's first tile
+    comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
+    S of the next point and PV of this one, and in the place of scores the loop carries P, the maximum and the sum:
+
+    ```
+    early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
+    ```
+
+    S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,
+    which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
+
     Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of
     the loads allow; before `tile-split-loops`, which copies the loop over keys. Only a kernel whose `tile.schedule`
     says `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q then arrives late.
@@ -412,7 +423,9 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     - "expected no effects before the first product";
     - "expected no turn between points but the first product's";
     - "expected a second slot beside one that a point holds", until its last product is waited for and longer;
-    - "expected what the next point reads before the last product is waited for";
+    - "expected what the next point reads before the last product is waited for", with an early softmax "is issued";
+    - with an early softmax "expected no effects before the first product's result" and "... before the loop over keys",
+      and "expected a tile.to_operand_a before the loop over keys, for its softmax to be early";
     - "expected it to load before its loop over keys what the consumers wait for before their first product";
     - "expected rings of their own for the loads behind the loop over keys", since a ring is filled in order.
   }];

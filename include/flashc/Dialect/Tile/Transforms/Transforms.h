@@ -59,11 +59,21 @@ FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr sc
 /// How the loop over points is rotated, so that the first product of the next point runs while this one is finished and
 /// stored. One iteration of the consumers' new loop, in order:
 ///
-///   rest      (p)       from the first product's result on: softmax, the loop over keys, the last product
-///   head      (p + 1)   scalars, waits for Q and K, the first product
-///   lastWait  (p)       one product, the next point's, stays in flight
-///   tail      (p)       normalise, store
-///   firstWait (p + 1)   and the releases behind it
+///   rest            (p)       from the first product's result on: softmax, the loop over keys, the last product
+///   issue, beside   (p + 1)   scalars, waits for Q and K, the first product
+///   lastWait        (p)       one product, the next point's, stays in flight
+///   tail            (p)       normalise, store
+///   result          (p + 1)   the first product's wait, and the releases behind it
+///
+/// Or, with an early softmax, as in a step of the loop over keys:
+///
+///   rest            (p)       the loop over keys
+///   issue           (p + 1)   waits for Q and K, the first product
+///   last, beside    (p)       the last product
+///   result, softmax (p + 1)   the last product stays in flight
+///   lastWait        (p)
+///   packing         (p + 1)   P, into the registers that the last product has read
+///   tail            (p)       normalise, store
 ///
 /// The producer loads in that order: the next point's first tiles before this point's last V.
 struct EpilogueOverlap {
@@ -76,13 +86,19 @@ struct EpilogueOverlap {
     SmallVector<Value> crossing;
   };
   Side producer, consumer;
-  MmaAsyncOp first;
+  bool isSoftmaxEarly = false;
+  MmaAsyncOp first, last;
   MmaWaitOp firstWait, lastWait;
-  SmallVector<ReleaseOp> releases;
+  /// The consumers' head. The last two are empty if the softmax is not early.
+  SmallVector<Operation *> issue, beside, result, softmax, packing;
+
+  /// The op of a point in front of which the next point's head begins.
+  Operation *getPlace() const { return isSoftmaxEarly ? static_cast<Operation *>(last) : lastWait; }
 };
 
-/// Decides how to rotate the loop over points of `op`. Emits an error and fails if it cannot be done.
-FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op);
+/// Decides how to rotate the loop over points of `op`; with `isSoftmaxEarly` the next point's first softmax comes
+/// before this point is stored, too. Emits an error and fails if it cannot be done.
+FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly);
 
 /// Rotates the consumers' loop over points, and lets the producer load what they wait for once more.
 void applyEpilogueOverlap(const EpilogueOverlap &plan);

@@ -1,0 +1,224 @@
+//===- EpiloguePlan.cpp - what of a point runs under the end of the one before it ---------------------------------===//
+
+#include "Utils.h"
+#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot overlap the epilogue: "; }
+
+/// The one loop of `region`'s block that satisfies `isMatch`, or null.
+static scf::ForOp findLoop(Region &region, llvm::function_ref<bool(scf::ForOp)> isMatch) {
+  scf::ForOp found;
+  for (auto loop : region.front().getOps<scf::ForOp>()) {
+    if (!isMatch(loop))
+      continue;
+    if (found)
+      return nullptr;
+    found = loop;
+  }
+  return found;
+}
+
+/// Whether `op` is a loop that contains an `OpTy`.
+template <typename OpTy>
+static bool isLoopOverKeys(Operation *op) {
+  return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
+}
+
+/// Whether the loop's body has an `OpTy` of its own, as a loop over points has: for the first keys or the last, and the
+/// only ones if there is just one tile of keys.
+template <typename OpTy>
+static bool isLoopOverPoints(scf::ForOp loop) {
+  return !loop.getOps<OpTy>().empty();
+}
+
+static LogicalResult planProducts(EpilogueOverlap &plan) {
+  scf::ForOp loop = plan.consumer.loop;
+  auto products = llvm::to_vector(loop.getOps<MmaAsyncOp>());
+  auto getWait = [&](MmaAsyncOp product) {
+    Value token = product.getToken();
+    auto wait = token.hasOneUse() ? dyn_cast<MmaWaitOp>(*token.user_begin()) : nullptr;
+    return wait && wait->getBlock() == loop.getBody() ? wait : MmaWaitOp();
+  };
+  plan.first = products.front();
+  plan.last = products.back();
+  plan.firstWait = getWait(products.front());
+  plan.lastWait = getWait(products.back());
+  auto isOutside = [&](Operation &op) {
+    return isLoopOverKeys<MmaAsyncOp>(&op) &&
+           (op.isBeforeInBlock(plan.firstWait) || products.back()->isBeforeInBlock(&op));
+  };
+  if (products.size() != 2 || !plan.firstWait || !plan.lastWait || products.back()->isBeforeInBlock(plan.firstWait) ||
+      llvm::any_of(*loop.getBody(), isOutside))
+    return refuse(loop) << "expected one product before the loop over keys, and one behind it";
+  return success();
+}
+
+/// Finds what the rest reads of the head. Scalars are computed again: a loop that carries its bounds hides what they
+/// are.
+static void planCrossing(EpilogueOverlap::Side &side) {
+  llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
+  auto isNeeded = [&](Value value) {
+    return llvm::any_of(value.getUsers(), [&](Operation *user) {
+      Operation *ancestor = side.loop.getBody()->findAncestorOpInBlock(*user);
+      return !head.contains(ancestor) || llvm::is_contained(side.again, ancestor);
+    });
+  };
+  for (Operation *op : llvm::reverse(side.head))
+    if (isScalarCode(op) && llvm::any_of(op->getResults(), isNeeded))
+      side.again.insert(side.again.begin(), op);
+  SmallVector<Value> known(side.loop.getRegionIterArgs());
+  for (Operation *op : side.head)
+    if (!isScalarCode(op))
+      llvm::append_range(known, op->getResults());
+  llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
+}
+
+/// The next point's slots are waited for while this point is not stored: slots that this one still holds must be
+/// others.
+static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
+  for (Operation *op : plan.consumer.head) {
+    auto wait = dyn_cast<WaitOp>(op);
+    if (!wait || wait.getRing().getType().getStages() > 1)
+      continue;
+    for (Operation *user : wait.getSlot().getUsers()) {
+      if (!isa<ReleaseOp>(user) || user->isBeforeInBlock(plan.getPlace()))
+        continue;
+      InFlightDiagnostic diag = refuse(plan.consumer.loop) << "expected a second slot beside one that a point holds";
+      diag.attachNote(user->getLoc()) << "the next point would wait for this release, and this one for the next";
+      return diag;
+    }
+  }
+  return success();
+}
+
+static InFlightDiagnostic refuseEffect(const EpilogueOverlap &plan, StringRef before, Operation *op) {
+  InFlightDiagnostic diag = refuse(plan.consumer.loop) << "expected no effects before " << before;
+  diag.attachNote(op->getLoc()) << "this op has one";
+  return diag;
+}
+
+/// What a point does up to its first product, and at its side.
+static LogicalResult planIssue(EpilogueOverlap &plan) {
+  for (Operation &op : *plan.consumer.loop.getBody()) {
+    if (plan.first->isBeforeInBlock(&op)) {
+      if (!isa<TurnPassOp, RowsOp>(op) && !isScalarCode(&op))
+        break;
+      plan.beside.push_back(&op);
+      continue;
+    }
+    if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
+        !isa<WaitOp, TurnWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp>(op))
+      return refuseEffect(plan, "the first product", &op);
+    plan.issue.push_back(&op);
+  }
+  return success();
+}
+
+/// What comes of the first product: arithmetic up to the loop over keys, or where there is none the last product's tile.
+static LogicalResult planSoftmax(EpilogueOverlap &plan) {
+  Operation *op = plan.beside.empty() ? plan.first->getNextNode() : plan.beside.back()->getNextNode();
+  if (op != plan.firstWait)
+    return refuseEffect(plan, "the first product's result", op);
+  for (op = plan.result.back()->getNextNode(); !isa<WaitOp>(op) && !isLoopOverKeys<MmaAsyncOp>(op);
+       op = op->getNextNode()) {
+    if (!isArithmetic(op))
+      return refuseEffect(plan, "the loop over keys", op);
+    auto isPacked = [&](Value input) { return llvm::is_contained(plan.packing, input.getDefiningOp()); };
+    bool isPacking = isa<ToOperandAOp>(op) || llvm::any_of(getInputs(op), isPacked);
+    (isPacking ? plan.packing : plan.softmax).push_back(op);
+  }
+  if (!plan.packing.empty())
+    return success();
+  return refuse(plan.consumer.loop) << "expected a tile.to_operand_a before the loop over keys, for its softmax to be "
+                                       "early";
+}
+
+/// The consumers' head: it will run while the last point is not finished.
+static LogicalResult planConsumer(EpilogueOverlap &plan) {
+  EpilogueOverlap::Side &side = plan.consumer;
+  if (failed(planIssue(plan)))
+    return failure();
+  plan.result.push_back(plan.firstWait);
+  for (Operation *op = plan.firstWait->getNextNode(); isa<ReleaseOp>(op); op = op->getNextNode())
+    plan.result.push_back(op);
+  if (plan.isSoftmaxEarly && failed(planSoftmax(plan)))
+    return failure();
+  for (ArrayRef<Operation *> part : {plan.issue, plan.beside, plan.result, plan.softmax, plan.packing})
+    llvm::append_range(side.head, part);
+  for (Operation &op : *side.loop.getBody())
+    if (isa<TurnWaitOp, TurnPassOp>(op) && !llvm::is_contained(side.head, &op)) {
+      InFlightDiagnostic diag = refuse(side.loop) << "expected no turn between points but the first product's";
+      diag.attachNote(op.getLoc()) << "this op belongs to another one";
+      return diag;
+    }
+  planCrossing(side);
+  return success();
+}
+
+/// What the next point's head reads of this point must be known where it runs.
+static LogicalResult checkCarried(const EpilogueOverlap &plan) {
+  scf::ForOp loop = plan.consumer.loop;
+  for (Value carried : loop.getYieldedValues()) {
+    Operation *op = carried.getDefiningOp();
+    if (!op || op->getBlock() != loop.getBody() || op->isBeforeInBlock(plan.getPlace()))
+      continue;
+    InFlightDiagnostic diag = refuse(loop) << "expected what the next point reads before the last product is "
+                                           << (plan.isSoftmaxEarly ? "issued" : "waited for");
+    diag.attachNote(op->getLoc()) << "this op is behind the " << (plan.isSoftmaxEarly ? "product" : "wait");
+    return diag;
+  }
+  return success();
+}
+
+/// The producer's head: what is in front of its loop over keys, which is what the consumers' head waits for.
+static LogicalResult planProducer(EpilogueOverlap &plan) {
+  EpilogueOverlap::Side &side = plan.producer;
+  llvm::DenseMap<Value, int64_t> waits;
+  for (Operation *op : plan.consumer.head)
+    if (auto wait = dyn_cast<WaitOp>(op))
+      ++waits[wait.getRing()];
+  bool hasLoop = llvm::any_of(*side.loop.getBody(), [](Operation &op) { return isLoopOverKeys<CopyAsyncOp>(&op); });
+  auto isBehindHead = [&](Operation &op) {
+    auto acquire = dyn_cast<AcquireOp>(op);
+    return hasLoop ? isLoopOverKeys<CopyAsyncOp>(&op) : acquire && !waits.contains(acquire.getRing());
+  };
+  for (Operation &op : *side.loop.getBody()) {
+    if (isBehindHead(op))
+      break;
+    side.head.push_back(&op);
+    auto copy = dyn_cast<CopyAsyncOp>(op);
+    if (copy && copy.getOwner().value_or(0) == 0)
+      --waits[copy.getRing()];
+  }
+  if (llvm::any_of(waits, [](auto &entry) { return entry.second != 0; }))
+    return refuse(side.loop) << "expected it to load before its loop over keys what the consumers wait for before "
+                                "their first product";
+  for (auto copy : side.loop.getOps<CopyAsyncOp>()) {
+    if (llvm::is_contained(side.head, copy) || !waits.contains(copy.getRing()))
+      continue;
+    InFlightDiagnostic diag = refuse(side.loop) << "expected rings of their own for the loads behind the loop over keys";
+    diag.attachNote(copy.getLoc()) << "the next point's first load into this ring would come before this one";
+    return diag;
+  }
+  planCrossing(side);
+  return success();
+}
+
+FailureOr<EpilogueOverlap> tile::planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly) {
+  EpilogueOverlap plan;
+  plan.isSoftmaxEarly = isSoftmaxEarly;
+  plan.producer.loop = findLoop(op.getProducer(), isLoopOverPoints<CopyAsyncOp>);
+  plan.consumer.loop = findLoop(op.getConsumer(), isLoopOverPoints<MmaAsyncOp>);
+  if (!plan.producer.loop || !plan.consumer.loop)
+    return refuse(op) << "expected one loop over points, with loads and with products of its own, on each side";
+  for (scf::ForOp loop : {plan.producer.loop, plan.consumer.loop})
+    if (!loop->use_empty())
+      return refuse(loop) << "expected the loop's results not to be used";
+  if (failed(planProducts(plan)) || failed(planConsumer(plan)) || failed(checkHeldSlots(plan)) ||
+      failed(checkCarried(plan)) || failed(planProducer(plan)))
+    return failure();
+  return plan;
+}
