@@ -1,6 +1,8 @@
 // RUN: flashc-opt %s --tile-overlap-epilogue | FileCheck %s
 // Without `early_softmax` the scores are what is handed on.
 // RUN: sed 's/, early_softmax = true//' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=LATE
+// With `wait_after` the wait for the last product stands behind some of its exponentials, as in the loop over keys.
+// RUN: sed 's/early_softmax = true/&, wait_after = 12/' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=AFTER
 
 !acc = tensor<64x64xf32, #tile.acc>
 !a = tensor<64x64xbf16, #tile.operand_a>
@@ -93,6 +95,17 @@ gpu.module @kernels {
   // LATE-NEXT:     %[[S:.*]] = tile.mma_wait
   // LATE-NEXT:     tile.release
   // LATE-NEXT:     scf.yield {{.*}}, %[[S]] :
+
+  // AFTER:         } consumer {
+  // AFTER:         arith.select
+  // AFTER:         tile.mma_async %[[K:.*]], %[[K]] transpose_b
+  // AFTER-NEXT:    %[[TO:.*]] = tile.mma_async
+  // AFTER:         tile.mma_wait {{.*}} {pending = 1 : i64}
+  // AFTER-NOT:     tile.release
+  // AFTER:         %[[P:.*]] = math.exp2
+  // AFTER-NOT:     tile.release
+  // AFTER:         tile.release %[[K]] after %[[P]] : {{.*}} {elements = 12 : i64}
+  // AFTER-NEXT:    tile.mma_wait %[[TO]]
   gpu.func @rotated(%kmap: !map, %vmap: !map, %o: !out, %lengths: memref<?xindex>, %lo: index, %hi: index, %st: index)
       kernel attributes {tile.schedule = #schedule} {
     %zero = arith.constant dense<0.0> : !acc

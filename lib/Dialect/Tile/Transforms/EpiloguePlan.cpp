@@ -117,7 +117,8 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
   return success();
 }
 
-/// What comes of the first product: arithmetic up to the loop over keys, or where there is none the last product's tile.
+/// What comes of the first product: arithmetic up to the loop over keys; where there is none, up to the last product's
+/// tile.
 static LogicalResult planSoftmax(EpilogueOverlap &plan) {
   Operation *op = plan.beside.empty() ? plan.first->getNextNode() : plan.beside.back()->getNextNode();
   if (op != plan.firstWait)

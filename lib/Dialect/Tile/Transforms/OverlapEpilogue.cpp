@@ -1,5 +1,6 @@
 //===- OverlapEpilogue.cpp - the next point's first product runs under this point's stores ------------------------===//
 
+#include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -151,7 +152,8 @@ private:
 };
 } // namespace
 
-static void rewriteConsumer(const EpilogueOverlap &plan) {
+/// Returns the new loop.
+static scf::ForOp rewriteConsumer(const EpilogueOverlap &plan) {
   scf::ForOp old = plan.consumer.loop;
   OpBuilder b(old);
   scf::ForOp loop = ConsumerEmitter(plan, b).emitLoop();
@@ -160,6 +162,7 @@ static void rewriteConsumer(const EpilogueOverlap &plan) {
     if (isa<SlotType>(result.getType()))
       ReleaseOp::create(b, old.getLoc(), result);
   old.erase();
+  return loop;
 }
 
 static void rewriteProducer(const EpilogueOverlap &plan) {
@@ -186,9 +189,9 @@ static void rewriteProducer(const EpilogueOverlap &plan) {
   old.erase();
 }
 
-void tile::applyEpilogueOverlap(const EpilogueOverlap &plan) {
-  rewriteConsumer(plan);
+scf::ForOp tile::applyEpilogueOverlap(const EpilogueOverlap &plan) {
   rewriteProducer(plan);
+  return rewriteConsumer(plan);
 }
 
 namespace {
@@ -205,7 +208,9 @@ struct OverlapEpilogue : tile::impl::OverlapEpilogueBase<OverlapEpilogue> {
       FailureOr<EpilogueOverlap> plan = planEpilogueOverlap(op, schedule.getEarlySoftmax());
       if (failed(plan))
         return signalPassFailure();
-      applyEpilogueOverlap(*plan);
+      scf::ForOp points = applyEpilogueOverlap(*plan);
+      if (schedule.getWaitAfter() > 0)
+        delayRelease(points, schedule.getWaitAfter());
       ++numOverlapped;
     }
   }

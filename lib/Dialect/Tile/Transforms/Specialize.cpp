@@ -5,7 +5,6 @@
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
 #include "llvm/ADT/MapVector.h"
@@ -290,27 +289,6 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
   waitForLastStore(consumer);
 }
 
-/// In a pipelined loop the first product's slot is released right behind its wait. Moves the release to the wait for
-/// the other product, and ties it to exponentials, so that ptxas leaves that wait behind them.
-static void delayReleases(Region &consumer, int64_t elements) {
-  consumer.walk([&](scf::ForOp loop) {
-    auto waits = llvm::to_vector(loop.getOps<MmaWaitOp>());
-    if (waits.size() != 2 || waits[0].getPending() != 1)
-      return;
-    Value exponentials;
-    for (Operation &op : *loop.getBody())
-      if (isa<math::Exp2Op, Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) &&
-          op.isBeforeInBlock(waits[1]))
-        exponentials = op.getResult(0);
-    auto release = dyn_cast<ReleaseOp>(waits[0]->getNextNode());
-    if (!exponentials || !release)
-      return;
-    release->moveBefore(waits[1]);
-    release.getAfterMutable().assign(exponentials);
-    release.setElements(std::min<int64_t>(elements, cast<RankedTensorType>(exponentials.getType()).getDimSize(1) / 2));
-  });
-}
-
 /// A turn at the tensor cores: from a product of slots (Q K^T) to the last product issued before the next wait.
 static void insertTurns(Block &block, Value warpgroup) {
   OpBuilder b(block.getParentOp()->getContext());
@@ -380,7 +358,7 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
   op.getConsumer().walk([](DrawOp draw) { expandDraw(draw); });
   if (schedule.getWaitAfter() > 0)
-    delayReleases(op.getConsumer(), schedule.getWaitAfter());
+    op.getConsumer().walk([&](scf::ForOp loop) { delayRelease(loop, schedule.getWaitAfter()); });
   if (pingPong)
     op.getConsumer().walk([&](Block *block) { insertTurns(*block, op.getWarpgroup()); });
   op.getConsumer().walk([&](Block *block) {

@@ -1,6 +1,7 @@
 //===- Utils.cpp - what the schedule passes share -----------------------------------------------------------------===//
 
 #include "Utils.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Transforms/RegionUtils.h"
@@ -54,4 +55,21 @@ FailureOr<ScheduleAttr> tile::getSchedule(ProgramOp program) {
   if (!schedule)
     return program.emitOpError() << "expected a '" << kScheduleAttrName << "' on its kernel";
   return schedule;
+}
+
+void tile::delayRelease(scf::ForOp loop, int64_t elements) {
+  auto waits = llvm::to_vector(loop.getOps<MmaWaitOp>());
+  if (waits.size() != 2 || waits[0].getPending() != 1)
+    return;
+  Value exponentials;
+  for (Operation &op : *loop.getBody())
+    if (isa<math::Exp2Op, Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) &&
+        op.isBeforeInBlock(waits[1]))
+      exponentials = op.getResult(0);
+  auto release = dyn_cast<ReleaseOp>(waits[0]->getNextNode());
+  if (!exponentials || !release)
+    return;
+  release->moveBefore(waits[1]);
+  release.getAfterMutable().assign(exponentials);
+  release.setElements(std::min<int64_t>(elements, cast<RankedTensorType>(exponentials.getType()).getDimSize(1) / 2));
 }

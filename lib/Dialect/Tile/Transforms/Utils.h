@@ -3,6 +3,7 @@
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace mlir::tile {
@@ -23,6 +24,11 @@ bool isScalarCode(Operation *op);
 DrawOp findDraw(scf::ForOp loop);
 /// The iter_args that carry what has been drawn, by their numbers.
 SmallVector<unsigned> getDrawnArgs(scf::ForOp loop);
+
+/// In a loop whose body has two products in flight at once, the first one's slot is released right behind its wait.
+/// Moves the release to the wait for the other product, and ties it to `elements` of the exponentials between them, so
+/// that ptxas leaves that wait behind them.
+void delayRelease(scf::ForOp loop, int64_t elements);
 
 /// The schedule of the program's kernel. Emits an error and fails if there is none.
 FailureOr<ScheduleAttr> getSchedule(ProgramOp program);

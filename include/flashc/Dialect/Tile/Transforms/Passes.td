@@ -366,6 +366,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
     ```
 
+    With `wait_after = n` K's slot is released behind n of its exponentials here, too (`tile-specialize`).
+
     S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,
     which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
 

@@ -100,8 +100,9 @@ struct EpilogueOverlap {
 /// before this point is stored, too. Emits an error and fails if it cannot be done.
 FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly);
 
-/// Rotates the consumers' loop over points, and lets the producer load what they wait for once more.
-void applyEpilogueOverlap(const EpilogueOverlap &plan);
+/// Rotates the consumers' loop over points, and lets the producer load what they wait for once more. Returns the
+/// consumers' loop.
+scf::ForOp applyEpilogueOverlap(const EpilogueOverlap &plan);
 
 /// Splits `loop` into up to three loops, in each of which it is known whether the induction variable is `outside`.
 /// Returns the loops made.
