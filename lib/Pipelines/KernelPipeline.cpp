@@ -22,8 +22,8 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(tile::createPipeline());
   pm.addPass(tile::createPersist());
   pm.addPass(tile::createSpecialize());
-  pm.addPass(tile::createOverlapEpilogue());
   pm.addPass(tile::createSplitLoops());
+  pm.addPass(tile::createOverlapEpilogue());
   pm.addPass(tile::createProgrammaticLaunch());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -24,16 +24,16 @@ gpu.module @kernels {
   // CHECK-NEXT:    ^bb0(%[[W:.*]]: index):
 
   // The first point's first product and its softmax, in the order of a point.
-  // CHECK-NEXT:      %[[ROW:.*]] = arith.muli %[[LO:.*]], %c64
+  // CHECK-NEXT:      %[[ROW0:.*]] = arith.muli %[[LO:.*]], %c64
   // CHECK-NEXT:      %[[K0:.*]] = tile.wait %[[K]][%c0]
   // CHECK-NEXT:      arith.addi
   // CHECK-NEXT:      tile.turn_wait %[[W]]
   // CHECK-NEXT:      %[[T0:.*]] = tile.mma_async %[[K0]], %[[K0]] transpose_b
   // CHECK-NEXT:      tile.turn_pass %[[W]]
-  // CHECK-NEXT:      %[[LEN:.*]] = memref.load %[[LENGTHS:.*]][%[[LO]]]
+  // CHECK-NEXT:      %[[LEN0:.*]] = memref.load %[[LENGTHS:.*]][%[[LO]]]
   // CHECK-NEXT:      %[[S:.*]] = tile.mma_wait %[[T0]] :
   // CHECK-NEXT:      tile.release %[[K0]]
-  // CHECK-NEXT:      %[[NEEDS:.*]] = tile.outside %c0 of[%c1, %[[LEN]])
+  // CHECK-NEXT:      %[[NEEDS:.*]] = tile.outside %c0 of[%c1, %[[LEN0]])
   // CHECK-NEXT:      %[[MASKED:.*]] = scf.if %[[NEEDS]]
   // CHECK:           %[[MAX0:.*]] = tile.row_reduce max %[[MASKED]]
   // CHECK-NEXT:      tile.vote_any
@@ -41,12 +41,11 @@ gpu.module @kernels {
   // CHECK-NEXT:      %[[SUM0:.*]] = tile.row_reduce sum %[[P]]
   // CHECK-NEXT:      %[[A0:.*]] = tile.to_operand_a %[[P]]
 
-  // The loop carries what the softmax leaves, but neither scores nor slots.
+  // The loop carries what the softmax leaves, but neither scores nor slots; and what is known of the point.
   // CHECK-NEXT:      scf.for %[[I:.*]] = %[[LO]] to %[[HI:.*]] step %[[ST:.*]] iter_args(
-  // CHECK-SAME:          %[[GK:[^ ]*]] = %c0, %[[GV:[^ ]*]] = %c0, %[[MAX:[^ ]*]] = %[[MAX0]], %[[SUM:[^ ]*]] = %[[SUM0]], %[[A:[^ ]*]] = %[[A0]])
-  // CHECK-NEXT:        %[[ROW:.*]] = arith.muli %[[I]], %c64
+  // CHECK-SAME:          %[[GK:[^ ]*]] = %c0, %[[GV:[^ ]*]] = %c0, %[[ROW:[^ ]*]] = %[[ROW0]], %[[LEN:[^ ]*]] = %[[LEN0]],
+  // CHECK-SAME:          %[[MAX:[^ ]*]] = %[[MAX0]], %[[SUM:[^ ]*]] = %[[SUM0]], %[[A:[^ ]*]] = %[[A0]])
   // CHECK-NEXT:        %[[GK1:.*]] = arith.addi %[[GK]], %c1
-  // CHECK-NEXT:        %[[LEN:.*]] = memref.load %[[LENGTHS]][%[[I]]]
   // CHECK-NEXT:        %[[R:.*]]:4 = scf.for %{{.*}} = %c1 to %[[LEN]] step %c1 iter_args(%{{.*}} = %[[ZERO]], %{{.*}} = %[[A]], %{{.*}} = %[[GK1]], %{{.*}} = %[[GV]])
   // CHECK:               scf.yield
   // CHECK-NEXT:        }
@@ -57,7 +56,7 @@ gpu.module @kernels {
   // CHECK-NEXT:        %[[BEHIND:.*]] = arith.addi %[[I]], %[[ST]]
   // CHECK-NEXT:        %[[EXISTS:.*]] = arith.cmpi ult, %[[BEHIND]], %[[HI]]
   // CHECK-NEXT:        %[[NEXT:.*]] = arith.select %[[EXISTS]], %[[BEHIND]], %[[I]]
-  // CHECK-NEXT:        arith.muli %[[NEXT]], %c64
+  // CHECK-NEXT:        %[[NEXTROW:.*]] = arith.muli %[[NEXT]], %c64
   // CHECK-NEXT:        %[[K1:.*]] = tile.wait %[[K]][%[[R]]#2]
   // CHECK-NEXT:        arith.addi
   // CHECK-NEXT:        tile.turn_wait %[[W]]
@@ -83,7 +82,7 @@ gpu.module @kernels {
   // CHECK-NEXT:        tile.combine %[[SUM]]
   // CHECK-NEXT:        %[[SCALED:.*]] = tile.scale_rows %[[O]], %[[MAX]]
   // CHECK-NEXT:        tile.store %[[SCALED]], %{{.*}}[%c0, %c0, %[[ROW]]] limit %[[LEN]]
-  // CHECK-NEXT:        scf.yield %[[R]]#2, %[[GV1]], %[[MAX1]], %[[SUM1]], %[[A1]]
+  // CHECK-NEXT:        scf.yield %[[R]]#2, %[[GV1]], %[[NEXTROW]], %[[NEXTLEN]], %[[MAX1]], %[[SUM1]], %[[A1]]
   // CHECK-NEXT:      }
   // CHECK-NEXT:    }
 

@@ -56,22 +56,39 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// Finds what the rest reads of the head. Scalars are computed again: a loop that carries its bounds hides what they
-/// are.
-static void planCrossing(EpilogueOverlap::Side &side) {
+/// The ops of the head that compute something of the point's number.
+static llvm::SmallDenseSet<Operation *> findOfPoint(const EpilogueOverlap::Side &side) {
+  llvm::SmallDenseSet<Operation *> found;
+  scf::ForOp loop = side.loop;
+  for (Operation *op : side.head)
+    if (llvm::any_of(getInputs(op), [&](Value input) {
+          return input == loop.getInductionVar() || found.contains(input.getDefiningOp());
+        }))
+      found.insert(op);
+  return found;
+}
+
+/// Finds what the rest reads of the head. Scalars are computed again; with `carriesScalars` those of the point's number
+/// are not, as what the head computed of the next point.
+static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
+  llvm::SmallDenseSet<Operation *> ofPoint = findOfPoint(side);
   auto isNeeded = [&](Value value) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       Operation *ancestor = side.loop.getBody()->findAncestorOpInBlock(*user);
       return !head.contains(ancestor) || llvm::is_contained(side.again, ancestor);
     });
   };
+  auto isAgain = [&](Operation *op) {
+    return isScalarCode(op) && !(carriesScalars && ofPoint.contains(op) &&
+                                 llvm::none_of(op->getResultTypes(), llvm::IsaPred<MemRefType>));
+  };
   for (Operation *op : llvm::reverse(side.head))
-    if (isScalarCode(op) && llvm::any_of(op->getResults(), isNeeded))
+    if (isAgain(op) && llvm::any_of(op->getResults(), isNeeded))
       side.again.insert(side.again.begin(), op);
   SmallVector<Value> known(side.loop.getRegionIterArgs());
   for (Operation *op : side.head)
-    if (!isScalarCode(op))
+    if (!isAgain(op))
       llvm::append_range(known, op->getResults());
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
@@ -155,7 +172,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
       diag.attachNote(op.getLoc()) << "this op belongs to another one";
       return diag;
     }
-  planCrossing(side);
+  planCrossing(side, plan.isSoftmaxEarly);
   return success();
 }
 
@@ -204,7 +221,7 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
     diag.attachNote(copy.getLoc()) << "the next point's first load into this ring would come before this one";
     return diag;
   }
-  planCrossing(side);
+  planCrossing(side, /*carriesScalars=*/false);
   return success();
 }
 

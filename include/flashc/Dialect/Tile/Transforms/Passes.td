@@ -360,7 +360,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
 
     With `early_softmax = true` the head goes on up to the loop over keys: the softmax of the next point's first tile
     comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
-    S of the next point and PV of this one, and in the place of scores the loop carries P, the maximum and the sum:
+    S of the next point and PV of this one. In the place of scores the loop carries P, the maximum and the sum, and what
+    that softmax has needed to know of the point, its bounds and its row: it is not computed twice.
 
     ```
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
@@ -372,8 +373,9 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
 
     Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of
-    the loads allow; before `tile-split-loops`, which copies the loop over keys. Only a kernel whose `tile.schedule`
-    says `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q then arrives late.
+    the loads allow; after `tile-split-loops`, which would not see what bounds are that a loop carries. Only a kernel
+    whose `tile.schedule` says `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q
+    then arrives late.
 
     Before (consumer):
     ```mlir

@@ -81,7 +81,8 @@ struct EpilogueOverlap {
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
-    /// What the rest reads of the head: scalar ops that it computes again, and values that the new loop carries.
+    /// What the rest reads of the head: scalar ops that it computes again (those that an early softmax needs as well
+    /// it does not), and values that the new loop carries.
     SmallVector<Operation *> again;
     SmallVector<Value> crossing;
   };
