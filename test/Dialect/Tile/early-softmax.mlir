@@ -1,8 +1,8 @@
 // RUN: flashc-opt %s --tile-overlap-epilogue | FileCheck %s
 // Without `early_softmax` the scores are what is handed on.
 // RUN: sed 's/, early_softmax = true//' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=LATE
-// With `wait_after` the wait for the last product stands behind some of its exponentials, as in the loop over keys.
-// RUN: sed 's/early_softmax = true/&, wait_after = 12/' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=AFTER
+// The wait for the last product stands behind `wait_after` of its exponentials, or twelve.
+// RUN: sed 's/early_softmax = true/&, wait_after = 7/' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=AFTER
 
 !acc = tensor<64x64xf32, #tile.acc>
 !a = tensor<64x64xbf16, #tile.operand_a>
@@ -67,13 +67,13 @@ gpu.module @kernels {
 
   // The next point's softmax, of the length that it has, runs beside that.
   // CHECK-NEXT:        %[[S:.*]] = tile.mma_wait %[[T1]] {pending = 1 : i64}
-  // CHECK-NEXT:        tile.release %[[K1]]
   // CHECK-NEXT:        %[[NEEDS:.*]] = tile.outside %c0 of[%c1, %[[NEXTLEN]])
   // CHECK-NEXT:        %[[MASKED:.*]] = scf.if %[[NEEDS]]
   // CHECK:             %[[MAX1:.*]] = tile.row_reduce max %[[MASKED]]
   // CHECK-NEXT:        tile.vote_any
   // CHECK-NEXT:        %[[P:.*]] = math.exp2 %[[MASKED]]
   // CHECK-NEXT:        %[[SUM1:.*]] = tile.row_reduce sum %[[P]]
+  // CHECK-NEXT:        tile.release %[[K1]] after %[[P]] : {{.*}} {elements = 12 : i64}
 
   // P's registers are free when the last product is done; then this point is stored, with its own maximum and sum.
   // CHECK-NEXT:        %[[O:.*]] = tile.mma_wait %[[TO]] :
@@ -103,7 +103,7 @@ gpu.module @kernels {
   // AFTER-NOT:     tile.release
   // AFTER:         %[[P:.*]] = math.exp2
   // AFTER-NOT:     tile.release
-  // AFTER:         tile.release %[[K]] after %[[P]] : {{.*}} {elements = 12 : i64}
+  // AFTER:         tile.release %[[K]] after %[[P]] : {{.*}} {elements = 7 : i64}
   // AFTER-NEXT:    tile.mma_wait %[[TO]]
   gpu.func @rotated(%kmap: !map, %vmap: !map, %o: !out, %lengths: memref<?xindex>, %lo: index, %hi: index, %st: index)
       kernel attributes {tile.schedule = #schedule} {

@@ -15,6 +15,10 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
+/// Exponentials of an early softmax in front of the wait for the product beside it, where the schedule leaves those in
+/// the loop over keys to ptxas: there it finds them, but here it would wait in front of all of them.
+static constexpr int64_t kEarlyExponentials = 12;
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // The rewrite
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -209,8 +213,8 @@ struct OverlapEpilogue : tile::impl::OverlapEpilogueBase<OverlapEpilogue> {
       if (failed(plan))
         return signalPassFailure();
       scf::ForOp points = applyEpilogueOverlap(*plan);
-      if (schedule.getWaitAfter() > 0)
-        delayRelease(points, schedule.getWaitAfter());
+      if (schedule.getEarlySoftmax())
+        delayRelease(points, schedule.getWaitAfter() > 0 ? schedule.getWaitAfter() : kEarlyExponentials);
       ++numOverlapped;
     }
   }

@@ -367,7 +367,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
     ```
 
-    With `wait_after = n` K's slot is released behind n of its exponentials here, too (`tile-specialize`).
+    K's slot is released behind `wait_after` of its exponentials, as in the loop over keys (`tile-specialize`), or 12 if
+    that is 0: ptxas would move the wait for PV in front of all of them.
 
     S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,
     which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
