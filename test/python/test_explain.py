@@ -88,20 +88,21 @@ def test_masks_by_name(name):
         assert np.all((tiles == tightest) | (tiles == PARTIAL))
 
 
-def test_tiles_are_those_of_the_kernel():
+@pytest.mark.parametrize("mask", [masks.causal(), masks.sink_window(4, 1023)])
+def test_tiles_are_those_of_the_kernel(mask):
     for queries in (200, 5000):
         q, k, v = specs(queries=queries)
-        kernel = flashc.compile(q, k, v, causal=True, return_lse=False)
+        kernel = flashc.compile(q, k, v, mask=mask, return_lse=False)
         variants = [variant for variant in kernel.manifest.get("variants", [])
                     if all(queries <= bound for _, bound in variant["when"])]
         schedule = dict(pair.split("=") for pair in (variants[0] if variants else kernel.manifest)["schedule"].split(","))
-        explanation = flashc.explain(q, k, v, causal=True)
+        explanation = flashc.explain(q, k, v, mask=mask)
         is_own = schedule["own-keys"] == "true"  # then a consumer's rows are a tile of its own
         assert is_own == (queries > 4096)
         assert explanation.tile == (64 if is_own else 64 * int(schedule["consumers"]), int(schedule["kv-tile"]))
         assert ("own-keys" in explanation.tile_source.split("),")[-1]) == is_own
         assert "sm_90a" in explanation.tile_source and "line" in explanation.tile_source
-    explanation = flashc.explain(q, k, v, causal=True, schedule="consumers=1,kv-tile=64")
+    explanation = flashc.explain(q, k, v, mask=mask, schedule="consumers=1,kv-tile=64")
     assert explanation.tile == (64, 64)
     assert flashc.explain(q, k, v, target="cpu").tile == (64, 64)
     # The CPU's loops are the only ones for f32.

@@ -79,8 +79,23 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     tile.skip %begin of %k_ring, %v_ring : ...
     scf.for %u = %begin to %end step %c1 ...
     ```
-    Masks that `flash::hasRowBounds` does not hold for are refused. Where known extents leave no loop the mask, the
-    manifest's schedule says `own-keys=false`.
+    Where keys that all rows see lie in front of the interval that moves with them, L1's runs of keys
+    ```mlir
+    scf.for %j = %c0 to %sinks step %c128 ...              // masked
+    scf.for %j = %first to %behind step %c128 ...          // in parts: masked, full, masked
+    ```
+    become visits of the second run, backwards, with those of the first one from number `%place` on. All warpgroups make
+    these; in front of them and behind each leaves out what it does not need:
+    ```mlir
+    %isCommon = arith.cmpi sge, %u, %place : index
+    %key0 = arith.select %isCommon, %common, %last : index
+    %isBehind = arith.cmpi sge, %u, %behindCommon : index
+    %key1 = arith.select %isBehind, %rest, %key0 : index
+    %key = arith.subi %key1, %distance : index             // 128 * u
+    %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
+    ```
+    Masks that `flash::hasRowBounds` does not hold for are refused. Where known extents leave no loop the mask, or one that
+    says the same for all rows, the manifest's schedule says `own-keys=false`.
 
     With `tanh-terms` the map of a soft cap becomes several, of which every warp takes one in every tile. For two terms:
     ```mlir

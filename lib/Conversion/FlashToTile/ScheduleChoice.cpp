@@ -158,15 +158,17 @@ static bool hasSoftCap(Operation *op) {
 static bool hasRowBounds(Operation *op) { return flash::hasRowBounds(op->getRegion(1)); }
 
 /// The same of L1, where flash-bound-loops has left only some of the attentions the mask. If it has left it to none, all
-/// rows see all keys: no reason to refuse.
-static bool mayHaveRowBounds(Operation *op) {
-  bool hasMask = false, isBounded = false;
+/// rows see all keys: no reason to refuse. Nor is it one to refuse what is asked for that known extents have made the mask
+/// one that says the same for all rows.
+static bool mayHaveRowBounds(Operation *op, bool isAskedFor) {
+  bool hasMask = false, isBounded = false, isConstant = true;
   Operation *function = op->getParentOfType<FunctionOpInterface>();
   (function ? function : op)->walk([&](flash::OnlineAttentionOp nested) {
     hasMask |= nested.hasMask();
     isBounded = isBounded || hasRowBounds(nested);
+    isConstant = isConstant && flash::keepsConstantKeys(nested.getMask());
   });
-  return isBounded || !hasMask;
+  return isBounded || !hasMask || (isAskedFor && isConstant);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -217,7 +219,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->hasBoundedScores = hasBoundedScores(op);
   key->hasSlopes = hasSlopesInScore(op);
   key->hasSoftCap = hasSoftCap(op);
-  key->hasRowBounds = mayHaveRowBounds(op);
+  key->hasRowBounds = mayHaveRowBounds(op, hasOverride(overrides, "own-keys"));
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))

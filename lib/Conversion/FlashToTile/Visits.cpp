@@ -1,10 +1,8 @@
 //===- Visits.cpp - numbers the key tiles -------------------------------------------------------------------------===//
 
-#include "Visits.h"
-#include "flashc/Dialect/Flash/Transforms/Transforms.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "VisitsEmitter.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/ADT/bit.h"
 
 using namespace mlir;
@@ -36,48 +34,24 @@ static bool isRead(Value value) {
   return false;
 }
 
-class Visits::Emitter {
-public:
-  Emitter(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature, Value ownRow)
-      : b(b), plan(plan), scalars(scalars), signature(signature), ownRow(ownRow) {}
+/// ptxas takes what is read from memory for different in every thread, and would keep the loop's state so.
+Value Visits::Emitter::bound(OpFoldResult value) {
+  Value copy = scalars.get(b, b.getLoc(), value);
+  return copy && isRead(copy) ? tile::UniformOp::create(b, copy) : copy;
+}
 
-  FailureOr<Visits> emit() {
-    visits.tile = plan.kvTile;
-    auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
-    visits.isFull = !llvm::all_of(plan.segments, isMasked);
-    if (failed(plan.runs.table ? emitTable() : isOneRun(plan.segments) ? emitRun() : emitPieces()))
-      return failure();
-    return std::move(visits);
+LogicalResult Visits::Emitter::emitAny() {
+  if (plan.runs.table)
+    return emitTable();
+  if (ownRow && plan.mask) {
+    OpBuilder inL1(plan.finalize);
+    OpFoldResult fixedEnd =
+        flash::emitFixedEnd(inL1, getMaskedOp(), plan.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition));
+    if (fixedEnd)
+      return emitMovingRun(fixedEnd);
   }
-
-private:
-  LogicalResult emitRun();
-  FailureOr<bool> emitOwn(Value begin);
-  LogicalResult emitPieces();
-  LogicalResult emitTable();
-  LogicalResult emitPiecesOf(bool isMasked, SmallVectorImpl<Piece> &pieces, Value &count);
-  void emitConstants() { step = index(plan.kvTile), one = index(1), zero = index(0); }
-  void setTotal(Value count, bool &mayBeEmpty);
-
-  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-  /// ptxas takes what is read from memory for different in every thread, and would keep the loop's state so.
-  Value bound(OpFoldResult value) {
-    Value copy = scalars.get(b, b.getLoc(), value);
-    return copy && isRead(copy) ? tile::UniformOp::create(b, copy) : copy;
-  }
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
-  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
-  Value countTiles(Value distance) { return b.createOrFold<arith::DivUIOp>(add(distance, index(plan.kvTile - 1)), step); }
-  Value isEmpty(Value count) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, zero); }
-
-  ImplicitLocOpBuilder &b;
-  AttentionPlan &plan;
-  ScalarCloner &scalars;
-  KernelSignature &signature;
-  Value ownRow, step, one, zero;
-  Visits visits;
-};
+  return isOneRun(plan.segments) ? emitRun() : emitPieces();
+}
 
 void Visits::Emitter::setTotal(Value count, bool &mayBeEmpty) {
   visits.total = b.createOrFold<arith::MaxSIOp>(count, one);
@@ -122,47 +96,10 @@ LogicalResult Visits::Emitter::emitRun() {
   return success();
 }
 
-/// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the mask
-/// empties, which is the first or the last of the others'.
-FailureOr<bool> Visits::Emitter::emitOwn(Value begin) {
-  auto *segment = llvm::find_if(plan.segments, [](KeySegment &segment) { return segment.isMasked(); });
-  // The rows are known in the kernel only: a value that stands for the first one in L1.
-  Location loc = plan.finalize.getLoc();
-  OpBuilder inL1(plan.finalize);
-  Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
-  Value row = UnrealizedConversionCastOp::create(inL1, loc, b.getIndexType(), zeroInL1).getResult(0);
-  std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
-      inL1, segment->op, plan.segments.front().begin, plan.segments.back().end, row, tile::kTileRows);
-  if (!bounds)
-    return false;
-  scalars.map(row, ownRow);
-  // A tile's number from the first key on, backwards.
-  auto getVisit = [&](OpFoldResult key) -> Value {
-    Value copy = bound(key);
-    return copy ? sub(visits.total, countTiles(sub(copy, begin))) : Value();
-  };
-  Value first = getVisit(bounds->end), last = getVisit(bounds->begin);
-  Value fullBegin = getVisit(bounds->fullEnd), fullEnd = getVisit(bounds->fullBegin);
-  if (!first || !last || !fullBegin || !fullEnd)
-    return failure();
-  if (getConstantIntValue(first) != 0)
-    first = b.createOrFold<arith::MinSIOp>(first, sub(visits.total, one));
-  if (last != visits.total)
-    last = b.createOrFold<arith::MaxSIOp>(last, add(first, one));
-  // Least and greatest numbers pass through general registers: see tile.uniform.
-  auto makeUniform = [&](Value visit) -> Value {
-    bool isPlain = visit == visits.total || getConstantIntValue(visit);
-    return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
-  };
-  first = makeUniform(first), last = makeUniform(last);
-  visits.fullBegin = makeUniform(fullBegin), visits.fullEnd = makeUniform(fullEnd);
-  visits.own = tile::OwnVisitsOp::create(b, first, last, visits.total);
-  return true;
-}
-
-/// Appends the pieces of the segments of one kind; `count` goes on from the visits before them.
-LogicalResult Visits::Emitter::emitPiecesOf(bool isMasked, SmallVectorImpl<Piece> &pieces, Value &count) {
-  for (KeySegment &segment : llvm::reverse(plan.segments)) {
+/// Appends the pieces of those segments that are of one kind; `count` goes on from the visits before them.
+LogicalResult Visits::Emitter::emitPiecesOf(MutableArrayRef<KeySegment> segments, bool isMasked,
+                                            SmallVectorImpl<Piece> &pieces, Value &count) {
+  for (KeySegment &segment : llvm::reverse(segments)) {
     if (segment.isMasked() != isMasked)
       continue;
     Value begin = bound(segment.begin), end = bound(segment.end);
@@ -179,10 +116,10 @@ LogicalResult Visits::Emitter::emitPieces() {
   emitConstants();
   Value count = zero;
   visits.isBackwards = true;
-  if (failed(emitPiecesOf(/*isMasked=*/true, visits.masked, count)))
+  if (failed(emitPiecesOf(plan.segments, /*isMasked=*/true, visits.masked, count)))
     return failure();
   visits.fullBegin = count;
-  if (failed(emitPiecesOf(/*isMasked=*/false, visits.full, count)))
+  if (failed(emitPiecesOf(plan.segments, /*isMasked=*/false, visits.full, count)))
     return failure();
   visits.fullEnd = count;
   bool mayBeEmpty;

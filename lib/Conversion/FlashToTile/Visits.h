@@ -22,10 +22,17 @@ namespace flashc {
 /// the right the masked tiles come first, then the full ones, each from the last key to the first; which segment a
 /// visit lies in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number
 /// of segments. The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
+///
+/// With own rows (own-keys) a warpgroup's visits must follow on each other. Then the visits of several runs are those of
+/// the last run, which moves with the rows, backwards; and in the midst of them, where all warpgroups are on their way,
+/// those of the others:
+///
+///   keys       | masked |   | masked |    full    | masked |
+///   visits     |   2    |   |  6, 5  |    4, 3    |  1, 0  |
 class Visits {
 public:
   /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows are
-  /// between begin and end, where the mask lets that be known (flash::emitRowBounds).
+  /// between begin and end, and few others, where the mask lets that be known (flash::emitRowBounds).
   static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
                                       KernelSignature &signature, mlir::Value ownRow);
 
@@ -56,7 +63,8 @@ private:
   mlir::Value total, fullBegin, fullEnd;
   mlir::tile::OwnVisitsOp own;
   bool isMasked, isFull, isBackwards;
-  /// In the order of visits; one run of keys is one masked piece. With pieces of both kinds `emitIsMasked` chooses.
+  /// In the order of visits; one run of keys is one masked piece, and all pieces among own visits are. With pieces of both
+  /// kinds `emitIsMasked` chooses.
   llvm::SmallVector<Piece> masked, full;
   /// If the pieces lie in a table: that, where its row begins, and what is in a row.
   mlir::Value table, row;

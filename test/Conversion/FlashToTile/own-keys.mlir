@@ -8,7 +8,9 @@
 // RUN: not flashc-opt %t/prefix.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
-// REFUSED: error: schedule: expected a mask that keeps one interval of keys for each query, with bounds that move with the query and read no array, for own-keys
+// RUN: not flashc-opt %t/windows.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: flashc-opt %t/constant.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CONSTANT
+// REFUSED: error: schedule: expected a mask with one interval of keys that moves with the query, and others that are the same for all, whose bounds read no array, for own-keys
 
 // The first tiles, where the keys begin, are all rows' own: nothing is left out behind.
 // CAUSAL-LABEL: gpu.func @causal(
@@ -39,6 +41,12 @@
 // WHOLE-LABEL: gpu.func @whole(
 // WHOLE-SAME:    own-keys=false
 // WHOLE-NOT:     tile.own_visits
+
+// And that each row sees all keys, in a tile that sticks out of them: the mask is there, but says the same for all rows.
+// CONSTANT-LABEL: gpu.func @constant(
+// CONSTANT-SAME:    own-keys=false
+// CONSTANT-NOT:     tile.own_visits
+// CONSTANT:         tile.map
 
 //--- causal.mlir
 !t = tensor<1x2x?x64xbf16>
@@ -80,7 +88,22 @@ func.func @whole(%q: !t, %k: !k, %v: !k) -> !t {
   return %o : !t
 }
 
-// Two intervals.
+//--- constant.mlir
+!t = tensor<1x2x200x64xbf16>
+!k = tensor<1x2x100x64xbf16>
+func.func @constant(%q: !t, %k: !k, %v: !k) -> !t {
+  %c300 = arith.constant 300 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !k, !k) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %ahead = arith.cmpi sge, %j, %i : index
+        %sink = arith.cmpi slt, %j, %c300 : index
+        %keep = arith.ori %ahead, %sink : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x200xf32>
+  return %o : !t
+}
+
+// The interval that moves begins where the other one does: rows see one that ends at the greater of two keys.
 //--- prefix.mlir
 !t = tensor<1x2x?x64xbf16>
 func.func @prefix(%q: !t, %k: !t, %v: !t) -> !t {
@@ -90,6 +113,28 @@ func.func @prefix(%q: !t, %k: !t, %v: !t) -> !t {
         %past = arith.cmpi sle, %j, %i : index
         %prefix = arith.cmpi slt, %j, %c100 : index
         %keep = arith.ori %past, %prefix : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// Two intervals that move.
+//--- windows.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @windows(%q: !t, %k: !t, %v: !t) -> !t {
+  %c500 = arith.constant 500 : index
+  %c1000 = arith.constant 1000 : index
+  %c1100 = arith.constant 1100 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %first = arith.subi %i, %c1100 : index
+        %last = arith.subi %i, %c1000 : index
+        %above = arith.cmpi sge, %j, %first : index
+        %below = arith.cmpi sle, %j, %last : index
+        %old = arith.andi %above, %below : i1
+        %near = arith.subi %i, %c500 : index
+        %new = arith.cmpi sge, %j, %near : index
+        %keep = arith.ori %old, %new : i1
         flash.yield %keep : i1
       } -> !t, tensor<1x2x?xf32>
   return %o : !t

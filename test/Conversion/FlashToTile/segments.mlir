@@ -1,8 +1,8 @@
 // Several runs of key tiles, with a mask or without, are numbered so that one loop visits them: the masked ones first, and
 // of each kind the last keys first.
 // RUN: split-file %s %t
-// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc-opt --convert-flash-to-tile=schedule=consumers=2,kv-tile=112 --canonicalize --cse | FileCheck %t/sink-window.mlir
-// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc --passes=canonicalize --schedule=consumers=2,kv-tile=112 --emit=tile - | FileCheck %t/sink-window.mlir --check-prefix=SPLIT
+// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc-opt --convert-flash-to-tile=schedule=consumers=2,kv-tile=112,own-keys=false --canonicalize --cse | FileCheck %t/sink-window.mlir
+// RUN: sed 's/DIM/64/g' %t/sink-window.mlir | flashc --passes=canonicalize --schedule=consumers=2,kv-tile=112,own-keys=false --emit=tile - | FileCheck %t/sink-window.mlir --check-prefix=SPLIT
 // RUN: flashc-opt %t/gaps.mlir --split-input-file --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false --canonicalize --cse | FileCheck %t/gaps.mlir
 
 //--- sink-window.mlir

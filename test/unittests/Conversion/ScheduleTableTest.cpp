@@ -253,8 +253,8 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
-            "expected a mask that keeps one interval of keys for each query, with bounds that move with the query and "
-            "read no array, for own-keys");
+            "expected a mask with one interval of keys that moves with the query, and others that are the same for all, "
+            "whose bounds read no array, for own-keys");
 }
 
 TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {

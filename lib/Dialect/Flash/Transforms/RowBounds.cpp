@@ -3,8 +3,10 @@
 #include "KeySegments.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <functional>
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -21,11 +23,13 @@ static bool isRead(Value value) {
   return llvm::any_of(slice, reads);
 }
 
+/// Whether an expression hangs on where the rows are.
+static bool isOfRows(AffineExpr expr) {
+  return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
+}
+
 /// Whether a bound of the interval moves with the rows, and not by steps: all rows of a chunk see the same keys.
 static bool movesWithRows(const LoopBounds &bounds) {
-  auto isOfRows = [&](AffineExpr expr) {
-    return expr.isFunctionOfSymbol(LoopBounds::First) || expr.isFunctionOfSymbol(LoopBounds::Count);
-  };
   // Of its quotients one may be in tiles.
   auto moves = [&](AffineExpr bound) {
     int64_t inTiles = 0, others = 0;
@@ -42,46 +46,133 @@ static bool movesWithRows(const LoopBounds &bounds) {
   return llvm::any_of(kept.begin, moves) || llvm::any_of(kept.end, moves);
 }
 
+namespace {
+/// Bounds of one interval that moves with the rows. Other keys of theirs lie in `fixed`, whatever the rows.
+struct MovingBounds {
+  LoopBounds moving;
+  SmallVector<TileInterval, 1> fixed;
+};
+} // namespace
+
+static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<bool(AffineExpr)> isDropped) {
+  TileInterval result;
+  llvm::copy_if(interval.begin, std::back_inserter(result.begin), std::not_fn(isDropped));
+  llvm::copy_if(interval.end, std::back_inserter(result.end), std::not_fn(isDropped));
+  return result;
+}
+
+/// Separates the interval that begins where the rows say from others that end at keys which do not move. What else these
+/// end at is dropped, and so is what bounds a cut beside the rows: more is then said to be kept, or cut, than is.
+static std::optional<MovingBounds> separate(LoopBounds bounds) {
+  if (isOneInterval(bounds))
+    return MovingBounds{std::move(bounds), {}};
+  MovingBounds result;
+  auto isMoving = [](const TileInterval &interval) { return llvm::any_of(interval.begin, isOfRows); };
+  for (const TileInterval &interval : llvm::make_filter_range(bounds.kept, std::not_fn(isMoving))) {
+    result.fixed.push_back(dropBounds(interval, isOfRows));
+    if (result.fixed.back().isSuffix())
+      return std::nullopt;
+  }
+  llvm::erase_if(bounds.kept, std::not_fn(isMoving));
+  for (TileInterval &cut : bounds.cut)
+    if (cut.begin.size() + cut.end.size() + cut.conditions.size() > 1)
+      cut = dropBounds(cut, [](AffineExpr expr) { return !isOfRows(expr); });
+  if (result.fixed.empty() || !isOneInterval(bounds))
+    return std::nullopt;
+  result.moving = std::move(bounds);
+  return result;
+}
+
 /// The bounds, if they are of use.
-static std::optional<LoopBounds> computeRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
+static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context) {
   if (!mask.opaque.empty())
     return std::nullopt;
-  LoopBounds bounds = computeLoopBounds(mask, loop, context);
+  std::optional<MovingBounds> bounds = separate(computeLoopBounds(mask, loop, context));
   auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
-  if (!isOneInterval(bounds) || !movesWithRows(bounds) || llvm::any_of(bounds.captured, isCapturedRead))
+  if (!bounds || !movesWithRows(bounds->moving) || llvm::any_of(bounds->moving.captured, isCapturedRead))
     return std::nullopt;
   return bounds;
+}
+
+/// Of a loop and a tile of which nothing is known.
+static MaskLoop getAnyLoop() {
+  MaskLoop loop;
+  loop.tileSize = loop.otherTileSize = 64;
+  return loop;
 }
 
 bool mlir::flash::hasRowBounds(Region &region) {
   if (region.empty())
     return false;
   MaskSet mask = readMask(region);
+  return computeRowBounds(mask, getAnyLoop(), region.getContext()).has_value();
+}
+
+bool mlir::flash::keepsConstantKeys(Region &region) {
+  if (region.empty())
+    return true;
+  MaskSet mask = readMask(region);
+  if (!mask.opaque.empty())
+    return false;
+  LoopBounds bounds = computeLoopBounds(mask, getAnyLoop(), region.getContext());
+  auto isConstant = [&](AffineExpr expr) {
+    bool isOfOthers = isOfRows(expr);
+    for (unsigned symbol = LoopBounds::FirstCaptured; symbol < LoopBounds::FirstCaptured + bounds.captured.size();
+         ++symbol)
+      isOfOthers |= expr.isFunctionOfSymbol(symbol);
+    return !isOfOthers;
+  };
+  return llvm::all_of(bounds.kept, [&](const TileInterval &interval) {
+    return llvm::all_of(interval.begin, isConstant) && llvm::all_of(interval.end, isConstant) &&
+           llvm::all_of(interval.conditions, isConstant) && llvm::all_of(interval.rooms, isConstant);
+  });
+}
+
+/// The bounds of tiles at `begin`, `begin` + tile, ... below `end` in front of `op`, by its mask.
+static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSet &mask, const KeyRange &range) {
   MaskLoop loop;
-  loop.tileSize = loop.otherTileSize = 64; // any
-  return computeRowBounds(mask, loop, region.getContext()).has_value();
+  loop.tileSize = op.getKType().getDimSize(2);
+  loop.count = LinearExpr::get(range.count);
+  loop.otherTileSize = *loop.count->getConstantValue();
+  loop.begin = LinearExpr::get(range.begin);
+  loop.end = LinearExpr::get(range.end);
+  return computeRowBounds(mask, loop, op.getContext());
+}
+
+/// What a loop computes is not known outside of it.
+static MaskSet readMaskInFrontOf(OnlineAttentionOp op) {
+  auto around = dyn_cast<scf::ForOp>(op->getParentOp());
+  return readMask(op.getMask(), [&](Value value) {
+    return !around || around.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
+  });
 }
 
 std::optional<RowBounds> mlir::flash::emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin,
                                                     OpFoldResult end, Value first, int64_t rows) {
-  auto around = dyn_cast<scf::ForOp>(op->getParentOp());
-  auto isKnown = [&](Value value) { // what a loop computes is not known outside of it
-    return !around || around.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
-  };
-  MaskSet mask = readMask(op.getMask(), isKnown);
-  MaskLoop loop;
-  loop.tileSize = op.getKType().getDimSize(2);
-  loop.otherTileSize = rows;
-  loop.begin = LinearExpr::get(begin);
-  loop.end = LinearExpr::get(end);
-  loop.count = LinearExpr(rows);
-  std::optional<LoopBounds> bounds = computeRowBounds(mask, loop, op.getContext());
+  MaskSet mask = readMaskInFrontOf(op);
+  KeyRange range{b, begin, end, first, b.getIndexAttr(rows)};
+  std::optional<MovingBounds> bounds = computeRowBounds(op, mask, range);
   if (!bounds)
     return std::nullopt;
-  KeyRange range{b, begin, end, first, b.getIndexAttr(rows)};
-  SmallVector<KeySegment> segments = emitKeySegments(op, range, *bounds, mask.space);
+  SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds->moving, mask.space);
   const KeySegment &front = segments.front(), &back = segments.back();
   if (segments.size() == 1) // no tile is known to be full
     return RowBounds{front.begin, front.begin, front.begin, front.end};
   return RowBounds{front.begin, front.end, back.begin, back.end};
+}
+
+OpFoldResult mlir::flash::emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end) {
+  MaskSet mask = readMaskInFrontOf(op);
+  KeyRange range{b, begin, end, op.getI0(), b.getIndexAttr(1)};
+  std::optional<MovingBounds> bounds = computeRowBounds(op, mask, range);
+  OpFoldResult last;
+  for (const TileInterval &interval : bounds ? ArrayRef(bounds->fixed) : ArrayRef<TileInterval>()) {
+    LoopBounds fixed = bounds->moving;
+    fixed.kept = {interval};
+    fixed.cut = {TileInterval()}; // where it is full does not matter
+    OpFoldResult behind = emitKeySegments(op, range, fixed, mask.space).back().end;
+    AffineMap greatest = AffineMap::getMultiDimIdentityMap(2, op.getContext());
+    last = last ? affine::makeComposedFoldedAffineMax(b, op.getLoc(), greatest, {last, behind}) : behind;
+  }
+  return last;
 }

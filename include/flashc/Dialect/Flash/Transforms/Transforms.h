@@ -73,13 +73,22 @@ struct RowBounds {
 };
 
 /// Whether `emitRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval,
-/// which moves with the rows (and not by the steps of chunks), and its bounds read no array.
+/// which moves with the rows (and not by the steps of chunks), and its bounds read no array. There may be other intervals
+/// if they end at keys that are the same for all rows, and the one that moves begins where the rows say.
 bool hasRowBounds(Region &mask);
 
+/// Whether all rows see the same keys, which constants say; or there is no mask.
+bool keepsConstantKeys(Region &mask);
+
 /// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile,
-/// ... below `end`. None where `hasRowBounds` does not hold.
+/// ... below `end`: those of the interval that moves, so that the tiles in front of `emitFixedEnd` may be needed, too.
+/// None where `hasRowBounds` does not hold.
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
+
+/// Where the tiles end that the intervals need which do not move with the rows, among those from `begin` to `end`. Null
+/// where there is no such interval, or `hasRowBounds` does not hold.
+OpFoldResult emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end);
 
 /// Whether the keys of a tile of queries begin at a position of its own, so that tiles of both had better begin there
 /// (`mayMoveTiles`): whatever is known of where tiles of queries begin now.

@@ -1,0 +1,170 @@
+//===- OwnVisits.cpp - the key tiles of a warpgroup's own rows ----------------------------------------------------===//
+
+#include "VisitsEmitter.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// The rows are known in the kernel only: a value that stands for the first one in L1.
+Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
+  Location loc = plan.finalize.getLoc();
+  Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
+  Value row = UnrealizedConversionCastOp::create(inL1, loc, b.getIndexType(), zeroInL1).getResult(0);
+  scalars.map(row, ownRow);
+  return row;
+}
+
+/// Least and greatest numbers pass through general registers: see tile.uniform.
+Value Visits::Emitter::makeUniform(Value visit) {
+  bool isPlain = visit == visits.total || getConstantIntValue(visit);
+  return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
+}
+
+/// `getVisit` turns a key into the number of the tile in front of it.
+FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
+                                                                     llvm::function_ref<Value(Value)> getVisit) {
+  auto emit = [&](OpFoldResult key) -> Value {
+    Value copy = bound(key);
+    return copy ? getVisit(copy) : Value();
+  };
+  Value first = emit(bounds.end), last = emit(bounds.begin);
+  Value fullBegin = emit(bounds.fullEnd), fullEnd = emit(bounds.fullBegin);
+  if (!first || !last || !fullBegin || !fullEnd)
+    return failure();
+  return RowVisits{first, last, fullBegin, fullEnd};
+}
+
+/// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the
+/// mask empties, which is the first or the last of the others'.
+FailureOr<bool> Visits::Emitter::emitOwn(Value begin) {
+  OpBuilder inL1(plan.finalize);
+  std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
+      inL1, getMaskedOp(), plan.segments.front().begin, plan.segments.back().end, getOwnRowInL1(inL1), tile::kTileRows);
+  if (!bounds)
+    return false;
+  auto getVisit = [&](Value key) { return sub(visits.total, countTiles(sub(key, begin))); };
+  FailureOr<RowVisits> own = emitRowVisits(*bounds, getVisit);
+  if (failed(own))
+    return failure();
+  if (getConstantIntValue(own->first) != 0)
+    own->first = min(own->first, sub(visits.total, one));
+  if (own->last != visits.total)
+    own->last = max(own->last, add(own->first, one));
+  own->first = makeUniform(own->first), own->last = makeUniform(own->last);
+  visits.fullBegin = makeUniform(own->fullBegin), visits.fullEnd = makeUniform(own->fullEnd);
+  visits.own = tile::OwnVisitsOp::create(b, own->first, own->last, visits.total);
+  return true;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Own visits among those of several runs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The segments that follow on each other up to the last one.
+static MutableArrayRef<KeySegment> getLastRun(MutableArrayRef<KeySegment> segments) {
+  size_t begin = segments.size() - 1;
+  while (begin > 0 && isEqualConstantIntOrValue(segments[begin - 1].end, segments[begin].begin))
+    --begin;
+  return segments.drop_front(begin);
+}
+
+/// The visits of the other runs, which all warpgroups make, stand among those of the last run where the CTA's first 64
+/// rows begin theirs. If bounds ascend with the rows, all others have begun by then; none has ended if its rows see as
+/// many keys as the CTA has rows. Wherever that does not hold a warpgroup's visits reach to that place, masked.
+LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
+  MovingRun run;
+  run.segments = getLastRun(plan.segments);
+  auto others = MutableArrayRef(plan.segments).drop_back(run.segments.size());
+  emitConstants();
+  run.begin = bound(run.segments.front().begin), run.end = bound(run.segments.back().end);
+  run.fixedEnd = bound(fixedEnd);
+  if (!run.begin || !run.end || !run.fixedEnd)
+    return failure();
+  run.end = max(run.end, run.begin);
+  SmallVector<Piece> counted;
+  run.numMasked = run.numFull = zero;
+  if (failed(emitPiecesOf(others, /*isMasked=*/true, counted, run.numMasked)) ||
+      failed(emitPiecesOf(others, /*isMasked=*/false, counted, run.numFull)))
+    return failure();
+  Value numOthers = add(run.numMasked, run.numFull);
+  Value count = add(divideExactly(sub(run.end, run.begin)), numOthers);
+  bool mayBeEmpty;
+  setTotal(count, mayBeEmpty);
+  if (!getConstantIntValue(visits.total)) // what is left out counts slots, as the rings' counters do
+    visits.total = tile::UniformOp::create(b, visits.total);
+  FailureOr<Value> place = emitPlace(run);
+  if (failed(place))
+    return failure();
+  run.place = *place;
+
+  // One list of pieces: which visits are masked differs from one warpgroup to another, and their keys do not.
+  visits.isBackwards = true;
+  auto getKey = [&](Value numOthers) { return sub(add(run.end, mul(numOthers, step)), step); };
+  visits.masked.push_back({zero, getKey(zero)});
+  Value next = run.place;
+  if (failed(emitPiecesOf(others, /*isMasked=*/true, visits.masked, next)) ||
+      failed(emitPiecesOf(others, /*isMasked=*/false, visits.masked, next)))
+    return failure();
+  if (!others.empty())
+    visits.masked.push_back({next, getKey(sub(next, run.place))});
+  if (mayBeEmpty) // see emitPieces
+    visits.masked.back().key = arith::SelectOp::create(b, isEmpty(count), zero, visits.masked.back().key);
+  return emitOwn(run);
+}
+
+/// Of a multiple of the tile, which may be negative.
+Value Visits::Emitter::divideExactly(Value distance) {
+  if (!llvm::isPowerOf2_64(plan.kvTile))
+    return b.createOrFold<arith::DivSIOp>(distance, step);
+  return b.createOrFold<arith::ShRSIOp>(distance, index(llvm::Log2_64(plan.kvTile)));
+}
+
+/// The visits of 64 rows in the last run; they lie beyond its own where the rows see no key of it. The bounds are those
+/// of a loop over all keys, whose begin is a constant more often than that of the last run.
+FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
+                                                                    OpBuilder &inL1) {
+  std::optional<flash::RowBounds> bounds =
+      flash::emitRowBounds(inL1, getMaskedOp(), plan.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition),
+                           firstRow, tile::kTileRows);
+  return emitRowVisits(*bounds, [&](Value key) { return divideExactly(sub(run.end, key)); });
+}
+
+/// Where some of the others are full they stand in front of the first rows' full visits, and all are one interval.
+FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
+  OpBuilder inL1(plan.finalize);
+  FailureOr<RowVisits> first = emitVisitsOf(run, getMaskedOp().getI0(), inL1);
+  if (failed(first))
+    return failure();
+  Value place = getConstantIntValue(run.numFull) == 0 ? first->first : first->fullBegin;
+  // Not behind the tiles of the last run that hold fixed keys: see emitOwn.
+  place = min(place, divideExactly(sub(run.end, max(run.fixedEnd, run.begin))));
+  place = max(place, zero);
+  return min(place, sub(visits.total, one));
+}
+
+/// The visits of a warpgroup's own rows, and those of the other runs among them. Where the last run has tiles of fixed
+/// keys they are its last ones, and everyone's.
+LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
+  OpBuilder inL1(plan.finalize);
+  FailureOr<RowVisits> own = emitVisitsOf(run, getOwnRowInL1(inL1), inL1);
+  if (failed(own))
+    return failure();
+  Value numOthers = add(run.numMasked, run.numFull);
+  // One visit at least.
+  Value leastEnd = add(run.place, max(numOthers, one));
+  Value reaches = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, run.fixedEnd, run.begin);
+  leastEnd = arith::SelectOp::create(b, reaches, visits.total, leastEnd);
+  Value fullBegin = add(max(own->fullBegin, run.place), numOthers);
+  if (getConstantIntValue(run.numFull) != 0) {
+    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, own->fullBegin, run.place);
+    fullBegin = arith::SelectOp::create(b, isBehind, fullBegin, add(run.place, run.numMasked));
+  }
+  visits.fullBegin = makeUniform(fullBegin);
+  visits.fullEnd = makeUniform(add(own->fullEnd, numOthers));
+  Value first = makeUniform(max(min(own->first, run.place), zero));
+  Value last = makeUniform(min(max(add(own->last, numOthers), leastEnd), visits.total));
+  visits.own = tile::OwnVisitsOp::create(b, first, last, visits.total);
+  return success();
+}

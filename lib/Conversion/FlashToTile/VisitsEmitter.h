@@ -1,0 +1,89 @@
+//===- VisitsEmitter.h - emits the numbers of key tiles -----------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
+
+#include "Visits.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+namespace flashc {
+
+/// Emits what Visits::emit returns.
+class Visits::Emitter {
+public:
+  Emitter(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature,
+          mlir::Value ownRow)
+      : b(b), plan(plan), scalars(scalars), signature(signature), ownRow(ownRow) {}
+
+  mlir::FailureOr<Visits> emit() {
+    visits.tile = plan.kvTile;
+    auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
+    visits.isFull = !llvm::all_of(plan.segments, isMasked);
+    if (mlir::failed(emitAny()))
+      return mlir::failure();
+    return std::move(visits);
+  }
+
+private:
+  /// The last run of keys, and visits of the others in the midst of its own ones: from number `place` on `numMasked`
+  /// and then `numFull` of them. In front of `fixedEnd` all rows see keys.
+  struct MovingRun {
+    llvm::MutableArrayRef<KeySegment> segments;
+    mlir::Value begin, end, fixedEnd, place, numMasked, numFull;
+  };
+  /// Visits of some rows: all of theirs from `first` to `last`, and those that need no mask.
+  struct RowVisits {
+    mlir::Value first, last, fullBegin, fullEnd;
+  };
+
+  mlir::LogicalResult emitAny();
+  mlir::LogicalResult emitRun();
+  mlir::LogicalResult emitPieces();
+  mlir::LogicalResult emitTable();
+  mlir::LogicalResult emitPiecesOf(llvm::MutableArrayRef<KeySegment> segments, bool isMasked,
+                                   llvm::SmallVectorImpl<Piece> &pieces, mlir::Value &count);
+  void emitConstants() { step = index(plan.kvTile), one = index(1), zero = index(0); }
+  void setTotal(mlir::Value count, bool &mayBeEmpty);
+
+  // In OwnVisits.cpp.
+  mlir::Value getOwnRowInL1(mlir::OpBuilder &inL1);
+  mlir::Value makeUniform(mlir::Value visit);
+  mlir::FailureOr<bool> emitOwn(mlir::Value begin);
+  mlir::LogicalResult emitMovingRun(mlir::OpFoldResult fixedEnd);
+  mlir::FailureOr<mlir::Value> emitPlace(const MovingRun &run);
+  mlir::LogicalResult emitOwn(const MovingRun &run);
+  mlir::FailureOr<RowVisits> emitVisitsOf(const MovingRun &run, mlir::Value firstRow, mlir::OpBuilder &inL1);
+  mlir::FailureOr<RowVisits> emitRowVisits(const mlir::flash::RowBounds &bounds,
+                                           llvm::function_ref<mlir::Value(mlir::Value)> getVisit);
+  mlir::Value divideExactly(mlir::Value distance);
+
+  mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
+  mlir::Value bound(mlir::OpFoldResult value);
+  mlir::Value add(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::AddIOp>(x, y); }
+  mlir::Value sub(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::SubIOp>(x, y); }
+  mlir::Value mul(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MulIOp>(x, y); }
+  mlir::Value min(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MinSIOp>(x, y); }
+  mlir::Value max(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MaxSIOp>(x, y); }
+  /// Any that has the mask, if one has.
+  mlir::flash::OnlineAttentionOp getMaskedOp() {
+    return llvm::find_if(plan.segments, [](KeySegment &segment) { return segment.isMasked(); })->op;
+  }
+  mlir::Value countTiles(mlir::Value distance) {
+    return b.createOrFold<mlir::arith::DivUIOp>(add(distance, index(plan.kvTile - 1)), step);
+  }
+  mlir::Value isEmpty(mlir::Value count) {
+    return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::eq, count, zero);
+  }
+
+  mlir::ImplicitLocOpBuilder &b;
+  AttentionPlan &plan;
+  ScalarCloner &scalars;
+  KernelSignature &signature;
+  mlir::Value ownRow, step, one, zero;
+  Visits visits;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
