@@ -2,9 +2,8 @@
 
 #include "ScalarCloner.h"
 #include "AttentionPlan.h"
+#include "ExpandAffine.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -199,26 +198,6 @@ LogicalResult ScalarCloner::cloneSegmentTile(OpBuilder &b, flash::SegmentTileOp 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Ops
 //===--------------------------------------------------------------------------------------------------------------===//
-
-/// The results of an affine op as arith, or nothing if it is another op.
-static Value expandAffine(OpBuilder &b, Operation *op, ValueRange operands) {
-  AffineMap map;
-  bool isMin = isa<affine::AffineMinOp>(op);
-  if (auto apply = dyn_cast<affine::AffineApplyOp>(op))
-    map = apply.getAffineMap();
-  else if (isMin)
-    map = cast<affine::AffineMinOp>(op).getAffineMap();
-  else if (auto max = dyn_cast<affine::AffineMaxOp>(op))
-    map = max.getAffineMap();
-  else
-    return {};
-  SmallVector<Value> results(*affine::expandAffineMap(b, op->getLoc(), map, operands));
-  Value value = results[0];
-  for (Value other : ArrayRef(results).drop_front())
-    value = isMin ? b.createOrFold<arith::MinSIOp>(op->getLoc(), value, other)
-                  : b.createOrFold<arith::MaxSIOp>(op->getLoc(), value, other);
-  return value;
-}
 
 LogicalResult ScalarCloner::cloneGeneric(OpBuilder &b, Operation *op) {
   if (!isMemoryEffectFree(op) && !op->hasTrait<OpTrait::HasRecursiveMemoryEffects>())

@@ -11,8 +11,8 @@
 // CHECK-SAME{LITERAL}: requires = [["arg0.dim0", "arg1.dim0"], ["arg0.dim1", "mul(arg1.dim1, 4)"], ["arg1.dim0", "arg2.dim0"], ["arg1.dim1", "arg2.dim1"], ["arg1.dim2", "arg2.dim2"], ["arg0.dim0", "arg3.dim0"], ["arg0.dim1", "arg3.dim1"], ["arg0.dim2", "arg3.dim2"], ["arg0.dim0", "arg4.dim0"], ["arg0.dim1", "arg4.dim1"], ["arg0.dim2", "arg4.dim2"]]
 // CHECK-DAG:       %[[H:.*]] = gpu.block_id y
 // CHECK-DAG:       %[[B:.*]] = gpu.block_id z
-// CHECK:           arith.divsi %{{.*}}, %c4
-// CHECK:           %[[HK:.*]] = arith.select
+// A quotient of a power of two is a shift.
+// CHECK:           %[[HK:.*]] = arith.shrsi %[[H]], %c2
 // CHECK:           tile.load %{{.*}}[%[[B]], %[[H]], %{{.*}}]
 // CHECK:           scf.for
 // CHECK:             tile.load %{{.*}}[%[[B]], %[[HK]], %{{.*}}]
@@ -32,7 +32,7 @@ func.func @groups_of_four(%q: !t, %k: !t, %v: !t) -> (!t, !lse) {
 // CHECK-SAME:    grid = ["ceildiv(arg0.dim2, 128)", "arg0.dim1", "arg0.dim0"]
 // CHECK-SAME:    ["arg0.dim1", "arg1.dim1"]
 // CHECK:           %[[H:.*]] = gpu.block_id y
-// CHECK-NOT:       arith.divsi %[[H]],
+// CHECK-NOT:       arith.{{divsi|shrsi}} %[[H]],
 // CHECK:           scf.for
 // CHECK:             tile.load %{{.*}}[%{{.*}}, %[[H]], %{{.*}}]
 // CHECK:             tile.load %{{.*}}[%{{.*}}, %[[H]], %{{.*}}]

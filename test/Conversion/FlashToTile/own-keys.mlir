@@ -15,8 +15,9 @@
 // The first tiles, where the keys begin, are all rows' own: nothing is left out behind.
 // CAUSAL-LABEL: gpu.func @causal(
 // CAUSAL:         %[[ROW:.*]] = arith.addi %{{.*}}, %{{.*}} : index
-// The first key behind those of the own rows.
-// CAUSAL:         arith.addi %[[ROW]], %c64
+// The tiles up to the first key behind those of the own rows: 64 on, and up.
+// CAUSAL:         arith.addi %[[ROW]], %c191
+// CAUSAL-NEXT:    arith.shrsi %{{.*}}, %c7
 // CAUSAL:         %[[FIRST:.*]] = tile.uniform
 // CAUSAL:         %[[FULL:.*]] = tile.uniform
 // CAUSAL:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[TOTAL:.*]] of %[[TOTAL]]

@@ -20,6 +20,7 @@ U32, U64 = 0xffffffff, 0xffffffffffffffff
 run_order.BINARY.update({
     "arith.ori": np.bitwise_or, "arith.minsi": np.minimum, "ne": np.not_equal, "slt": np.less, "sle": np.less_equal,
     "sgt": np.greater, "sge": np.greater_equal, "ult": lambda a, b: (a & U32) < (b & U32),
+    "arith.shrsi": np.right_shift,
     "arith.divsi": lambda a, b: np.sign(a) * np.sign(b) * (np.abs(a) // np.maximum(np.abs(b), 1))})
 
 
