@@ -216,8 +216,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
       return llvm::createStringError("expected 1 to 64 " + Twine(name) + "stages, got " + Twine(stages));
   if (schedule.pingPong && schedule.consumers == 1)
     return llvm::createStringError("expected several consumers to ping-pong, got 1");
-  if (schedule.tensorSums && dv != hopper::kPanelCols)
-    return llvm::createStringError("expected a value dimension of " + Twine(hopper::kPanelCols) +
+  if (schedule.tensorSums && dv % hopper::kPanelCols != 0)
+    return llvm::createStringError("expected a value dimension in steps of " + Twine(hopper::kPanelCols) +
                                    " for tensor-sums, got " + Twine(dv));
   if (schedule.tensorBias && schedule.fixedMax)
     return llvm::createStringError("expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");

@@ -201,9 +201,11 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   auto isOverridden = [&](StringRef field) { return hasOverride(overrides, field); };
   auto isInRow = [&](StringRef field) { return hasOverride(row.overrides, field); };
   // What neither gives follows from the rest; what a row gives holds where it can.
-  if (!isOverridden("tensor-sums"))
-    schedule.tensorSums = key.dv == hopper::kPanelCols && !key.outputs.hasLse &&
-                          (schedule.tensorSums || !isInRow("tensor-sums"));
+  if (!isOverridden("tensor-sums")) {
+    bool isGood = key.dv == hopper::kPanelCols || schedule.fixedMax; // more panels are a second product each
+    schedule.tensorSums = key.dv % hopper::kPanelCols == 0 && !key.outputs.hasLse &&
+                          (isInRow("tensor-sums") ? schedule.tensorSums : isGood);
+  }
   if (!isOverridden("tensor-bias"))
     schedule.tensorBias =
         key.hasSlopes && !schedule.fixedMax && (schedule.tensorBias || !isInRow("tensor-bias"));

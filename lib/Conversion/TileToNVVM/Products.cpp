@@ -41,12 +41,13 @@ Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsCol
   return emit.add(address, getDescriptorFields(panelBytes, kSwizzleAtomBytes) + (depth * kRowBytes >> 4));
 }
 
-/// The same of an MN-major slot whose second panel is the one of ones, for every step: the leading offset leads from
-/// where the step begins to the ones, which lie behind all slots.
-Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, int64_t depth) {
+/// The same of the last panel of an MN-major slot and the one of ones behind it, for every step: the leading offset leads
+/// from where the step begins to the ones, which lie behind all slots.
+Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType slot, int64_t depth) {
   Value distance = arith::SubIOp::create(emit.builder, emit.loc, ones, address);
   Value leading = arith::ShLIOp::create(emit.builder, emit.loc, distance, emit.i64(16));
-  int64_t step = depth * kRowBytes >> 4;
+  int64_t panel = slot.getCols() / hopper::kPanelCols - 1;
+  int64_t step = (panel * slot.getRows() + depth) * kRowBytes >> 4;
   return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
 }
 
@@ -91,7 +92,7 @@ struct MmaAsyncLowering : KernelPattern<MmaAsyncOp> {
       acc = emitStep(emit, op, adaptor, acc, step);
     if (op.getSlopes())
       acc = emitWgmma(emit, op, acc, getDescriptorOfStep(emit, adaptor.getSlopes()[0]),
-                      getDescriptorOfStep(emit, adaptor.getColumns()[0]));
+                      getDescriptorOfStep(emit, adaptor.getColumns()[0]), b.getRows());
     emit.ptx("wgmma.commit_group.sync.aligned;", "~{memory}", {});
     rewriter.replaceOpWithMultiple(op, {acc});
     return success();
@@ -105,16 +106,26 @@ private:
       a.push_back(getDescriptor(emit, adaptor.getA()[0], slot, /*depthIsColumn=*/true, depth));
     else
       llvm::append_range(a, adaptor.getA().slice(depth / 4, 4));
-    Value b = op.getOnes()
-                  ? getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], depth)
-                  : getDescriptor(emit, adaptor.getB()[0], op.getB().getType(), op.getTransposeB(), depth);
-    return emitWgmma(emit, op, acc, a, b);
+    SlotType slot = op.getB().getType();
+    auto getB = [&] { return getDescriptor(emit, adaptor.getB()[0], slot, op.getTransposeB(), depth); };
+    if (!op.getOnes())
+      return emitWgmma(emit, op, acc, a, getB(), op.getTransposeB() ? slot.getRows() : slot.getCols());
+    // The leading offset leads either to the next panel or to the ones: the panels in front of the last have a wgmma of
+    // their own.
+    int64_t before = slot.getCols() - hopper::kPanelCols;
+    size_t held = acc.empty() ? 0 : before / 2; // elements of these panels
+    SmallVector<Value> results;
+    if (before > 0)
+      results = emitWgmma(emit, op, acc.take_front(held), a, getB(), before);
+    Value last = getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], slot, depth);
+    llvm::append_range(results, emitWgmma(emit, op, acc.drop_front(held), a, last, hopper::kPanelCols + hopper::kSumCols));
+    return results;
   }
 
-  /// One wgmma. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at zero (scale-d false).
-  SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b) const {
-    SlotType slotB = op.getB().getType();
-    int64_t cols = op.getTransposeB() ? slotB.getRows() : slotB.getCols() + (op.getOnes() ? hopper::kSumCols : 0);
+  /// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at zero
+  /// (scale-d false).
+  SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b,
+                               int64_t cols) const {
     int64_t count = cols / 2;
     int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
     bool isDescriptor = a.size() == 1;
@@ -125,7 +136,7 @@ private:
     std::string textA = list("$", next, a.size());
     if (!isDescriptor)
       textA = "{" + textA + "}";
-    std::string type = slotB.getElementType().isBF16() ? "bf16" : "f16";
+    std::string type = op.getB().getType().getElementType().isBF16() ? "bf16" : "f16";
     std::string transposes = std::string(isDescriptor ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
     std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
                        ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +

@@ -32,6 +32,13 @@
 // CHECK: arith.select %[[DEAD]]
 // CHECK-NOT: math.log2
 
+// Wider values have the same.
+// REDEFINE: %{schedule} =
+// RUN: %{source} | sed s/x64x/x128x/g | %{convert} | FileCheck %s --check-prefix=WIDE
+// WIDE: %[[R:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<64x136xf32, #tile.acc>) {
+// WIDE-NOT: tile.row_reduce
+// WIDE: tile.mma_async %{{.*}} ones %{{.*}} into %[[ACC]] : tensor<64x136xf32, #tile.acc>
+
 // Other bounds: of constants 20, 3 and 0.5 and functions of at most 1.
 // REDEFINE: %{schedule} =
 // REDEFINE: %{score} = %v3 = arith.mulf %v1, %v_cap : f32 %v4 = arith.subf %v3, %v_three : f32 %v2 = arith.divf %v4, %v_half : f32
@@ -59,6 +66,9 @@
 // REDEFINE: %{type} = bf16
 // REDEFINE: %{schedule} = ,tensor-sums=false
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
+// RUN: %{source} | sed s/x64x/x128x/g | not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
+// REDEFINE: %{schedule} =
+// RUN: %{source} | sed s/x64x/x96x/g | not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
 // RUN: not flashc %flashc_src/examples/causal.mlir --schedule=fixed-max=true 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: schedule: expected tensor-sums for fixed-max
 

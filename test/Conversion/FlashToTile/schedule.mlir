@@ -77,7 +77,7 @@
 // EPILOGUE: error: schedule: expected persistent for overlap-epilogue
 // REDEFINE: %{schedule} = tensor-sums=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
-// SUMS: error: schedule: expected a value dimension of 64 for tensor-sums, got 96
+// SUMS: error: schedule: expected a value dimension in steps of 64 for tensor-sums, got 96
 // REDEFINE: %{schedule} = wait-after=49
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=WAIT
 // WAIT: error: schedule: expected wait-after to be at most the 48 exponentials of a thread, got 49

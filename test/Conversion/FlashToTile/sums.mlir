@@ -1,7 +1,8 @@
 // Who sums the rows of P: the tensor cores, by eight columns of ones beside V, or the threads, where the log-sum-exp is an
-// output too. A value dimension of 64.
+// output too. A value dimension of 64, or more, where the schedule says so.
 // DEFINE: %{schedule} =
-// DEFINE: %{convert} = flashc-opt --flash-online-softmax --flash-tile="q-tile=192 kv-tile=128" --canonicalize --cse \
+// DEFINE: %{queries} = 192
+// DEFINE: %{convert} = flashc-opt --flash-online-softmax --flash-tile="q-tile=%{queries} kv-tile=128" --canonicalize --cse \
 // DEFINE:   --flash-swap-loops --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=%{schedule} \
 // DEFINE:   --canonicalize --cse
 // RUN: sed s/TYPE/bf16/g %s | %{convert} | FileCheck %s --check-prefixes=TENSOR -DTYPE=bf16
@@ -14,6 +15,14 @@
 // REDEFINE: %{schedule} = tensor-sums=false
 // RUN: sed s/TYPE/bf16/g %s | %{convert} | FileCheck %s --check-prefix=THREADS -DTYPE=bf16
 // RUN: sed s/TYPE/f16/g %s | %{convert} | FileCheck %s --check-prefix=THREADS -DTYPE=f16
+// REDEFINE: %{queries} = 128
+// REDEFINE: %{schedule} = consumers=2,kv-tile=128,stages=2,tensor-sums=true
+// RUN: sed -e s/x64xTYPE/x128xbf16/g %s | %{convert} | FileCheck %s --check-prefix=WIDE
+// REDEFINE: %{schedule} = consumers=2,kv-tile=128,stages=2
+// RUN: sed -e s/x64xTYPE/x128xbf16/g %s | %{convert} | FileCheck %s --check-prefix=NARROW
+
+// WIDE: tile.mma_async %{{.*}} ones %{{.*}} into %{{.*}} : tensor<64x136xf32, #tile.acc>
+// NARROW-NOT: {{ ones }}
 
 // REFUSED: error: schedule: expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is summed, which the log-sum-exp would show
 

@@ -1,5 +1,5 @@
-// RUN: flashc-opt %s --convert-tile-to-nvvm | FileCheck %s
-// RUN: sed s/bf16/f16/g %s | flashc-opt --convert-tile-to-nvvm | FileCheck %s --check-prefix=F16
+// RUN: flashc-opt %s --split-input-file --convert-tile-to-nvvm | FileCheck %s
+// RUN: sed s/bf16/f16/g %s | flashc-opt --split-input-file --convert-tile-to-nvvm | FileCheck %s --check-prefix=F16
 
 !p = tensor<64x32xbf16, #tile.operand_a>
 !summed = tensor<64x72xf32, #tile.acc>
@@ -88,6 +88,61 @@ gpu.module @kernels {
       %y = tile.scale_rows %columns, %sums : !columns, !row
       tile.store %y, %out[%c0, %c0, %c0] limit %n : !columns, memref<?x1x?x64xbf16, strided<[?, ?, ?, 1]>>
       tile.store %sums, %lse[%c0, %c0, %c0] limit %n : !row, memref<?x1x?xf32, strided<[?, ?, 1]>>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+// V of 128 columns, two panels of 32 rows (256 units of 16 bytes): the first is a product of its own; the ones stand behind
+// the second.
+!p = tensor<64x32xbf16, #tile.operand_a>
+!row = tensor<64xf32, #tile.row>
+!ones = !tile.slot<16, 64, bf16>
+gpu.module @wide {
+  // CHECK-LABEL: gpu.func @wide_sums
+  gpu.func @wide_sums(%out: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 32, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    %vring = tile.alloc_ring : !tile.ring<1, 32, 128, bf16>
+    %ones = tile.alloc_ones : !ones
+    // CHECK: %[[AT:.*]] = arith.addi %{{.*}}, %c8192_i32
+    // CHECK-NEXT: %{{.*}} = arith.constant 4 : i32
+    // CHECK-NEXT: %[[UNITS:.*]] = arith.shrui %[[AT]],
+    // CHECK: %[[FIELD:.*]] = arith.andi %[[UNITS]],
+    // CHECK: %[[ONES:.*]] = arith.extui %[[FIELD]] : i32 to i64
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %x = arith.constant dense<1.0> : tensor<64x32xf32, #tile.acc>
+      %a = tile.to_operand_a %x : tensor<64x32xf32, #tile.acc> -> !p
+      %zero = arith.constant dense<0.0> : tensor<64x136xf32, #tile.acc>
+      %v = tile.wait %vring[%c0] : !tile.ring<1, 32, 128, bf16> -> !tile.slot<32, 128, bf16>
+      // CHECK: "wgmma.fence.sync.aligned;"
+      // CHECK: %[[FIELDS:.*]] = arith.constant 4611686293322072064 : i64
+      // CHECK-NEXT: %[[B:.*]] = arith.addi %[[V:.*]], %[[FIELDS]] : i64
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {$0, {{.*}}, $31}, {$64, $65, $66, $67}, $68, p, 1, 1, 1;
+      // CHECK-SAME: %[[B]] : (
+      // CHECK: %[[DISTANCE:.*]] = arith.subi %[[ONES]], %[[V]] : i64
+      // CHECK: %[[LEADING:.*]] = arith.shli %[[DISTANCE]],
+      // CHECK: %[[B0:.*]] = arith.addi %[[V]], %[[LEADING]] : i64
+      // 2^62 + 64 * 2^32 + 256 - 256 * 2^16
+      // CHECK-NEXT: %[[FIELDS:.*]] = arith.constant 4611686293288517888 : i64
+      // CHECK-NEXT: arith.addi %[[B0]], %[[FIELDS]] : i64
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n72k16.f32.bf16.bf16 {$0, {{.*}}, $35}, {$72, $73, $74, $75}, $76, p, 1, 1, 1;
+      // The second step: 128 units further.
+      // CHECK: wgmma.mma_async.sync.aligned.m64n64k16
+      // CHECK: %[[FIELDS:.*]] = arith.constant 4611686293280129408 : i64
+      // CHECK-NEXT: arith.addi %{{.*}}, %[[FIELDS]] : i64
+      // CHECK-NEXT: wgmma.mma_async.sync.aligned.m64n72k16
+      // CHECK-NOT: wgmma.mma_async
+      %t = tile.mma_async %a, %v ones %ones : !ones into %zero : tensor<64x136xf32, #tile.acc> : !p, !tile.slot<32, 128, bf16> -> !tile.token<tensor<64x136xf32, #tile.acc>>
+      %o = tile.mma_wait %t : !tile.token<tensor<64x136xf32, #tile.acc>> -> tensor<64x136xf32, #tile.acc>
+      tile.release %v : !tile.slot<32, 128, bf16>
+      // CHECK: "wgmma.wait_group.sync.aligned 0;"
+      %columns, %sums = tile.split_sums %o : tensor<64x136xf32, #tile.acc> -> tensor<64x128xf32, #tile.acc>, !row
+      tile.store %sums, %out[%c0, %c0, %c0] limit %n : !row, memref<?x1x?xf32, strided<[?, ?, 1]>>
     }
     gpu.return
   }

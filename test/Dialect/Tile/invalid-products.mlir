@@ -54,7 +54,7 @@ func.func @mma_depth(%a: !tile.slot<64, 24, bf16>, %b: !tile.slot<24, 64, bf16>)
 // -----
 
 func.func @ones_transposed(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, bf16>) {
-  // expected-error @+1 {{'tile.mma_async' op expected a B of 64 columns beside the ones, not transposed}}
+  // expected-error @+1 {{'tile.mma_async' op expected a B of a multiple of 64 columns beside the ones, not transposed}}
   %t = tile.mma_async %a, %a ones %ones : !tile.slot<16, 64, bf16> transpose_b
       : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x72xf32, #tile.acc>>
   return
@@ -62,10 +62,10 @@ func.func @ones_transposed(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 6
 
 // -----
 
-func.func @ones_beside_two_panels(%a: !tile.slot<64, 64, bf16>, %b: !tile.slot<64, 128, bf16>, %ones: !tile.slot<16, 64, bf16>) {
-  // expected-error @+1 {{'tile.mma_async' op expected a B of 64 columns beside the ones, not transposed}}
+func.func @ones_beside_half_a_panel(%a: !tile.slot<64, 64, bf16>, %b: !tile.slot<64, 96, bf16>, %ones: !tile.slot<16, 64, bf16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected a B of a multiple of 64 columns beside the ones, not transposed}}
   %t = tile.mma_async %a, %b ones %ones : !tile.slot<16, 64, bf16>
-      : !tile.slot<64, 64, bf16>, !tile.slot<64, 128, bf16> -> !tile.token<tensor<64x136xf32, #tile.acc>>
+      : !tile.slot<64, 64, bf16>, !tile.slot<64, 96, bf16> -> !tile.token<tensor<64x104xf32, #tile.acc>>
   return
 }
 

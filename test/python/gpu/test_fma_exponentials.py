@@ -61,7 +61,7 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
         q, k, v = inputs(nq, nk, d, dtype)
         q = q * scale
         expected = reference(q, k, v, mask, in_torch)
-        # Without the log-sum-exp the tensor cores sum rows of 64 columns, as it must be without a maximum.
+        # Without the log-sum-exp the tensor cores may sum the rows, as it must be without a maximum.
         for with_lse in (False,) if "fixed-max" in schedule else (False, True):
             result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)
@@ -90,10 +90,43 @@ def test_numbers(fma, mask, score, d, dtype):
 @pytest.mark.parametrize("scale", [1.0, 60.0])  # with 60 most scores are at the cap, of either sign
 @pytest.mark.parametrize("cap", [30.0, 55.0])
 @pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("fma", [0, 6, 16])
-def test_no_maximum(fma, mask, cap, scale):
+def test_no_maximum(fma, d, mask, cap, scale):
     scores = (lambda s, b, h, i, j: cap * ops.tanh(s / cap), lambda s, b, h, i, j: cap * torch.tanh(s / cap))
-    check(f"fixed-max=true,fma-exponentials={fma}", MASKS[mask], scores, 64, torch.bfloat16, scale)
+    check(f"fixed-max=true,fma-exponentials={fma}", MASKS[mask], scores, d, torch.bfloat16, scale)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("schedule", ["consumers=3,kv-tile=80,stages=4", "consumers=2,kv-tile=128,stages=2,q-stages=2",
+                                      "consumers=2,kv-tile=112,stages=2,overlap=false", "tanh-terms=0"])
+def test_no_maximum_of_wide_values(schedule, mask):
+    check(f"fixed-max=true,{schedule}", MASKS[mask], SCORES["soft cap"], 128, torch.bfloat16)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("d", [128, 192, 256])
+def test_sums_of_wide_values_on_the_tensor_cores(d, mask, dtype):
+    q, k, v = inputs(331, 257, d, dtype)
+    keywords = {} if MASKS[mask] is None else {"mask": MASKS[mask]}
+    expected = reference(q, k, v, MASKS[mask], None)
+    o = flashc.attention(q, k, v, enable_gqa=True, schedule="tensor-sums=true", **keywords)
+    assert not expected.compare(o).problem
+    assert torch.all(o[expected.lse == -torch.inf] == 0)
+    # Weights that have been rounded before they were summed: of the values 1 they make 1, but for the quotient's rounding.
+    o = flashc.attention(q, k, torch.ones_like(v), enable_gqa=True, schedule="tensor-sums=true", **keywords)
+    assert torch.all((o == 1) | ((o == 0) & (expected.lse == -torch.inf)[..., None]))
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_an_only_key_has_a_weight_of_one(d):
+    """Without a maximum its exponential is anything, and is rounded: in the sum as well."""
+    q, k, v = inputs(331, 331, d, torch.bfloat16)
+    v = v.repeat_interleave(2, 1)
+    o = flashc.attention(q, k.repeat_interleave(2, 1), v, mask=lambda b, h, i, j: j == i, score=SCORES["soft cap"][0],
+                         schedule="fixed-max=true")
+    assert torch.all((o.float() - v.float()).abs() <= 2**-8 * v.float().abs())
 
 
 @pytest.mark.parametrize("schedule", ["fma-exponentials=16", "fixed-max=true", "fixed-max=true,fma-exponentials=16"])
@@ -107,10 +140,11 @@ def test_masked_keys_have_no_part(schedule):
     assert (o - expected).abs().max() <= 0.02
 
 
+@pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("fma", [0, 4, 16])
-def test_nan_is_seen_without_a_maximum(fma):
+def test_nan_is_seen_without_a_maximum(fma, d):
     for key in (0, 5, 131, 199):
-        q, k, v = inputs(200, 200, 64, torch.bfloat16)
+        q, k, v = inputs(200, 200, d, torch.bfloat16)
         k[:, :, key, 3] = float("nan")
         o = flashc.attention(q, k, v, enable_gqa=True, causal=True, score=SCORES["soft cap"][0],
                              schedule=f"fixed-max=true,fma-exponentials={fma}")
@@ -139,3 +173,9 @@ def test_refuses():
         flashc.attention(q, k, v, enable_gqa=True, schedule="fixed-max=true")
     with pytest.raises(flashc.CompileError, match="expected tensor-sums for fixed-max"):
         flashc.attention(q, k, v, enable_gqa=True, return_lse=True, schedule="fixed-max=true")
+    wide, score = inputs(64, 64, 96, torch.bfloat16), SCORES["soft cap"][0]
+    with pytest.raises(flashc.CompileError, match="expected tensor-sums for fixed-max"):
+        flashc.attention(*wide, enable_gqa=True, score=score, schedule="fixed-max=true")
+    with pytest.raises(flashc.CompileError, match="expected bf16 for fixed-max, got 'f16'"):
+        flashc.attention(*(x.half() for x in inputs(64, 64, 128, torch.bfloat16)), enable_gqa=True, score=score,
+                         schedule="fixed-max=true")

@@ -260,8 +260,16 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
 TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": tensor-sums=true", "", 64), "q-stages=1 tensor-sums");
   EXPECT_EQ(apply(": tensor-sums=true", "", 64, /*hasLse=*/true), "q-stages=1");
-  EXPECT_EQ(apply(": tensor-sums=true", ""), "q-stages=1");
-  EXPECT_EQ(apply(": stages=2", "tensor-sums=true"), "expected a value dimension of 64 for tensor-sums, got 128");
+  EXPECT_EQ(apply(": tensor-sums=true", "", 96), "q-stages=1");
+  EXPECT_EQ(apply(": stages=2", "tensor-sums=true", 96),
+            "expected a value dimension in steps of 64 for tensor-sums, got 96");
+  // Beside more than one panel of V only where it is said, or where nothing else will do.
+  EXPECT_EQ(apply(": stages=2", ""), "q-stages=1");
+  EXPECT_EQ(apply(": stages=2", "tensor-sums=true"), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": tensor-sums=true", ""), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": stages=2", "fixed-max=true"), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": stages=2", "fixed-max=true,tensor-sums=false"), "expected tensor-sums for fixed-max");
+  EXPECT_EQ(apply(": stages=2", "fixed-max=true", 96), "expected tensor-sums for fixed-max");
   EXPECT_EQ(apply(": tma-store=true", ""), "q-stages=1 tma-store");
   EXPECT_EQ(apply(": tma-store=true", "", 192), "q-stages=1");
   EXPECT_EQ(apply(": tma-store=true", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");

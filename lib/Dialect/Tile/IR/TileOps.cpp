@@ -97,8 +97,9 @@ LogicalResult MmaAsyncOp::verify() {
   if (a.rows != kTileRows || a.depth != depth)
     return emitOpError() << "expected A of " << kTileRows << " x " << depth << ", got " << a.rows << " x " << a.depth;
   if (getOnes()) {
-    if (getTransposeB() || cols != hopper::kPanelCols)
-      return emitOpError() << "expected a B of " << hopper::kPanelCols << " columns beside the ones, not transposed";
+    if (getTransposeB() || cols % hopper::kPanelCols != 0)
+      return emitOpError() << "expected a B of a multiple of " << hopper::kPanelCols
+                           << " columns beside the ones, not transposed";
     SlotType ones = getOnesType(b.getElementType());
     if (getOnes().getType() != ones)
       return emitOpError() << "expected ones of type " << ones << ", got " << getOnes().getType();

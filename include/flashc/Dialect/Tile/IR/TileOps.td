@@ -267,8 +267,9 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
 
     With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the
-    row sums of A, which `tile.split_sums` takes off. B is then one panel of 64 columns, and the ones are the second:
-    the descriptor's leading offset leads from each step's rows of B to the same ones.
+    row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the last:
+    the descriptor's leading offset leads from each step's rows of that panel to the same ones. Panels in front of the
+    last, where the offset leads from panel to panel, are a `wgmma` of their own.
 
     With `slopes` (a `tile.alloc_slopes`) `times` a `tile.alloc_columns` one more step of depth adds slope * n to column
     n of each row of A B^T.
