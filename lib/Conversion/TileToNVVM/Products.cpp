@@ -41,8 +41,8 @@ Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsCol
   return emit.add(address, getDescriptorFields(panelBytes, kSwizzleAtomBytes) + (depth * kRowBytes >> 4));
 }
 
-/// The same of the last panel of an MN-major slot and the one of ones behind it, for every step: the leading offset leads
-/// from where the step begins to the ones, which lie behind all slots.
+/// The same of the last panel of an MN-major slot and the one of ones behind it, for every step: the leading offset
+/// leads from where the step begins to the ones, which lie behind all slots.
 Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType slot, int64_t depth) {
   Value distance = arith::SubIOp::create(emit.builder, emit.loc, ones, address);
   Value leading = arith::ShLIOp::create(emit.builder, emit.loc, distance, emit.i64(16));
@@ -118,12 +118,13 @@ private:
     if (before > 0)
       results = emitWgmma(emit, op, acc.take_front(held), a, getB(), before);
     Value last = getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], slot, depth);
-    llvm::append_range(results, emitWgmma(emit, op, acc.drop_front(held), a, last, hopper::kPanelCols + hopper::kSumCols));
+    constexpr int64_t kLastCols = hopper::kPanelCols + hopper::kSumCols;
+    llvm::append_range(results, emitWgmma(emit, op, acc.drop_front(held), a, last, kLastCols));
     return results;
   }
 
-  /// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at zero
-  /// (scale-d false).
+  /// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at
+  /// zero (scale-d false).
   SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b,
                                int64_t cols) const {
     int64_t count = cols / 2;

@@ -270,24 +270,26 @@ gpu.module @kernels {
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
 
-// Whether all elements are within a limit: a thread's greatest magnitude, in four chains, which a NaN makes NaN; the
-// comparison is false for that; a vote.
+// Whether all elements are within a limit: the greatest of the sums of two magnitudes each, the first and the last, the
+// second and the last but one, ..., as integers in two chains. A NaN is the greatest; the comparison is false for it; a
+// vote.
 // CHECK-LABEL: gpu.func @within
-// CHECK: %[[A:.*]] = llvm.intr.fabs(
+// CHECK: %[[A:.*]] = llvm.intr.fabs(%[[X0:.*]])
+// CHECK: %[[H:.*]] = llvm.intr.fabs(%[[X7:.*]])
+// CHECK: %[[AH:.*]] = arith.addf %[[A]], %[[H]] : f32
+// CHECK: %[[S0:.*]] = arith.bitcast %[[AH]] : f32 to i32
 // CHECK: %[[B:.*]] = llvm.intr.fabs(
-// CHECK: %[[C:.*]] = llvm.intr.fabs(
-// CHECK: %[[D:.*]] = llvm.intr.fabs(
-// CHECK: %[[E:.*]] = llvm.intr.fabs(
-// CHECK: %[[AE:.*]] = arith.maximumf %[[A]], %[[E]] : f32
-// CHECK: %[[F:.*]] = llvm.intr.fabs(
-// CHECK: %[[BF:.*]] = arith.maximumf %[[B]], %[[F]] : f32
 // CHECK: %[[G:.*]] = llvm.intr.fabs(
-// CHECK: %[[CG:.*]] = arith.maximumf %[[C]], %[[G]] : f32
-// CHECK: %[[H:.*]] = llvm.intr.fabs(
-// CHECK: %[[DH:.*]] = arith.maximumf %[[D]], %[[H]] : f32
-// CHECK: %[[X:.*]] = arith.maximumf %[[AE]], %[[CG]] : f32
-// CHECK: %[[Y:.*]] = arith.maximumf %[[BF]], %[[DH]] : f32
-// CHECK: %[[MOST:.*]] = arith.maximumf %[[X]], %[[Y]] : f32
+// CHECK: %[[BG:.*]] = arith.addf %[[B]], %[[G]] : f32
+// CHECK: %[[S1:.*]] = arith.bitcast %[[BG]] : f32 to i32
+// CHECK: %[[CF:.*]] = arith.addf
+// CHECK: %[[S2:.*]] = arith.bitcast %[[CF]] : f32 to i32
+// CHECK: %[[M0:.*]] = arith.maxsi %[[S0]], %[[S2]] : i32
+// CHECK: %[[DE:.*]] = arith.addf
+// CHECK: %[[S3:.*]] = arith.bitcast %[[DE]] : f32 to i32
+// CHECK: %[[M1:.*]] = arith.maxsi %[[S1]], %[[S3]] : i32
+// CHECK: %[[M:.*]] = arith.maxsi %[[M0]], %[[M1]] : i32
+// CHECK: %[[MOST:.*]] = arith.bitcast %[[M]] : i32 to f32
 // CHECK: %[[IS:.*]] = arith.cmpf ole, %[[MOST]], %{{.*}} : f32
 // CHECK: %[[ALL:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"(%{{.*}}, %[[IS]])
 // CHECK: scf.if %[[ALL]]

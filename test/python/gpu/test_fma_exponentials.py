@@ -114,7 +114,7 @@ def test_sums_of_wide_values_on_the_tensor_cores(d, mask, dtype):
     o = flashc.attention(q, k, v, enable_gqa=True, schedule="tensor-sums=true", **keywords)
     assert not expected.compare(o).problem
     assert torch.all(o[expected.lse == -torch.inf] == 0)
-    # Weights that have been rounded before they were summed: of the values 1 they make 1, but for the quotient's rounding.
+    # Weights that are rounded before they are summed: of the values 1 they make 1.
     o = flashc.attention(q, k, torch.ones_like(v), enable_gqa=True, schedule="tensor-sums=true", **keywords)
     assert torch.all((o == 1) | ((o == 0) & (expected.lse == -torch.inf)[..., None]))
 

@@ -115,9 +115,11 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
 }
 
 def Tile_AllWithinOp : Tile_Op<"all_within", []> {
-  let summary = "whether all elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
+  let summary = "whether elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
   let description = [{
-    A NaN is not. One maximum for each element that a thread holds, and a vote.
+    True only if all are; a NaN is not. Asked of pairs of elements, of different rows and columns: false also where two
+    are more than `limit` together. For two elements that a thread holds an addition and half a maximum (of three); and
+    a vote.
 
     1. `limit` is positive and finite.
   }];
