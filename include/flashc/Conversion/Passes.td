@@ -108,7 +108,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       scf.yield %tanh : tensor<64x128xf32, #tile.acc>
     }
     ```
-    A score that is not tanh times positive constants is refused.
+    A score that is not tanh times positive constants is refused. Without a maximum (`fixed-max`) and a `wait-after` the
+    branches yield the exponentials.
 
     All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what
     they write lies in the workspace. Loops over the runs of a table look their visits up there.

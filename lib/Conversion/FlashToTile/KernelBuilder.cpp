@@ -335,7 +335,16 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value visit, Val
   slopes = simple.slopes;
   if (schedule.tanhTerms == 0)
     return Scores{simple.map.getResult(), simple.map.getOffset()};
-  return Scores{splitSmallTanh(simple.map, schedule.tanhTerms, remainingScale), Value()};
+  // The multi-function unit need not wait for a branch to end, unless the wait for a product is to stand between the
+  // exponentials.
+  Scores result;
+  result.isExponential = schedule.fixedMax && schedule.waitAfter == 0;
+  result.tile = splitSmallTanh(simple.map, schedule.tanhTerms, remainingScale, [&](OpBuilder &nested, Value branch) {
+    OpBuilder::InsertionGuard guard(b);
+    b.restoreInsertionPoint(nested.saveInsertionPoint());
+    return result.isExponential ? emitExponentials(branch, /*offset=*/Value()) : branch;
+  });
+  return result;
 }
 
 FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked) {

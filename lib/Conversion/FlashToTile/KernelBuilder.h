@@ -44,10 +44,11 @@ private:
     mlir::Value acc, max, sum;
   };
   /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one. `most` is the tile's maximum of
-  /// each row and lane, if it is known.
+  /// each row and lane, if it is known. Or `tile` is their exponentials.
   struct Scores {
     mlir::Value tile;
     mlir::Value offset = {}, most = {};
+    bool isExponential = false;
   };
   /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, where `isStale` of any row
   /// says so; without a maximum only the exponentials.
@@ -68,7 +69,7 @@ private:
   mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
   mlir::Value emitMaximum(Scores scores);
-  mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset, double factor);
+  mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset);
   mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);
   mlir::FailureOr<Scores> emitScoreRegion(mlir::Value visit, mlir::Value key, mlir::Value scores);
   mlir::FailureOr<Scores> emitMasked(mlir::Value visit, mlir::Value key, Scores source, double masked);
@@ -80,6 +81,7 @@ private:
   void emitOutputs(State state);
 
   bool needsScoreMap() const;
+  double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }
   bool catchesNaN() const;
   mlir::tile::ReduceKind getMaximumKind() const;
   bool isHeavyFirst() const;

@@ -97,6 +97,7 @@ struct Branches {
   tile::MapOp map;
   Value source;
   double k, unit;
+  llvm::function_ref<Value(OpBuilder &, Value)> finish;
 
   /// The first polynomial, of `terms` to `most` terms, that all arguments are small enough for; or tanh.
   Value emit(OpBuilder &b, int64_t terms, int64_t most);
@@ -145,10 +146,12 @@ Value Branches::emitMap(OpBuilder &b, llvm::function_ref<Value(ImplicitLocOpBuil
   Block *body = b.createBlock(&branch.getBody(), {}, types, {loc, loc, loc});
   ImplicitLocOpBuilder inside(loc, b);
   tile::YieldOp::create(inside, function(inside, body->getArgument(0)));
-  return branch.getResult();
+  b.setInsertionPointAfter(branch);
+  return finish(b, branch.getResult());
 }
 
-Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor) {
+Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor,
+                             llvm::function_ref<Value(OpBuilder &, Value)> finish) {
   Polynomial least(kLeastTerms);
   Value e = findTanh(map.getBody()).getOperand(), other;
   double k = 1.0;
@@ -163,7 +166,7 @@ Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor) {
   map.getBody().front().getTerminator()->setOperand(0, e);
   OpBuilder b(map->getContext());
   b.setInsertionPointAfter(map);
-  Value result = Branches{map, isScore ? map.getSource() : map.getResult(), k, unit}.emit(b, kLeastTerms, terms);
+  Value result = Branches{map, isScore ? map.getSource() : map.getResult(), k, unit, finish}.emit(b, kLeastTerms, terms);
   for (OpOperand *use : uses)
     use->set(result);
   if (isScore)

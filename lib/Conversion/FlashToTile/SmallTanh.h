@@ -22,8 +22,9 @@ bool isSoftCap(mlir::Region &score);
 ///
 /// c makes the leading coefficient of two terms 1, which saves a multiplication; `factor`, which the scores are still to be
 /// multiplied with, is divided by it. An argument that is not a constant times the score becomes a map of its own in front.
-/// Returns the branches' result.
-mlir::Value splitSmallTanh(mlir::tile::MapOp map, int64_t terms, double &factor);
+/// Returns the branches' result: what `finish` makes of each branch's map, at the end of the branch.
+mlir::Value splitSmallTanh(mlir::tile::MapOp map, int64_t terms, double &factor,
+                           llvm::function_ref<mlir::Value(mlir::OpBuilder &, mlir::Value)> finish);
 
 } // namespace flashc
 

@@ -43,10 +43,9 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
       needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>(Scores{rawScores});
   if (failed(scores))
     return failure();
-  double factor = llvm::numbers::log2e * remainingScale;
   Softmax result;
   if (schedule.fixedMax) {
-    Value exponentials = emitExponentials(scores->tile, /*offset=*/Value(), factor);
+    Value exponentials = scores->isExponential ? scores->tile : emitExponentials(scores->tile, /*offset=*/Value());
     FailureOr<Scores> masked = emitMasked(visit, key, Scores{exponentials}, 0.0);
     if (failed(masked))
       return failure();
@@ -59,6 +58,7 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
 
   // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  double factor = getExponentFactor();
   Value newMax = emitMaximum(*scores);
   Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, oldMax), splat(rowType, factor));
   result.isStale = arith::CmpFOp::create(b, catchesNaN() ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
@@ -75,7 +75,7 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
   } else {
     offset = arith::NegFOp::create(b, arith::MulFOp::create(b, result.max, splat(rowType, factor)));
   }
-  result.probabilities = emitExponentials(scores->tile, offset, factor);
+  result.probabilities = emitExponentials(scores->tile, offset);
   return result;
 }
 
@@ -110,8 +110,9 @@ Value KernelBuilder::emitMaximum(Scores scores) {
 }
 
 /// 2^(factor * s + offset), of all scores; without an offset it is 0.
-Value KernelBuilder::emitExponentials(Value scores, Value offset, double factor) {
+Value KernelBuilder::emitExponentials(Value scores, Value offset) {
   auto type = cast<RankedTensorType>(scores.getType());
+  double factor = getExponentFactor();
   if (schedule.fmaExponentials > 0)
     return tile::Exp2Op::create(b, type, scores, offset, b.getF32FloatAttr(static_cast<float>(factor)),
                                 b.getI64IntegerAttr(schedule.fmaExponentials));

@@ -64,6 +64,24 @@
 // FIXED:         %[[X:.*]] = arith.mulf %[[Y]], %[[F]] : tensor<64x128xf32, #tile.acc>
 // FIXED-NEXT:    math.exp2 %[[X]]
 
+// Without a maximum the exponentials are part of the branches, unless the wait for a product stands between them.
+// REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=true,wait-after=0
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE -DEXP=math.exp2
+// REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=true,wait-after=0,fma-exponentials=4
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE -DEXP=tile.exp2
+// INSIDE: scf.if %{{.*}} -> (tensor<64x128xf32, #tile.acc>) {
+// INSIDE:   %[[E:.*]] = [[EXP]] %
+// INSIDE-NEXT: scf.yield %[[E]]
+// INSIDE: } else {
+// INSIDE:   scf.if
+// INSIDE:     %[[E:.*]] = [[EXP]] %
+// INSIDE-NEXT: scf.yield %[[E]]
+// INSIDE:     math.tanh
+// INSIDE:     %[[E:.*]] = [[EXP]] %
+// INSIDE-NEXT: scf.yield %[[E]]
+// INSIDE-NOT: [[EXP]] %
+// INSIDE: tile.to_operand_a
+
 // Nothing of it.
 // REDEFINE: %{schedule} = ,tanh-terms=0
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=NONE
