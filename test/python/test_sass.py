@@ -48,12 +48,13 @@ def number(schedule, key):
 
 
 def products(shape):
-    """{opcode: number} of the products of one tile: S = Q K^T, then O += P V, which may have eight columns of sums. A
-    product is 16 deep: what is missing of Q's and K's columns, as for d = 72, is zeros."""
+    """{opcode: number} of the products of one tile: S = Q K^T, then O += P V, which may have eight columns of sums
+    beside the last 64. A product is 16 deep: what is missing of Q's and K's columns, as for d = 72, is zeros."""
     d, dv, kv_tile, dtype, sums = shape
     kind = ".BF16" if dtype == "bf16" else ""
     result = {}
-    for columns, depth in ((kv_tile, d), (dv + 8 * sums, kv_tile)):
+    of_values = [dv - 64, 72] if sums else [dv]
+    for columns, depth in [(kv_tile, d), *((columns, kv_tile) for columns in of_values if columns)]:
         opcode = f"HGMMA.64x{columns}x16.F32{kind}"
         result[opcode] = result.get(opcode, 0) + -(-depth // 16)
     return result
@@ -196,7 +197,7 @@ def test_reads_of_a_bias(dtype, pair, single, most):
 
 
 @pytest.mark.parametrize("terms", [2, 3])
-@pytest.mark.parametrize("d, return_lse, most", [(64, False, 309), (64, True, 468), (128, False, 463)])
+@pytest.mark.parametrize("d, return_lse, most", [(64, False, 294), (64, True, 454), (128, False, 449)])
 def test_soft_cap(d, return_lse, most, terms):
     """A warp runs one of several branches: polynomials of two or four instructions, or tanh with two products."""
     kernel = compile_kernel(d, d, return_lse=return_lse, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
@@ -237,6 +238,28 @@ def test_drawn_points(d, mask):
         first = next(i for i in code if i.opcode.startswith("USETMAXREG.TRY_ALLOC"))
         assert sass_report.count(sass_report.reachable(code, first))["local memory"] <= FEW_BYTES // 4 + 1
         assert not any(sass_report.count(loop.instructions())["local memory"] for loop in sass_report.main_loops(code))
+
+
+@pytest.mark.parametrize("mask", [None, "causal", "window"])
+def test_soft_cap_without_maximum(mask):
+    """Of wide values the sums are beside the second half. The exponentials are in each of the branches."""
+    options = {None: {}, "causal": {"causal": True}, "window": {"mask": flashc.masks.sliding_window(1023, 0)}}[mask]
+    kernel = compile_kernel(128, 128, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
+                            schedule="fixed-max=true,consumers=2,kv-tile=128,stages=2,q-stages=2", **options)
+    with sass_report.text_file(kernel.ptx) as path:
+        functions, resources = sass_report.read_kernels(path)
+    entry = kernel.manifest
+    code = functions[entry["kernel"]]
+    assert [*check_resources(resources[entry["kernel"]], entry), *check_roles(code, entry["schedule"])] == []
+    loops = sass_report.main_loops(code)
+    for loop in loops:
+        always, sometimes = sass_report.count(loop.always), sass_report.count(loop.sometimes)
+        found = sass_report.count([i for i in loop.always if i.name == "HGMMA"], lambda i: i.opcode)
+        assert found == products((128, 128, 128, "bf16", True))
+        assert always["MUFU.EX2"] == always["SHFL"] == 0 and sometimes["MUFU.EX2"] == 3 * 64
+        assert sometimes["HGMMA"] == sometimes["local memory"] == always["local memory"] == 0
+        assert sometimes["R2UR"] + always["R2UR"] <= R2UR
+    assert min(len(loop.always) for loop in loops) <= 185
 
 
 # --- What the checks find ---------------------------------------------------------------------------------------------

@@ -93,9 +93,9 @@ def check(inputs, mask, in_kernel, in_torch, schedule):
 
 
 def run(inputs, mask, score, schedule):
-    """Without the log-sum-exp, and with it: other kernels."""
+    """Without the log-sum-exp, and with it: other kernels, which have a maximum."""
     keywords = {} if mask is None else {"mask": mask}
-    for with_lse in (False, True):
+    for with_lse in (False,) if "fixed-max" in schedule else (False, True):
         result = flashc.attention(*inputs, enable_gqa=True, return_lse=with_lse, score=score, schedule=schedule,
                                   **keywords)
         yield result if with_lse else (result, None)
@@ -116,6 +116,27 @@ def test_small_and_large_scores(d, dtype, terms, mask, cap):
 def test_other_schedules(d, dtype, schedule):
     check(make_inputs(300, 500, d, dtype), MASKS["causal"], soft_cap(30.0, ops.tanh), soft_cap(30.0, torch.tanh),
           schedule)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("schedule", ["tanh-terms=2,wait-after=0", "tanh-terms=3,wait-after=0", "wait-after=8",
+                                      "wait-after=0,fma-exponentials=4", "consumers=2,kv-tile=128,q-stages=2"])
+def test_without_a_maximum(d, mask, schedule):
+    for cap in (5.0, 30.0):
+        check(make_inputs(257, 331, d, torch.bfloat16), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh),
+              f"fixed-max=true,{schedule}")
+
+
+@pytest.mark.parametrize("d", [64, 128])
+@pytest.mark.parametrize("wait_after", [0, 8])
+@pytest.mark.parametrize("key", [0, 5, 131, 199])
+def test_nan_takes_its_rows_along_without_a_maximum(d, wait_after, key):
+    q, k, v = make_inputs(200, 200, d, torch.bfloat16)
+    k[:, :, key, 3] = float("nan")
+    schedule = f"fixed-max=true,wait-after={wait_after}"
+    (o, _), = run((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh), schedule)
+    assert torch.isnan(o[:, :, key:]).all() and torch.isfinite(o[:, :, :key]).all()
 
 
 @TYPES
