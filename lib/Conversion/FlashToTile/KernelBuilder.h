@@ -43,17 +43,16 @@ private:
   struct State {
     mlir::Value acc, max, sum;
   };
-  /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one. `most` is the tile's maximum of
-  /// each row and lane, if it is known. Or `tile` is their exponentials.
+  /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one; or `tile` is their exponentials.
   struct Scores {
     mlir::Value tile;
-    mlir::Value offset = {}, most = {};
+    mlir::Value offset = {};
     bool isExponential = false;
   };
-  /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, where `isStale` of any row
-  /// says so; without a maximum only the exponentials.
+  /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, acc only if `anyStale`;
+  /// without a maximum only the exponentials.
   struct Softmax {
-    mlir::Value probabilities, max, decay, isStale;
+    mlir::Value probabilities, max, decay, anyStale;
   };
 
   mlir::LogicalResult checkFixedMax();
@@ -68,6 +67,9 @@ private:
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
+  void emitRunningMaximum(Scores scores, mlir::Value oldMax, Softmax &result);
+  void emitNewMaximum(Scores scores, mlir::Value oldMax, Softmax &result);
+  mlir::Value emitMayExceed(Scores scores, mlir::Value oldMax);
   mlir::Value emitMaximum(Scores scores);
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset);
   mlir::Value emitRescale(mlir::Value acc, const Softmax &softmax);

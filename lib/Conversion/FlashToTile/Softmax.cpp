@@ -56,17 +56,9 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
   if (failed(scores))
     return failure();
 
-  // The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one.
+  emitRunningMaximum(*scores, oldMax, result);
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   double factor = getExponentFactor();
-  Value newMax = emitMaximum(*scores);
-  Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, oldMax), splat(rowType, factor));
-  result.isStale = arith::CmpFOp::create(b, catchesNaN() ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
-                                         increase, splat(rowType, kStale));
-  result.max = arith::SelectOp::create(b, result.isStale, newMax, oldMax);
-  result.decay = math::Exp2Op::create(
-      b, arith::MulFOp::create(b, arith::SubFOp::create(b, oldMax, result.max), splat(rowType, factor)));
-
   Value offset;
   if (scores->offset) { // both may be large: subtracted before anything is rounded by their size
     Value max = tile::BroadcastOp::create(b, scores->offset.getType(), result.max);
@@ -77,6 +69,55 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
   }
   result.probabilities = emitExponentials(scores->tile, offset);
   return result;
+}
+
+/// The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one. Hardly ever one
+/// does, in any row of the warp; unless one may, nothing is exchanged between lanes. (Where the maximum is to see NaN the
+/// question would cost as much as the answer.)
+void KernelBuilder::emitRunningMaximum(Scores scores, Value oldMax, Softmax &result) {
+  if (catchesNaN())
+    return emitNewMaximum(scores, oldMax, result);
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  Value mayExceed = emitMayExceed(scores, oldMax);
+  auto branch = scf::IfOp::create(b, TypeRange{rowType, rowType, b.getI1Type()}, mayExceed, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emitNewMaximum(scores, oldMax, result);
+  scf::YieldOp::create(b, ValueRange{result.max, result.decay, result.anyStale});
+  b.setInsertionPointToStart(branch.elseBlock());
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  scf::YieldOp::create(b, ValueRange{oldMax, splat(rowType, 1.0), no});
+  result.max = branch.getResult(0), result.decay = branch.getResult(1), result.anyStale = branch.getResult(2);
+}
+
+void KernelBuilder::emitNewMaximum(Scores scores, Value oldMax, Softmax &result) {
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  Value factor = splat(rowType, getExponentFactor()), newMax = emitMaximum(scores);
+  Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, oldMax), factor);
+  Value isStale = arith::CmpFOp::create(b, catchesNaN() ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
+                                        increase, splat(rowType, kStale));
+  result.max = arith::SelectOp::create(b, isStale, newMax, oldMax);
+  result.decay =
+      math::Exp2Op::create(b, arith::MulFOp::create(b, arith::SubFOp::create(b, oldMax, result.max), factor));
+  result.anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
+}
+
+/// Whether a score of the warp's rows may exceed the row's maximum by kStale: if one does, and sometimes if none does.
+Value KernelBuilder::emitMayExceed(Scores scores, Value oldMax) {
+  RankedTensorType rowType = tile::getRowType(b.getF32Type()), partialType = tile::getRowPartialType(b.getContext());
+  Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kStale / getExponentFactor()));
+  limit = tile::BroadcastOp::create(b, partialType, limit);
+  if (scores.offset)
+    limit = arith::SubFOp::create(b, limit, scores.offset);
+  // The maximum of integers is one instruction for three, of floats one for two. The integers' is right unless all
+  // scores are negative: whatever they give then is below a limit that is not. Other limits are for the floats.
+  Value most = tile::RowReduceOp::create(b, partialType, tile::ReduceKind::MaxOfBits, scores.tile);
+  Value isNegative = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, limit, splat(partialType, 0.0));
+  Value lowest = splat(partialType, -std::numeric_limits<double>::infinity());
+  limit = arith::SelectOp::create(b, isNegative, lowest, limit);
+  Value mayExceed = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, most, limit); // also of NaN
+  return tile::VoteAnyOp::create(b, b.getI1Type(), mayExceed);
 }
 
 /// A polynomial in place of an exponential does not know NaN: there the maximum does.
@@ -96,12 +137,10 @@ Value KernelBuilder::emitMaximum(Scores scores) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   tile::ReduceKind kind = getMaximumKind();
   Value max;
-  if (scores.offset) {
-    Value most = scores.most ? scores.most : emitMost(scores);
-    max = tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, most, scores.offset));
-  } else {
+  if (scores.offset)
+    max = tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitMost(scores), scores.offset));
+  else
     max = tile::RowReduceOp::create(b, rowType, kind, scores.tile);
-  }
   if (!plan.score)
     return max;
   Value masked = splat(rowType, kMasked); // a score may be -inf, which the running maximum could not bear
@@ -124,9 +163,8 @@ Value KernelBuilder::emitExponentials(Value scores, Value offset) {
 
 /// The output so far, by the new maximum, where any row of the warp has one.
 Value KernelBuilder::emitRescale(Value acc, const Softmax &softmax) {
-  Value anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), softmax.isStale);
   auto rescale = scf::IfOp::create(
-      b, anyStale,
+      b, softmax.anyStale,
       [&](OpBuilder &nested, Location loc) {
         Value scaled = tile::ScaleRowsOp::create(nested, loc, acc.getType(), acc, softmax.decay);
         scf::YieldOp::create(nested, loc, scaled);
@@ -135,8 +173,7 @@ Value KernelBuilder::emitRescale(Value acc, const Softmax &softmax) {
   return rescale.getResult(0);
 }
 
-/// The scores of a tile, with `masked` where the mask keeps nothing. With an offset the maximum is known then: it is
-/// needed here, and computed once.
+/// The scores of a tile, with `masked` where the mask keeps nothing.
 FailureOr<KernelBuilder::Scores> KernelBuilder::emitMasked(Value visit, Value key, Scores source, double masked) {
   if (!visits.hasMask())
     return source;
@@ -145,10 +182,10 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitMasked(Value visit, Value ke
   Value isMasked = visits.emitIsMasked(b, visit);
   SmallVector<Type> types{source.tile.getType()};
   if (source.offset)
-    types.append(2, source.offset.getType());
+    types.push_back(source.offset.getType());
   auto branch = scf::IfOp::create(b, types, isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
   auto yield = [&](Scores scores) {
-    SmallVector<Value> values{scores.tile, scores.offset, scores.most};
+    SmallVector<Value> values{scores.tile, scores.offset};
     scf::YieldOp::create(b, ArrayRef(values).take_front(types.size()));
   };
   OpBuilder::InsertionGuard guard(b);
@@ -158,10 +195,8 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitMasked(Value visit, Value ke
     return failure();
   yield(*kept);
   b.setInsertionPointToStart(branch.elseBlock());
-  yield({source.tile, source.offset, source.offset ? emitMost(source) : Value()});
-  if (!source.offset)
-    return Scores{branch.getResult(0)};
-  return Scores{branch.getResult(0), branch.getResult(1), branch.getResult(2)};
+  yield(source);
+  return Scores{branch.getResult(0), source.offset ? branch.getResult(1) : Value()};
 }
 
 /// In a masked tile. What a row adds to its scores may be NaN, or infinite, and must not reach a row that the mask
@@ -173,9 +208,8 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitKept(Value key, Scores sourc
   Scores result{*kept};
   if (!source.offset)
     return result;
-  result.most = emitMost(result);
   auto type = cast<RankedTensorType>(source.offset.getType());
-  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, result.most, splat(type, kDead));
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, emitMost(result), splat(type, kDead));
   result.offset = arith::SelectOp::create(b, isEmpty, splat(type, 0.0), source.offset);
   return result;
 }

@@ -56,6 +56,13 @@ Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
     return arith::MaxNumFOp::create(emit.builder, emit.loc, a, b);
   case ReduceKind::Maximum:
     return arith::MaximumFOp::create(emit.builder, emit.loc, a, b);
+  case ReduceKind::MaxOfBits: {
+    auto toBits = [&](Value value) -> Value {
+      return arith::BitcastOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), value);
+    };
+    Value most = arith::MaxSIOp::create(emit.builder, emit.loc, toBits(a), toBits(b));
+    return arith::BitcastOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), most);
+  }
   case ReduceKind::Sum:
     return arith::AddFOp::create(emit.builder, emit.loc, a, b);
   }

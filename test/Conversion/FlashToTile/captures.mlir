@@ -53,7 +53,7 @@
 // CHECK:           } else {
 // CHECK:             scf.yield %[[SCORES]]
 // A score region may give -inf: a row's maximum stays above.
-// CHECK:           %[[MAX:.*]] = tile.row_reduce max
+// CHECK:           %[[MAX:.*]] = tile.row_reduce max %
 // CHECK:           arith.maxnumf %[[MAX]], %[[MASKED]]
 // CHECK:         tile.store {{.*}} limit %[[NQ]] : tensor<64x64xf32, #tile.acc>
 func.func @alibi_softcap_lengths(%q: !q, %k: !k, %v: !v, %o: !o, %lse: !lse, %slopes: tensor<8xf32>, %width: index,

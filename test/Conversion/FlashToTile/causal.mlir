@@ -24,6 +24,9 @@
 
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64x128xf32, #tile.acc>
 // CHECK-DAG:     %[[ROW_FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64xf32, #tile.row>
+// CHECK-DAG:     %[[STALE:.*]] = arith.constant dense<62.73{{.*}}> : tensor<64xf32, #tile.row>
+// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[ONE:.*]] = arith.constant dense<1.000000e+00> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[MASKED:.*]] = arith.constant -1.2676506E+30 : f32
 // CHECK:         %[[QRING:.*]] = tile.alloc_ring : <1, 64, 128, bf16, private true>
 // CHECK:         %[[KRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
@@ -67,30 +70,42 @@
 // CHECK:               scf.yield %[[MAP]]
 // CHECK:             } else {
 // CHECK:               scf.yield %[[S]]
-// CHECK:             %[[MX:.*]] = tile.row_reduce max %[[SM]]
-// CHECK:             %[[INC:.*]] = arith.subf %[[MX]], %[[M]]
-// CHECK:             %[[INC2:.*]] = arith.mulf %[[INC]], %[[ROW_FACTOR]]
-// CHECK:             %[[NEED:.*]] = arith.cmpf ogt, %[[INC2]]
-// CHECK:             %[[MN:.*]] = arith.select %[[NEED]], %[[MX]], %[[M]]
-// CHECK:             %[[DEC:.*]] = arith.subf %[[M]], %[[MN]]
-// CHECK:             %[[DEC2:.*]] = arith.mulf %[[DEC]], %[[ROW_FACTOR]]
-// CHECK:             %[[AL:.*]] = math.exp2 %[[DEC2]]
-// CHECK:             %[[MC:.*]] = arith.mulf %[[MN]], %[[ROW_FACTOR]]
+// Whether the maximum may have to change: no lane of the warp sees a score above the old one by 8 / (log2(e) scale).
+// CHECK:             %[[OFROW:.*]] = arith.addf %[[M]], %[[STALE]]
+// CHECK:             %[[LIMIT:.*]] = tile.broadcast %[[OFROW]]
+// CHECK:             %[[BITS:.*]] = tile.row_reduce max_of_bits %[[SM]]
+// CHECK:             %[[NEGATIVE:.*]] = arith.cmpf olt, %[[LIMIT]], %{{.*}}
+// CHECK:             %[[LIMIT2:.*]] = arith.select %[[NEGATIVE]], %[[LOWEST]], %[[LIMIT]]
+// CHECK:             %[[ABOVE:.*]] = arith.cmpf uge, %[[BITS]], %[[LIMIT2]]
+// CHECK:             %[[MAY:.*]] = tile.vote_any %[[ABOVE]]
+// CHECK:             %[[NEW:.*]]:3 = scf.if %[[MAY]]
+// CHECK:               %[[MX:.*]] = tile.row_reduce max %[[SM]]
+// CHECK:               %[[INC:.*]] = arith.subf %[[MX]], %[[M]]
+// CHECK:               %[[INC2:.*]] = arith.mulf %[[INC]], %[[ROW_FACTOR]]
+// CHECK:               %[[NEED:.*]] = arith.cmpf ogt, %[[INC2]]
+// CHECK:               %[[MN:.*]] = arith.select %[[NEED]], %[[MX]], %[[M]]
+// CHECK:               %[[DEC:.*]] = arith.subf %[[M]], %[[MN]]
+// CHECK:               %[[DEC2:.*]] = arith.mulf %[[DEC]], %[[ROW_FACTOR]]
+// CHECK:               %[[AL:.*]] = math.exp2 %[[DEC2]]
+// CHECK:               %[[ANY:.*]] = tile.vote_any %[[NEED]]
+// CHECK:               scf.yield %[[MN]], %[[AL]], %[[ANY]]
+// CHECK:             } else {
+// CHECK:               scf.yield %[[M]], %[[ONE]], %false
+// CHECK:             %[[MC:.*]] = arith.mulf %[[NEW]]#0, %[[ROW_FACTOR]]
 // CHECK:             %[[NEG:.*]] = arith.negf %[[MC]]
 // CHECK:             %[[NEGB:.*]] = tile.broadcast %[[NEG]]
 // CHECK:             %[[X2:.*]] = math.fma %[[SM]], %[[FACTOR]], %[[NEGB]]
 // CHECK:             %[[P:.*]] = math.exp2 %[[X2]]
 // CHECK:             %[[LS:.*]] = tile.row_reduce sum %[[P]]
-// CHECK:             %[[LN:.*]] = tile.scale_rows %[[L]], %[[AL]]
+// CHECK:             %[[LN:.*]] = tile.scale_rows %[[L]], %[[NEW]]#1
 // CHECK:             %[[L2:.*]] = arith.addf %[[LN]], %[[LS]]
 // CHECK:             %[[PA:.*]] = tile.to_operand_a %[[P]]
-// CHECK:             %[[ANY:.*]] = tile.vote_any %[[NEED]]
-// CHECK:             %[[O1:.*]] = scf.if %[[ANY]]
-// CHECK:               tile.scale_rows %[[ACC]], %[[AL]]
+// CHECK:             %[[O1:.*]] = scf.if %[[NEW]]#2
+// CHECK:               tile.scale_rows %[[ACC]], %[[NEW]]#1
 // CHECK:             %[[V:.*]] = tile.load %[[VMAP]][%[[B]], %[[HK]], %[[KEY]]] into %[[VRING]]
 // CHECK:             %[[TO:.*]] = tile.mma_async %[[PA]], %[[V]] into %[[O1]]
 // CHECK:             %[[O2:.*]] = tile.mma_wait %[[TO]]
-// CHECK:             scf.yield %[[O2]], %[[MN]], %[[L2]]
+// CHECK:             scf.yield %[[O2]], %[[NEW]]#0, %[[L2]]
 
 // CHECK:           %[[SUM:.*]] = tile.combine %[[R]]#2
 // CHECK:           %[[LOW:.*]] = arith.cmpf ole, %[[R]]#1

@@ -15,10 +15,11 @@
 // SOME: fma-exponentials=4
 // SOME: scf.for
 // PLAIN: tile.row_reduce maximum %[[S:.*]] :
-// SCORE: %[[S:.*]]:3 = scf.if
+// SCORE: %[[S:.*]]:2 = scf.if
 // SCORE: tile.row_reduce maximum
 // SCORE: } else {
-// SCORE: tile.row_reduce maximum
+// SCORE-NOT: tile.row_reduce max_of_bits
+// SCORE: tile.row_reduce maximum %[[S]]#0
 // A score may be -inf in a whole row.
 // SCORE: %[[NEW:.*]] = tile.combine maximum
 // SCORE: arith.maximumf %[[NEW]], %{{.*}} : tensor<64xf32, #tile.row>

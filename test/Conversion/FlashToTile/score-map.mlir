@@ -22,11 +22,13 @@
 // CHECK-NEXT:      %[[R:.*]] = math.fma %[[SCALED]], %[[C]], %[[S]]
 // CHECK-NEXT:      tile.yield %[[R]], %[[H]]
 // The maximum takes the rest before the lanes exchange it, the exponential as part of its offset.
-// CHECK:         %[[LOCAL:.*]] = tile.row_reduce max %[[U:.*]] : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
-// CHECK-NEXT:    %[[SUM:.*]] = arith.addf %[[LOCAL]], %[[OFFSET:.*]] : tensor<64xf32, #tile.row_partial>
-// CHECK-NEXT:    tile.combine max %[[SUM]]
-// CHECK:         %[[MAX:.*]] = arith.select
-// CHECK:         %[[SAME:.*]] = tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
+// CHECK:         arith.subf %{{.*}}, %[[OFFSET:.*]] : tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:    tile.row_reduce max_of_bits %[[U:.*]] : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
+// CHECK:         %[[NEW:.*]]:3 = scf.if
+// CHECK-NEXT:      %[[LOCAL:.*]] = tile.row_reduce max %[[U]] :
+// CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[LOCAL]], %[[OFFSET]]
+// CHECK-NEXT:      tile.combine max %[[SUM]]
+// CHECK:         %[[SAME:.*]] = tile.broadcast %[[NEW]]#0 : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
 // CHECK-NEXT:    %[[LESS:.*]] = arith.subf %[[OFFSET]], %[[SAME]]
 // CHECK-NEXT:    %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.row_partial>
 // CHECK-NEXT:    %[[WIDE:.*]] = tile.broadcast %[[X]] : tensor<64xf32, #tile.row_partial> -> tensor<64x64xf32, #tile.acc>

@@ -107,7 +107,7 @@ func.func @cap_and_decay(%q: !t, %k: !t, %v: !t) -> !t {
 // CHECK-LABEL: gpu.func @symmetric(
 // CHECK-NOT:     tile.first_column
 // CHECK:         tile.yield %{{.*}} : f32
-// CHECK-NOT:     tile.row_partial
+// CHECK-NOT:     acc>, tensor<64xf32, #tile.row_partial>
 func.func @symmetric(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
@@ -131,7 +131,7 @@ func.func @symmetric(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
 // CHECK-LABEL: gpu.func @positions_only(
 // CHECK-NOT:     tile.first_column
 // CHECK:         tile.yield %{{.*}} : f32
-// CHECK-NOT:     tile.row_partial
+// CHECK-NOT:     acc>, tensor<64xf32, #tile.row_partial>
 func.func @positions_only(%q: !t, %k: !t, %v: !t) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
@@ -249,24 +249,28 @@ func.func @either_side(%q: !t, %k: !t, %v: !t) -> !t {
 !lse = tensor<2x8x256xf32>
 
 // What is taken out may be NaN, or infinite, where the mask keeps nothing of a row: in a masked tile a thread without a
-// kept column leaves it out. Its maximum is computed once, in either branch.
+// kept column leaves it out.
 // CHECK-LABEL: gpu.func @masked_rows(
 // CHECK-DAG:     %[[DEAD:.*]] = arith.constant dense<-6.338253E+29> : tensor<64xf32, #tile.row_partial>
 // CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
 // CHECK:         %[[S:.*]], %[[C:.*]] = tile.map %{{.*}} rows(
 // CHECK:         tile.outside
-// CHECK-NEXT:    %[[IF:.*]]:3 = scf.if
+// CHECK-NEXT:    %[[IF:.*]]:2 = scf.if
 // CHECK-NEXT:      %[[KEPT:.*]] = tile.map %[[S]]
 // CHECK:           %[[MOST:.*]] = tile.row_reduce max %[[KEPT]]
 // CHECK-NEXT:      %[[EMPTY:.*]] = arith.cmpf ole, %[[MOST]], %[[DEAD]]
 // CHECK-NEXT:      %[[REST:.*]] = arith.select %[[EMPTY]], %[[ZERO]], %[[C]]
-// CHECK-NEXT:      scf.yield %[[KEPT]], %[[REST]], %[[MOST]]
+// CHECK-NEXT:      scf.yield %[[KEPT]], %[[REST]]
 // CHECK-NEXT:    } else {
-// CHECK-NEXT:      %[[MOST:.*]] = tile.row_reduce max %[[S]]
-// CHECK-NEXT:      scf.yield %[[S]], %[[C]], %[[MOST]]
-// CHECK:         %[[SUM:.*]] = arith.addf %[[IF]]#2, %[[IF]]#1
-// CHECK-NEXT:    tile.combine max %[[SUM]]
-// CHECK-NOT:     tile.row_reduce max
+// CHECK-NEXT:      scf.yield %[[S]], %[[C]]
+// CHECK:         %[[LIMIT:.*]] = arith.subf %{{.*}}, %[[IF]]#1
+// CHECK:         %[[BITS:.*]] = tile.row_reduce max_of_bits %[[IF]]#0
+// CHECK:         %[[NEGATIVE:.*]] = arith.cmpf olt, %[[LIMIT]],
+// CHECK:         %[[LIMIT2:.*]] = arith.select %[[NEGATIVE]], %{{.*}}, %[[LIMIT]]
+// CHECK:         arith.cmpf uge, %[[BITS]], %[[LIMIT2]]
+// CHECK:         %[[MOST:.*]] = tile.row_reduce max %[[IF]]#0
+// CHECK:         %[[SUM:.*]] = arith.addf %[[MOST]], %[[IF]]#1
+// CHECK:         tile.combine max %[[SUM]]
 // CHECK:         arith.subf %[[IF]]#1, %
 // CHECK:         math.fma %[[IF]]#0, %
 func.func @masked_rows(%q: !t, %k: !t, %v: !t, %bias: tensor<8x256xf32>, %length: index) -> (!t, !lse) {

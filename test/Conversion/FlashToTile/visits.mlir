@@ -13,7 +13,7 @@
 // CHECK:           %[[K:.*]] = tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[KEY]]]
 // CHECK:           %[[TOKEN:.*]] = tile.mma_async %{{.*}}, %[[K]]
 // CHECK:           %[[S:.*]] = tile.mma_wait %[[TOKEN]]
-// CHECK-NEXT:      tile.row_reduce max %[[S]]
+// CHECK:           tile.row_reduce max_of_bits %[[S]]
 // CHECK:         tile.store {{.*}} limit %c384
 func.func @dense(%q: !t, %k: !t, %v: !t) -> (!t, !lse) {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32} -> !t, !lse

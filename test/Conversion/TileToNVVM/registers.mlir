@@ -270,6 +270,38 @@ gpu.module @kernels {
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
 
+// A maximum of bits: of signed integers, in two chains.
+// CHECK-LABEL: gpu.func @max_of_bits
+// CHECK: %[[A:.*]] = arith.bitcast %[[X0:.*]] : f32 to i32
+// CHECK: %[[B:.*]] = arith.bitcast %[[X4:.*]] : f32 to i32
+// CHECK: %[[AB:.*]] = arith.maxsi %[[A]], %[[B]] : i32
+// CHECK: %[[MOST:.*]] = arith.bitcast %[[AB]] : i32 to f32
+// CHECK-COUNT-5: arith.maxsi
+// CHECK-NOT: arith.max
+gpu.module @kernels {
+  gpu.func @max_of_bits(%lse: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %zero = arith.constant dense<0.0> : !acc
+      %x = tile.map %zero at (%c0, %c0) {
+      ^bb0(%s: f32, %i: index, %j: index):
+        tile.yield %f : f32
+      } : !acc
+      %local = tile.row_reduce max_of_bits %x : !acc -> tensor<64xf32, #tile.row_partial>
+      %m = tile.combine %local : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+      tile.store %m, %lse[%c0, %c0, %c0] limit %n : tensor<64xf32, #tile.row>, memref<?x1x?xf32, strided<[?, ?, 1]>>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+!acc = tensor<64x16xf32, #tile.acc>
+!o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
+
 // Whether all elements are within a limit: the greatest of the sums of two magnitudes each, the first and the last, the
 // second and the last but one, ..., as integers in two chains. A NaN is the greatest; the comparison is false for it; a
 // vote.

@@ -76,6 +76,7 @@ gpu.module @kernels {
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.row_reduce maximum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.row_reduce max_of_bits %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.exp2 %[[MAP]], %[[MAX]] {factor = 2.500000e-01 : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.exp2 %[[MAP]] {factor = 2.500000e-01 : f32, fma = 16 : i64} : tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.scale_rows %[[MAP]], %[[MAX]] : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
@@ -89,6 +90,7 @@ gpu.module @kernels {
       %wide = tile.broadcast %max : !row -> !acc
       %inLanes = tile.broadcast %max : !row -> !part
       %maximum = tile.row_reduce maximum %x : !acc -> !row
+      %bits = tile.row_reduce max_of_bits %x : !acc -> !part
       %exponentials = tile.exp2 %x, %max {factor = 0.25 : f32, fma = 4 : i64} : !acc, !row
       %small = tile.exp2 %x {factor = 0.25 : f32, fma = 16 : i64} : !acc
       %scaled = tile.scale_rows %x, %max : !acc, !row

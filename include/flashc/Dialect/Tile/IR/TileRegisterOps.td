@@ -11,6 +11,8 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
   let description = [{
     `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.row_partial` (the local
     tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`, and is the result of `maximum`.
+    `max_of_bits` compares f32 as signed integers, of which three have a maximum in one instruction (VIMNMX3): it is the
+    maximum unless all are negative, then some number that is, or -0; a NaN is the greatest, or negative, by its sign.
   }];
   let arguments = (ins Tile_ReduceKind:$kind, AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
