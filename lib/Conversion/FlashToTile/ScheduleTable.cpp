@@ -225,6 +225,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.outputSlot &= hasRoom();
   if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom()))
     schedule.qStages = 1;
+  if (!overrides.empty() && !isOverridden("tensor-sums") && !isOverridden("fixed-max"))
+    schedule.tensorSums &= hasRoom();
   // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
   if (!isOverridden("tma-store")) {
     bool hasRoomForO = schedule.outputSlot || llvm::divideCeil(key.dv, hopper::kPanelCols) <=

@@ -161,6 +161,9 @@ static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int6
   return 5 * missing > all;
 }
 
+/// Bounds are rounded to tiles: numbers of visits that differ by so much may be the same number of keys.
+static constexpr int64_t kRounding = 2;
+
 /// Whether numbers of visits differ by more than an eighth: dealt as if they did not, some CTAs would have that much more
 /// to do than others. `getVisits` counts those of `count` numbers, of which at most `samples` are asked for.
 static std::optional<bool> differ(int64_t count, int64_t samples,
@@ -173,7 +176,7 @@ static std::optional<bool> differ(int64_t count, int64_t samples,
     least = std::min(least, *visits);
     most = std::max(most, *visits);
   }
-  return count > 0 && 8 * (most - least) > most;
+  return count > 0 && 8 * (most - least - kRounding) > most;
 }
 
 /// The number of queries, or a large one.

@@ -42,6 +42,7 @@ SPACE = {
     "wait-after": ["0", "12"],
     "output-slot": ["false", "true"],
     "rotate-pairs": ["false", "true"],
+    "early-softmax": ["false", "true"],
 }
 
 

@@ -9,12 +9,12 @@
 // RUN: sed -e s/DV/64/g -e s/D/64/g %s > %t/d.mlir
 // REDEFINE: %{tiles} = q-tile=192 kv-tile=128
 // RUN: %{convert} | FileCheck %s --check-prefix=D64
-// D64: dynamic_shared_memory = 158896
-// D64-SAME: tensor-sums=true,tma-store=false,wait-after=12
-// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, wait_after = 12>
+// D64: dynamic_shared_memory = 208096
+// D64-SAME: tensor-sums=true,tma-store=true,wait-after=12
+// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, overlap_epilogue = true, early_softmax = true, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=1,overlap-epilogue=false,early-softmax=false,tensor-sums=true,tma-store=false,wait-after=12,output-slot=false,rotate-pairs=true,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,tma-store=true,wait-after=12,output-slot=true,rotate-pairs=false,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
@@ -58,6 +58,10 @@
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
 // QSTAGES: error: schedule: expected 1 to 64 q-stages, got 0
+// A place for what is announced is used again when Q's ring has gone round.
+// REDEFINE: %{schedule} = q-stages=4,stages=2,output-slot=false,order=list
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=ANNOUNCED
+// ANNOUNCED: error: schedule: expected at most 3 q-stages for order=list, got 4
 
 // A second slot of Q, where there is room for it and a next tile.
 // RUN: sed -e s/DV/96/g -e s/D/96/g %s > %t/d.mlir

@@ -10,7 +10,7 @@
 
 // The tanh's argument is s / 160: 0.35 * 160 = 56. The exponent multiplies with 20 log2(e) 0.3177 / 160^3 = 2.24e-6.
 // REDEFINE: %{score} = %x = arith.divf %e, %cap : f32 %u = math.tanh %x : f32 %r = arith.mulf %u, %cap : f32
-// REDEFINE: %{schedule} = ,tanh-terms=2
+// REDEFINE: %{schedule} = ,tanh-terms=2,wait-after=12
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,FIXED
 // REDEFINE: %{schedule} = ,tanh-terms=2,fixed-max=false
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
@@ -18,9 +18,9 @@
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
 // Three terms unless something else is said, where two do not do: 0.75 * 160 = 120.
 // REDEFINE: %{type} = bf16
-// REDEFINE: %{schedule} =
+// REDEFINE: %{schedule} = ,wait-after=12
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,FIXED
-// REDEFINE: %{schedule} = ,tanh-terms=3
+// REDEFINE: %{schedule} = ,tanh-terms=3,wait-after=12
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,THREE,FIXED
 // CHECK-LABEL: gpu.func @capped(
 // CHECK-DAG:     %[[K:.*]] = arith.constant 6.250000e-03 : f32

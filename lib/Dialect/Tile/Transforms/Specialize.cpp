@@ -260,12 +260,14 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// A consumer hears late what comes next, behind its last product: it has been announced by then.
-static void expandDraw(DrawOp draw) {
+/// A consumer hears late what comes next: it has been announced by then. Behind its last product; or before it, where the
+/// next point's head comes before that, too.
+static void expandDraw(DrawOp draw, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
-  for (auto wait : loop.getOps<MmaWaitOp>())
-    place = wait;
+  for (Operation &op : *loop.getBody())
+    if (isBeforeProduct ? isa<MmaAsyncOp>(op) : isa<MmaWaitOp>(op))
+      place = &op;
   OpBuilder b(place);
   Location loc = draw.getLoc();
   auto announced = AnnouncedOp::create(b, loc, b.getI1Type(), draw.getResultTypes(), loop.getInductionVar());
@@ -356,7 +358,7 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().walk(
       [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
-  op.getConsumer().walk([](DrawOp draw) { expandDraw(draw); });
+  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, schedule.getEarlySoftmax()); });
   if (schedule.getWaitAfter() > 0)
     op.getConsumer().walk([&](scf::ForOp loop) { delayRelease(loop, schedule.getWaitAfter()); });
   if (pingPong)
