@@ -94,8 +94,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %key = arith.subi %key1, %distance : index             // 128 * u
     %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
     ```
-    Masks that `flash::hasRowBounds` does not hold for are refused. Where known extents leave no loop the mask, or one that
-    says the same for all rows, the manifest's schedule says `own-keys=false`.
+    Masks that `flash::hasRowBounds` does not hold for are refused. Where known extents leave no loop the mask, or one
+    that says the same for all rows, the manifest's schedule says `own-keys=false`.
 
     With `tanh-terms` the map of a soft cap becomes several, of which every warp takes one in every tile. For two terms:
     ```mlir

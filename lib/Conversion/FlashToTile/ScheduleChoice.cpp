@@ -158,8 +158,8 @@ static bool hasSoftCap(Operation *op) {
 static bool hasRowBounds(Operation *op) { return flash::hasRowBounds(op->getRegion(1)); }
 
 /// The same of L1, where flash-bound-loops has left only some of the attentions the mask. If it has left it to none, all
-/// rows see all keys: no reason to refuse. Nor is it one to refuse what is asked for that known extents have made the mask
-/// one that says the same for all rows.
+/// rows see all keys: no reason to refuse. Nor is it one to refuse what is asked for that known extents have made the
+/// mask one that says the same for all rows.
 static bool mayHaveRowBounds(Operation *op, bool isAskedFor) {
   bool hasMask = false, isBounded = false, isConstant = true;
   Operation *function = op->getParentOfType<FunctionOpInterface>();

@@ -260,8 +260,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
                                    "summed, which the log-sum-exp would show");
   if (schedule.ownKeys && !key.hasRowBounds)
-    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and others that "
-                                   "are the same for all, whose bounds read no array, for own-keys");
+    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and others "
+                                   "that are the same for all, whose bounds read no array, for own-keys");
   if (schedule.tmaStore && !key.outputs.hasInputType)
     return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
   return schedule;

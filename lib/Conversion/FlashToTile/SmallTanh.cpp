@@ -166,7 +166,8 @@ Value flashc::splitSmallTanh(tile::MapOp map, int64_t terms, double &factor,
   map.getBody().front().getTerminator()->setOperand(0, e);
   OpBuilder b(map->getContext());
   b.setInsertionPointAfter(map);
-  Value result = Branches{map, isScore ? map.getSource() : map.getResult(), k, unit, finish}.emit(b, kLeastTerms, terms);
+  Value source = isScore ? map.getSource() : map.getResult();
+  Value result = Branches{map, source, k, unit, finish}.emit(b, kLeastTerms, terms);
   for (OpOperand *use : uses)
     use->set(result);
   if (isScore)

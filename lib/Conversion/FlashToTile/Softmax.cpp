@@ -72,8 +72,8 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
 }
 
 /// The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one. Hardly ever one
-/// does, in any row of the warp; unless one may, nothing is exchanged between lanes. (Where the maximum is to see NaN the
-/// question would cost as much as the answer.)
+/// does, in any row of the warp; unless one may, nothing is exchanged between lanes. (Where the maximum is to see NaN
+/// the question would cost as much as the answer.)
 void KernelBuilder::emitRunningMaximum(Scores scores, Value oldMax, Softmax &result) {
   if (catchesNaN())
     return emitNewMaximum(scores, oldMax, result);

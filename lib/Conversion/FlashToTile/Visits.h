@@ -23,9 +23,9 @@ namespace flashc {
 /// visit lies in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number
 /// of segments. The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
 ///
-/// With own rows (own-keys) a warpgroup's visits must follow on each other. Then the visits of several runs are those of
-/// the last run, which moves with the rows, backwards; and in the midst of them, where all warpgroups are on their way,
-/// those of the others:
+/// With own rows (own-keys) a warpgroup's visits must follow on each other. Then the visits of several runs are those
+/// of the last run, which moves with the rows, backwards; and in the midst of them, where all warpgroups are on their
+/// way, those of the others:
 ///
 ///   keys       | masked |   | masked |    full    | masked |
 ///   visits     |   2    |   |  6, 5  |    4, 3    |  1, 0  |
@@ -63,8 +63,8 @@ private:
   mlir::Value total, fullBegin, fullEnd;
   mlir::tile::OwnVisitsOp own;
   bool isMasked, isFull, isBackwards;
-  /// In the order of visits; one run of keys is one masked piece, and all pieces among own visits are. With pieces of both
-  /// kinds `emitIsMasked` chooses.
+  /// In the order of visits; one run of keys is one masked piece, and all pieces among own visits are. With pieces of
+  /// both kinds `emitIsMasked` chooses.
   llvm::SmallVector<Piece> masked, full;
   /// If the pieces lie in a table: that, where its row begins, and what is in a row.
   mlir::Value table, row;

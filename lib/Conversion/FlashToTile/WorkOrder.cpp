@@ -164,8 +164,8 @@ static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int6
 /// Bounds are rounded to tiles: numbers of visits that differ by so much may be the same number of keys.
 static constexpr int64_t kRounding = 2;
 
-/// Whether numbers of visits differ by more than an eighth: dealt as if they did not, some CTAs would have that much more
-/// to do than others. `getVisits` counts those of `count` numbers, of which at most `samples` are asked for.
+/// Whether numbers of visits differ by more than an eighth: dealt as if they did not, some CTAs would have that much
+/// more to do than others. `getVisits` counts those of `count` numbers, of which at most `samples` are asked for.
 static std::optional<bool> differ(int64_t count, int64_t samples,
                                   llvm::function_ref<std::optional<int64_t>(int64_t)> getVisits) {
   int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
@@ -223,8 +223,9 @@ std::string flashc::whyUnsorted(const AttentionPlan &plan) {
   if (!dependsOnQueries(plan))
     return "";
   if (levelsOff(plan))
-    return tilesDiffer(plan, getUsualLength(plan), /*samples=*/64).value_or(true) ? "tiles of queries differ in their keys"
-                                                                                  : "";
+    return tilesDiffer(plan, getUsualLength(plan), /*samples=*/64).value_or(true)
+               ? "tiles of queries differ in their keys"
+               : "";
   return isSo(pairsDiffer).value_or(true) ? "pairs of tiles of queries, one from either end, differ in their keys" : "";
 }
 

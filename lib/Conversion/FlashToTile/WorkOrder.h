@@ -9,10 +9,10 @@
 namespace flashc {
 
 /// Why the tiles of queries of an attention must be sorted by their work at the launch, or an empty text where the
-/// order of their numbers will do: without a mask, where the number of keys that a tile sees grows evenly with its number
-/// (causal masks), and where it is the same but at the ends (windows, whole chunks), each but for an eighth. Else it is
-/// anything: bounds read arrays, differ between heads or batches, fall with the queries by more than a fifth of all
-/// (chunks that are causal inside), stay and then grow (a prefix), or go up and down (a shared prefix).
+/// order of their numbers will do: without a mask, where the number of keys that a tile sees grows evenly with its
+/// number (causal masks), and where it is the same but at the ends (windows, whole chunks), each but for an eighth.
+/// Else it is anything: bounds read arrays, differ between heads or batches, fall with the queries by more than a fifth
+/// of all (chunks that are causal inside), stay and then grow (a prefix), or go up and down (a shared prefix).
 ///
 /// Bounds that only hang on the query are computed for some of its tiles. What is not known before the launch is
 /// supposed: 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.

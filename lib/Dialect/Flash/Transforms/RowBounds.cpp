@@ -61,8 +61,8 @@ static TileInterval dropBounds(const TileInterval &interval, llvm::function_ref<
   return result;
 }
 
-/// Separates the interval that begins where the rows say from others that end at keys which do not move. What else these
-/// end at is dropped, and so is what bounds a cut beside the rows: more is then said to be kept, or cut, than is.
+/// Separates the interval that begins where the rows say from others that end at keys which do not move. What else
+/// these end at is dropped, and so is what bounds a cut beside the rows: more is then said to be kept, or cut, than is.
 static std::optional<MovingBounds> separate(LoopBounds bounds) {
   if (isOneInterval(bounds))
     return MovingBounds{std::move(bounds), {}};

@@ -217,7 +217,8 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
   for (auto copy : side.loop.getOps<CopyAsyncOp>()) {
     if (llvm::is_contained(side.head, copy) || !waits.contains(copy.getRing()))
       continue;
-    InFlightDiagnostic diag = refuse(side.loop) << "expected rings of their own for the loads behind the loop over keys";
+    InFlightDiagnostic diag = refuse(side.loop)
+                              << "expected rings of their own for the loads behind the loop over keys";
     diag.attachNote(copy.getLoc()) << "the next point's first load into this ring would come before this one";
     return diag;
   }

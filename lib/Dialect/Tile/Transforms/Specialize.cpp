@@ -260,8 +260,8 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// A consumer hears late what comes next: it has been announced by then. Behind its last product; or before it, where the
-/// next point's head comes before that, too.
+/// A consumer hears late what comes next: it has been announced by then. Behind its last product; or before it, where
+/// the next point's head comes before that, too.
 static void expandDraw(DrawOp draw, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();

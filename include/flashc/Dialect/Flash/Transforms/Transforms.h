@@ -73,8 +73,8 @@ struct RowBounds {
 };
 
 /// Whether `emitRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval,
-/// which moves with the rows (and not by the steps of chunks), and its bounds read no array. There may be other intervals
-/// if they end at keys that are the same for all rows, and the one that moves begins where the rows say.
+/// which moves with the rows (and not by the steps of chunks), and its bounds read no array. There may be other
+/// intervals if they end at keys that are the same for all rows, and the one that moves begins where the rows say.
 bool hasRowBounds(Region &mask);
 
 /// Whether all rows see the same keys, which constants say; or there is no mask.

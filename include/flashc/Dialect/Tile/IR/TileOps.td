@@ -267,9 +267,9 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
 
     With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the
-    row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the last:
-    the descriptor's leading offset leads from each step's rows of that panel to the same ones. Panels in front of the
-    last, where the offset leads from panel to panel, are a `wgmma` of their own.
+    row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the
+    last: the descriptor's leading offset leads from each step's rows of that panel to the same ones. Panels in front of
+    the last, where the offset leads from panel to panel, are a `wgmma` of their own.
 
     With `slopes` (a `tile.alloc_slopes`) `times` a `tile.alloc_columns` one more step of depth adds slope * n to column
     n of each row of A B^T.
@@ -369,8 +369,8 @@ def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>]> 
     A CTA has hopper::kAnnouncements places of hopper::kAnnouncementWords numbers, each with an mbarrier; turn t, from 0
     on, has place t mod kAnnouncements. Nobody says that a place is empty. When turn t is announced, at the end of
     iteration t, the producer has filled Q's ring of q slots t + 1 times; so every consumer has released the Q of
-    iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kAnnouncements the turn that had
-    the place before, t - kAnnouncements, is among those.
+    iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kAnnouncements the turn that
+    had the place before, t - kAnnouncements, is among those.
   }];
   let arguments = (ins I1:$exists, Variadic<Index>:$values, Index:$turn);
   let assemblyFormat = "$exists (`,` $values^)? `in` $turn attr-dict";

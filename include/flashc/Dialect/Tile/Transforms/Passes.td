@@ -170,14 +170,14 @@ def Persist : Pass<"tile-persist"> {
     takes the next one that nobody has when it begins to work on the last one. So CTAs end together however long points
     really take, which the list only estimates. The loop carries the point and its numbers.
 
-    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every CTA
-    two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
+    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every
+    CTA two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
 
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into private rings (Q) of one slot move down to their
-    first reader, behind the first load of K, whose slot is empty earlier. With two slots the next Q can come while this
-    one is in use, and stays in front.
+    `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into
+    private rings (Q) of one slot move down to their first reader, behind the first load of K, whose slot is empty
+    earlier. With two slots the next Q can come while this one is in use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
     loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without
