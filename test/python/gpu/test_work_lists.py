@@ -37,7 +37,8 @@ def evaluate(formula, arguments):
 
 def run_order_kernel(kernel, arguments, items):
     """What the kernel before `kernel` leaves in the workspace: the items in the order of the list, and their work.
-    (Behind each item in the list stand its numbers, and behind the work those of all items.)"""
+    (Behind each item in the list stand its numbers, and behind the work those of all items, then the counter of what has
+    been drawn.)"""
     manifest = kernel.manifest
     (before,) = manifest["before"]
     words = evaluate(manifest["workspace"], arguments) // 4
@@ -62,7 +63,7 @@ def run_order_kernel(kernel, arguments, items):
         cuda.cuModuleUnload(module)
     assert (workspace[-64:] == -7).all(), "written behind the workspace"
     size = words // (2 * items)
-    assert words == 2 * items * size
+    assert words == 2 * items * size + 1 and workspace[words - 1] == 0
     return workspace[:size * items:size], workspace[size * items:(size + 1) * items]
 
 
