@@ -58,7 +58,8 @@ struct ScheduleKey {
   MaskClass mask = MaskClass::None;
   /// A query sees at most so many keys; none: all of them, or nobody knows.
   std::optional<int64_t> keys;
-  /// The score region bounds its scores so that `fixed-max` is possible for bf16 (a soft cap).
+  /// The score region bounds its scores so that `fixed-max` is possible for bf16 (a soft cap), and there is no
+  /// log-sum-exp.
   bool hasBoundedScores = false;
   /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
   bool hasSlopes = false;

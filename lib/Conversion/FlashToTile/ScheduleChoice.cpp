@@ -138,7 +138,10 @@ static std::optional<int64_t> getMostKeys(Operation *op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-static bool hasBoundedScores(Operation *op) {
+/// As `fixed-max` needs them: beside a log-sum-exp bounds are of no use.
+static bool hasBoundedScores(Operation *op, const KernelOutputs &outputs) {
+  if (outputs.hasLse)
+    return false;
   Region &score = op->getRegion(0);
   std::optional<double> bound = score.empty() ? std::nullopt : getScoreBound(score);
   return bound && *bound <= kFixedMaxBound;
@@ -216,7 +219,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
     return failure();
   key->mask = classifyMask(op).mask;
   key->keys = getMostKeys(op);
-  key->hasBoundedScores = hasBoundedScores(op);
+  key->hasBoundedScores = hasBoundedScores(op, outputs);
   key->hasSlopes = hasSlopesInScore(op);
   key->hasSoftCap = hasSoftCap(op);
   key->hasRowBounds = mayHaveRowBounds(op, hasOverride(overrides, "own-keys"));
@@ -262,7 +265,6 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   MaskFinding finding = classifyMask(op);
   decision.key.mask = finding.mask;
   decision.key.keys = getMostKeys(op);
-  decision.key.hasBoundedScores = hasBoundedScores(op);
   decision.key.hasSlopes = hasSlopesInScore(op);
   decision.key.hasSoftCap = hasSoftCap(op);
   decision.key.hasRowBounds = hasRowBounds(op);
@@ -280,6 +282,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
       decision.queriesArgument = argument.getArgNumber();
     }
   }
+  decision.key.hasBoundedScores = hasBoundedScores(op, decision.key.outputs);
   const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
   auto choices = choose(op, decision.key, tables, request.overrides, mayVary);
   if (failed(choices))
