@@ -109,3 +109,76 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<2, 64, 64, bf16>
+!qring = !tile.ring<1, 64, 64, bf16, private true>
+!slot = !tile.slot<64, 64, bf16>
+#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+                           overlap = true, ping_pong = true>
+
+// A consumer that leaves out the last tiles releases them before it hears of the next point: without those slots the
+// producer does not get to the end of this one.
+// CHECK-LABEL: gpu.func @own_keys(
+// CHECK:         } consumer {
+// CHECK:           scf.for {{.*}} iter_args
+// CHECK-NOT:         tile.announced
+// CHECK:             scf.for %{{.*}} = %c1 to
+// CHECK:               tile.mma_async
+// CHECK:             tile.mma_wait
+// CHECK:             scf.for
+// CHECK-NEXT:          tile.turn_wait
+// CHECK-NEXT:          tile.turn_pass
+// CHECK:               tile.wait
+// CHECK:               tile.release
+// CHECK:             }
+// CHECK-NEXT:        tile.announced
+// CHECK:             tile.repeat_if
+// CHECK-NOT:         tile.wait
+// CHECK:             tile.store
+gpu.module @kernels {
+  gpu.func @own_keys(%map: !map, %list: memref<?xi32>, %place: index, %ctas: index, %limit: index, %x0: index,
+                     %many: index, %total: index, %out: memref<1x1x?x64xbf16>) kernel
+      attributes {tile.schedule = #schedule} {
+    %qring = tile.alloc_ring : !qring
+    %kring = tile.alloc_ring : !ring
+    %vring = tile.alloc_ring : !ring
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %zero = arith.constant dense<0.0> : !acc
+    tile.program 2 {
+    ^bb0(%w: index):
+      scf.for %turn = %c0 to %many step %c1 iter_args(%x = %x0) -> (index) {
+        %next = tile.draw %list[%place] from %ctas below %limit : memref<?xi32> -> index {
+        ^bb0(%number: index):
+          tile.drawn %number : index
+        }
+        %row = arith.addi %x, %w : index
+        %q = tile.load %map[%c0, %c0, %row] into %qring : !map, !qring -> !slot
+        %visits = arith.maxsi %total, %c1 : index
+        %less = arith.subi %visits, %w : index
+        %last = arith.maxsi %less, %c1 : index
+        %begin, %end = tile.own_visits %c0 to %last of %visits
+        tile.skip %begin of %kring, %vring : !ring, !ring
+        %o = scf.for %u = %begin to %end step %c1 iter_args(%acc = %zero) -> (!acc) {
+          %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
+          %ts = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
+          %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
+          %p = tile.to_operand_a %s : !acc -> tensor<64x64xbf16, #tile.operand_a>
+          %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
+          %to = tile.mma_async %p, %v into %acc : !acc : tensor<64x64xbf16, #tile.operand_a>, !slot -> !tile.token<!acc>
+          %sum = tile.mma_wait %to : !tile.token<!acc> -> !acc
+          scf.yield %sum : !acc
+        }
+        %rest = arith.subi %visits, %end : index
+        tile.skip %rest of %kring, %vring : !ring, !ring
+        tile.store %o, %out[%c0, %c0, %row] limit %limit : !acc, memref<1x1x?x64xbf16>
+        scf.yield %next : index
+      }
+    }
+    gpu.return
+  }
+}

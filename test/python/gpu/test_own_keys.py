@@ -44,6 +44,9 @@ SCHEDULES = {
     (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,output-slot=false,overlap=false,wait-after=0",
     (64, "one stage more"): "consumers=2,kv-tile=32,stages=3,q-stages=1,output-slot=false,wait-after=0",
     (64, "listed"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=false,order=list",
+    (64, "listed, small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,output-slot=false,order=list",
+    (64, "listed, no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,output-slot=false,wait-after=0,"
+                              "ping-pong=false,order=list",
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,output-slot=false",
     (128, "two"): "consumers=2,kv-tile=128,stages=2,q-stages=1,output-slot=false",
 }

@@ -2,6 +2,7 @@
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/Matchers.h"
@@ -363,6 +364,9 @@ LogicalResult DrawOp::verifyRegions() {
   if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one region argument, the number (index)";
   auto drawn = cast<DrawnOp>(getBody().front().getTerminator());
+  auto loop = cast<scf::ForOp>((*this)->getParentOp());
+  if (getConstantIntValue(loop.getLowerBound()) != 0 || getConstantIntValue(loop.getStep()) != 1)
+    return emitOpError() << "expected a loop from 0 in steps of 1, whose index counts the turns";
   if (drawn.getValues().size() != getNumResults())
     return drawn.emitOpError() << "expected " << getNumResults() << " values, got " << drawn.getValues().size();
   return success();

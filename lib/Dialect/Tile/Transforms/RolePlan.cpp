@@ -2,6 +2,7 @@
 
 #include "RolePlan.h"
 #include "Utils.h"
+#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -117,6 +118,13 @@ LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
 /// Both sides compute what a CTA begins with; what it draws the producer alone does.
 LogicalResult RolePlan::checkDraw(DrawOp draw) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
+  auto holdsBack = [](LoadOp load) { // see tile.announce
+    RingType ring = load.getRing().getType();
+    return ring.getIsPrivate() && ring.getStages() < hopper::kAnnouncements;
+  };
+  if (llvm::none_of(loop.getOps<LoadOp>(), holdsBack))
+    return refuse(draw) << "expected a load into fewer than " << hopper::kAnnouncements
+                        << " slots of each consumer in every iteration";
   SetVector<Value> needed = getInputs(draw);
   for (unsigned number : getDrawnArgs(loop))
     needed.insert(loop.getInitArgs()[number]);

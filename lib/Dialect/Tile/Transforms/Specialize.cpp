@@ -260,13 +260,16 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// A consumer hears late what comes next: it has been announced by then. Behind its last product; or before it, where
-/// the next point's head comes before that, too.
+/// A consumer hears late what comes next: it has been announced by then. Behind its last product, and behind what it leaves
+/// out there, whose slots the producer may need for this point; or before the last product, where the next point's head
+/// comes before that, too.
 static void expandDraw(DrawOp draw, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
   for (Operation &op : *loop.getBody())
-    if (isBeforeProduct ? isa<MmaAsyncOp>(op) : isa<MmaWaitOp>(op))
+    if (isa<SkipOp, scf::ForOp>(op)) // over keys
+      place = op.getNextNode();
+    else if (isBeforeProduct ? isa<MmaAsyncOp>(op) : isa<MmaWaitOp>(op))
       place = &op;
   OpBuilder b(place);
   Location loc = draw.getLoc();
@@ -355,10 +358,10 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
+  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, schedule.getEarlySoftmax()); });
   op.getConsumer().walk(
       [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
-  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, schedule.getEarlySoftmax()); });
   if (schedule.getWaitAfter() > 0)
     op.getConsumer().walk([&](scf::ForOp loop) { delayRelease(loop, schedule.getWaitAfter()); });
   if (pingPong)

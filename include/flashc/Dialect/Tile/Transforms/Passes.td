@@ -258,7 +258,8 @@ def Specialize : Pass<"tile-specialize"> {
     - A `tile.draw` is the producer's alone. It takes a number when an iteration begins (`tile.take`: an atomic of a
       microsecond), and when all loads of this iteration have been issued, finds out what the number stands for and
       announces it (`tile.announce`). A consumer waits for that behind its last product (`tile.announced`), where it has
-      long been made: what the consumers know of a point they compute nothing for, and read no memory.
+      long been made; and behind a `tile.skip` there, since the producer may need those slots for this point. What the
+      consumers know of a point they compute nothing for, and read no memory.
       ```mlir
       // producer                                            // consumer
       scf.for %t = ... iter_args(%x = %x0) {                 scf.for %t = ... iter_args(%x = %x0) {
@@ -333,7 +334,9 @@ def Specialize : Pass<"tile-specialize"> {
     - "expected the position in a shared ring not to depend on the warpgroup";
     - "expected its ring and its tensor map to come from outside of the program";
     - "expected its slot to be read by products only, got ...", "expected the products that read it to end where they
-      start".
+      start";
+    - "expected a load into fewer than 4 slots of each consumer in every iteration", around a `tile.draw`: it is what
+      keeps an announcement from being overwritten.
 
     And on the program: "expected a 'tile.schedule' on its kernel", "expected 2 consumers as in the schedule, got 1".
   }];
@@ -361,7 +364,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     With `early_softmax = true` the head goes on up to the loop over keys: the softmax of the next point's first tile
     comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
     S of the next point and PV of this one. In the place of scores the loop carries P, the maximum and the sum, and what
-    that softmax has needed to know of the point, its bounds and its row: it is not computed twice.
+    that softmax has needed to know of the point, its bounds and its row: it is not computed twice (of points that are drawn
+    it is, from what has been announced).
 
     ```
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
