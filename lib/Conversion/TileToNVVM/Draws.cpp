@@ -63,11 +63,8 @@ struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
       words.push_back(emit.ptx(rewriter.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
                                {emit.add(place.words, kWordBytes * number)}, /*sideEffects=*/true));
     SmallVector<Value> values = llvm::map_to_vector(words, [&](Value word) { return emit.toIndex(word); });
-    // One address for all threads, but ptxas does not know.
-    Value exists = emit.ptx(rewriter.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r", {words.front()},
-                            /*sideEffects=*/true);
-    values.front() =
-        arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::ne, exists, emit.i32(0));
+    Value exists = emit.makeUniform(words.front());
+    values.front() = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::ne, exists, emit.i32(0));
     rewriter.replaceOp(op, values);
     return success();
   }

@@ -73,6 +73,10 @@ Value Emitter::intrinsic(Type result, StringRef name, ValueRange operands) {
   return LLVM::CallIntrinsicOp::create(builder, loc, result, builder.getStringAttr(name), operands).getResult(0);
 }
 
+Value Emitter::makeUniform(Value value) {
+  return ptx(builder.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r", {value}, /*sideEffects=*/true);
+}
+
 Value Emitter::shuffleXor(Value value, int64_t mask) {
   StringRef name =
       value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";

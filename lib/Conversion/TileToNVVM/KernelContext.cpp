@@ -71,10 +71,7 @@ KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
   context.sharedBase = createSharedBase(kernel, emit);
   Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), builder.getI32Type());
   context.isThread0 = emit.equal(thread, 0);
-  // redux writes a uniform register, so that ptxas knows the warpgroup to be the same in every lane; it does not know
-  // that of a shuffle or of a shifted thread id, and would keep loop state per thread (docs/hopper-schedule.md).
-  context.warpgroup = emit.ptx(builder.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r",
-                               {emit.shr(thread, 7)}, /*sideEffects=*/true);
+  context.warpgroup = emit.makeUniform(emit.shr(thread, 7));
   context.inGroup = emit.bitAnd(thread, hopper::kWarpgroupThreads - 1);
   Value lane = emit.bitAnd(thread, 31);
   context.laneCol = emit.bitAnd(lane, 3);

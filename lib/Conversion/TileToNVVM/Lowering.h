@@ -91,6 +91,10 @@ public:
   /// Spin until the phase of an mbarrier with `parity` has completed. Every instruction in it is uniform.
   void waitForPhase(mlir::Value barrier, mlir::Value parity);
 
+  /// An i32 that is the same in every lane, in a uniform register: ptxas does not know it of a value that threads have
+  /// read or shifted, and would keep what follows from it per thread (docs/hopper-schedule.md).
+  mlir::Value makeUniform(mlir::Value value);
+
   /// Exchange with the lane whose number differs in `mask`.
   mlir::Value shuffleXor(mlir::Value value, int64_t mask);
 

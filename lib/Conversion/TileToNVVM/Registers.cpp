@@ -215,9 +215,7 @@ struct UniformLowering : OpConversionPattern<UniformOp> {
   LogicalResult matchAndRewrite(UniformOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    Value uniform = emit.ptx(rewriter.getI32Type(), "redux.sync.or.b32 $0, $1, 0xffffffff;", "=r,r",
-                             {emit.toI32(op.getSource())}, /*sideEffects=*/true);
-    rewriter.replaceOp(op, emit.toIndex(uniform));
+    rewriter.replaceOp(op, emit.toIndex(emit.makeUniform(emit.toI32(op.getSource()))));
     return success();
   }
 };

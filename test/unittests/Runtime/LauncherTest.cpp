@@ -417,16 +417,21 @@ TEST_F(Launcher, AsksTheDriverForWhatThereIs) {
   EXPECT_EQ(mostParametersAsked, 6u);
 }
 
+/// The same with another batch and number of queries.
+static SmallVector<LaunchArgument> makeArguments(int64_t batch, int64_t queries) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  for (unsigned index : {0, 2}) {
+    arguments[index].shape[0] = batch;
+    arguments[index].shape[2] = queries;
+  }
+  return arguments;
+}
+
 TEST_F(Launcher, LaunchesTheFirstVariantWhoseConditionsHold) {
   std::string manifest = getTestManifestWithVariants();
   auto launch = [&](int64_t batch, int64_t queries) {
-    SmallVector<LaunchArgument> arguments = makeArguments();
-    for (unsigned index : {0, 2}) {
-      arguments[index].shape[0] = batch;
-      arguments[index].shape[2] = queries;
-    }
     notes.clear();
-    EXPECT_EQ(run("good", arguments, manifest), "");
+    EXPECT_EQ(run("good", makeArguments(batch, queries), manifest), "");
     size_t begin = std::min(notes.find("kernel"), notes.size());
     return notes.substr(begin, notes.find("free") - begin);
   };
@@ -450,13 +455,8 @@ TEST_F(Launcher, ChoosesByAMean) {
   manifest.replace(manifest.find(condition), condition.size(),
                    "[\"ceildiv(add(arg0.dim2, 256), add(arg0.dim0, 1))\", 128]");
   for (auto [batch, queries, kernel] : {std::tuple(1, 128, "few"), {2, 128, "one"}, {1, 1, "few"}, {3, 129, "few"}}) {
-    SmallVector<LaunchArgument> arguments = makeArguments();
-    for (unsigned index : {0, 2}) {
-      arguments[index].shape[0] = batch;
-      arguments[index].shape[2] = queries;
-    }
     notes.clear();
-    EXPECT_EQ(run("good", arguments, manifest), "");
+    EXPECT_EQ(run("good", makeArguments(batch, queries), manifest), "");
     EXPECT_TRUE(StringRef(notes).contains(("kernel causal_" + Twine(kernel) + "\n").str())) << notes;
   }
 }

@@ -2,6 +2,7 @@
 #ifndef FLASHC_TILE_PASSES_TD
 #define FLASHC_TILE_PASSES_TD
 
+include "flashc/Dialect/Tile/Transforms/LaunchPasses.td"
 include "mlir/Pass/PassBase.td"
 
 def Pipeline : Pass<"tile-pipeline"> {
@@ -77,154 +78,6 @@ def Pipeline : Pass<"tile-pipeline"> {
     Option<"printPlan", "print-plan", "bool", "false", "print which op goes where, on standard output">];
   let statistics = [
     Statistic<"numPipelined", "num-pipelined", "key loops rotated">];
-}
-
-def Order : Pass<"tile-order"> {
-  let summary = "another kernel lists the points of a program, the longest first";
-  let description = [{
-    How long a point of a `sorted` program takes is known at the launch only: its loop over keys has bounds that read
-    arrays, or that jump between points. This pass makes a kernel of one CTA that runs before the program's. It computes
-    for every item (the tiles of queries, of every batch or head if they differ there) how many iterations that loop
-    will have, by a copy of the scalar code that the loop's own bounds come from, and lists the items, those with the
-    most first. The program's kernel gets the list as its last parameter; `tile-persist` goes through it.
-
-    Other scalars that the program computes of what it reads, such as where the keys of a tile begin, would be searched
-    for by every warpgroup when a point begins, in loads that wait for each other. So they are numbers of the item: this
-    kernel computes them once, they stand behind the item in the list, and the program has a `tile.list_number` instead.
-
-    The list is sorted by counting, in shared memory and without atomics; items of equal work keep their order, so that
-    neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
-    iterations is compared by its first eight bits. The workspace holds the list, whose entries are an item and its
-    numbers, and behind it the work and the numbers of each item, with n numbers 8 + 8n bytes an item; last the counter
-    of `tile.draw`, which this kernel sets to 0. An item has at most hopper::kAnnouncementWords - 4 numbers; of what is
-    beyond, each warpgroup computes its own.
-
-    Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
-
-    Before:
-    ```mlir
-    gpu.func @f(%n: index, %offsets: memref<?xi32>, ...) kernel {
-      ...
-      tile.program 2 grid(%nx, %ny, %nz) sorted {
-      ^bb0(%w: index):
-        %x = gpu.block_id x
-        %total, %first = ...                                 // scalar code of %x, %n and %offsets
-        scf.for %u = %c0 to %total step %c1 ... { tile.load ... }
-      }
-    }
-    ```
-    After:
-    ```mlir
-    gpu.func @f(%n: index, %offsets: memref<?xi32>, ..., %list: memref<?xi32>) kernel {
-      ...
-      tile.program 2 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles numbers 2 {
-      ^bb0(%w: index):
-        %total = tile.list_number 0
-        %first = tile.list_number 1
-        ...
-    }
-    memref.global "private" @f_order_scratch : memref<8256xi32, #gpu.address_space<workgroup>>
-    gpu.func @f_order(%n: index, %offsets: memref<?xi32>, %list: memref<?xi32>) kernel {
-      scf.for ... {                                          // measure
-        %work, %numbers = ...                                // the same code of the item's coordinates
-        memref.store %work, %list[3 * %nx + %item]           // and the numbers
-      }
-      nvvm.barrier0                                          // count, sum, place: see OrderKernel.h
-      ...
-      memref.store %item, %list[3 * %place]                  // deal, and the numbers
-    }
-    ```
-    The manifest on the kernel gets a `workspace`, the parameter, and the new kernel in `before`; the attribute
-    `flashc.grid` says what the extents of the grid are at a launch, and is consumed.
-
-    A point with one tile of keys has no loop; then all points are alike and the program is left without a list.
-    Refuses, with "cannot sort its points: ..." on the program and the IR unchanged:
-    - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
-      from an effect;
-    - "expected a loop over keys in steps of one".
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
-                           "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
-                           "::mlir::scf::SCFDialect"];
-  let statistics = [
-    Statistic<"numLists", "num-lists", "programs with a list of their points">];
-}
-
-def Persist : Pass<"tile-persist"> {
-  let summary = "a CTA works on one tile of queries after another";
-  let description = [{
-    A `tile.program` that has a grid of its own does the work of one point of it. This pass puts a loop around the body,
-    in which CTA c of n works on the points c, c + n, c + 2n, ..., x running fastest, so that CTAs that run at the same
-    time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles once, and
-    the producer loads for the next point while the consumers still finish and store the last one.
-
-    A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
-    nx - 1 - x of the next: pairs take equally long. If it is `rotated` too, a CTA is one place further in each round,
-    as far as all have a pair in it. Where the pairs end, some CTAs would have one more than others; so the last heads,
-    with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair
-    less, then to all, from the last CTA to the first, from the first to the last, and so on.
-
-    A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
-    every CTA three points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
-    list once, the longest first. Points of that sequence are drawn (`tile.draw`): CTA c of n begins with number c, and
-    takes the next one that nobody has when it begins to work on the last one. So CTAs end together however long points
-    really take, which the list only estimates. The loop carries the point and its numbers.
-
-    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every
-    CTA two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
-
-    The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
-    thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into
-    private rings (Q) of one slot move down to their first reader, behind the first load of K, whose slot is empty
-    earlier. With two slots the next Q can come while this one is in use, and stays in front.
-
-    Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
-    loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without
-    a list is an error.
-
-    Before:
-    ```mlir
-    tile.program 2 grid(%nx, %ny, %nz) {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      ...
-    }
-    ```
-    After:
-    ```mlir
-    tile.program 2 {
-    ^bb0(%w: index):
-      %c = gpu.block_id x
-      %n = gpu.grid_dim x
-      %points = %nx * %ny * %nz
-      %mult = tile.uniform ...                               // of 1 / %nx, and its %shift
-      scf.for %item = %c to %points step %n {
-        %rest = %item * %mult >> %shift
-        %x = %item - %rest * %nx
-        ...
-      }
-    }
-    ```
-    And with a list:
-    ```mlir
-      scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0, %y = %y0, %z = %z0, %number = %number0) {
-        %next:4 = tile.draw %list[%counter] from %n below %points {
-        ^bb0(%i: index):
-          %place, %head = ... %i ...
-          %x1 = memref.load %list[2 * %place]                    // and the item's number behind it
-          ...
-          tile.drawn %x1, %y1, %z1, %number1
-        }
-        ...
-        scf.yield %next#0, %next#1, %next#2, %next#3
-      }
-    ```
-  }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
-                           "::mlir::memref::MemRefDialect",                            "::mlir::scf::SCFDialect"];
-  let statistics = [
-    Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
 }
 
 def Specialize : Pass<"tile-specialize"> {
@@ -364,8 +217,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     With `early_softmax = true` the head goes on up to the loop over keys: the softmax of the next point's first tile
     comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
     S of the next point and PV of this one. In the place of scores the loop carries P, the maximum and the sum, and what
-    that softmax has needed to know of the point, its bounds and its row: it is not computed twice (of points that are drawn
-    it is, from what has been announced).
+    that softmax has needed to know of the point, its bounds and its row: it is not computed twice (of points that are
+    drawn it is, from what has been announced).
 
     ```
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
@@ -479,73 +332,6 @@ def SplitLoops : Pass<"tile-split-loops"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numSplit", "num-split", "loops split">];
-}
-
-def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
-  let summary = "kernels of one launch start before those in front of them have ended";
-  let description = [{
-    A launch that takes several kernels (`before` of the manifest) would pay for the start of each: the stream waits
-    until one has ended, and the next one's CTAs begin to set up their barriers and roles. This pass lets kernels
-    overlap (PTX ISA, griddepcontrol), where the attribute `flashc.programmatic_launch` asks for it:
-
-    - the kernels before begin with `griddepcontrol.launch_dependents`: when all CTAs of one have come there, those of
-      the next kernel start where there is room;
-    - every kernel but the first has `griddepcontrol.wait` in front of the first op that touches memory, on its top
-      level, so that every thread that goes on has waited, until the kernel before it has ended. In front of it are
-      barriers, roles, registers, and what follows from parameters alone. Where that op is the `tile.warp_specialize`,
-      the producer has one and the consumers have another.
-
-    Invariants:
-    1. The first kernel neither waits nor needs to: a launcher starts it in the order of the stream.
-    2. Every other kernel waits, also if it reads nothing that others wrote. So it ends after the one before it has
-       ended, and with the last one all have.
-    3. Before it waits, a kernel touches no memory but shared memory of its own. So it may begin at any
-       time; and nothing that was written before the launch, or is read behind it, can be met too early.
-    4. A kernel starts when all CTAs of the one before it run or have ended, so that those that wait on a multiprocessor
-       keep nobody from it who they wait for.
-
-    Why here: last, since passes before move what reads memory. The manifest gets the key `programmatic_launch`, and the
-    attribute goes. A kernel that no other runs before stays as it is.
-
-    Before:
-    ```mlir
-    gpu.func @f(...) kernel attributes {flashc.programmatic_launch, flashc.manifest = {before = ["f_order"...], ...}} {
-      %ring = tile.alloc_ring ...
-      tile.warp_specialize 2 registers(24, 240) producer {
-        %c = gpu.block_id x
-        scf.for %point = ... { %x = memref.load %list[...] ... }
-      } consumer {
-      ^bb0(%w: index):
-        ...
-      }
-    }
-    gpu.func @f_order(...) kernel { ... }
-    ```
-    After:
-    ```mlir
-    gpu.func @f(...) kernel attributes {flashc.manifest = {programmatic_launch = true, ...}} {
-      %ring = tile.alloc_ring ...
-      tile.warp_specialize 2 registers(24, 240) producer {
-        %c = gpu.block_id x
-        nvvm.griddepcontrol wait
-        scf.for %point = ... { %x = memref.load %list[...] ... }
-      } consumer {
-      ^bb0(%w: index):
-        nvvm.griddepcontrol wait
-        ...
-      }
-    }
-    gpu.func @f_order(...) kernel {
-      nvvm.griddepcontrol launch_dependents
-      ...
-    }
-    ```
-
-    Refuses, with the IR unchanged: "expected a kernel 'f_order' beside it, which its manifest names".
-  }];
-  let dependentDialects = ["::mlir::NVVM::NVVMDialect"];
-  let statistics = [
-    Statistic<"numOverlapped", "num-overlapped", "kernels that overlap with those before them">];
 }
 
 #endif // FLASHC_TILE_PASSES_TD
