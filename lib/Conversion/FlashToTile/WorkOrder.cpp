@@ -130,15 +130,15 @@ static std::optional<int64_t> countVisits(const AttentionPlan &plan, int64_t fir
   return std::max<int64_t>(visits, 1);
 }
 
-/// Asks a question about `length` queries; none: not known.
-using Question = llvm::function_ref<std::optional<bool>(int64_t length, int64_t samples)>;
+/// A question about `length` queries, of whose tiles at most `samples` are looked at; none: not known.
+using Question = std::optional<bool>(const AttentionPlan &plan, int64_t length, int64_t samples);
 
 /// Whether it is so for as many queries as there are, or for one of some numbers of them.
-static std::optional<bool> isSoForSome(const AttentionPlan &plan, Question isSo) {
+static std::optional<bool> isSoForSome(const AttentionPlan &plan, Question *isSo) {
   if (std::optional<int64_t> length = getConstantIntValue(plan.query.extent))
-    return isSo(*length, /*samples=*/64);
+    return isSo(plan, *length, /*samples=*/64);
   for (int64_t tiles : {16, 32, 64, 128}) {
-    std::optional<bool> result = isSo(tiles * plan.qTile, /*samples=*/16);
+    std::optional<bool> result = isSo(plan, tiles * plan.qTile, /*samples=*/16);
     if (!result || *result)
       return result;
   }
@@ -212,10 +212,7 @@ std::string flashc::whyUnsorted(const AttentionPlan &plan) {
       if (info.dependsOn(plan.batch.position) || info.dependsOn(plan.head.position))
         return "the bounds of the keys differ between heads or batches";
     }
-  auto isSo = [&](std::optional<bool> (*question)(const AttentionPlan &, int64_t, int64_t)) {
-    return isSoForSome(plan, [&](int64_t length, int64_t samples) { return question(plan, length, samples); });
-  };
-  std::optional<bool> isFalling = isSo(falls);
+  std::optional<bool> isFalling = isSoForSome(plan, falls);
   if (!isFalling)
     return "the bounds of the keys are known at the launch only";
   if (*isFalling)
@@ -226,7 +223,9 @@ std::string flashc::whyUnsorted(const AttentionPlan &plan) {
     return tilesDiffer(plan, getUsualLength(plan), /*samples=*/64).value_or(true)
                ? "tiles of queries differ in their keys"
                : "";
-  return isSo(pairsDiffer).value_or(true) ? "pairs of tiles of queries, one from either end, differ in their keys" : "";
+  return isSoForSome(plan, pairsDiffer).value_or(true)
+             ? "pairs of tiles of queries, one from either end, differ in their keys"
+             : "";
 }
 
 bool flashc::dependsOnQueries(const AttentionPlan &plan) {
