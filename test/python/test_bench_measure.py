@@ -85,10 +85,10 @@ def test_a_refused_schedule_is_a_note(monkeypatch):
 
     class Refusing(_peers.Flashc):
         def _call(self, *arguments):
-            raise flashc.CompileError("expected 1 to 3 consumers, got 4\nmore")
+            raise flashc.CompileError("expected 1 to 4 consumers, got 5\nmore")
 
-    row, = measurer(_peers.Flashc(), Refusing("flashc:wide", schedule="consumers=4")).measure([cell()])
-    assert row.entries["flashc:wide"].note == "expected 1 to 3 consumers, got 4"
+    row, = measurer(_peers.Flashc(), Refusing("flashc:wide", schedule="consumers=5")).measure([cell()])
+    assert row.entries["flashc:wide"].note == "expected 1 to 4 consumers, got 5"
     assert row.entries["flashc"].counts and not _measure.failed(row)
 
 

@@ -87,6 +87,8 @@ struct ScheduleNeeds {
   int64_t sharedMemoryBytes = 0;
   /// Of a CTA: what the producer and the consumers ask for.
   int64_t ctaRegisters = 0;
+  /// What there is for a CTA of so many threads.
+  int64_t mostRegisters = 0;
   /// Of a consumer thread: tiles, and what everything else takes.
   int64_t tileRegisters = 0;
 };

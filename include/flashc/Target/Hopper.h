@@ -15,6 +15,10 @@ constexpr int64_t kMinRegisters = 24;
 constexpr int64_t kMaxSetRegisters = 256;
 /// Four warps issue a wgmma together (PTX ISA 9.7.15).
 constexpr int64_t kWarpgroupThreads = 128;
+/// The registers that `setmaxnreg` moves about among a CTA's threads: those that it is launched with, which are as many
+/// for each of its threads as there can be, in steps of 8 (a warp gets them in units of 256: CUDA C++ programming guide,
+/// occupancy). Five warpgroups are launched with 96 each; asking for more than these 61440 waits forever.
+constexpr int64_t getRegistersOfCTA(int64_t threads) { return kRegistersPerSM / threads / 8 * 8 * threads; }
 /// An mbarrier object (PTX ISA 9.7.13.15.2).
 constexpr int64_t kMbarrierBytes = 8;
 /// The 128-byte swizzle repeats every 8 rows of 128 bytes: tiles begin at multiples of it (PTX ISA 5.5.4).

@@ -115,10 +115,10 @@ std::string Schedule::str() const {
 // Overrides
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// `setmaxnreg` shares 65536 registers among the warpgroups; the producer needs next to none.
+/// `setmaxnreg` shares the CTA's registers among the warpgroups; the producer needs next to none.
 static void followConsumers(Schedule &schedule) {
-  schedule.producerRegisters = schedule.consumers == 3 ? 32 : 24;
-  schedule.consumerRegisters = schedule.consumers == 3 ? 160 : 240;
+  schedule.producerRegisters = schedule.consumers >= 3 ? 32 : 24;
+  schedule.consumerRegisters = schedule.consumers >= 4 ? 112 : schedule.consumers == 3 ? 160 : 240;
   schedule.pingPong = schedule.consumers > 1;
 }
 
@@ -202,13 +202,15 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, int64_t d, int6
   needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, d, dv);
   needs.ctaRegisters =
       hopper::kWarpgroupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
+  needs.mostRegisters = hopper::getRegistersOfCTA(hopper::kWarpgroupThreads * (schedule.consumers + 1));
   needs.tileRegisters = getConsumerRegisters(schedule, dv);
   return needs;
 }
 
 llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t dv) {
-  if (schedule.consumers < 1 || schedule.consumers > 3)
-    return llvm::createStringError("expected 1 to 3 consumers, got " + Twine(schedule.consumers));
+  if (schedule.consumers < 1 || schedule.consumers > tile::kMaxConsumers)
+    return llvm::createStringError("expected 1 to " + Twine(tile::kMaxConsumers) + " consumers, got " +
+                                   Twine(schedule.consumers));
   if (schedule.kvTile < 16 || schedule.kvTile > 256 || schedule.kvTile % 16 != 0)
     return llvm::createStringError("expected a kv-tile of 16 to 256 in steps of 16, got " + Twine(schedule.kvTile));
   for (auto [name, stages] : {std::pair("", schedule.stages), std::pair("q-", schedule.qStages)})
@@ -252,8 +254,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
     if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
       return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));
   ScheduleNeeds needs = getScheduleNeeds(schedule, d, dv);
-  if (needs.ctaRegisters > hopper::kRegistersPerSM)
-    return llvm::createStringError("expected at most " + Twine(hopper::kRegistersPerSM) + " registers per CTA, got " +
+  if (needs.ctaRegisters > needs.mostRegisters)
+    return llvm::createStringError("expected at most " + Twine(needs.mostRegisters) + " registers per CTA, got " +
                                    Twine(needs.ctaRegisters));
   if (needs.tileRegisters > schedule.consumerRegisters)
     return llvm::createStringError("expected tiles that fit " + Twine(schedule.consumerRegisters) +

@@ -326,6 +326,6 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
   }
   ScheduleNeeds needs = getScheduleNeeds(choice.schedule, decision.key.d, decision.key.dv);
   os << "  shared memory: " << needs.sharedMemoryBytes << " of " << hopper::kMaxSharedMemory << " bytes\n"
-     << "  registers: " << needs.ctaRegisters << " of " << hopper::kRegistersPerSM << " for a CTA, "
+     << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, "
      << needs.tileRegisters << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";
 }

@@ -52,8 +52,8 @@ struct KernelContext {
 /// Fills in the context and emits its values at the start of `kernel`.
 KernelContext createKernelContext(mlir::gpu::GPUFuncOp kernel);
 
-/// Named barriers (PTX ISA 9.7.13.1: 16 of them). 0: the CTA at the start. 1 to 3: consumer w's turn at the tensor
-/// cores is 1 + w, its warpgroup's number. 5 to 7: its warps meet before their tile leaves shared memory.
+/// Named barriers (PTX ISA 9.7.13.1: 16 of them). 0: the CTA at the start. 1 to 4: consumer w's turn at the tensor
+/// cores is 1 + w, its warpgroup's number. 5 to 8: its warps meet before their tile leaves shared memory.
 constexpr int64_t kStoreBarriers = 4; // plus the warpgroup's number
 
 /// Emits PTX and small arithmetic on i32 at one place.

@@ -34,7 +34,7 @@ def by_key(cells):
 
 # The choices of a schedule that are searched. What they leave open is as the table has it, or follows from them.
 SPACE = {
-    "consumers": ["2", "3"],
+    "consumers": ["2", "3", "4"],
     "kv-tile": ["64", "80", "96", "112", "128", "144", "160", "176"],
     "stages": ["2", "3", "4"],
     "q-stages": ["1", "2"],

@@ -30,12 +30,12 @@
 // REDEFINE: %{schedule} = consumers=1,ping-pong=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: schedule: expected several consumers to ping-pong, got 1
-// REDEFINE: %{schedule} = consumers=4
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FOUR
-// FOUR: error: schedule: expected 1 to 3 consumers, got 4
+// REDEFINE: %{schedule} = consumers=5
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FIVE
+// FIVE: error: schedule: expected 1 to 4 consumers, got 5
 // REDEFINE: %{schedule} = consumer-registers=192
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=CTA
-// CTA: error: schedule: expected at most 65536 registers per CTA, got 77824
+// CTA: error: schedule: expected at most 64512 registers per CTA, got 77824
 // REDEFINE: %{schedule} = producer-registers=20
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PRODUCER
 // PRODUCER: error: schedule: expected 24 to 256 registers in steps of 8, got 20

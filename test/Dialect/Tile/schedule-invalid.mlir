@@ -24,9 +24,9 @@ func.func private @schedule_without_kernel()
 // -----
 
 gpu.module @kernels {
-  // expected-error @+1 {{expected 1 to 3 consumer warpgroups, got 4}}
+  // expected-error @+1 {{expected 1 to 4 consumer warpgroups, got 5}}
   gpu.func @too_many_consumers() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 4, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 5, kv_tile = 128, stages = 2, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -72,6 +72,18 @@ gpu.module @kernels {
   gpu.func @registers_in_fours() kernel
       attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
                                  consumer_registers = 236, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}
+
+// -----
+
+// 640 threads are launched with 96 registers each; 128 * (24 + 4 * 120)
+gpu.module @kernels {
+  // expected-error @+1 {{expected at most 61440 registers per CTA, got 64512}}
+  gpu.func @registers_at_launch() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 4, kv_tile = 64, stages = 2, producer_registers = 24,
+                                 consumer_registers = 120, overlap = true, ping_pong = true>} {
     gpu.return
   }
 }

@@ -52,6 +52,8 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected at most 232448 bytes of shared memory, got 296064");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=3,consumer-registers=240"), 64, 64)),
             "expected at most 65536 registers per CTA, got 96256");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=4,kv-tile=64,consumer-registers=120"), 64, 64)),
+            "expected at most 61440 registers per CTA, got 65536");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true"), 64, 64)),
             "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true,output-slot=true"), 64, 64)), "");

@@ -107,8 +107,9 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   auto kernel = dyn_cast<gpu::GPUFuncOp>(op);
   if (!schedule || !kernel)
     return op->emitError() << "expected '" << kScheduleAttrName << "' to be a #tile.schedule on a gpu.func";
-  if (schedule.getConsumers() < 1 || schedule.getConsumers() > 3)
-    return op->emitError() << "expected 1 to 3 consumer warpgroups, got " << schedule.getConsumers();
+  if (schedule.getConsumers() < 1 || schedule.getConsumers() > kMaxConsumers)
+    return op->emitError() << "expected 1 to " << kMaxConsumers << " consumer warpgroups, got "
+                           << schedule.getConsumers();
   if (schedule.getKvTile() < 16 || schedule.getKvTile() > 256 || schedule.getKvTile() % 16 != 0)
     return op->emitError() << "expected a kv tile of 16 to 256 keys in steps of 16, got " << schedule.getKvTile();
   if (schedule.getStages() < 1)
@@ -119,8 +120,9 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                              << " registers in steps of 8, got " << registers;
   int64_t registers = hopper::kWarpgroupThreads *
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
-  if (registers > hopper::kRegistersPerSM)
-    return op->emitError() << "expected at most " << hopper::kRegistersPerSM << " registers per CTA, got " << registers;
+  int64_t most = hopper::getRegistersOfCTA(hopper::kWarpgroupThreads * (schedule.getConsumers() + 1));
+  if (registers > most)
+    return op->emitError() << "expected at most " << most << " registers per CTA, got " << registers;
   if (failed(verifyAtMostOne<AllocOnesOp>(kernel)) || failed(verifyAtMostOne<AllocSlopesOp>(kernel)) ||
       failed(verifyAtMostOne<AllocColumnsOp>(kernel)))
     return failure();

@@ -33,6 +33,8 @@ namespace mlir::tile {
 
 /// Rows of a tile: what one warpgroup's wgmma covers (PTX ISA 9.7.15.2, shape m64nNk16).
 constexpr int64_t kTileRows = 64;
+/// Warpgroups that compute in a CTA: five of them, and one that loads, would have 80 registers a thread.
+constexpr int64_t kMaxConsumers = 4;
 
 /// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each (PTX ISA 9.7.15.5, figure
 /// of the accumulator D).

@@ -60,7 +60,7 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     are in the program already, as its grid, its rings and the ops that store. So are `kv_tile` and `stages`, which are
     here for the reader.
 
-    - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 3).
+    - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 4).
     - `kv_tile`: keys per step.
     - `stages`: slots in the rings of K and of V.
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
