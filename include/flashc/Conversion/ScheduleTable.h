@@ -67,12 +67,14 @@ struct ScheduleKey {
   bool hasSoftCap = false;
   /// The mask says which keys a few rows of a tile see (flash::hasRowBounds), as `own-keys` needs it.
   bool hasRowBounds = false;
+  /// The mask says it by bounds that read arrays (flash::hasReadRowBounds): a list of work has them for each consumer.
+  bool hasListedRows = false;
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
 
-  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded rows=bounded` where
-  /// that is known.
+  /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded rows=bounded`, or
+  /// `rows=listed`, where that is known.
   std::string str() const;
 };
 
@@ -90,7 +92,7 @@ struct ScheduleRow {
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
   bool needsBoundedScores = false;
-  bool needsRowBounds = false;
+  bool needsRowBounds = false, needsListedRows = false;
   /// What stands behind the colon.
   std::string overrides;
   /// The row as it is written, and where: in which table (for messages), in which line (from 1).

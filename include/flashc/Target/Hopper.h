@@ -36,7 +36,9 @@ constexpr int64_t kStepRowBytes = 32;
 /// fewer slots.
 constexpr int64_t kAnnouncements = 4;
 constexpr int64_t kAnnouncementWords = 16;
-constexpr int64_t kAnnouncementBytes = kAnnouncements * (kMbarrierBytes + 4 * kAnnouncementWords);
+/// Where some of the numbers are for one consumer each.
+constexpr int64_t kOwnAnnouncementWords = 32;
+constexpr int64_t getAnnouncementBytes(int64_t words) { return kAnnouncements * (kMbarrierBytes + 4 * words); }
 
 } // namespace mlir::tile::hopper
 

@@ -48,7 +48,7 @@ LogicalResult KernelBuilder::build() {
   bool isSorted = schedule.order == Order::List, isUneven = schedule.persistent && isHeavyFirst() && !isSorted;
   bool isGrouped = isUneven && levelsOff(plan), isPaired = isUneven && !isGrouped;
   auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs,
-                                         isGrouped, isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0);
+                                         isGrouped, isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -194,7 +194,8 @@ LogicalResult KernelBuilder::emitRows(Region &region) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult KernelBuilder::emitLoop() {
-  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars, signature, schedule.ownKeys ? row : Value());
+  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars, signature, schedule.ownKeys ? row : Value(),
+                                           schedule.order == Order::List);
   if (failed(numbered))
     return failure();
   visits = std::move(*numbered);

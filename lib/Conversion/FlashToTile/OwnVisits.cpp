@@ -22,15 +22,11 @@ Value Visits::Emitter::makeUniform(Value visit) {
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
-/// `getVisit` turns a key into the number of the tile in front of it.
-FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
-                                                                     llvm::function_ref<Value(Value)> getVisit) {
-  auto emit = [&](OpFoldResult key) -> Value {
-    Value copy = bound(key);
-    return copy ? getVisit(copy) : Value();
-  };
-  Value first = emit(bounds.end), last = emit(bounds.begin);
-  Value fullBegin = emit(bounds.fullEnd), fullEnd = emit(bounds.fullBegin);
+/// `getVisit` turns a key into the number of the tile in front of it; null after an error.
+FailureOr<Visits::Emitter::RowVisits>
+Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds, llvm::function_ref<Value(OpFoldResult)> getVisit) {
+  Value first = getVisit(bounds.end), last = getVisit(bounds.begin);
+  Value fullBegin = getVisit(bounds.fullEnd), fullEnd = getVisit(bounds.fullBegin);
   if (!first || !last || !fullBegin || !fullEnd)
     return failure();
   return RowVisits{first, last, fullBegin, fullEnd};
@@ -38,24 +34,51 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash
 
 /// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the
 /// mask empties, which is the first or the last of the others'.
-FailureOr<bool> Visits::Emitter::emitOwn(Value begin) {
+FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   OpBuilder inL1(plan.finalize);
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
       inL1, getMaskedOp(), plan.segments.front().begin, plan.segments.back().end, getOwnRowInL1(inL1), tile::kTileRows);
-  if (!bounds)
+  bool isListed = !bounds;
+  if (isListed && (!hasList || getConstantIntValue(visits.total) == 1))
     return false;
-  auto getVisit = [&](Value key) { return sub(visits.total, countTiles(sub(key, begin))); };
-  FailureOr<RowVisits> own = emitRowVisits(*bounds, getVisit);
+  FailureOr<RowVisits> own = isListed ? emitReadVisits(begin, end, inL1) : emitRowVisits(*bounds, [&](OpFoldResult key) {
+    Value copy = bound(key);
+    return copy ? sub(visits.total, countTiles(sub(copy, begin))) : Value();
+  });
   if (failed(own))
     return failure();
+  if (!own->first)
+    return false;
   if (getConstantIntValue(own->first) != 0)
     own->first = min(own->first, sub(visits.total, one));
   if (own->last != visits.total)
     own->last = max(own->last, add(own->first, one));
   own->first = makeUniform(own->first), own->last = makeUniform(own->last);
   visits.fullBegin = makeUniform(own->fullBegin), visits.fullEnd = makeUniform(own->fullEnd);
-  visits.own = tile::OwnVisitsOp::create(b, own->first, own->last, visits.total);
+  visits.own = tile::OwnVisitsOp::create(b, own->first, own->last, visits.total, isListed);
   return true;
+}
+
+/// Behind the last row that exists.
+OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
+  if (!plan.segmentTile)
+    return plan.query.extent;
+  return arith::AddIOp::create(inL1, plan.finalize.getLoc(), plan.segmentTile.getBegin(), plan.segmentTile.getSize())
+      .getResult();
+}
+
+/// Visits by bounds that read arrays; null where the mask does not say. What is the same for all threads is so as a
+/// number of the list, and not before.
+FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
+  flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), tile::kTileRows};
+  std::optional<flash::RowBounds> bounds = flash::emitReadRowBounds(
+      inL1, getMaskedOp(), plan.segments.front().begin, plan.segments.back().end, rows);
+  if (!bounds)
+    return RowVisits();
+  return emitRowVisits(*bounds, [&](OpFoldResult key) {
+    Value copy = scalars.get(b, b.getLoc(), key);
+    return copy ? sub(visits.total, countTiles(sub(min(max(copy, begin), end), begin))) : Value();
+  });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -128,7 +151,10 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const Moving
   std::optional<flash::RowBounds> bounds =
       flash::emitRowBounds(inL1, getMaskedOp(), plan.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition),
                            firstRow, tile::kTileRows);
-  return emitRowVisits(*bounds, [&](Value key) { return divideExactly(sub(run.end, key)); });
+  return emitRowVisits(*bounds, [&](OpFoldResult key) {
+    Value copy = bound(key);
+    return copy ? divideExactly(sub(run.end, copy)) : Value();
+  });
 }
 
 /// Where some of the others are full they stand in front of the first rows' full visits, and all are one interval.

@@ -179,12 +179,14 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t
   auto slot = [](int64_t rows, int64_t cols) {
     return llvm::divideCeil(cols, hopper::kPanelCols) * rows * 128 + 2 * hopper::kMbarrierBytes;
   };
+  // With own keys at most.
+  int64_t announcementWords = schedule.ownKeys ? hopper::kOwnAnnouncementWords : hopper::kAnnouncementWords;
   return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
          schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
          (schedule.outputSlot ? schedule.consumers * (slot(tile::kTileRows, dv) - 2 * hopper::kMbarrierBytes) : 0) +
          (schedule.tensorSums ? hopper::kOnesBytes : 0) +
          (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * hopper::kStepRowBytes : 0) +
-         (schedule.order == Order::List ? hopper::kAnnouncementBytes : 0) +
+         (schedule.order == Order::List ? hopper::getAnnouncementBytes(announcementWords) : 0) +
          hopper::kSwizzleAlignment;
 }
 

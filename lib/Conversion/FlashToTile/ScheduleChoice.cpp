@@ -160,6 +160,8 @@ static bool hasSoftCap(Operation *op) {
 
 static bool hasRowBounds(Operation *op) { return flash::hasRowBounds(op->getRegion(1)); }
 
+static bool hasListedRows(Operation *op) { return !hasRowBounds(op) && flash::hasReadRowBounds(op->getRegion(1)); }
+
 /// The same of L1, where flash-bound-loops has left only some of the attentions the mask. If it has left it to none, all
 /// rows see all keys: no reason to refuse. Nor is it one to refuse what is asked for that known extents have made the
 /// mask one that says the same for all rows.
@@ -172,6 +174,16 @@ static bool mayHaveRowBounds(Operation *op, bool isAskedFor) {
     isConstant = isConstant && flash::keepsConstantKeys(nested.getMask());
   });
   return isBounded || !hasMask || (isAskedFor && isConstant);
+}
+
+/// Of L1, whose tiles of queries may follow segments.
+static bool mayHaveListedRows(Operation *op) {
+  bool isListed = false;
+  Operation *function = op->getParentOfType<FunctionOpInterface>();
+  (function ? function : op)->walk([&](flash::OnlineAttentionOp nested) {
+    isListed = isListed || flash::hasReadRowBounds(nested);
+  });
+  return isListed;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -223,6 +235,7 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->hasSlopes = hasSlopesInScore(op);
   key->hasSoftCap = hasSoftCap(op);
   key->hasRowBounds = mayHaveRowBounds(op, hasOverride(overrides, "own-keys"));
+  key->hasListedRows = !key->hasRowBounds && mayHaveListedRows(op);
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -268,6 +281,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.hasSlopes = hasSlopesInScore(op);
   decision.key.hasSoftCap = hasSoftCap(op);
   decision.key.hasRowBounds = hasRowBounds(op);
+  decision.key.hasListedRows = hasListedRows(op);
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.

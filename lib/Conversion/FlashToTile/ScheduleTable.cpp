@@ -20,7 +20,7 @@ std::string ScheduleKey::str() const {
     text += " keys<=" + std::to_string(*keys);
   if (hasBoundedScores)
     text += " score=bounded";
-  return hasRowBounds ? text + " rows=bounded" : text;
+  return text + (hasRowBounds ? " rows=bounded" : hasListedRows ? " rows=listed" : "");
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -78,12 +78,21 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     if (key == "dtype")
       return setName(
           row.dtype, condition, [](StringRef value) { return value == "bf16" || value == "f16"; }, "bf16 or f16");
-    if (key == "score" || key == "rows") {
-      bool &isNeeded = key == "score" ? row.needsBoundedScores : row.needsRowBounds;
+    if (key == "score") {
       std::optional<std::string> name;
-      if (std::exchange(isNeeded, true))
+      if (std::exchange(row.needsBoundedScores, true))
         name = "bounded";
       return setName(name, condition, [](StringRef value) { return value == "bounded"; }, "bounded");
+    }
+    if (key == "rows") {
+      std::optional<std::string> name;
+      if (row.needsRowBounds || row.needsListedRows)
+        name = row.needsRowBounds ? "bounded" : "listed";
+      llvm::Error error = setName(
+          name, condition, [](StringRef value) { return value == "bounded" || value == "listed"; }, "bounded or listed");
+      if (!error)
+        (name == "bounded" ? row.needsRowBounds : row.needsListedRows) = true;
+      return error;
     }
     if (key == "mask") {
       std::optional<std::string> name;
@@ -160,7 +169,8 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 bool ScheduleRow::matches(const ScheduleKey &key) const {
   return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
          (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) && (!maxKeys || (key.keys && *key.keys <= *maxKeys)) &&
-         (!needsBoundedScores || key.hasBoundedScores) && (!needsRowBounds || key.hasRowBounds);
+         (!needsBoundedScores || key.hasBoundedScores) && (!needsRowBounds || key.hasRowBounds) &&
+         (!needsListedRows || key.hasListedRows);
 }
 
 Schedule ScheduleRow::getSchedule() const {
@@ -243,8 +253,10 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     else if (!overrides.empty() && holdsOnlySlot)
       schedule.overlapEpilogue = false;
   }
+  // A row that is not for listed rows may say own-keys of bounds that read nothing.
+  bool mayList = key.hasListedRows && schedule.persistent && schedule.order != Order::Closed;
   if (!isOverridden("own-keys"))
-    schedule.ownKeys &= key.hasRowBounds && !schedule.overlapEpilogue;
+    schedule.ownKeys &= (key.hasRowBounds || (row.needsListedRows && mayList)) && !schedule.overlapEpilogue;
   else if (!isOverridden("overlap-epilogue"))
     schedule.overlapEpilogue &= !schedule.ownKeys;
   if (!isOverridden("wait-after") && isOverridden("kv-tile"))
@@ -259,9 +271,12 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (schedule.tensorSums && key.outputs.hasLse)
     return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
                                    "summed, which the log-sum-exp would show");
-  if (schedule.ownKeys && !key.hasRowBounds)
-    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and others "
-                                   "that are the same for all, whose bounds read no array, for own-keys");
+  if (schedule.ownKeys && !key.hasRowBounds && key.hasListedRows && !mayList)
+    return llvm::createStringError("expected persistent=true and order=auto or list for own-keys of a mask whose bounds "
+                                   "read arrays: a list has what each consumer would search for");
+  if (schedule.ownKeys && !key.hasRowBounds && !key.hasListedRows)
+    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and beside it, "
+                                   "if its bounds read no array, others that are the same for all, for own-keys");
   if (schedule.tmaStore && !key.outputs.hasInputType)
     return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
   return schedule;

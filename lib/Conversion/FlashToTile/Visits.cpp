@@ -78,7 +78,7 @@ LogicalResult Visits::Emitter::emitRun() {
     firstKey = arith::SelectOp::create(b, isEmpty(count), zero, firstKey);
   visits.masked.push_back({zero, firstKey});
   if (ownRow && visits.isBackwards) {
-    FailureOr<bool> hasOwn = emitOwn(begin);
+    FailureOr<bool> hasOwn = emitOwn(begin, end);
     if (failed(hasOwn) || *hasOwn)
       return failure(failed(hasOwn));
   }
@@ -152,8 +152,8 @@ LogicalResult Visits::Emitter::emitTable() {
 }
 
 FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
-                               KernelSignature &signature, Value ownRow) {
-  return Emitter(b, plan, scalars, signature, ownRow).emit();
+                               KernelSignature &signature, Value ownRow, bool hasList) {
+  return Emitter(b, plan, scalars, signature, ownRow, hasList).emit();
 }
 
 Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {

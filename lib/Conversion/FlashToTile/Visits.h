@@ -32,9 +32,10 @@ namespace flashc {
 class Visits {
 public:
   /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows are
-  /// between begin and end, and few others, where the mask lets that be known (flash::emitRowBounds).
+  /// between begin and end, and few others, where the mask lets that be known: by itself (flash::emitRowBounds), or, if
+  /// there is to be a list for it (`hasList`), by arrays (flash::emitReadRowBounds).
   static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
-                                      KernelSignature &signature, mlir::Value ownRow);
+                                      KernelSignature &signature, mlir::Value ownRow, bool hasList);
 
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
   mlir::Value getTotal() const { return total; }

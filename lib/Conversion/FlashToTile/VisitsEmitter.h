@@ -13,8 +13,8 @@ namespace flashc {
 class Visits::Emitter {
 public:
   Emitter(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature,
-          mlir::Value ownRow)
-      : b(b), plan(plan), scalars(scalars), signature(signature), ownRow(ownRow) {}
+          mlir::Value ownRow, bool hasList)
+      : b(b), plan(plan), scalars(scalars), signature(signature), ownRow(ownRow), hasList(hasList) {}
 
   mlir::FailureOr<Visits> emit() {
     visits.tile = plan.kvTile;
@@ -49,13 +49,15 @@ private:
   // In OwnVisits.cpp.
   mlir::Value getOwnRowInL1(mlir::OpBuilder &inL1);
   mlir::Value makeUniform(mlir::Value visit);
-  mlir::FailureOr<bool> emitOwn(mlir::Value begin);
+  mlir::FailureOr<bool> emitOwn(mlir::Value begin, mlir::Value end);
+  mlir::FailureOr<RowVisits> emitReadVisits(mlir::Value begin, mlir::Value end, mlir::OpBuilder &inL1);
+  mlir::OpFoldResult getEndOfRows(mlir::OpBuilder &inL1);
   mlir::LogicalResult emitMovingRun(mlir::OpFoldResult fixedEnd);
   mlir::FailureOr<mlir::Value> emitPlace(const MovingRun &run);
   mlir::LogicalResult emitOwn(const MovingRun &run);
   mlir::FailureOr<RowVisits> emitVisitsOf(const MovingRun &run, mlir::Value firstRow, mlir::OpBuilder &inL1);
   mlir::FailureOr<RowVisits> emitRowVisits(const mlir::flash::RowBounds &bounds,
-                                           llvm::function_ref<mlir::Value(mlir::Value)> getVisit);
+                                           llvm::function_ref<mlir::Value(mlir::OpFoldResult)> getVisit);
   mlir::Value divideExactly(mlir::Value distance);
 
   mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
@@ -81,6 +83,7 @@ private:
   ScalarCloner &scalars;
   KernelSignature &signature;
   mlir::Value ownRow, step, one, zero;
+  bool hasList;
   Visits visits;
 };
 

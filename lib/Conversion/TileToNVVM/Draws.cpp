@@ -29,7 +29,7 @@ Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
   Value barriers = emit.add(kernel.sharedBase, *kernel.announcements);
   Value all = emit.add(barriers, hopper::kAnnouncements * hopper::kMbarrierBytes);
   return {emit.add(barriers, emit.mul(place, hopper::kMbarrierBytes)),
-          emit.add(all, emit.mul(place, kWordBytes * hopper::kAnnouncementWords))};
+          emit.add(all, emit.mul(place, kWordBytes * kernel.announcementWords))};
 }
 
 struct AnnounceLowering : KernelPattern<AnnounceOp> {
@@ -39,7 +39,7 @@ struct AnnounceLowering : KernelPattern<AnnounceOp> {
     Emitter emit(rewriter, op.getLoc());
     Place place = getPlace(emit, kernel, emit.toI32(op.getTurn()));
     SmallVector<Value> words{emit.select(op.getExists(), emit.i32(1), emit.i32(0))};
-    for (Value value : op.getValues())
+    for (Value value : llvm::concat<Value>(op.getValues(), op.getOwn()))
       words.push_back(emit.toI32(value));
     for (auto [number, word] : llvm::enumerate(words))
       emit.ptx("st.shared.u32 [$0], $1;", "r,r,~{memory}", {emit.add(place.words, kWordBytes * number), word});
@@ -59,9 +59,18 @@ struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
     Value round = emit.shr(turn, llvm::Log2_64(hopper::kAnnouncements));
     emit.waitForPhase(place.barrier, emit.bitAnd(round, 1));
     SmallVector<Value> words;
-    for (size_t number = 0; number < op.getNumResults(); ++number)
+    auto load = [&](Value begin, size_t number) {
       words.push_back(emit.ptx(rewriter.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
-                               {emit.add(place.words, kWordBytes * number)}, /*sideEffects=*/true));
+                               {emit.add(begin, kWordBytes * number)}, /*sideEffects=*/true));
+    };
+    size_t numShared = 1 + op.getValues().size(), numOwn = op.getOwn().size();
+    for (size_t number = 0; number < numShared; ++number)
+      load(place.words, number);
+    Value own = place.words;
+    if (numOwn > 0)
+      own = emit.add(own, emit.mul(emit.toI32(op.getWarpgroup()), kWordBytes * numOwn));
+    for (size_t number = 0; number < numOwn; ++number)
+      load(own, numShared + number);
     SmallVector<Value> values = llvm::map_to_vector(words, [&](Value word) { return emit.toIndex(word); });
     Value exists = emit.makeUniform(words.front());
     values.front() = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::ne, exists, emit.i32(0));

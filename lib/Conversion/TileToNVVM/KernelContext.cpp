@@ -60,6 +60,7 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
   });
   if (drawsNumbers(kernel))
     context.announcements = offset;
+  context.announcementWords = getAnnouncementWords(kernel);
 }
 
 KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {

@@ -40,6 +40,8 @@ struct KernelContext {
   mlir::tile::SlotType columnsType;
   /// Byte offset of the barriers of announced numbers, and behind them of the numbers; if there are any.
   std::optional<int64_t> announcements;
+  /// Numbers of a place.
+  int64_t announcementWords = 0;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA

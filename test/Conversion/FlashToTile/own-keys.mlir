@@ -7,10 +7,11 @@
 // RUN: flashc-opt %t/whole.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WHOLE
 // RUN: not flashc-opt %t/prefix.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
-// RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=NOLIST
 // RUN: not flashc-opt %t/windows.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: flashc-opt %t/constant.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CONSTANT
-// REFUSED: error: schedule: expected a mask with one interval of keys that moves with the query, and others that are the same for all, whose bounds read no array, for own-keys
+// REFUSED: error: schedule: expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read no array, others that are the same for all, for own-keys
+// NOLIST: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: a list has what each consumer would search for
 
 // The first tiles, where the keys begin, are all rows' own: nothing is left out behind.
 // CAUSAL-LABEL: gpu.func @causal(
@@ -153,7 +154,7 @@ func.func @padding(%q: !t, %k: !t, %v: !t, %n: index) -> !t {
   return %o : !t
 }
 
-// A bound that is read.
+// A bound that is read: a kernel that is not persistent has no list.
 //--- lengths.mlir
 !t = tensor<1x2x?x64xbf16>
 func.func @lengths(%q: !t, %k: !t, %v: !t, %lengths: tensor<1xi32>) -> !t {

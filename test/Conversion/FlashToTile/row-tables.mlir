@@ -6,7 +6,7 @@
 // RUN: %python %S/Inputs/run_row_tables.py < %t.mlir | FileCheck %s --check-prefix=ROWS
 // ROWS: 5 calls, 0 wrong rows
 // RUN: flashc %s --emit=tile --print-decisions -o /dev/null 2>&1 | FileCheck %s --check-prefix=CLASS
-// CLASS: mask=several: 3 comparisons of the query
+// CLASS: mask=several rows=listed: 3 comparisons of the query
 
 // The attention's kernel reads its rows once, in front of the loop over keys, and the mask compares positions.
 // CHECK-LABEL: gpu.func @documents(

@@ -72,6 +72,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
         key.hasRowBounds = row.needsRowBounds;
+        key.hasListedRows = row.needsListedRows;
         applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
       }
     EXPECT_TRUE(applies) << row.line << ": " << row.text;
@@ -121,7 +122,9 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
-  EXPECT_EQ(getError("rows=many: stages=2"), "table, line 1: expected rows= and bounded, got 'rows=many'");
+  EXPECT_EQ(getError("rows=many: stages=2"), "table, line 1: expected rows= and bounded or listed, got 'rows=many'");
+  EXPECT_EQ(getError("rows=listed rows=bounded: stages=2"),
+            "table, line 1: expected one condition on rows, got 'rows=bounded' too");
   EXPECT_EQ(getError("score=bounded score=bounded: stages=2"),
             "table, line 1: expected one condition on score, got 'score=bounded' too");
   EXPECT_EQ(getError("keys<=2 keys<=3: stages=2"), "table, line 1: expected one condition on keys, got 'keys<=3' too");
@@ -152,10 +155,15 @@ TEST(ScheduleTable, NeedsWhatIsKnownOfKeysAndScores) {
   ScheduleTable table = parse("keys<=100: stages=2\n"
                               "score=bounded: stages=3\n"
                               "rows=bounded: stages=5\n"
+                              "rows=listed: stages=6\n"
                               ": stages=4\n");
   ScheduleKey key = makeKey(64, 64, MaskClass::Several);
-  EXPECT_EQ(find(&table, key), "t 4");
+  EXPECT_EQ(find(&table, key), "t 5");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several");
+  key.hasListedRows = true;
+  EXPECT_EQ(find(&table, key), "t 4");
+  EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several rows=listed");
+  key.hasListedRows = false;
   key.hasRowBounds = true;
   EXPECT_EQ(find(&table, key), "t 3");
   key.hasBoundedScores = true;
@@ -253,8 +261,30 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
-            "expected a mask with one interval of keys that moves with the query, and others that are the same for all, "
-            "whose bounds read no array, for own-keys");
+            "expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read no "
+            "array, others that are the same for all, for own-keys");
+}
+
+TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {
+  auto of = [](StringRef row, StringRef overrides) -> std::string {
+    ScheduleKey key = makeKey(64, 64, MaskClass::Several);
+    key.hasListedRows = true;
+    ScheduleTable table = parse(row);
+    Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
+    if (!schedule)
+      return toString(schedule.takeError());
+    return schedule->ownKeys ? "own" : "all";
+  };
+  EXPECT_EQ(of(": own-keys=true", ""), "all");
+  EXPECT_EQ(of("rows=listed: own-keys=true", ""), "own");
+  EXPECT_EQ(of("rows=listed: own-keys=true", "order=closed"), "all");
+  EXPECT_EQ(of("rows=listed: own-keys=true", "persistent=false"), "all");
+  EXPECT_EQ(of(": stages=2", "own-keys=true"), "own");
+  EXPECT_EQ(of(": stages=2", "own-keys=true,order=list"), "own");
+  const char *refusal = "expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: "
+                        "a list has what each consumer would search for";
+  EXPECT_EQ(of(": stages=2", "own-keys=true,order=closed"), refusal);
+  EXPECT_EQ(of(": stages=2", "own-keys=true,persistent=false"), refusal);
 }
 
 TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {

@@ -13,7 +13,7 @@ using namespace mlir::flash;
 
 BoundsEmitter::BoundsEmitter(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds)
     : bounds(bounds), symbols{range.begin, range.end, getAsOpFoldResult(range.first), range.count}, op(op),
-      b(range.place), loc(op.getLoc()) {
+      b(range.place), loc(op.getLoc()), mayBeEmpty(range.mayBeEmpty) {
   for (IRMapping &mapping : hoisted) {
     mapping.map(op.getMask().getArgument(0), op.getB0());
     mapping.map(op.getMask().getArgument(1), op.getH0());
@@ -30,6 +30,8 @@ AffineExpr BoundsEmitter::symbol(unsigned position) const {
 }
 
 bool BoundsEmitter::mayHaveNoQuery() const {
+  if (mayBeEmpty)
+    return true;
   auto count = dyn_cast<Value>(symbols[LoopBounds::Count]);
   return count && count.getDefiningOp<SegmentTileOp>();
 }

@@ -17,7 +17,7 @@ protected:
 
   AffineExpr symbol(unsigned position) const;
 
-  /// Whether the tile of queries may be one of segments that has none.
+  /// Whether the tile of queries may be one that has none, as some of segments have.
   bool mayHaveNoQuery() const;
 
   /// Where the loop ends, rounded to tiles from where it begins.
@@ -48,6 +48,7 @@ private:
   OnlineAttentionOp op;
   OpBuilder b;
   Location loc;
+  bool mayBeEmpty;
   /// What has been copied out of the mask region, by where it is evaluated.
   IRMapping hoisted[3];
 };

@@ -21,6 +21,8 @@ struct KeyRange {
   OpFoldResult begin, end;
   Value first;
   OpFoldResult count;
+  /// Whether `count` may be 0: then there is nothing to visit.
+  bool mayBeEmpty = false;
 
   /// Those of the loop around `op`, of which `count` queries exist.
   static KeyRange of(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult count) {

@@ -1,9 +1,13 @@
 //===- RowBounds.cpp - the keys of some rows of a tile ------------------------------------------------------------===//
 
 #include "KeySegments.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include <functional>
@@ -128,15 +132,20 @@ bool mlir::flash::keepsConstantKeys(Region &region) {
   });
 }
 
-/// The bounds of tiles at `begin`, `begin` + tile, ... below `end` in front of `op`, by its mask.
-static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSet &mask, const KeyRange &range) {
+/// The loop over tiles at `begin`, `begin` + tile, ... below `end`, for at most `rows` rows.
+static MaskLoop describe(OnlineAttentionOp op, const KeyRange &range, int64_t rows) {
   MaskLoop loop;
   loop.tileSize = op.getKType().getDimSize(2);
   loop.count = LinearExpr::get(range.count);
-  loop.otherTileSize = *loop.count->getConstantValue();
+  loop.otherTileSize = rows;
   loop.begin = LinearExpr::get(range.begin);
   loop.end = LinearExpr::get(range.end);
-  return computeRowBounds(mask, loop, op.getContext());
+  return loop;
+}
+
+/// The bounds of tiles at `begin`, `begin` + tile, ... below `end` in front of `op`, by its mask.
+static std::optional<MovingBounds> computeRowBounds(OnlineAttentionOp op, MaskSet &mask, const KeyRange &range) {
+  return computeRowBounds(mask, describe(op, range, *getConstantIntValue(range.count)), op.getContext());
 }
 
 /// What a loop computes is not known outside of it.
@@ -147,6 +156,13 @@ static MaskSet readMaskInFrontOf(OnlineAttentionOp op) {
   });
 }
 
+static RowBounds toRowBounds(ArrayRef<KeySegment> segments) {
+  const KeySegment &front = segments.front(), &back = segments.back();
+  if (segments.size() == 1) // no tile is known to be full
+    return {front.begin, front.begin, front.begin, front.end};
+  return {front.begin, front.end, back.begin, back.end};
+}
+
 std::optional<RowBounds> mlir::flash::emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin,
                                                     OpFoldResult end, Value first, int64_t rows) {
   MaskSet mask = readMaskInFrontOf(op);
@@ -154,11 +170,7 @@ std::optional<RowBounds> mlir::flash::emitRowBounds(OpBuilder &b, OnlineAttentio
   std::optional<MovingBounds> bounds = computeRowBounds(op, mask, range);
   if (!bounds)
     return std::nullopt;
-  SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds->moving, mask.space);
-  const KeySegment &front = segments.front(), &back = segments.back();
-  if (segments.size() == 1) // no tile is known to be full
-    return RowBounds{front.begin, front.begin, front.begin, front.end};
-  return RowBounds{front.begin, front.end, back.begin, back.end};
+  return toRowBounds(emitKeySegments(op, range, bounds->moving, mask.space));
 }
 
 OpFoldResult mlir::flash::emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end) {
@@ -175,4 +187,71 @@ OpFoldResult mlir::flash::emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFol
     last = last ? affine::makeComposedFoldedAffineMax(b, op.getLoc(), greatest, {last, behind}) : behind;
   }
   return last;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Bounds that read arrays
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Bounds of one interval that read arrays, if they differ between rows, or rows may be missing (`mayBeEmpty`): rows
+/// that do not exist see nothing.
+static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context,
+                                                      bool mayBeEmpty) {
+  if (!mask.opaque.empty())
+    return std::nullopt;
+  LoopBounds bounds = computeLoopBounds(mask, loop, context);
+  auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
+  auto isAtRow = [](const CapturedValue &captured) {
+    return captured.at == MaskSpace::At::FirstRow || captured.at == MaskSpace::At::LastRow;
+  };
+  if (!isOneInterval(bounds) || llvm::none_of(bounds.captured, isCapturedRead))
+    return std::nullopt;
+  if (!mayBeEmpty && llvm::none_of(bounds.captured, isAtRow) && !movesWithRows(bounds))
+    return std::nullopt;
+  return bounds;
+}
+
+/// Whether tiles of queries follow segments, so that some have fewer rows than others.
+static bool followsSegments(OnlineAttentionOp op) { return op.getI0().getDefiningOp<SegmentTileOp>() != nullptr; }
+
+bool mlir::flash::hasReadRowBounds(Region &region) {
+  if (region.empty())
+    return false;
+  SearchedMask searched(region);
+  MaskSet mask = readMask(region);
+  return computeReadRowBounds(mask, getAnyLoop(), region.getContext(), /*mayBeEmpty=*/false).has_value();
+}
+
+bool mlir::flash::hasReadRowBounds(OnlineAttentionOp op) {
+  if (!op.hasMask())
+    return false;
+  SearchedMask searched(op);
+  MaskSet mask = readMaskInFrontOf(op);
+  return computeReadRowBounds(mask, getAnyLoop(), op.getContext(), followsSegments(op)).has_value();
+}
+
+/// The range for those of the rows that exist, if any do: the first one is at a position that arrays may be read at.
+static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange range, const RowRange &rows) {
+  Location loc = op.getLoc();
+  auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, loc, value); };
+  Value end = getValueOrCreateConstantIndexOp(b, loc, rows.end), zero = constant(0);
+  Value last = arith::MaxSIOp::create(b, loc, arith::SubIOp::create(b, loc, end, constant(1)), zero);
+  Value left = arith::SubIOp::create(b, loc, end, rows.first);
+  Value most = arith::MinSIOp::create(b, loc, left, constant(rows.count));
+  range.count = arith::MaxSIOp::create(b, loc, most, zero).getResult();
+  range.first = arith::MinSIOp::create(b, loc, rows.first, last);
+  range.mayBeEmpty = true;
+  return range;
+}
+
+std::optional<RowBounds> mlir::flash::emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin,
+                                                        OpFoldResult end, const RowRange &rows) {
+  SearchedMask searched(op);
+  MaskSet mask = readMaskInFrontOf(op);
+  KeyRange range = keepRowsInside(b, op, {b, begin, end, rows.first, {}}, rows);
+  std::optional<LoopBounds> bounds =
+      computeReadRowBounds(mask, describe(op, range, rows.count), op.getContext(), followsSegments(op));
+  if (!bounds)
+    return std::nullopt;
+  return toRowBounds(emitKeySegments(op, range, *bounds, mask.space));
 }

@@ -232,28 +232,44 @@ static void exchangePositions(Region &mask) {
     use->set(key);
 }
 
-SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view) : op(op) {
-  bool isSearched = readsSortedArray(op.getMask()), isDivided = dividesByCaptured(op.getMask());
+SearchedMask::SearchedMask(Region &mask)
+    : mask(mask), isSearched(readsSortedArray(mask)), isDivided(dividesByCaptured(mask)) {
+  if (!isSearched && !isDivided)
+    return;
+  copyMask();
+  search();
+}
+
+SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view)
+    : mask(op.getMask()), isSearched(readsSortedArray(mask)), isDivided(dividesByCaptured(mask)) {
   if (!isSearched && !isDivided && view == MaskView::Primal)
     return;
-  original.takeBody(op.getMask());
-  IRMapping mapping;
-  original.cloneInto(&op.getMask(), mapping);
+  copyMask();
   if (view == MaskView::Dual)
-    exchangePositions(op.getMask());
+    exchangePositions(mask);
   if (view == MaskView::Primal) // all queries of the tile are in one segment
-    forEachSegmentCount(op, op.getMask(), [&](CountLeOp count) {
+    forEachSegmentCount(op, mask, [&](CountLeOp count) {
       count.replaceAllUsesWith(op.getI0().getDefiningOp<SegmentTileOp>().getSegment());
     });
+  search();
+}
+
+void SearchedMask::copyMask() {
+  original.takeBody(mask);
+  IRMapping mapping;
+  original.cloneInto(&mask, mapping);
+}
+
+void SearchedMask::search() {
   if (isDivided)
-    boundDividedKeys(op.getMask());
+    boundDividedKeys(mask);
   if (!isSearched)
     return;
-  searchKeys(op.getMask());
-  clampToSegments(op.getMask());
+  searchKeys(mask);
+  clampToSegments(mask);
 }
 
 void SearchedMask::restore() {
   if (!original.empty())
-    op.getMask().takeBody(original);
+    mask.takeBody(original);
 }

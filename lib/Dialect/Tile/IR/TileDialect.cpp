@@ -73,6 +73,16 @@ bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {
   return kernel.walk(draws).wasInterrupted();
 }
 
+int64_t tile::getAnnouncementWords(gpu::GPUFuncOp kernel) {
+  auto hasOwn = [](Operation *op) {
+    auto announce = dyn_cast<AnnounceOp>(op);
+    auto visits = dyn_cast<OwnVisitsOp>(op);
+    bool isFound = (announce && !announce.getOwn().empty()) || (visits && visits.getListed());
+    return isFound ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return kernel.walk(hasOwn).wasInterrupted() ? hopper::kOwnAnnouncementWords : hopper::kAnnouncementWords;
+}
+
 int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
   int64_t bytes = 0, consumers = schedule ? schedule.getConsumers() : 1;
@@ -85,7 +95,7 @@ int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
   kernel.walk([&](AllocOnesOp) { bytes += hopper::kOnesBytes; });
   kernel.walk([&](AllocSlopesOp) { bytes += consumers * kTileRows * hopper::kStepRowBytes; });
   kernel.walk([&](AllocColumnsOp alloc) { bytes += alloc.getSlot().getType().getRows() * hopper::kStepRowBytes; });
-  bytes += drawsNumbers(kernel) ? hopper::kAnnouncementBytes : 0;
+  bytes += drawsNumbers(kernel) ? hopper::getAnnouncementBytes(getAnnouncementWords(kernel)) : 0;
   return bytes ? bytes + hopper::kSwizzleAlignment : 0;
 }
 

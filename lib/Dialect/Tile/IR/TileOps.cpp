@@ -354,7 +354,7 @@ LogicalResult IsAlignedOp::verify() {
 
 LogicalResult ListNumberOp::verify() {
   auto program = (*this)->getParentOfType<ProgramOp>();
-  int64_t numbers = program ? program.getNumbers() : 0, number = getNumber();
+  int64_t numbers = program ? program.getNumbers() + program.getOwn() : 0, number = getNumber();
   if (number < 0 || number >= numbers)
     return emitOpError() << "expected a number of the " << numbers << " in the list, got " << number;
   return success();
@@ -373,9 +373,10 @@ LogicalResult DrawOp::verifyRegions() {
 }
 
 LogicalResult AnnounceOp::verify() {
-  int64_t words = 1 + getValues().size();
-  if (words > hopper::kAnnouncementWords)
-    return emitOpError() << "expected at most " << hopper::kAnnouncementWords - 1 << " values, got " << words - 1;
+  int64_t values = getValues().size() + getOwn().size();
+  int64_t words = getOwn().empty() ? hopper::kAnnouncementWords : hopper::kOwnAnnouncementWords;
+  if (1 + values > words)
+    return emitOpError() << "expected at most " << words - 1 << " values, got " << values;
   return success();
 }
 

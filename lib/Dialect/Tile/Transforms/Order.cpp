@@ -43,8 +43,8 @@ struct Source {
   Value foreign;
   /// The dimensions of the grid whose number is part of it, as bits.
   unsigned dims = 0;
-  /// Whether memory is read for it.
-  bool isRead = false;
+  /// Whether memory is read for it, and whether it differs from one warpgroup to another.
+  bool isRead = false, isOwn = false;
 };
 
 class Sources {
@@ -53,8 +53,13 @@ public:
 
   Source get(Value value) {
     Operation *op = value.getDefiningOp();
-    if (!op)
-      return {value.getParentBlock()->getParentOp() == program->getParentOp() ? Value() : value};
+    if (!op) {
+      bool isParameter = value.getParentBlock()->getParentOp() == program->getParentOp();
+      Source source;
+      source.isOwn = value == program.getWarpgroup();
+      source.foreign = isParameter || source.isOwn ? Value() : value;
+      return source;
+    }
     auto [entry, isNew] = known.try_emplace(op);
     if (!isNew)
       return entry->second;
@@ -76,6 +81,7 @@ private:
       source.foreign = source.foreign ? source.foreign : of.foreign;
       source.dims |= of.dims;
       source.isRead |= of.isRead;
+      source.isOwn |= of.isOwn;
     }
     return source;
   }
@@ -101,28 +107,75 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
 
 /// A point is announced with its numbers (tile.announce): beside whether there is one, and x, y and z.
 static constexpr size_t kMostNumbers = hopper::kAnnouncementWords - 4;
+/// Those of all warpgroups.
+static constexpr size_t kMostOwnNumbers = hopper::kOwnAnnouncementWords - hopper::kAnnouncementWords;
 
-/// The numbers of an item: scalars that memory is read for, and that are the same for all its points, if others use
-/// them than scalar code of that kind.
-static SmallVector<Value> findNumbers(ProgramOp program, ListScope scope, Sources &sources) {
-  unsigned dims = 0;
-  for (unsigned dim : getDims(scope))
-    dims |= 1u << dim;
-  auto isOfItem = [&](Operation *op) {
-    Source source = op->getNumResults() > 0 ? sources.get(op->getResult(0)) : Source();
-    return source.isRead && !source.foreign && !(source.dims & ~dims);
-  };
-  SmallVector<Value> numbers;
-  for (Operation &op : program.getBody().front()) {
-    if (!isOfItem(&op))
-      continue;
-    auto isUsed = [&](Operation *user) { return user->getBlock() != op.getBlock() || !isOfItem(user); };
-    for (Value result : op.getResults())
-      if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed) && numbers.size() < kMostNumbers)
-        numbers.push_back(result);
+namespace {
+/// What stands behind an item in the list.
+class Numbers {
+public:
+  Numbers(ProgramOp program, ListScope scope, Sources &sources)
+      : body(program.getBody().front()), warpgroup(program.getWarpgroup()), sources(sources) {
+    for (unsigned dim : getDims(scope))
+      dims |= 1u << dim;
+    findOwn();
+    findShared();
   }
-  return numbers;
-}
+
+  /// Scalars that memory is read for, and that are the same for all points of the item, if others use them than scalar
+  /// code of that kind, or code that only computes own numbers.
+  SmallVector<Value> shared;
+  /// Scalars of that kind that differ from one warpgroup to another, where a thread's value becomes that of all.
+  SmallVector<Value> own;
+  /// What of these is computed once for all warpgroups.
+  SetVector<Value> ofAll;
+
+private:
+  bool isOfItem(Operation *op, bool isOwn) {
+    Source source = op->getNumResults() > 0 ? sources.get(op->getResult(0)) : Source();
+    return source.isRead && source.isOwn == isOwn && !source.foreign && !(source.dims & ~dims);
+  }
+
+  void findOwn() {
+    for (auto uniform : body.getOps<UniformOp>())
+      if (isOfItem(uniform, /*isOwn=*/true) && !uniform->use_empty())
+        own.push_back(uniform.getResult());
+    SetVector<Value> worklist(own.begin(), own.end());
+    for (size_t next = 0; next < worklist.size(); ++next)
+      for (Value input : getInputs(worklist[next].getDefiningOp()))
+        if (input != warpgroup)
+          (sources.get(input).isOwn ? worklist : ofAll).insert(input);
+    // A use stands behind what it uses.
+    for (Operation &op : llvm::reverse(body))
+      if (llvm::any_of(op.getResults(), [&](Value result) { return worklist.contains(result); }) &&
+          (llvm::is_contained(own, op.getResult(0)) ||
+           llvm::all_of(op.getUsers(), [&](Operation *user) { return ofOwn.contains(getInBody(user)); })))
+        ofOwn.insert(&op);
+  }
+
+  void findShared() {
+    for (Operation &op : body) {
+      if (!isOfItem(&op, /*isOwn=*/false))
+        continue;
+      auto isUsed = [&](Operation *user) {
+        return !ofOwn.contains(getInBody(user)) && (user->getBlock() != &body || !isOfItem(user, /*isOwn=*/false));
+      };
+      for (Value result : op.getResults())
+        if (result.getType().isIndex() && llvm::any_of(result.getUsers(), isUsed) && shared.size() < kMostNumbers)
+          shared.push_back(result);
+    }
+  }
+
+  Operation *getInBody(Operation *user) { return body.findAncestorOpInBlock(*user); }
+
+  Block &body;
+  Value warpgroup;
+  Sources &sources;
+  unsigned dims = 0;
+  /// Code that only computes own numbers.
+  llvm::DenseSet<Operation *> ofOwn;
+};
+} // namespace
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // The kernel
@@ -140,6 +193,7 @@ public:
 
 private:
   Value copy(Value value);
+  int64_t countNumbers();
   SmallVector<Value, 2> getBounds();
   OrderKernel::Facts emitFacts(Value item);
   void readNumbers();
@@ -154,7 +208,7 @@ private:
   IRMapping map;
   /// The numbers of the main kernel's parameters that this one has, in order.
   SmallVector<unsigned> parameters;
-  SmallVector<Value> numbers;
+  std::optional<Numbers> numbers;
   std::array<Value, 3> grid, point;
 };
 } // namespace
@@ -195,9 +249,23 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
   facts.work = copy(bounds[0]);
   if (bounds.size() == 2)
     facts.work = arith::SubIOp::create(b, facts.work, copy(bounds[1]));
-  for (Value number : numbers)
+  for (Value number : numbers->shared)
     facts.numbers.push_back(copy(number));
+  for (Value value : numbers->ofAll)
+    copy(value);
+  IRMapping ofAll = map;
+  for (uint64_t warpgroup = 0; warpgroup < program.getConsumers() && !numbers->own.empty(); ++warpgroup) {
+    map.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, warpgroup).getResult());
+    for (Value number : numbers->own)
+      facts.numbers.push_back(copy(number));
+    map = ofAll;
+  }
   return facts;
+}
+
+/// Of an item.
+int64_t OrderBuilder::countNumbers() {
+  return numbers->shared.size() + program.getConsumers() * numbers->own.size();
 }
 
 LogicalResult OrderBuilder::build() {
@@ -207,15 +275,19 @@ LogicalResult OrderBuilder::build() {
   unsigned dims = 0;
   for (Value value : llvm::concat<Value>(program.getGrid(), getBounds())) {
     Source source = sources.get(value);
-    if (source.foreign) {
+    if (source.foreign || source.isOwn) {
+      Value culprit = source.foreign ? source.foreign : program.getWarpgroup();
       InFlightDiagnostic diag = refuse(program) << "expected the loop over keys to be as long as scalar code says";
-      diag.attachNote(source.foreign.getLoc()) << "it depends on this value";
+      diag.attachNote(culprit.getLoc()) << "it depends on this value";
       return diag;
     }
     dims |= source.dims;
   }
   scope = getScope(dims);
-  numbers = findNumbers(program, scope, sources);
+  numbers.emplace(program, scope, sources);
+  if (program.getConsumers() * numbers->own.size() > kMostOwnNumbers)
+    return refuse(program) << "expected at most " << kMostOwnNumbers << " numbers of warpgroups' own, got "
+                           << program.getConsumers() * numbers->own.size();
 
   b.setInsertionPointAfter(main);
   kernel = gpu::GPUFuncOp::create(b, (main.getName() + "_order").str(), b.getFunctionType({}, {}));
@@ -231,7 +303,7 @@ LogicalResult OrderBuilder::build() {
   auto listType = MemRefType::get({ShapedType::kDynamic}, b.getI32Type());
   Block &entry = kernel.getBody().front();
   Value list = entry.addArgument(listType, b.getLoc());
-  OrderKernel(b, kernel, list, count, numbers.size()).emit([&](Value item) { return emitFacts(item); });
+  OrderKernel(b, kernel, list, count, countNumbers()).emit([&](Value item) { return emitFacts(item); });
   gpu::ReturnOp::create(b);
   Value last = entry.addArgument(listType, b.getLoc());
   list.replaceAllUsesWith(last);
@@ -242,9 +314,10 @@ LogicalResult OrderBuilder::build() {
 
 /// The program reads the numbers instead of computing them.
 void OrderBuilder::readNumbers() {
-  program.setNumbers(numbers.size());
+  program.setNumbers(numbers->shared.size());
+  program.setOwn(numbers->own.size());
   b.setInsertionPointToStart(&program.getBody().front());
-  for (auto [number, value] : llvm::enumerate(numbers)) {
+  for (auto [number, value] : llvm::enumerate(llvm::concat<Value>(numbers->shared, numbers->own))) {
     Value copy = ListNumberOp::create(b, b.getIndexType(), number);
     // What the least is, is not to be seen in a load: tile-pipeline asks for one iteration.
     auto max = value.getDefiningOp<arith::MaxSIOp>();
@@ -296,7 +369,7 @@ void OrderBuilder::describe() {
   all.push_back(workspace);
   some.push_back(workspace);
 
-  std::string bytes = std::to_string(4 * OrderKernel::getItemSize(numbers.size()));
+  std::string bytes = std::to_string(4 * OrderKernel::getItemSize(countNumbers()));
   for (unsigned dim : getDims(scope))
     bytes = "mul(" + bytes + ", " + cast<StringAttr>(extents[dim]).str() + ")";
   bytes = "add(" + bytes + ", 4)"; // the counter

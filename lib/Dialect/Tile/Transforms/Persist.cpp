@@ -60,6 +60,7 @@ void tile::persistProgram(ProgramOp program) {
   program.getListMutable().clear();
   program.removeScopeAttr();
   program.setNumbers(0);
+  program.setOwn(0);
 }
 
 namespace {

@@ -285,7 +285,8 @@ class DrawnPoints : public SharedPoints {
 public:
   DrawnPoints(ProgramOp program, ImplicitLocOpBuilder &b)
       : SharedPoints(program, b, program.getScope().value(), /*pointsPerCta=*/3, Quotients::OfOneThread),
-        list(program.getList()), perEntry(program.getNumbers()) {}
+        list(program.getList()), warpgroup(program.getWarpgroup()), numShared(program.getNumbers()),
+        numOwn(program.getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
 
   scf::ForOp emitLoop() override {
     Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(OrderKernel::getItemSize(perEntry)));
@@ -310,23 +311,28 @@ public:
   }
 
 private:
-  /// The point of a number, and the numbers of its item.
+  /// The point of a number, the numbers of its item, and the warpgroup's own ones.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
     SmallVector<Value> loads;
+    auto emitLoads = [&](Value begin, int64_t count) {
+      for (int64_t offset = 0; offset < count; ++offset) {
+        Value load = memref::LoadOp::create(b, list, add(begin, index(offset)));
+        loads.push_back(arith::IndexCastOp::create(b, b.getIndexType(), load));
+      }
+    };
     Value begin = mul(at.place, index(1 + perEntry));
-    for (int64_t offset = 0; offset <= perEntry; ++offset) {
-      Value load = memref::LoadOp::create(b, list, add(begin, index(offset)));
-      loads.push_back(arith::IndexCastOp::create(b, b.getIndexType(), load));
-    }
+    emitLoads(begin, 1 + numShared);
+    if (numOwn > 0)
+      emitLoads(add(begin, add(index(1 + numShared), mul(warpgroup, index(numOwn)))), numOwn);
     SmallVector<Value> entry = llvm::to_vector(getPoint(loads.front(), at.sharer));
     llvm::append_range(entry, llvm::drop_begin(loads));
     return entry;
   }
 
-  Value list;
-  /// Numbers in an entry.
-  int64_t perEntry;
+  Value list, warpgroup;
+  /// Numbers of all warpgroups, of each of them, and in an entry.
+  int64_t numShared, numOwn, perEntry;
 };
 } // namespace
 

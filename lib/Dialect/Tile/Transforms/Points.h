@@ -19,7 +19,7 @@ public:
   /// The point (x, y, z) of an iteration.
   virtual std::array<Value, 3> emitPoint(scf::ForOp loop) = 0;
 
-  /// The numbers of the list that a point has; after emitPoint.
+  /// The numbers of the list that a point has, and the warpgroup's own; after emitPoint.
   ArrayRef<Value> getNumbers() const { return numbers; }
 
 protected:

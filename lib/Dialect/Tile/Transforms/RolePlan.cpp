@@ -11,13 +11,33 @@ using namespace mlir::tile;
 
 static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot specialize: "; }
 
+void RolePlan::markIfVarying(Operation *op) {
+  if (!llvm::any_of(getInputs(op), [&](Value input) { return varies(input); }))
+    return;
+  varyingOps.insert(op);
+  varying.insert(op->result_begin(), op->result_end());
+}
+
+/// Of what is drawn, only what is computed of the warpgroup; and in the loop's next iteration the argument.
+void RolePlan::findVaryingIn(DrawOp draw) {
+  draw.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { markIfVarying(op); });
+  bool isAll = llvm::any_of(draw->getOperands(), [&](Value operand) { return varies(operand); });
+  auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());
+  for (auto [value, result] : llvm::zip_equal(drawn.getValues(), draw.getResults()))
+    if (isAll || varies(value))
+      varying.insert(result);
+  auto loop = cast<scf::ForOp>(draw->getParentOp());
+  for (unsigned number : getDrawnArgs(loop))
+    if (varies(loop.getYieldedValues()[number]))
+      varying.insert(loop.getRegionIterArg(number));
+}
+
 void RolePlan::findVarying() {
+  program.walk([&](DrawOp draw) { findVaryingIn(draw); });
   program.walk<WalkOrder::PreOrder>([&](Operation *op) {
     // A loop between own visits stands for one that is the same for all; tile.skip makes up for the rest.
-    if (op == program || isa<OwnVisitsOp>(op) || !llvm::any_of(getInputs(op), [&](Value input) { return varies(input); }))
-      return;
-    varyingOps.insert(op);
-    varying.insert(op->result_begin(), op->result_end());
+    if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
+      markIfVarying(op);
   });
 }
 
@@ -27,7 +47,7 @@ LogicalResult RolePlan::addScalars(Operation *user, Value value) {
     return success();
   if (auto arg = dyn_cast<BlockArgument>(value)) {
     auto loop = dyn_cast<scf::ForOp>(arg.getOwner()->getParentOp());
-    bool isDrawn = loop && llvm::any_of(getDrawnArgs(loop), [&](unsigned number) {
+    bool isDrawn = loop && !varies(arg) && llvm::any_of(getDrawnArgs(loop), [&](unsigned number) {
                      return arg == loop.getRegionIterArg(number);
                    });
     if (value == warpgroup || isDrawn || (loop && arg == loop.getInductionVar()))
@@ -127,7 +147,8 @@ LogicalResult RolePlan::checkDraw(DrawOp draw) {
                         << " slots of each consumer in every iteration";
   SetVector<Value> needed = getInputs(draw);
   for (unsigned number : getDrawnArgs(loop))
-    needed.insert(loop.getInitArgs()[number]);
+    if (!isOwn(loop.getYieldedValues()[number]))
+      needed.insert(loop.getInitArgs()[number]);
   return failure(llvm::any_of(needed, [&](Value value) { return failed(addScalars(draw, value)); }));
 }
 

@@ -22,8 +22,14 @@ public:
   /// The scalar ops that `load` needs once for each consumer, in order.
   SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
 
+  /// Whether a result of a tile.draw differs from one consumer to another, and which ops of its region do.
+  bool isOwn(Value drawn) const { return varying.contains(drawn); }
+  bool isOwn(Operation *op) const { return varyingOps.contains(op); }
+
 private:
   void findVarying();
+  void findVaryingIn(DrawOp draw);
+  void markIfVarying(Operation *op);
   bool varies(Value value) const { return value == warpgroup || varying.contains(value); }
   LogicalResult addScalars(Operation *user, Value value);
   LogicalResult checkLoops(Operation *op);

@@ -159,18 +159,42 @@ private:
     Value last = arith::SubIOp::create(b, loc, limit, one);
     map.map(draw.getBody().getArgument(0), arith::MinUIOp::create(b, loc, number, last).getResult());
     for (Operation &op : draw.getBody().front().without_terminator())
-      b.clone(op, map);
+      if (!plan.isOwn(&op))
+        b.clone(op, map);
     auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());
-    SmallVector<Value> next = llvm::map_to_vector(drawn.getValues(), get);
-    AnnounceOp::create(b, loc, exists, next, copy.getInductionVar());
+    SmallVector<Value> next;
+    for (auto [result, value] : llvm::zip_equal(draw.getResults(), drawn.getValues()))
+      if (!plan.isOwn(result)) {
+        next.push_back(get(value));
+        map.map(result, next.back());
+      }
+    AnnounceOp::create(b, loc, exists, next, getOwnNext(draw, drawn), copy.getInductionVar());
     RepeatIfOp::create(b, loc, exists);
-    map.map(draw.getResults(), next);
+  }
+
+  /// What each consumer draws for itself, one after the other.
+  SmallVector<Value> getOwnNext(DrawOp draw, DrawnOp drawn) {
+    SmallVector<Value> next;
+    if (llvm::none_of(draw.getResults(), [&](Value result) { return plan.isOwn(result); }))
+      return next;
+    for (uint64_t owner = 0; owner < program.getConsumers(); ++owner) {
+      IRMapping values = map;
+      values.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, draw.getLoc(), owner).getResult());
+      for (Operation &op : draw.getBody().front().without_terminator())
+        if (plan.isOwn(&op))
+          b.clone(op, values);
+      for (auto [result, value] : llvm::zip_equal(draw.getResults(), drawn.getValues()))
+        if (plan.isOwn(result))
+          next.push_back(values.lookupOrDefault(value));
+    }
+    return next;
   }
 
   void emitLoop(scf::ForOp loop) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     DrawOp draw = findDraw(loop);
-    SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn, and the counters
+    SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn for all, and the counters
+    llvm::erase_if(args, [&](unsigned arg) { return plan.isOwn(loop.getYieldedValues()[arg]); });
     llvm::append_range(args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop),
                                        loop.getNumRegionIterArgs()));
     SmallVector<Value> inits = llvm::map_to_vector(args, [&](unsigned arg) { return get(loop.getInitArgs()[arg]); });
@@ -263,7 +287,7 @@ static void expandOwnVisits(OwnVisitsOp own) {
 /// A consumer hears late what comes next: it has been announced by then. Behind its last product, and behind what it leaves
 /// out there, whose slots the producer may need for this point; or before the last product, where the next point's head
 /// comes before that, too.
-static void expandDraw(DrawOp draw, bool isBeforeProduct) {
+static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
   for (Operation &op : *loop.getBody())
@@ -273,8 +297,13 @@ static void expandDraw(DrawOp draw, bool isBeforeProduct) {
       place = &op;
   OpBuilder b(place);
   Location loc = draw.getLoc();
-  auto announced = AnnouncedOp::create(b, loc, b.getI1Type(), draw.getResultTypes(), loop.getInductionVar());
-  for (auto [result, value] : llvm::zip_equal(draw.getResults(), announced.getValues()))
+  SmallVector<Value> shared, own;
+  for (Value result : draw.getResults())
+    (plan.isOwn(result) ? own : shared).push_back(result);
+  auto announced = AnnouncedOp::create(b, loc, b.getI1Type(), ValueRange(shared).getTypes(), ValueRange(own).getTypes(),
+                                       loop.getInductionVar(), own.empty() ? Value() : warpgroup);
+  auto values = llvm::concat<Value>(announced.getValues(), announced.getOwn());
+  for (auto [result, value] : llvm::zip_equal(llvm::concat<Value>(shared, own), values))
     result.replaceAllUsesWith(UniformOp::create(b, loc, value));
   RepeatIfOp::create(b, loc, announced.getExists());
   draw.erase();
@@ -358,7 +387,8 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
-  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, schedule.getEarlySoftmax()); });
+  op.getConsumer().walk(
+      [&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEarlySoftmax()); });
   op.getConsumer().walk(
       [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });

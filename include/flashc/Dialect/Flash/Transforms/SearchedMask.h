@@ -21,15 +21,22 @@ namespace mlir::flash {
 class SearchedMask {
 public:
   explicit SearchedMask(OnlineAttentionOp op, MaskView view = MaskView::Primal);
+  /// Of an attention whose queries are not cut into tiles.
+  explicit SearchedMask(Region &mask);
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
   /// The op's own region, put back or not.
-  Region &getOriginal() { return original.empty() ? op.getMask() : original; }
+  Region &getOriginal() { return original.empty() ? mask : original; }
   SearchedMask(const SearchedMask &) = delete;
 
 private:
-  OnlineAttentionOp op;
+  void copyMask();
+  void search();
+
+  Region &mask;
+  /// Whether it reads sorted arrays, and divides by captured values.
+  bool isSearched, isDivided;
   Region original; // empty if nothing was replaced
 };
 

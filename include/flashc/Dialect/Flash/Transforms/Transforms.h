@@ -86,6 +86,25 @@ bool keepsConstantKeys(Region &mask);
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
 
+/// Whether `emitReadRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval,
+/// whose bounds read arrays, and other rows have others. Where tiles of queries follow segments (`op`), rows of a tile
+/// may be missing, and have none.
+bool hasReadRowBounds(Region &mask);
+bool hasReadRowBounds(OnlineAttentionOp op);
+
+/// `count` rows from `first` on, of which those from `end` on do not exist.
+struct RowRange {
+  Value first;
+  OpFoldResult end;
+  int64_t count;
+};
+
+/// Computes the bounds for some rows by the mask of `op`, among the tiles at `begin`, `begin` + tile, ... below `end`,
+/// by what arrays say of the first and the last one that exists. Without one `begin` and `end` are the same. They may
+/// lie in front of the tiles, where the rows see none of these. None where `hasReadRowBounds` does not hold.
+std::optional<RowBounds> emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
+                                           const RowRange &rows);
+
 /// Where the tiles end that the intervals need which do not move with the rows, among those from `begin` to `end`. Null
 /// where there is no such interval, or `hasRowBounds` does not hold.
 OpFoldResult emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end);

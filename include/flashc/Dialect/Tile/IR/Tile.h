@@ -78,6 +78,9 @@ Value getMagnitudeOperand(Operation *op);
 /// Whether the CTAs of `kernel` draw numbers of points (tile.draw), or will when a list has been made.
 bool drawsNumbers(gpu::GPUFuncOp kernel);
 
+/// Numbers in a place for announcements (tile.announce).
+int64_t getAnnouncementWords(gpu::GPUFuncOp kernel);
+
 /// Bytes of shared memory that the rings of `kernel` take, barriers and alignment included.
 int64_t getSharedMemoryBytes(gpu::GPUFuncOp kernel);
 

@@ -38,19 +38,20 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     | `heads` | nx * ny * nz | x + nx * (y + ny * z) |
 
     An entry of the list is the item and, behind it, as many `numbers` of it: scalars that `tile-order` has computed
-    beforehand. `tile.list_number` reads them.
+    beforehand. Behind these there are as many `own` numbers of each warpgroup's, those of warpgroup 0 first.
+    `tile.list_number` reads them.
 
     A program with a grid is at most one of `paired`, `grouped`, `sorted` and with a list.
   }];
   let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$rotated,
                        UnitAttr:$grouped, UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list,
                        OptionalAttr<Tile_ListScope>:$scope,
-                       DefaultValuedAttr<I64Attr, "0">:$numbers);
+                       DefaultValuedAttr<I64Attr, "0">:$numbers, DefaultValuedAttr<I64Attr, "0">:$own);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`rotated` $rotated^)? (`grouped` $grouped^)?
     (`sorted` $sorted^)? (`list` `(` $list^ `:` type($list) `)` `of` $scope)? (`numbers` $numbers^)?
-    attr-dict-with-keyword $body
+    (`own` $own^)? attr-dict-with-keyword $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -62,7 +63,8 @@ def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
   let summary = "a number of the point's item in the list";
   let description = [{
     The value that `tile-order` has put behind the item in the list of the `tile.program` around this op: number 0 to
-    `numbers` - 1, signed. The same for all points of an item. `tile-persist` turns it into a load.
+    `numbers` - 1, signed, and from there on the warpgroup's own numbers. The same for all points of an item.
+    `tile-persist` turns it into a load.
 
     Example:
     ```mlir
@@ -82,7 +84,8 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
     needs, and all of its loads are made. `first` and `last` may differ from one consumer to another,
     0 <= first < last <= total. What a consumer leaves out `tile.skip` makes up for, in front of the loop and behind it.
 
-    `tile-specialize` makes the producer's loop the whole one.
+    `tile-specialize` makes the producer's loop the whole one. `listed`: `first` and `last` hang on what is read from
+    memory, so that they are to be numbers of a list (`tile-order`).
 
     Example:
     ```mlir
@@ -93,9 +96,9 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
     tile.skip %rest of %k, %v : !ring, !ring
     ```
   }];
-  let arguments = (ins Index:$first, Index:$last, Index:$total);
+  let arguments = (ins Index:$first, Index:$last, Index:$total, UnitAttr:$listed);
   let results = (outs Index:$begin, Index:$end);
-  let assemblyFormat = "$first `to` $last `of` $total attr-dict";
+  let assemblyFormat = "$first `to` $last `of` $total (`listed` $listed^)? attr-dict";
 }
 
 def Tile_SkipOp : Tile_Op<"skip", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -321,7 +324,7 @@ def Tile_DrawOp : Tile_Op<"draw", [MemoryEffects<[MemRead, MemWrite]>, HasParent
     whose number is not below `limit`, whatever its upper bound says; the region is given the last number then.
 
     `tile-specialize` has the producer alone do it, while the consumers are at work, and tell them (`tile.announce`,
-    `tile.announced`).
+    `tile.announced`). What the region computes of the warpgroup the producer computes for each of them.
 
     Example:
     ```mlir
@@ -363,7 +366,7 @@ def Tile_TakeOp : Tile_Op<"take", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$list `[` $place `]` attr-dict `:` type($list)";
 }
 
-def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "producer: tell the consumers what comes behind iteration `turn`, and whether anything does";
   let description = [{
     A CTA has hopper::kAnnouncements places of hopper::kAnnouncementWords numbers, each with an mbarrier; turn t, from 0
@@ -371,17 +374,20 @@ def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>]> 
     iteration t, the producer has filled Q's ring of q slots t + 1 times; so every consumer has released the Q of
     iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kAnnouncements the turn that
     had the place before, t - kAnnouncements, is among those.
+
+    `own` are values for one consumer each: those of consumer 0, then as many of the next one, and so on. With them a
+    place has hopper::kOwnAnnouncementWords numbers.
   }];
-  let arguments = (ins I1:$exists, Variadic<Index>:$values, Index:$turn);
-  let assemblyFormat = "$exists (`,` $values^)? `in` $turn attr-dict";
+  let arguments = (ins I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own, Index:$turn);
+  let assemblyFormat = "$exists (`,` $values^)? (`own` $own^)? `in` $turn attr-dict";
   let hasVerifier = 1;
 }
 
-def Tile_AnnouncedOp : Tile_Op<"announced", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "consumer: what the producer announces in `turn`, waited for";
-  let arguments = (ins Index:$turn);
-  let results = (outs I1:$exists, Variadic<Index>:$values);
-  let assemblyFormat = "$turn attr-dict (`:` type($values)^)?";
+def Tile_AnnouncedOp : Tile_Op<"announced", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedResultSegments]> {
+  let summary = "consumer: what the producer announces in `turn`, waited for; and what of `own` is for `warpgroup`";
+  let arguments = (ins Index:$turn, Optional<Index>:$warpgroup);
+  let results = (outs I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own);
+  let assemblyFormat = "$turn attr-dict (`:` type($values)^)? (`own` `of` $warpgroup^ `:` type($own))?";
 }
 
 def Tile_RepeatIfOp : Tile_Op<"repeat_if", [MemoryEffects<[MemRead, MemWrite]>, HasParent<"::mlir::scf::ForOp">]> {
