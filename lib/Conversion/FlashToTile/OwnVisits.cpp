@@ -70,12 +70,15 @@ OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
 /// Visits by bounds that read arrays; null where the mask does not say. What is the same for all threads is so as a
 /// number of the list, and not before.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
-  flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), tile::kTileRows};
-  std::optional<flash::RowBounds> bounds = flash::emitReadRowBounds(
-      inL1, getMaskedOp(), plan.segments.front().begin, plan.segments.back().end, rows);
+  KeySegment &front = plan.segments.front();
+  flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), tile::kTileRows, /*isFullInFront=*/!front.isMasked()};
+  std::optional<flash::RowBounds> bounds =
+      flash::emitReadRowBounds(inL1, getMaskedOp(), front.begin, plan.segments.back().end, rows);
   if (!bounds)
     return RowVisits();
-  return emitRowVisits(*bounds, [&](OpFoldResult key) {
+  return emitRowVisits(*bounds, [&](OpFoldResult key) -> Value {
+    if (isEqualConstantIntOrValue(key, front.begin))
+      return visits.total;
     Value copy = scalars.get(b, b.getLoc(), key);
     return copy ? sub(visits.total, countTiles(sub(min(max(copy, begin), end), begin))) : Value();
   });

@@ -193,6 +193,10 @@ OpFoldResult mlir::flash::emitFixedEnd(OpBuilder &b, OnlineAttentionOp op, OpFol
 // Bounds that read arrays
 //===--------------------------------------------------------------------------------------------------------------===//
 
+static bool isAtRow(const CapturedValue &captured) {
+  return captured.at == MaskSpace::At::FirstRow || captured.at == MaskSpace::At::LastRow;
+}
+
 /// Bounds of one interval that read arrays, if they differ between rows, or rows may be missing (`mayBeEmpty`): rows
 /// that do not exist see nothing.
 static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskLoop &loop, MLIRContext *context,
@@ -201,9 +205,6 @@ static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskL
     return std::nullopt;
   LoopBounds bounds = computeLoopBounds(mask, loop, context);
   auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
-  auto isAtRow = [](const CapturedValue &captured) {
-    return captured.at == MaskSpace::At::FirstRow || captured.at == MaskSpace::At::LastRow;
-  };
   if (!isOneInterval(bounds) || llvm::none_of(bounds.captured, isCapturedRead))
     return std::nullopt;
   if (!mayBeEmpty && llvm::none_of(bounds.captured, isAtRow) && !movesWithRows(bounds))
@@ -244,6 +245,24 @@ static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange rang
   return range;
 }
 
+/// Drops what the tiles say that rows are among: their begin, if it is the same for all rows; and what is cut in front, if
+/// nothing is.
+static void dropKnown(LoopBounds &bounds, bool isFullInFront) {
+  auto isOfAnyRow = [&](AffineExpr expr) {
+    if (isOfRows(expr))
+      return true;
+    for (auto [number, captured] : llvm::enumerate(bounds.captured))
+      if (isAtRow(captured) && expr.isFunctionOfSymbol(LoopBounds::FirstCaptured + number))
+        return true;
+    return false;
+  };
+  TileInterval &kept = bounds.kept.front();
+  if (llvm::none_of(kept.begin, isOfAnyRow))
+    kept.begin.clear();
+  if (isFullInFront)
+    llvm::erase_if(bounds.cut, [](const TileInterval &cut) { return cut.isPrefix() && !cut.isSuffix(); });
+}
+
 std::optional<RowBounds> mlir::flash::emitReadRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin,
                                                         OpFoldResult end, const RowRange &rows) {
   SearchedMask searched(op);
@@ -253,5 +272,6 @@ std::optional<RowBounds> mlir::flash::emitReadRowBounds(OpBuilder &b, OnlineAtte
       computeReadRowBounds(mask, describe(op, range, rows.count), op.getContext(), followsSegments(op));
   if (!bounds)
     return std::nullopt;
+  dropKnown(*bounds, rows.isFullInFront);
   return toRowBounds(emitKeySegments(op, range, *bounds, mask.space));
 }

@@ -109,8 +109,13 @@ class Kernel:
         return tuple(tiles)
 
 
-for text in sys.stdin.read().split("gpu.func ")[1:]:
-    kernel, counts = Kernel(text), {}
-    for queries, keys in EXTENTS:
-        kernel.check(queries, keys, counts)
-    print(re.match(r"@\w+", text)[0], *(f"{name} {count}" for name, count in counts.items()))
+def main():
+    for text in sys.stdin.read().split("gpu.func ")[1:]:
+        kernel, counts = Kernel(text), {}
+        for queries, keys in EXTENTS:
+            kernel.check(queries, keys, counts)
+        print(re.match(r"@\w+", text)[0], *(f"{name} {count}" for name, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main()

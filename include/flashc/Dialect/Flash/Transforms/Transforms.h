@@ -92,11 +92,13 @@ std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFol
 bool hasReadRowBounds(Region &mask);
 bool hasReadRowBounds(OnlineAttentionOp op);
 
-/// `count` rows from `first` on, of which those from `end` on do not exist.
+/// `count` rows from `first` on, of which those from `end` on do not exist. If tiles are full in front, the first ones of
+/// the tile of queries whose rows they are are never cut.
 struct RowRange {
   Value first;
   OpFoldResult end;
   int64_t count;
+  bool isFullInFront;
 };
 
 /// Computes the bounds for some rows by the mask of `op`, among the tiles at `begin`, `begin` + tile, ... below `end`,
