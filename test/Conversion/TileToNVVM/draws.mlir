@@ -1,4 +1,4 @@
-// RUN: flashc-opt %s --convert-tile-to-nvvm --cse | FileCheck %s
+// RUN: flashc-opt %s --split-input-file --convert-tile-to-nvvm --cse | FileCheck %s
 
 // Behind the rings lie four barriers and four places of 64 bytes, where thread 0 arrives alone. Turn t has place t mod 4,
 // and the phase t / 4 mod 2.
@@ -59,6 +59,55 @@ gpu.module @kernels {
         %exists, %next = tile.announced %turn : index
         tile.repeat_if %exists
         scf.yield %next : index
+      }
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+                           overlap = false, ping_pong = false>
+
+// Where some numbers are for one consumer each, a place has 128 bytes. A consumer's own, here two, are behind those of all
+// and of the consumers before it.
+// CHECK-LABEL: gpu.func @own(
+// CHECK-SAME:    flashc.shared_memory = 34368 : i64
+// CHECK:         arith.constant 128 : i32
+// CHECK-COUNT-6: st.shared.u32 [$0], $1;
+// CHECK-NOT:     st.shared.u32
+// CHECK:         mbarrier.arrive.shared::cta.b64 _, [$0];
+// CHECK:         mbarrier.try_wait.parity
+// CHECK:         ld.shared.u32 $0, [$1];{{.*}} %[[WORDS:.*]] : (i32) -> i32
+// CHECK:         %[[SECOND:.*]] = arith.addi %[[WORDS]], %c4_i32
+// CHECK:         ld.shared.u32 $0, [$1];{{.*}} %[[SECOND]] : (i32) -> i32
+// CHECK:         %[[BEHIND:.*]] = arith.muli %{{.*}}, %c8_i32
+// CHECK:         %[[OWN:.*]] = arith.addi %[[WORDS]], %[[BEHIND]]
+// CHECK:         %[[OWN0:.*]] = arith.addi %[[OWN]], %c8_i32
+// CHECK:         ld.shared.u32 $0, [$1];{{.*}} %[[OWN0]] : (i32) -> i32
+// CHECK:         %[[OWN1:.*]] = arith.addi %[[OWN]], %c12_i32
+// CHECK:         ld.shared.u32 $0, [$1];{{.*}} %[[OWN1]] : (i32) -> i32
+gpu.module @kernels {
+  gpu.func @own(%list: memref<?xi32>, %place: index, %n: index, %many: index, %out: memref<?xi32>) kernel
+      attributes {tile.schedule = #schedule} {
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 128, bf16>
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    tile.warp_specialize 2 registers(24, 240) producer {
+      scf.for %turn = %c0 to %many step %c1 iter_args(%x = %n) -> index {
+        %next = tile.take %list[%place] : memref<?xi32>
+        %exists = arith.cmpi ult, %next, %n : index
+        tile.announce %exists, %next own %next, %n, %n, %next in %turn
+        tile.repeat_if %exists
+        scf.yield %next : index
+      }
+    } consumer {
+    ^bb0(%w: index):
+      scf.for %turn = %c0 to %many step %c1 iter_args(%x = %n, %y = %n, %z = %n) -> (index, index, index) {
+        %exists, %next, %own:2 = tile.announced %turn : index own of %w : index, index
+        tile.repeat_if %exists
+        scf.yield %next, %own#0, %own#1 : index, index, index
       }
     }
     gpu.return

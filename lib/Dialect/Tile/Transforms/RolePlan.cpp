@@ -19,8 +19,7 @@ void RolePlan::markIfVarying(Operation *op) {
 }
 
 /// Of what is drawn, only what is computed of the warpgroup; and in the loop's next iteration the argument.
-void RolePlan::findVaryingIn(DrawOp draw) {
-  draw.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { markIfVarying(op); });
+void RolePlan::markDrawn(DrawOp draw) {
   bool isAll = llvm::any_of(draw->getOperands(), [&](Value operand) { return varies(operand); });
   auto drawn = cast<DrawnOp>(draw.getBody().front().getTerminator());
   for (auto [value, result] : llvm::zip_equal(drawn.getValues(), draw.getResults()))
@@ -33,12 +32,17 @@ void RolePlan::findVaryingIn(DrawOp draw) {
 }
 
 void RolePlan::findVarying() {
-  program.walk([&](DrawOp draw) { findVaryingIn(draw); });
-  program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    // A loop between own visits stands for one that is the same for all; tile.skip makes up for the rest.
-    if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
-      markIfVarying(op);
-  });
+  // Again where arguments of loops that stand before what is drawn have been found to vary.
+  for (size_t before = -1; before != varying.size();) {
+    before = varying.size();
+    program.walk<WalkOrder::PreOrder>([&](Operation *op) {
+      // A loop between own visits stands for one that is the same for all; tile.skip makes up for the rest.
+      if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
+        markIfVarying(op);
+      if (isa<DrawnOp>(op))
+        markDrawn(cast<DrawOp>(op->getParentOp()));
+    });
+  }
 }
 
 /// Adds the code that computes `value`, which `user` needs.

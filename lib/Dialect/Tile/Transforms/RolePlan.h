@@ -22,13 +22,13 @@ public:
   /// The scalar ops that `load` needs once for each consumer, in order.
   SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
 
-  /// Whether a result of a tile.draw differs from one consumer to another, and which ops of its region do.
-  bool isOwn(Value drawn) const { return varying.contains(drawn); }
+  /// Whether a value differs from one consumer to another, such as a result of a tile.draw; and whether an op does.
+  bool isOwn(Value value) const { return varying.contains(value); }
   bool isOwn(Operation *op) const { return varyingOps.contains(op); }
 
 private:
   void findVarying();
-  void findVaryingIn(DrawOp draw);
+  void markDrawn(DrawOp draw);
   void markIfVarying(Operation *op);
   bool varies(Value value) const { return value == warpgroup || varying.contains(value); }
   LogicalResult addScalars(Operation *user, Value value);

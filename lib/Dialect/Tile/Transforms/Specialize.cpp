@@ -4,6 +4,7 @@
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/PatternMatch.h"
@@ -180,12 +181,11 @@ private:
     for (uint64_t owner = 0; owner < program.getConsumers(); ++owner) {
       IRMapping values = map;
       values.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, draw.getLoc(), owner).getResult());
-      for (Operation &op : draw.getBody().front().without_terminator())
-        if (plan.isOwn(&op))
-          b.clone(op, values);
       for (auto [result, value] : llvm::zip_equal(draw.getResults(), drawn.getValues()))
         if (plan.isOwn(result))
-          next.push_back(values.lookupOrDefault(value));
+          next.push_back(flashc::cloneSlice(b, value, values, [&](Value input) {
+            return plan.isOwn(input) ? Value() : map.lookupOrDefault(input);
+          }));
     }
     return next;
   }
