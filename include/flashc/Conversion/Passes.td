@@ -94,8 +94,15 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %key = arith.subi %key1, %distance : index             // 128 * u
     %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
     ```
-    Masks that `flash::hasRowBounds` does not hold for are refused. Where known extents leave no loop the mask, or one
-    that says the same for all rows, the manifest's schedule says `own-keys=false`.
+    Where the bounds read arrays (`flash::hasReadRowBounds`) first and last visit come from `flash::emitReadRowBounds`, for
+    those of the rows that exist, and are `listed`: `tile-order` puts them into the list. A tile whose keys are cut for no
+    row in front has no masked visits behind the full ones, and one whose rows all begin at the same key leaves out none.
+    ```mlir
+    %begin, %end = tile.own_visits %first to %last of %total listed
+    ```
+
+    Masks that neither holds for are refused. Where known extents leave no loop the mask, or one that says the same for
+    all rows, the manifest's schedule says `own-keys=false`.
 
     With `tanh-terms` the map of a soft cap becomes several, of which every warp takes one in every tile. For two terms:
     ```mlir

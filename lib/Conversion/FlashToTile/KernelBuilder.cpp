@@ -47,8 +47,9 @@ LogicalResult KernelBuilder::build() {
     return failure();
   bool isSorted = schedule.order == Order::List, isUneven = schedule.persistent && isHeavyFirst() && !isSorted;
   bool isGrouped = isUneven && levelsOff(plan), isPaired = isUneven && !isGrouped;
-  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs,
-                                         isGrouped, isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
+  auto program =
+      tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs, isGrouped,
+                              isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -194,8 +195,8 @@ LogicalResult KernelBuilder::emitRows(Region &region) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult KernelBuilder::emitLoop() {
-  FailureOr<Visits> numbered = Visits::emit(b, plan, scalars, signature, schedule.ownKeys ? row : Value(),
-                                           schedule.order == Order::List);
+  FailureOr<Visits> numbered =
+      Visits::emit(b, plan, scalars, signature, schedule.ownKeys ? row : Value(), schedule.order == Order::List);
   if (failed(numbered))
     return failure();
   visits = std::move(*numbered);

@@ -23,8 +23,8 @@ Value Visits::Emitter::makeUniform(Value visit) {
 }
 
 /// `getVisit` turns a key into the number of the tile in front of it; null after an error.
-FailureOr<Visits::Emitter::RowVisits>
-Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds, llvm::function_ref<Value(OpFoldResult)> getVisit) {
+FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
+                                                                     llvm::function_ref<Value(OpFoldResult)> getVisit) {
   Value first = getVisit(bounds.end), last = getVisit(bounds.begin);
   Value fullBegin = getVisit(bounds.fullEnd), fullEnd = getVisit(bounds.fullBegin);
   if (!first || !last || !fullBegin || !fullEnd)
@@ -41,10 +41,11 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   bool isListed = !bounds;
   if (isListed && (!hasList || getConstantIntValue(visits.total) == 1))
     return false;
-  FailureOr<RowVisits> own = isListed ? emitReadVisits(begin, end, inL1) : emitRowVisits(*bounds, [&](OpFoldResult key) {
-    Value copy = bound(key);
-    return copy ? sub(visits.total, countTiles(sub(copy, begin))) : Value();
-  });
+  FailureOr<RowVisits> own =
+      isListed ? emitReadVisits(begin, end, inL1) : emitRowVisits(*bounds, [&](OpFoldResult key) {
+        Value copy = bound(key);
+        return copy ? sub(visits.total, countTiles(sub(copy, begin))) : Value();
+      });
   if (failed(own))
     return failure();
   if (!own->first)

@@ -89,7 +89,8 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
       if (row.needsRowBounds || row.needsListedRows)
         name = row.needsRowBounds ? "bounded" : "listed";
       llvm::Error error = setName(
-          name, condition, [](StringRef value) { return value == "bounded" || value == "listed"; }, "bounded or listed");
+          name, condition, [](StringRef value) { return value == "bounded" || value == "listed"; },
+          "bounded or listed");
       if (!error)
         (name == "bounded" ? row.needsRowBounds : row.needsListedRows) = true;
       return error;
@@ -168,9 +169,9 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 
 bool ScheduleRow::matches(const ScheduleKey &key) const {
   return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
-         (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) && (!maxKeys || (key.keys && *key.keys <= *maxKeys)) &&
-         (!needsBoundedScores || key.hasBoundedScores) && (!needsRowBounds || key.hasRowBounds) &&
-         (!needsListedRows || key.hasListedRows);
+         (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) &&
+         (!maxKeys || (key.keys && *key.keys <= *maxKeys)) && (!needsBoundedScores || key.hasBoundedScores) &&
+         (!needsRowBounds || key.hasRowBounds) && (!needsListedRows || key.hasListedRows);
 }
 
 Schedule ScheduleRow::getSchedule() const {
@@ -272,11 +273,11 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
                                    "summed, which the log-sum-exp would show");
   if (schedule.ownKeys && !key.hasRowBounds && key.hasListedRows && !mayList)
-    return llvm::createStringError("expected persistent=true and order=auto or list for own-keys of a mask whose bounds "
-                                   "read arrays: a list has what each consumer would search for");
+    return llvm::createStringError("expected persistent=true and order=auto or list for own-keys of a mask whose "
+                                   "bounds read arrays: a list has what each consumer would search for");
   if (schedule.ownKeys && !key.hasRowBounds && !key.hasListedRows)
-    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and beside it, "
-                                   "if its bounds read no array, others that are the same for all, for own-keys");
+    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and beside "
+                                   "it, if its bounds read no array, others that are the same for all, for own-keys");
   if (schedule.tmaStore && !key.outputs.hasInputType)
     return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
   return schedule;

@@ -31,9 +31,9 @@ namespace flashc {
 ///   visits     |   2    |   |  6, 5  |    4, 3    |  1, 0  |
 class Visits {
 public:
-  /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows are
-  /// between begin and end, and few others, where the mask lets that be known: by itself (flash::emitRowBounds), or, if
-  /// there is to be a list for it (`hasList`), by arrays (flash::emitReadRowBounds).
+  /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows
+  /// are between begin and end, and few others, where the mask lets that be known: by itself (flash::emitRowBounds),
+  /// or, if there is to be a list for it (`hasList`), by arrays (flash::emitReadRowBounds).
   static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
                                       KernelSignature &signature, mlir::Value ownRow, bool hasList);
 

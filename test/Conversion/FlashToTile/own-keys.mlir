@@ -1,6 +1,7 @@
 // With own-keys a consumer visits the tiles of keys that its own 64 rows see.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=192 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,stages=4,persistent=false,own-keys=true --canonicalize --cse
+// DEFINE: %{list} = --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,stages=4,own-keys=true --canonicalize --cse
 // RUN: split-file %s %t
 // RUN: flashc-opt %t/causal.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CAUSAL
 // RUN: flashc-opt %t/window.mlir %{l1} %{tile} | FileCheck %s --check-prefix=WINDOW
@@ -9,6 +10,9 @@
 // RUN: not flashc-opt %t/padding.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: not flashc-opt %t/lengths.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=NOLIST
 // RUN: not flashc-opt %t/windows.mlir %{l1} %{tile} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not flashc-opt %t/read-padding.mlir %{l1} %{list} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not flashc-opt %t/shared-prefix.mlir %{l1} %{list} 2>&1 | FileCheck %s --check-prefix=REFUSED
+// RUN: not flashc-opt %t/unsorted.mlir %{l1} %{list} 2>&1 | FileCheck %s --check-prefix=REFUSED
 // RUN: flashc-opt %t/constant.mlir %{l1} %{tile} | FileCheck %s --check-prefix=CONSTANT
 // REFUSED: error: schedule: expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read no array, others that are the same for all, for own-keys
 // NOLIST: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: a list has what each consumer would search for
@@ -165,6 +169,52 @@ func.func @lengths(%q: !t, %k: !t, %v: !t, %lengths: tensor<1xi32>) -> !t {
         %past = arith.cmpi sle, %j, %i : index
         %exists = arith.cmpi slt, %j, %n : index
         %keep = arith.andi %past, %exists : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// The same keys for all rows, as an array says.
+//--- read-padding.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @read_padding(%q: !t, %k: !t, %v: !t, %lengths: tensor<1xi32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %length = tensor.extract %lengths[%b] : tensor<1xi32>
+        %n = arith.index_cast %length : i32 to index
+        %keep = arith.cmpi slt, %j, %n : index
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// Bounds that read an array, and a prefix that all rows see.
+//--- shared-prefix.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @shared_prefix(%q: !t, %k: !t, %v: !t, %ids: tensor<?xi32>) -> !t {
+  %c40 = arith.constant 40 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %sorted = flash.assume_sorted %ids : tensor<?xi32>
+        %x = tensor.extract %sorted[%i] : tensor<?xi32>
+        %y = tensor.extract %sorted[%j] : tensor<?xi32>
+        %same = arith.cmpi eq, %x, %y : i32
+        %prefix = arith.cmpi slt, %j, %c40 : index
+        %keep = arith.ori %same, %prefix : i1
+        flash.yield %keep : i1
+      } -> !t, tensor<1x2x?xf32>
+  return %o : !t
+}
+
+// Runs of keys from a table.
+//--- unsorted.mlir
+!t = tensor<1x2x?x64xbf16>
+func.func @unsorted(%q: !t, %k: !t, %v: !t, %ids: tensor<?xi32>) -> !t {
+  %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = tensor.extract %ids[%i] : tensor<?xi32>
+        %y = tensor.extract %ids[%j] : tensor<?xi32>
+        %keep = arith.cmpi eq, %x, %y : i32
         flash.yield %keep : i1
       } -> !t, tensor<1x2x?xf32>
   return %o : !t

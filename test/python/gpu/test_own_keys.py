@@ -1,7 +1,8 @@
 """Consumers that visit the tiles of keys of their own rows (own-keys) on a GPU, against f32 attention by the rule of
-flashc.bench: masks whose consumers leave out tiles in front, behind, on both sides, all but one, and of different numbers
-in every tile of queries; sink tokens and other keys that all queries see beside those; ragged lengths, rows without
-keys, many launches. Skipped where there is no GPU.
+flashc.bench: masks whose consumers leave out tiles in front, behind, on both sides, all but one, and of different
+numbers in every tile of queries; sink tokens and other keys that all queries see beside those; ragged lengths, rows
+without keys, many launches. And masks whose bounds read arrays, of which each consumer hears from the list of work: packed
+sequences and documents of any length, and empty ones. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_own_keys.py
 """
@@ -36,6 +37,76 @@ MASKS = {
     "sinks, steep": lambda b, h, i, j: (j < 5) | ((j <= 3 * i) & (j >= 3 * i - 500)),
     "sinks, falling": lambda b, h, i, j: (j < 130) | ((j <= 1500 - i) & (j >= 1200 - i)),
     "sinks, some rows empty": lambda b, h, i, j: (i > 100) & (j < 4) | (j <= i - 70) & (j >= i - 75),
+}
+def cut(n, count, align=1):
+    """Offsets of `count` sequences of n tokens, some of them without tokens."""
+    cuts = torch.randint(0, n // align + 1, (count - 1,)) * align
+    return torch.cat([torch.tensor([0]), cuts.sort()[0], torch.tensor([n])]).to(torch.int32).cuda()
+
+
+def ids_of(n, count):
+    return torch.randint(-count, count, (n,), device="cuda").sort()[0].to(torch.int32)
+
+
+def each(make, *arguments):
+    """Of two batches."""
+    return torch.stack([make(*arguments), make(*arguments)])
+
+
+def in_sequences(offsets, key_offsets, nq, nk, left=None, right=None):
+    """The keys that queries see, [batches, 1, nq, nk], by the rule of flashc.masks.packed."""
+    keeps, far = [], torch.full((1,), 1 << 30, device="cuda")
+    i, j = torch.arange(nq, device="cuda"), torch.arange(nk, device="cuda")
+    for starts, key_starts in zip(torch.atleast_2d(offsets).long(), torch.atleast_2d(key_offsets).long()):
+        number = torch.searchsorted(starts, i, right=True)
+        end, key_end = torch.cat([starts, far])[number], torch.cat([key_starts, far])[number]
+        position = (i + key_end - end)[:, None]
+        keep = (j >= key_starts[number - 1][:, None]) & (j < key_end[:, None])
+        keep = keep if left is None else keep & (j >= position - left)
+        keeps.append(keep if right is None else keep & (j <= position + right))
+    return torch.stack(keeps)[:, None]
+
+
+def packed(nq, nk, offsets, key_offsets=None, **options):
+    """The mask, and the keys that queries see."""
+    left, right = options.get("window", (None, 0 if options.get("causal") else None))
+    others = offsets if key_offsets is None else key_offsets
+    return masks.packed(offsets, key_offsets, **options), in_sequences(offsets, others, nq, nk, left, right)
+
+
+def documents(nq, nk, ids, key_ids=None, causal=False):
+    others = torch.atleast_2d(ids if key_ids is None else key_ids)
+    keep = torch.atleast_2d(ids)[:, None, :nq, None] == others[:, None, None, :nk]
+    mask = masks.documents(ids, key_ids, sorted=True)
+    if causal:
+        mask, keep = mask & masks.causal(), keep & torch.ones(nq, nk, dtype=torch.bool, device="cuda").tril()
+    return mask, keep
+
+
+def padding(nq, nk):
+    lengths = torch.randint(0, nk + 1, (2,), device="cuda", dtype=torch.int32)
+    keep = torch.ones(nq, nk, dtype=torch.bool, device="cuda").tril()
+    return (masks.key_padding(lengths) & masks.causal(),
+            keep & (torch.arange(nk, device="cuda") < lengths[:, None, None, None]))
+
+
+# Of numbers of queries and keys and of sequences. The keys of "apart" are other sequences than the queries'.
+LISTED = {
+    "packed": lambda nq, nk, s: packed(nq, nk, cut(nq, s)),
+    "packed causal": lambda nq, nk, s: packed(nq, nk, cut(nq, s), causal=True),
+    "packed causal, whole tiles": lambda nq, nk, s: packed(nq, nk, cut(nq, s, align=64), causal=True),
+    "packed causal, of each batch": lambda nq, nk, s: packed(nq, nk, each(cut, nq, s), causal=True),
+    "packed causal, tokens behind the end": lambda nq, nk, s: packed(nq, nk, cut(nq - nq // 3, s), causal=True),
+    "packed window": lambda nq, nk, s: packed(nq, nk, cut(nq, s), window=(100, 0)),
+    "packed window, both sides": lambda nq, nk, s: packed(nq, nk, cut(nq, s), window=(300, 200)),
+    "apart": lambda nq, nk, s: packed(nq, nk, cut(nq, s), cut(nk, s)),
+    "apart, causal": lambda nq, nk, s: packed(nq, nk, cut(nq, s), cut(nk, s), causal=True),
+    "apart, window": lambda nq, nk, s: packed(nq, nk, cut(nq, s), cut(nk, s), window=(100, 50)),
+    "documents": lambda nq, nk, s: documents(nq, nk, ids_of(nq, s)),
+    "documents, causal": lambda nq, nk, s: documents(nq, nk, ids_of(nq, s), causal=True),
+    "documents, of each batch": lambda nq, nk, s: documents(nq, nk, each(ids_of, nq, s)),
+    "documents apart": lambda nq, nk, s: documents(nq, nk, ids_of(nq, s), ids_of(nk, s)),
+    "padding, causal": lambda nq, nk, s: padding(nq, nk),
 }
 SCHEDULES = {
     (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=false",
@@ -96,3 +167,59 @@ def test_many_launches_agree(name):
     for _ in range(500):
         again = flashc.attention(q, k, v, mask=MASKS[name], enable_gqa=True, schedule=schedule)
         assert torch.equal(first, again)
+
+
+LISTED_SCHEDULES = {
+    (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=true",
+    (64, "wait-after"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=false,wait-after=12",
+    (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,output-slot=false",
+    (64, "no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,output-slot=false,wait-after=0,ping-pong=false",
+    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,output-slot=false,overlap=false,wait-after=0",
+    (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,output-slot=false,overlap-epilogue=false",
+    (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,output-slot=true,overlap-epilogue=false,"
+                         "wait-after=0",
+    (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,output-slot=false",
+    (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,output-slot=false",
+    (128, "two slots"): "consumers=2,kv-tile=128,stages=2,q-stages=2,output-slot=true,overlap-epilogue=false",
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("d,kind", LISTED_SCHEDULES)
+def test_arrays_against_f32(d, kind, name):
+    """Few sequences follow tiles of their own, many are on the grid (docs/masks.md, short sequences)."""
+    print("seed", torch.seed())
+    for nq, nk, sequences in ((1, 1, 1), (63, 63, 2), (193, 193, 1), (257, 257, 5), (1009, 1009, 3), (1031, 1031, 40),
+                              (2500, 2500, 9), (700, 1100, 4), (1100, 700, 6)):
+        if nq != nk and "apart" not in name and "padding" not in name:
+            continue
+        mask, keep = LISTED[name](nq, nk, sequences)
+        q, k, v, out = run(mask, LISTED_SCHEDULES[d, kind], d, nq, nk)
+        comparison = Reference(q, k, v, keep).compare(out)
+        assert not comparison.problem, (comparison, nq, nk, sequences)
+
+
+@pytest.mark.parametrize("name", ["packed causal", "apart, causal", "documents", "documents apart"])
+def test_arrays_with_the_log_sum_exp(name):
+    """Rows that see nothing have o = 0 and lse = -inf."""
+    print("seed", torch.seed())
+    for nq, nk, sequences in ((257, 257, 5), (1100, 1100, 40), (2049, 2049, 3)):
+        mask, keep = LISTED[name](nq, nk, sequences)
+        q, k, v = (torch.randn(2, 4, n, 64, device="cuda").to(torch.bfloat16) for n in (nq, nk, nk))
+        out, lse = flashc.attention(q, k, v, mask=mask, return_lse=True,
+                                    schedule=LISTED_SCHEDULES[64, "three"] + ",own-keys=true")
+        comparison = Reference(q, k, v, keep).compare(out, lse)
+        assert not comparison.problem, (comparison, nq, nk)
+
+
+@pytest.mark.parametrize("name", ["packed causal", "packed window", "apart, window", "documents", "documents, causal"])
+def test_many_launches_of_arrays_agree(name):
+    """Many more tiles than CTAs, of which consumers leave out whole documents."""
+    print("seed", torch.seed())
+    mask, _ = LISTED[name](4099, 4099, 11)
+    for kind in ("three", "small tiles", "two slots"):
+        q, k, v, first = run(mask, LISTED_SCHEDULES[64, kind], 64, 4099, 4099, batch=4)
+        schedule = LISTED_SCHEDULES[64, kind] + ",own-keys=true"
+        for _ in range(200):
+            again = flashc.attention(q, k, v, mask=mask, enable_gqa=True, schedule=schedule)
+            assert torch.equal(first, again)

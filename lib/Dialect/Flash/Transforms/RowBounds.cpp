@@ -245,8 +245,8 @@ static KeyRange keepRowsInside(OpBuilder &b, OnlineAttentionOp op, KeyRange rang
   return range;
 }
 
-/// Drops what the tiles say that rows are among: their begin, if it is the same for all rows; and what is cut in front, if
-/// nothing is.
+/// Drops what the tiles say that rows are among: their begin, if it is the same for all rows; and what is cut in front,
+/// if nothing is.
 static void dropKnown(LoopBounds &bounds, bool isFullInFront) {
   auto isOfAnyRow = [&](AffineExpr expr) {
     if (isOfRows(expr))

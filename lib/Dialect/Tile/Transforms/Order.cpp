@@ -264,9 +264,7 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
 }
 
 /// Of an item.
-int64_t OrderBuilder::countNumbers() {
-  return numbers->shared.size() + program.getConsumers() * numbers->own.size();
-}
+int64_t OrderBuilder::countNumbers() { return numbers->shared.size() + program.getConsumers() * numbers->own.size(); }
 
 LogicalResult OrderBuilder::build() {
   if (getConstantIntValue(loop.getStep()) != 1)

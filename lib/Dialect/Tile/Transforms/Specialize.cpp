@@ -183,9 +183,8 @@ private:
       values.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, draw.getLoc(), owner).getResult());
       for (auto [result, value] : llvm::zip_equal(draw.getResults(), drawn.getValues()))
         if (plan.isOwn(result))
-          next.push_back(flashc::cloneSlice(b, value, values, [&](Value input) {
-            return plan.isOwn(input) ? Value() : map.lookupOrDefault(input);
-          }));
+          next.push_back(flashc::cloneSlice(
+              b, value, values, [&](Value input) { return plan.isOwn(input) ? Value() : map.lookupOrDefault(input); }));
     }
     return next;
   }
@@ -387,8 +386,7 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
-  op.getConsumer().walk(
-      [&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEarlySoftmax()); });
+  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEarlySoftmax()); });
   op.getConsumer().walk(
       [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });

@@ -86,14 +86,14 @@ bool keepsConstantKeys(Region &mask);
 std::optional<RowBounds> emitRowBounds(OpBuilder &b, OnlineAttentionOp op, OpFoldResult begin, OpFoldResult end,
                                        Value first, int64_t rows);
 
-/// Whether `emitReadRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one interval,
-/// whose bounds read arrays, and other rows have others. Where tiles of queries follow segments (`op`), rows of a tile
-/// may be missing, and have none.
+/// Whether `emitReadRowBounds` has something to say of a mask: it is understood, the keys of a few rows are one
+/// interval, whose bounds read arrays, and other rows have others. Where tiles of queries follow segments (`op`), rows
+/// of a tile may be missing, and have none.
 bool hasReadRowBounds(Region &mask);
 bool hasReadRowBounds(OnlineAttentionOp op);
 
-/// `count` rows from `first` on, of which those from `end` on do not exist. If tiles are full in front, the first ones of
-/// the tile of queries whose rows they are are never cut.
+/// `count` rows from `first` on, of which those from `end` on do not exist. If tiles are full in front, the first ones
+/// of the tile of queries whose rows they are are never cut.
 struct RowRange {
   Value first;
   OpFoldResult end;

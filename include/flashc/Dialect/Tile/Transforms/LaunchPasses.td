@@ -24,6 +24,11 @@ def Order : Pass<"tile-order"> {
     of `tile.draw`, which this kernel sets to 0. An item has at most hopper::kAnnouncementWords - 4 numbers; of what is
     beyond, each warpgroup computes its own.
 
+    What a `tile.uniform` makes the same for all threads of a warpgroup, and is computed of the warpgroup's number and of
+    what is read (`tile.own_visits` with `listed`), is a number of each warpgroup's own: this kernel computes it for all of
+    them, and they stand behind the item's numbers, those of warpgroup 0 first. What is the same for all of them it
+    computes once. With m own numbers of each of c warpgroups an item takes 8 + 8 (n + c m) bytes.
+
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 
     Before:
@@ -66,7 +71,8 @@ def Order : Pass<"tile-order"> {
     Refuses, with "cannot sort its points: ..." on the program and the IR unchanged:
     - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
       from an effect;
-    - "expected a loop over keys in steps of one".
+    - "expected a loop over keys in steps of one";
+    - "expected at most 16 numbers of warpgroups' own, got 18".
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect",
                            "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
@@ -93,7 +99,8 @@ def Persist : Pass<"tile-persist"> {
     every CTA three points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
     list once, the longest first. Points of that sequence are drawn (`tile.draw`): CTA c of n begins with number c, and
     takes the next one that nobody has when it begins to work on the last one. So CTAs end together however long points
-    really take, which the list only estimates. The loop carries the point and its numbers.
+    really take, which the list only estimates. The loop carries the point and its numbers, of own ones the warpgroup's,
+    whose place in an entry depends on `%w`.
 
     A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every
     CTA two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...

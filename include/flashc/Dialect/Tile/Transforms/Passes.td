@@ -126,6 +126,12 @@ def Specialize : Pass<"tile-specialize"> {
         scf.yield %x1                                        }
       }
       ```
+      What the draw computes of `%w` the producer computes for each consumer, and announces it as `own`; its loop does not
+      carry it. A consumer hears what is its own:
+      ```mlir
+      tile.announce %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
+      %exists, %x1, %y = tile.announced %t : index own of %w : index
+      ```
     - If something leaves through `tile.alloc_output`, the consumers end with `tile.store_wait`.
     - With `ping_pong` and more than one consumer, a consumer takes turns at the tensor cores: `tile.turn_wait` stands
       before a product of slots (Q K^T), `tile.turn_pass` after the last product issued with it. Then the softmax of one
