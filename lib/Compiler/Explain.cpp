@@ -118,6 +118,8 @@ struct TileChoice {
   std::string source;
   /// Whether they are those of a kernel's entry, which a launch chooses.
   bool isEntry = false;
+  /// The queries of that entry's tiles, if not those of the explanation's, which are consumers' own.
+  int64_t entryTile = 0;
 };
 
 /// Takes the tiles of the kernel that a launch with so many queries would choose. Consumers that visit their own keys
@@ -146,7 +148,8 @@ static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t q
   if (isOwn)
     options.pipeline.qTile = mlir::tile::kTileRows;
   std::string source = describeChoice(*choice, options.pipeline.target);
-  return TileChoice{source + (isOwn ? ", each consumer's own (own-keys)" : ""), isEntry};
+  int64_t entryTile = isOwn ? choice->schedule.getQTile() : 0;
+  return TileChoice{source + (isOwn ? ", each consumer's own (own-keys)" : ""), isEntry, entryTile};
 }
 
 /// The one attention of a function.
@@ -214,7 +217,17 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   auto loops = lowerToLoops(*module, options);
   if (failed(loops))
     return failure();
-  if (choice->isEntry && hasShortSequences(*module, **loops, arguments)) {
+  bool isShort = choice->isEntry && !choice->entryTile && hasShortSequences(*module, **loops, arguments);
+  if (choice->isEntry && choice->entryTile) { // a launch asks how many tiles of a CTA there are
+    CompileOptions ofEntry = options;
+    ofEntry.configure = given.configure;
+    ofEntry.pipeline.qTile = choice->entryTile;
+    auto entry = lowerToLoops(*module, ofEntry);
+    if (failed(entry))
+      return failure();
+    isShort = hasShortSequences(*module, **entry, arguments);
+  }
+  if (isShort) {
     choice->source += ", " + kOnGrid.str();
     options.pipeline.alignQueries = false;
     mask.reset();

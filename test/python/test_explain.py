@@ -109,6 +109,18 @@ def test_tiles_are_those_of_the_kernel(mask):
     assert flashc.explain(*specs(dtype="f32")).tile == (64, 64)
 
 
+@pytest.mark.parametrize("sequences", [10, 60])
+def test_own_tiles_of_packed_sequences(sequences):
+    """Whether sequences are short a launch asks of the CTA's tiles of 192 queries, not of the consumers'."""
+    offsets = np.linspace(0, 8192, sequences + 1).astype(np.int32)
+    for own in (False, True):
+        explanation = flashc.explain(*specs(heads=1, queries=8192, keys=8192), mask=masks.packed(offsets, causal=True),
+                                     schedule=f"consumers=3,kv-tile=128,stages=4,own-keys={str(own).lower()}")
+        assert explanation.tile == (64 if own else 192, 128)
+        assert ("own-keys" in explanation.tile_source.split("),")[-1]) == own
+        assert ("on their grid" in explanation.tile_source) == (sequences == 60)
+
+
 def test_arrays_bound_loops():
     q, k, v = specs(batch=3, heads=2)
     ends = np.array([[100, 500], [0, 128], [499, 77]], np.int32)
