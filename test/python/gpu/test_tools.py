@@ -35,7 +35,7 @@ def test_the_tuner_finds_rows_that_compile(tmp_path, monkeypatch, capsys):
                           "q-stages=1", "ping-pong=true", "tensor-sums=true", "wait-after=0", "output-slot=false",
                           "rotate-pairs=false", "early-softmax=false"]) == 0
         out = capsys.readouterr().out
-        assert "bf16 d=64 dv=64 mask=none: 8 schedules" in out and ", 0 with wrong numbers" in out
+        assert "bf16 d=64 dv=64 mask=none: 12 schedules" in out and ", 0 with wrong numbers" in out
         assert tune.main(["--print"]) == 0
         rows, others = parse(capsys.readouterr().out)
         assert {row.key.mask for row in rows} == {"none", "bounds"} and not others
