@@ -101,7 +101,7 @@ def test_space_is_all_combinations_and_can_be_changed():
 def test_choices_of_the_space_are_the_compilers():
     spec = flashc.ArraySpec((1, 1, 128, 64), "bf16")
     for overrides in (schedules({key: values[:1] for key, values in SPACE.items()})[0],
-                      schedules({key: values[-1:] for key, values in SPACE.items() if key != "kv-tile"})[0]):
+                      schedules({key: values[:1] if key == "kv-tile" else values[-1:] for key, values in SPACE.items()})[0]):
         printed = fields(flashc.compile(spec, spec, spec, schedule=overrides, return_lse=False).schedule)
         assert fields(overrides).items() <= printed.items()
 

@@ -30,12 +30,26 @@
 // REDEFINE: %{schedule} = consumers=1,ping-pong=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=ALONE
 // ALONE: error: schedule: expected several consumers to ping-pong, got 1
+// Four consumers are 640 threads, which are launched with 96 registers each.
+// REDEFINE: %{schedule} = consumers=4,kv-tile=64
+// REDEFINE: %{tiles} = q-tile=256 kv-tile=64
+// RUN: %{convert} | FileCheck %s --check-prefix=FOUR
+// FOUR: block = [640, 1, 1]
+// FOUR-SAME: #tile.schedule<consumers = 4, kv_tile = 64, stages = 4, producer_registers = 32, consumer_registers = 112,
+// RUN: flashc %t/d.mlir --schedule=%{schedule} | FileCheck %s --check-prefix=FOURREGISTERS
+// FOURREGISTERS: .reqntid 640
+// FOURREGISTERS-DAG: setmaxnreg.dec.sync.aligned.u32 32;
+// FOURREGISTERS-DAG: setmaxnreg.inc.sync.aligned.u32 112;
+// REDEFINE: %{schedule} = consumers=4,kv-tile=64,consumer-registers=120
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FOURMANY
+// FOURMANY: error: schedule: expected at most 61440 registers per CTA, got 65536
+// REDEFINE: %{tiles} = q-tile=64 kv-tile=64
 // REDEFINE: %{schedule} = consumers=5
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FIVE
 // FIVE: error: schedule: expected 1 to 4 consumers, got 5
 // REDEFINE: %{schedule} = consumer-registers=192
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=CTA
-// CTA: error: schedule: expected at most 64512 registers per CTA, got 77824
+// CTA: error: schedule: expected at most 65536 registers per CTA, got 77824
 // REDEFINE: %{schedule} = producer-registers=20
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PRODUCER
 // PRODUCER: error: schedule: expected 24 to 256 registers in steps of 8, got 20
