@@ -21,7 +21,7 @@ CompiledKernel compileFour() {
   registerAllDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   AttentionSpec spec;
-  spec.headDim = spec.valueDim = 64;
+  spec.headDim = spec.valueDim = 128;
   spec.mask = AttentionSpec::Mask::Causal;
   llvm::SourceMgr sources;
   std::string text = llvm::cantFail(printAttention(spec));
