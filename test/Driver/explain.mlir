@@ -1,5 +1,5 @@
 // Which tiles a mask skips, and the picture of them.
-// RUN: flashc %s --function=causal --explain --dims=B=2,Nq=300,Nk=500 --tile-map=%t.png | FileCheck %s --check-prefix=CAUSAL
+// RUN: sed s/x64x/x128x/g %s | flashc - --function=causal --explain --dims=B=2,Nq=300,Nk=500 --tile-map=%t.png | FileCheck %s --check-prefix=CAUSAL
 // RUN: %python %S/Inputs/decode-png.py %t.png 3 4 | FileCheck %s --check-prefix=MAP
 // RUN: flashc %s --function=causal --explain --dims=B=2,Nq=300,Nk=500 --q-tile=32 --kv-tile=64 | FileCheck %s --check-prefix=ASKED
 // RUN: flashc %s --function=causal --explain --dims=Nq=5000,Nk=500 | FileCheck %s --check-prefix=LONG
@@ -13,7 +13,7 @@
 // CAUSAL:        j <= Nk - 1
 // CAUSAL:      visits the keys, for queries i0 to i0 + rows - 1
 // CAUSAL-NEXT:   kept
-// CAUSAL:      tiles: 128 queries x 128 keys, by the schedule for sm_90a of up to 1024 queries (built-in schedule table, line {{[0-9]+}}: d<=64 {{.*}} queries<=1024: {{.*}})
+// CAUSAL:      tiles: 128 queries x 128 keys, by the schedule for sm_90a of up to 4096 queries (built-in schedule table, line {{[0-9]+}}: d<=128 {{.*}} queries<=4096: {{.*}})
 // CAUSAL-NEXT: of 96 tiles (8 heads of 3 x 4)
 // CAUSAL-NEXT:   skipped            8     8.3 %
 // CAUSAL-NEXT:   partial           40    41.7 %
