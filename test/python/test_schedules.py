@@ -32,17 +32,17 @@ def gpu(monkeypatch):
 
 
 def test_variants_are_one_kernel(context):
-    kernel = flashc.compile(SPEC, SPEC, SPEC, causal=True)
+    kernel = flashc.compile(SPEC, SPEC, SPEC)
     variant, = kernel.manifest["variants"]
-    assert variant["when"] == [["arg0.dim2", 1024]] and variant["kernel"] == "attention_q1024"
+    assert variant["when"] == [["arg0.dim2", 4096]] and variant["kernel"] == "attention_q4096"
     assert kernel.manifest["schedule"] == kernel.schedule != variant["schedule"]
     assert kernel.ptx.count(".entry") == 2 and flashc.statistics().compilations == 1
     few, any = kernel.decisions.split("entry ")[1:]
-    assert few.startswith("attention_q1024: up to 1024 queries") and any.startswith("attention: any other number")
-    static = flashc.compile(SPEC, SPEC, SPEC, causal=True, static_shapes=True)
+    assert few.startswith("attention_q4096: up to 4096 queries") and any.startswith("attention: any other number")
+    static = flashc.compile(SPEC, SPEC, SPEC, static_shapes=True)
     assert "variants" not in static.manifest and static.schedule == variant["schedule"]
     context()
-    again = flashc.compile(SPEC, SPEC, SPEC, causal=True)
+    again = flashc.compile(SPEC, SPEC, SPEC)
     assert flashc.statistics().disk_hits == 1
     assert again.decisions == kernel.decisions and again.manifest == kernel.manifest
 
