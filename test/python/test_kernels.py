@@ -266,11 +266,11 @@ def run(code, *, library=None, **environment):
 
 
 def test_import_needs_nothing_and_is_fast():
-    code = ("import sys, time; start = time.perf_counter(); import flashc; print(time.perf_counter() - start); "
+    code = ("import sys, time; start = time.process_time(); import flashc; print(time.process_time() - start); "
             "assert not {'numpy', 'torch', 'cupy', 'jax'} & set(sys.modules)")
     times = [run(code) for _ in range(3)]
     assert all(done.returncode == 0 for done in times), times[0].stderr
-    # 20 to 70 ms where nothing else runs.
+    # 20 to 70 ms; of the processor, since others may be at work.
     assert min(float(done.stdout) for done in times) < 0.3
 
 
