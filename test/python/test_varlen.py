@@ -184,7 +184,7 @@ def test_mask_has_kernel(mask):
 def test_schedules_by_what_is_left_to_read(mask, name):
     spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
     kernel = flashc.compile(spec, spec, spec, mask=mask, target="sm_90a")
-    assert f"mask={name}:" in kernel.decisions, kernel.decisions
+    assert f"mask={name}" in kernel.decisions.splitlines()[0].replace(":", " ").split(), kernel.decisions
     before = [one["kernel"].rsplit("_", 1)[1] for one in kernel.manifest["before"]]
     assert (before == ["rows", "order"]) == (name == "several"), before
 
