@@ -55,8 +55,8 @@ struct KernelContext {
 KernelContext createKernelContext(mlir::gpu::GPUFuncOp kernel);
 
 /// Named barriers (PTX ISA 9.7.13.1: 16 of them). 0: the CTA at the start. 1 to 4: consumer w's turn at the tensor
-/// cores is 1 + w, its warpgroup's number. 5 to 8: its warps meet before their tile leaves shared memory.
-constexpr int64_t kStoreBarriers = 4; // plus the warpgroup's number
+/// cores is 1 + w, its warpgroup's number. 5 to 8: the warps of consumer w meet.
+constexpr int64_t kWarpgroupBarriers = 4; // plus the warpgroup's number
 
 /// Emits PTX and small arithmetic on i32 at one place.
 class Emitter {
@@ -105,6 +105,9 @@ public:
   mlir::OpBuilder &builder;
   mlir::Location loc;
 };
+
+/// The warps of this consumer meet, each behind the PTX `first`.
+void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::StringRef first = "");
 
 /// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
 /// `tile.alloc_columns`.

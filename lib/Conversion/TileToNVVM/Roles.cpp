@@ -154,9 +154,26 @@ struct TurnPassLowering : KernelPattern<TurnPassOp> {
   }
 };
 
+struct WarpgroupBarrierLowering : KernelPattern<WarpgroupBarrierOp> {
+  using KernelPattern::KernelPattern;
+  LogicalResult matchAndRewrite(WarpgroupBarrierOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    emitWarpgroupBarrier(emit, kernel);
+    rewriter.eraseOp(op);
+    return success();
+  }
+};
+
 } // namespace
+
+void flashc::tiletonvvm::emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, StringRef first) {
+  Value barrier = emit.add(kernel.warpgroup, kWarpgroupBarriers);
+  emit.ptx((first + "bar.sync $0, " + Twine(hopper::kWarpgroupThreads) + ";").str(), "r,~{memory}", {barrier});
+}
 
 void flashc::tiletonvvm::populateRolePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                               KernelContext &kernel) {
-  patterns.add<WarpSpecializeLowering, TurnWaitLowering, TurnPassLowering>(converter, patterns.getContext(), kernel);
+  patterns.add<WarpSpecializeLowering, TurnWaitLowering, TurnPassLowering, WarpgroupBarrierLowering>(
+      converter, patterns.getContext(), kernel);
 }

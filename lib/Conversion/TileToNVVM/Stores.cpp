@@ -140,12 +140,6 @@ private:
   }
 };
 
-/// The warps of a consumer meet, each after `first`.
-void emitStoreBarrier(Emitter &emit, const KernelContext &kernel, const std::string &first) {
-  Value barrier = emit.add(kernel.warpgroup, kStoreBarriers);
-  emit.ptx(first + "bar.sync $0, " + std::to_string(hopper::kWarpgroupThreads) + ";", "r,~{memory}", {barrier});
-}
-
 /// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only
 /// its own part of the products has read, and it has waited for those. In front of a slot of the output's own there is
 /// tile.store_wait all.
@@ -160,7 +154,7 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
     Value data = emit.mul(field, 16);
     int64_t panelBytes = slot.getRows() * 2 * hopper::kPanelCols;
     writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
-    emitStoreBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
+    emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
     int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
     Value issuer = kernel.inGroup; // the thread that has 0 here starts the copies
     if (op.getLimit()) {
@@ -262,9 +256,9 @@ struct StoreSlopesLowering : KernelPattern<StoreSlopesOp> {
     Value row = emit.add(kernel.row, emit.select(isSecondRow, emit.i32(8), none));
     Value offset = emit.add(emit.mul(row, hopper::kStepRowBytes), emit.mul(secondHalf, 16));
     Value address = emit.add(emit.mul(field, 16), offset);
-    emitStoreBarrier(emit, kernel, "");
+    emitWarpgroupBarrier(emit, kernel);
     emit.ptx("st.shared.v4.b32 [$0], {$1, $2, $3, $3};", "r,r,r,r,~{memory}", {address, pair, third, none});
-    emitStoreBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
+    emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
     rewriter.eraseOp(op);
     return success();
   }
@@ -292,7 +286,7 @@ struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
              {kernel.inGroup});
     if (op.getAll())
-      emitStoreBarrier(emit, kernel, "");
+      emitWarpgroupBarrier(emit, kernel);
     rewriter.eraseOp(op);
     return success();
   }

@@ -47,6 +47,9 @@ gpu.module @kernels {
       tile.turn_wait %w
       // CHECK: "bar.arrive $0, 256;"
       tile.turn_pass %w
+      // CHECK: %[[BARRIER:.*]] = arith.addi %{{.*}}, %c4_i32
+      // CHECK: "bar.sync $0, 128;"{{.*}} %[[BARRIER]]
+      tile.warpgroup_barrier
       // One thread arrives for its warpgroup.
       // CHECK: setp.eq.u32 p, $1, 0;\0A @p mbarrier.arrive.shared::cta.b64 _, [$0];
       tile.release %k : !tile.slot<16, 128, f16>

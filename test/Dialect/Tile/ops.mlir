@@ -175,6 +175,7 @@ gpu.module @kernels {
       // CHECK-NEXT:      tile.turn_pass %[[W]]
       // CHECK-NEXT:      tile.mma_wait %[[TS]] {pending = 1 : i64} :
       // CHECK-NEXT:      tile.mma_wait %[[TO]] : <tensor<64x128xf32, #tile.acc>> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.warpgroup_barrier
       // CHECK-NEXT:      tile.release %[[Q]] : <64, 64, f16>
       %q = tile.wait %qring[%g] : !qring -> !qslot
       %k = tile.wait %kring[%g] : !ring -> !slot
@@ -185,6 +186,7 @@ gpu.module @kernels {
       tile.turn_pass %w
       %s = tile.mma_wait %ts {pending = 1 : i64} : !tile.token<!acc> -> !acc
       %o = tile.mma_wait %to : !tile.token<!acc> -> !acc
+      tile.warpgroup_barrier
       tile.release %q : !qslot
       tile.release %k : !slot
       tile.release %v : !vslot

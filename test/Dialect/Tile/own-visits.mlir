@@ -30,6 +30,7 @@
 // CHECK-NEXT:        tile.turn_pass %[[W]]
 // CHECK-NEXT:        %[[COUNT:.*]] = arith.addi %[[ZERO]], %[[T]]
 // CHECK-NEXT:        %[[SLOT:.*]] = tile.wait %[[RING]][%[[COUNT]]]
+// CHECK-NEXT:        tile.warpgroup_barrier
 // CHECK-NEXT:        tile.release %[[SLOT]]
 // CHECK-NEXT:      }
 // CHECK:           %[[FROM:.*]] = arith.addi %[[ZERO]], %[[OWN]]
@@ -42,6 +43,7 @@
 // CHECK:           scf.for %[[T:.*]] = %{{.*}} to %[[REST]] step
 // CHECK:             %[[COUNT:.*]] = arith.addi %[[LOOP]], %[[T]]
 // CHECK-NEXT:        %[[SLOT:.*]] = tile.wait %[[RING]][%[[COUNT]]]
+// CHECK-NEXT:        tile.warpgroup_barrier
 // CHECK-NEXT:        tile.release %[[SLOT]]
 // CHECK-NOT:     tile.own_visits
 // CHECK-NOT:     tile.skip
@@ -85,11 +87,12 @@ gpu.module @kernels {
 // PIPELINED-NEXT:    ^bb0(%[[W:.*]]: index):
 // PIPELINED:           scf.for %{{.*}} = %{{.*}} to %[[W]] step
 // PIPELINED-NEXT:        arith.addi
-// PIPELINED-NEXT:        tile.wait
-// PIPELINED-NEXT:        tile.release
+// PIPELINED-NEXT:        %[[K:.*]] = tile.wait
 // PIPELINED-NEXT:        arith.addi
-// PIPELINED-NEXT:        tile.wait
-// PIPELINED-NEXT:        tile.release
+// PIPELINED-NEXT:        %[[V:.*]] = tile.wait
+// PIPELINED-NEXT:        tile.warpgroup_barrier
+// PIPELINED-NEXT:        tile.release %[[K]]
+// PIPELINED-NEXT:        tile.release %[[V]]
 // PIPELINED-NEXT:      }
 // PIPELINED:           tile.mma_async
 // PIPELINED:           %[[SECOND:.*]] = arith.addi %[[W]], %{{.*}} : index

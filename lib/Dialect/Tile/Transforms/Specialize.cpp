@@ -257,7 +257,9 @@ static void waitForLastStore(Region &consumer) {
 }
 
 /// Waits for each slot that is left out and releases it, and hands on the turn that its product would have had. The turn
-/// goes first: the other consumers may have to work before the next slot is full.
+/// goes first: the other consumers may have to work before the next slot is full. The warps meet before one thread
+/// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and wait
+/// forever.
 static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, bool hasTurns) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
@@ -268,12 +270,16 @@ static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, boo
     TurnWaitOp::create(b, loc, warpgroup);
     TurnPassOp::create(b, loc, warpgroup);
   }
+  SmallVector<Value> slots;
   for (auto [ring, first] : llvm::zip_equal(skip.getRings(), counts)) {
     Value count = arith::AddIOp::create(b, loc, first, loop.getInductionVar());
     RingType type = cast<RingType>(ring.getType());
     auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
-    ReleaseOp::create(b, loc, WaitOp::create(b, loc, slot, ring, count));
+    slots.push_back(WaitOp::create(b, loc, slot, ring, count));
   }
+  WarpgroupBarrierOp::create(b, loc);
+  for (Value slot : slots)
+    ReleaseOp::create(b, loc, slot);
   skip.erase();
 }
 

@@ -106,7 +106,8 @@ def Tile_SkipOp : Tile_Op<"skip", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     For iterations that this warpgroup leaves out of a loop (`tile.own_visits`). `tile-specialize` turns it into a loop
     that waits for each slot and releases it, and that hands each turn at the tensor cores on, since all consumers take
-    equally many of both. In the producer there is nothing to leave out.
+    equally many of both. One thread releases for all four warps, which no product holds together here: they meet first
+    (`tile.warpgroup_barrier`). In the producer there is nothing to leave out.
   }];
   let arguments = (ins Index:$count, Variadic<Tile_Ring>:$rings);
   let assemblyFormat = "$count `of` $rings attr-dict `:` type($rings)";
@@ -456,6 +457,11 @@ def Tile_TurnPassOp : Tile_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite]>]>
   let summary = "ping-pong: hand the turn to the next consumer (bar.arrive 1 + (w + 1) mod consumers)";
   let arguments = (ins Index:$warpgroup);
   let assemblyFormat = "$warpgroup attr-dict";
+}
+
+def Tile_WarpgroupBarrierOp : Tile_Op<"warpgroup_barrier", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the warps of this consumer meet (bar.sync 5 + w)";
+  let assemblyFormat = "attr-dict";
 }
 
 #endif // FLASHC_TILE_OPS_TD

@@ -96,15 +96,16 @@ def Specialize : Pass<"tile-specialize"> {
     - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
     - Of a loop between `tile.own_visits` the producer makes all visits and each consumer its own. A `tile.skip` becomes
-      a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each slot and
-      releases it; the count of loads goes on behind it:
+      a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each slot and,
+      when all its warps have, releases it; the count of loads goes on behind it:
       ```mlir
       tile.skip %n of %kring, %vring
       // becomes
       scf.for %t = %c0 to %n step %c1 {
         tile.turn_wait %w
         tile.turn_pass %w
-        %k = tile.wait %kring[%g + %t]
+        %k = tile.wait %kring[%g + %t]                        // and the same of %vring
+        tile.warpgroup_barrier
         tile.release %k                                       // and the same of %vring
       }
       ```
