@@ -32,6 +32,8 @@ enum class MaskClass {
   Bounds,
   /// More bounds on the key, equalities among them, whatever they are computed from: the bits of a word for every row.
   Several,
+  /// The same and a condition that repeats along the keys after few of them: a word for every row and tile.
+  Periodic,
   /// Other code on the key, control flow, or a mask that LLVM knows at compile time.
   Code,
   /// Products, quotients or remainders of the key: temporaries for every element.

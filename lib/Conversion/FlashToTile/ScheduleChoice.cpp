@@ -93,11 +93,12 @@ static MaskFinding classifyMask(Operation *op) {
   if (Operation *read = findRead(op))
     return {MaskClass::Memory, (read->getName().getStringRef() + " reads memory for every key").str()};
   Region &mask = op->getRegion(1);
-  llvm::SetVector<Operation *> ofQuery, ofKey;
+  llvm::SetVector<Operation *> ofQuery, ofKey, repeated;
   if (!mask.empty()) {
     getForwardSlice(mask.getArgument(2), &ofQuery);
     getForwardSlice(mask.getArgument(3), &ofKey);
-    ofKey.set_subtract(findRepeated(mask, /*most=*/1));
+    repeated = findRepeated(mask, /*most=*/1);
+    ofKey.set_subtract(repeated);
   }
   llvm::SetVector<Operation *> ofEachKey = ofKey;
   if (!mask.empty())
@@ -121,6 +122,8 @@ static MaskFinding classifyMask(Operation *op) {
   for (Operation *user : ofKey)
     if (!isPartOfBounds(user))
       return {MaskClass::Code, (user->getName().getStringRef() + " of the key, which is no part of a bound").str()};
+  if (!repeated.empty())
+    return {MaskClass::Periodic, "a condition repeats along the keys within " + std::to_string(mlir::tile::kBlockCols) + " of them"};
   int64_t comparisons = llvm::count_if(ofQuery, [](Operation *user) { return isa<arith::CmpIOp>(user); });
   if (comparisons > 1)
     return {MaskClass::Several, (Twine(comparisons) + " comparisons of the query (arith.cmpi)").str()};

@@ -8,7 +8,7 @@ using namespace mlir;
 using namespace flashc;
 namespace hopper = mlir::tile::hopper;
 
-static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "several", "code", "arithmetic", "memory"};
+static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "several", "periodic", "code", "arithmetic", "memory"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
@@ -101,7 +101,7 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
         name = getMaskClassName(*row.mask);
       if (llvm::Error error = setName(
               name, condition, [](StringRef value) { return llvm::is_contained(kMaskClassNames, value); },
-              "none, bounds, several, code, arithmetic or memory"))
+              "none, bounds, several, periodic, code, arithmetic or memory"))
         return error;
       row.mask = static_cast<MaskClass>(llvm::find(kMaskClassNames, *name) - std::begin(kMaskClassNames));
       return llvm::Error::success();
@@ -238,6 +238,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.qStages = 1;
   if (!overrides.empty() && !isOverridden("tensor-sums") && !isOverridden("fixed-max"))
     schedule.tensorSums &= hasRoom();
+  while (!overrides.empty() && !isOverridden("stages") && schedule.stages > 4 && !hasRoom())
+    schedule.stages /= 2;
   // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
   if (!isOverridden("tma-store")) {
     bool hasRoomForO = schedule.outputSlot || llvm::divideCeil(key.dv, hopper::kPanelCols) <=
@@ -249,7 +251,9 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   }
   if (!isOverridden("overlap-epilogue")) {
     bool holdsOnlySlot = schedule.tmaStore && schedule.qStages == 1 && !schedule.outputSlot;
-    if (!isInRow("overlap-epilogue"))
+    if (isOverridden("early-softmax") && schedule.earlySoftmax) // which is part of it
+      schedule.overlapEpilogue = true;
+    else if (!isInRow("overlap-epilogue"))
       schedule.overlapEpilogue = schedule.qStages > 1;
     else if (!overrides.empty() && holdsOnlySlot)
       schedule.overlapEpilogue = false;

@@ -1,6 +1,7 @@
 // A kernel whose tiles of queries follow packed sequences.
-// RUN: flashc %s --emit=tile | FileCheck %s
-// RUN: flashc %s --emit=tile --schedule=output-slot=false | FileCheck %s --check-prefix=DIRECT
+// DEFINE: %{schedule} = --schedule=consumers=2,kv-tile=128,stages=2,q-stages=2,own-keys=false
+// RUN: flashc %s --emit=tile %{schedule},output-slot=true | FileCheck %s
+// RUN: flashc %s --emit=tile %{schedule},output-slot=false | FileCheck %s --check-prefix=DIRECT
 // RUN: flashc %s --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 
 !t = tensor<?x2x?x128xbf16>

@@ -9,7 +9,7 @@ using namespace llvm;
 
 namespace {
 
-constexpr MaskClass kMasks[] = {MaskClass::None, MaskClass::Bounds,     MaskClass::Several,
+constexpr MaskClass kMasks[] = {MaskClass::None, MaskClass::Bounds,     MaskClass::Several, MaskClass::Periodic,
                                 MaskClass::Code, MaskClass::Arithmetic, MaskClass::Memory};
 
 ScheduleKey makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> queries = std::nullopt) {
@@ -118,7 +118,7 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
   EXPECT_EQ(getError("mask=none mask=code: stages=2"),
             "table, line 1: expected one condition on mask, got 'mask=code' too");
   EXPECT_EQ(getError("mask=causal: stages=2"),
-            "table, line 1: expected mask= and none, bounds, several, code, arithmetic or memory, got 'mask=causal'");
+            "table, line 1: expected mask= and none, bounds, several, periodic, code, arithmetic or memory, got 'mask=causal'");
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
@@ -257,6 +257,8 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": own-keys=true,q-stages=2", "", true), "all overlap");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true", true), "own");
   EXPECT_EQ(of(": own-keys=true", "q-stages=2", true), "all overlap");
+  EXPECT_EQ(of(": own-keys=true,q-stages=2,overlap-epilogue=false", "", true), "own");
+  EXPECT_EQ(of(": own-keys=true,q-stages=2,overlap-epilogue=false", "early-softmax=true", true), "all overlap");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true,overlap-epilogue=true", true),
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
@@ -319,6 +321,15 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "kv-tile=144"),
             "q-stages=2 overlap-epilogue tma-store");
   EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "kv-tile=176"), "q-stages=1");
+  // Of many slots for K and V so many stay as there is room for.
+  auto stagesOf = [](StringRef row, StringRef overrides) -> std::string {
+    Expected<Schedule> schedule = applyRow(parse(row).getRows().front(), makeKey(64, 64, MaskClass::None), overrides);
+    return schedule ? std::to_string(schedule->stages) : toString(schedule.takeError());
+  };
+  EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=64"), "8");
+  EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=128"), "4");
+  EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=128,stages=8"),
+            "expected at most 232448 bytes of shared memory, got 279840");
   EXPECT_EQ(apply(": rotate-pairs=true", ""), "q-stages=1 rotate-pairs");
   EXPECT_EQ(apply(": rotate-pairs=true", "persistent=false"), "q-stages=1");
   // The only slot of Q is for the output or for the next tile.
