@@ -44,7 +44,8 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   FailureOr<RowVisits> own =
       isListed ? emitReadVisits(begin, end, inL1) : emitRowVisits(*bounds, [&](OpFoldResult key) {
         Value copy = bound(key);
-        return copy ? sub(visits.total, countTiles(sub(copy, begin))) : Value();
+        // Rows that see no key that the others see may end in front of those.
+        return copy ? sub(visits.total, countTiles(max(sub(copy, begin), zero))) : Value();
       });
   if (failed(own))
     return failure();

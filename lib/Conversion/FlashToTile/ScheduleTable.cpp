@@ -238,8 +238,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.qStages = 1;
   if (!overrides.empty() && !isOverridden("tensor-sums") && !isOverridden("fixed-max"))
     schedule.tensorSums &= hasRoom();
-  while (!overrides.empty() && !isOverridden("stages") && schedule.stages > 4 && !hasRoom())
-    schedule.stages /= 2;
+  while (!overrides.empty() && !isOverridden("stages") && schedule.stages > 2 && !hasRoom())
+    schedule.stages = std::max<int64_t>(schedule.stages / 2, 2);
   // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
   if (!isOverridden("tma-store")) {
     bool hasRoomForO = schedule.outputSlot || llvm::divideCeil(key.dv, hopper::kPanelCols) <=

@@ -328,6 +328,9 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   };
   EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=64"), "8");
   EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=128"), "4");
+  EXPECT_EQ(stagesOf(": stages=7,kv-tile=128,consumers=1", "consumers=2"), "3");
+  EXPECT_EQ(stagesOf(": stages=64,kv-tile=16", "kv-tile=160"), "4");
+  EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", ""), "8");
   EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=128,stages=8"),
             "expected at most 232448 bytes of shared memory, got 279840");
   EXPECT_EQ(apply(": rotate-pairs=true", ""), "q-stages=1 rotate-pairs");

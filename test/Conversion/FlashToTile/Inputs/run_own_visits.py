@@ -1,4 +1,4 @@
-"""run_own_visits.py < IR: computes which key tiles the consumers of each kernel visit (tile.own_visits), for many numbers
+"""run_own_visits.py [QUERIESxKEYS ...] < IR: computes which key tiles the consumers of each kernel visit (tile.own_visits), for many numbers
 of queries and keys, and compares with what the kernel's own mask, in its tile.map, keeps of each element.
 
 All consumers must agree on all visits, of which none is made twice; each must make those that keep a pair of its rows,
@@ -12,7 +12,9 @@ import sys
 import numpy as np
 
 ROWS = 64
-EXTENTS = [(1, 1), (1, 700), (63, 65), (65, 1), (193, 193), (257, 331), (700, 63), (1000, 1000), (2049, 2049), (2500, 1100)]
+EXTENTS = [  # unless others are given
+    (1, 1), (1, 700), (63, 65), (65, 1), (193, 193), (257, 331), (700, 63), (1000, 1000), (2049, 2049),
+    (2500, 1100)]
 
 
 def divide(a, b):
@@ -110,9 +112,10 @@ class Kernel:
 
 
 def main():
+    extents = [tuple(map(int, argument.split("x"))) for argument in sys.argv[1:]] or EXTENTS
     for text in sys.stdin.read().split("gpu.func ")[1:]:
         kernel, counts = Kernel(text), {}
-        for queries, keys in EXTENTS:
+        for queries, keys in extents:
             kernel.check(queries, keys, counts)
         print(re.match(r"@\w+", text)[0], *(f"{name} {count}" for name, count in counts.items()))
 
