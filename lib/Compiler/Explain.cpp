@@ -116,10 +116,8 @@ static std::string describeChoice(const ScheduleChoice &choice, StringRef target
 /// Where the tiles of an explanation come from.
 struct TileChoice {
   std::string source;
-  /// Whether they are those of a kernel's entry, which a launch chooses.
-  bool isEntry = false;
-  /// The queries of that entry's tiles, if not those of the explanation's, which are consumers' own.
-  int64_t entryTile = 0;
+  /// If a launch chooses a kernel's entry: the queries of that one's tiles. The explanation's may be consumers' own.
+  std::optional<int64_t> entryTile = std::nullopt;
 };
 
 /// Takes the tiles of the kernel that a launch with so many queries would choose. Consumers that visit their own keys
@@ -143,13 +141,16 @@ static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t q
   const ScheduleChoice *choice = llvm::find_if(decision->choices, [&](const ScheduleChoice &choice) {
     return !choice.maxQueries || queries <= *choice.maxQueries;
   });
-  bool isEntry = !hasOwnTiles(options), isOwn = choice->schedule.ownKeys && !pipeline.qTile;
+  TileChoice result{describeChoice(*choice, pipeline.target)};
+  bool isOwn = choice->schedule.ownKeys && !pipeline.qTile;
+  if (!hasOwnTiles(options))
+    result.entryTile = choice->schedule.getQTile();
   options = withSchedule(options, choice->schedule);
-  if (isOwn)
+  if (isOwn) {
     options.pipeline.qTile = mlir::tile::kTileRows;
-  std::string source = describeChoice(*choice, options.pipeline.target);
-  int64_t entryTile = isOwn ? choice->schedule.getQTile() : 0;
-  return TileChoice{source + (isOwn ? ", each consumer's own (own-keys)" : ""), isEntry, entryTile};
+    result.source += ", each consumer's own (own-keys)";
+  }
+  return result;
 }
 
 /// The one attention of a function.
@@ -179,8 +180,19 @@ static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<Launch
   return grid;
 }
 
-/// Whether a launch takes the entry for short packed sequences; `loops` is L1 of that for any.
-static bool hasShortSequences(ModuleOp module, ModuleOp loops, ArrayRef<LaunchArgument> arguments) {
+/// Whether a launch takes the entry for short packed sequences, by how many tiles of `entryTile` queries there are.
+/// `loops` is L1 of the entry for any, with `options`.
+static FailureOr<bool> hasShortSequences(ModuleOp module, ModuleOp loops, CompileOptions options, int64_t entryTile,
+                                         ArrayRef<LaunchArgument> arguments) {
+  OwningOpRef<ModuleOp> entry;
+  if (options.pipeline.qTile != entryTile) {
+    options.pipeline.qTile = entryTile;
+    auto lowered = lowerToLoops(module, options);
+    if (failed(lowered))
+      return failure();
+    entry = std::move(*lowered);
+    loops = *entry;
+  }
   auto shapes =
       llvm::map_to_vector(arguments, [](const LaunchArgument &argument) { return ArrayRef<int64_t>(argument.shape); });
   SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, loops).conditions;
@@ -210,28 +222,23 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   for (const ManifestArgument &argument : describeLaunch(function).arguments)
     names.push_back(argument.name);
   std::optional<MaskExplanation> mask;
-  options.configure = [&](PassManager &pm) {
+  CompileOptions observed = options;
+  observed.configure = [&](PassManager &pm) {
     pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
     return given.configure ? given.configure(pm) : success();
   };
-  auto loops = lowerToLoops(*module, options);
+  auto loops = lowerToLoops(*module, observed);
   if (failed(loops))
     return failure();
-  bool isShort = choice->isEntry && !choice->entryTile && hasShortSequences(*module, **loops, arguments);
-  if (choice->isEntry && choice->entryTile) { // a launch asks how many tiles of a CTA there are
-    CompileOptions ofEntry = options;
-    ofEntry.configure = given.configure;
-    ofEntry.pipeline.qTile = choice->entryTile;
-    auto entry = lowerToLoops(*module, ofEntry);
-    if (failed(entry))
-      return failure();
-    isShort = hasShortSequences(*module, **entry, arguments);
-  }
-  if (isShort) {
+  FailureOr<bool> isShort = false;
+  if (choice->entryTile &&
+      failed(isShort = hasShortSequences(*module, **loops, options, *choice->entryTile, arguments)))
+    return failure();
+  if (*isShort) {
     choice->source += ", " + kOnGrid.str();
-    options.pipeline.alignQueries = false;
+    observed.pipeline.alignQueries = false;
     mask.reset();
-    if (failed(loops = lowerToLoops(*module, options)))
+    if (failed(loops = lowerToLoops(*module, observed)))
       return failure();
   }
   if (!mask)
