@@ -148,9 +148,11 @@ llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
   for (auto [key, value] : pairs) {
     if (key != "consumers")
       continue;
+    int64_t before = schedule.consumers;
     if (llvm::Error error = setField(schedule, key, value))
       return error;
-    followConsumers(schedule);
+    if (schedule.consumers != before)
+      followConsumers(schedule);
   }
   for (auto [key, value] : pairs)
     if (llvm::Error error = setField(schedule, key, value))

@@ -122,14 +122,18 @@ static MaskFinding classifyMask(Operation *op) {
   for (Operation *user : ofKey)
     if (!isPartOfBounds(user))
       return {MaskClass::Code, (user->getName().getStringRef() + " of the key, which is no part of a bound").str()};
-  if (!repeated.empty())
-    return {MaskClass::Periodic, "a condition repeats along the keys within " + std::to_string(mlir::tile::kBlockCols) + " of them"};
   int64_t comparisons = llvm::count_if(ofQuery, [](Operation *user) { return isa<arith::CmpIOp>(user); });
+  auto several = [&](const Twine &reason) -> MaskFinding {
+    if (repeated.empty())
+      return {MaskClass::Several, reason.str()};
+    return {MaskClass::Periodic,
+            ("a condition repeats along the keys within " + Twine(mlir::tile::kBlockCols) + " of them").str()};
+  };
   if (comparisons > 1)
-    return {MaskClass::Several, (Twine(comparisons) + " comparisons of the query (arith.cmpi)").str()};
+    return several(Twine(comparisons) + " comparisons of the query (arith.cmpi)");
   for (Operation *user : ofQuery)
     if (std::string kind = getUnboundedKind(user); !kind.empty())
-      return {MaskClass::Several, kind + " of the query, which becomes no loop bound"};
+      return several(kind + " of the query, which becomes no loop bound");
   return {MaskClass::Bounds, "at most one comparison of the query (arith.cmpi), which becomes loop bounds"};
 }
 
@@ -203,12 +207,9 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Sch
   SmallVector<ScheduleChoice, 2> choices;
   for (const RowChoice &choice : *rows) {
     llvm::Expected<Schedule> schedule = applyRow(*choice.row, key, overrides);
-    if (!schedule) {
-      InFlightDiagnostic error = op->emitError() << "schedule: " << llvm::toString(schedule.takeError());
-      if (overrides.empty() || rows->size() > 1)
-        error.attachNote() << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
-      return error;
-    }
+    if (!schedule)
+      return (op->emitError() << "schedule: " << llvm::toString(schedule.takeError())).attachNote()
+             << choice.row->table << ", line " << choice.row->line << ": " << choice.row->text;
     if (!choices.empty() && choices.back().schedule == *schedule)
       choices.pop_back(); // the bounds grow
     choices.push_back({*schedule, choice.maxQueries, *choice.row});

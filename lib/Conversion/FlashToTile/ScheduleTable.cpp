@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace flashc;
 namespace hopper = mlir::tile::hopper;
 
-static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds", "several", "periodic", "code", "arithmetic", "memory"};
+static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds",     "several", "periodic",
+                                                    "code", "arithmetic", "memory"};
 
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
@@ -262,8 +263,11 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   bool mayList = key.hasListedRows && schedule.persistent && schedule.order != Order::Closed;
   if (!isOverridden("own-keys"))
     schedule.ownKeys &= (key.hasRowBounds || (row.needsListedRows && mayList)) && !schedule.overlapEpilogue;
-  else if (!isOverridden("overlap-epilogue"))
+  else if (!isOverridden("overlap-epilogue") && !isOverridden("early-softmax"))
     schedule.overlapEpilogue &= !schedule.ownKeys;
+  // A row leaves turns out for own keys.
+  if (!isOverridden("ping-pong") && row.getSchedule().ownKeys && !schedule.ownKeys)
+    schedule.pingPong = schedule.consumers > 1;
   if (!isOverridden("wait-after") && isOverridden("kv-tile"))
     schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
   // Beside fixed-max a row's fma-exponentials are as many as are right without a maximum.

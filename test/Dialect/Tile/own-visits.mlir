@@ -124,3 +124,48 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+!acc = tensor<64x64xf32, #tile.acc>
+!a = tensor<64x64xbf16, #tile.operand_a>
+!map = !tile.tensor_map<64 x bf16>
+!ring = !tile.ring<1, 64, 64, bf16>
+!slot = !tile.slot<64, 64, bf16>
+#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 1, producer_registers = 24, consumer_registers = 240,
+                           overlap = true, ping_pong = false>
+
+// One slot of each ring: the producer fills K's again before it comes to V's, so each is released for itself.
+// PIPELINED-LABEL: gpu.func @single(
+// PIPELINED:         } consumer {
+// PIPELINED:           tile.wait
+// PIPELINED-NEXT:      tile.warpgroup_barrier
+// PIPELINED-NEXT:      tile.release
+// PIPELINED-NEXT:      arith.addi
+// PIPELINED-NEXT:      tile.wait
+// PIPELINED-NEXT:      tile.warpgroup_barrier
+// PIPELINED-NEXT:      tile.release
+gpu.module @kernels {
+  gpu.func @single(%map: !map, %q: !slot, %n: index, %zero: !acc, %c0: index) kernel
+      attributes {tile.schedule = #schedule} {
+    %c1 = arith.constant 1 : index
+    %kring = tile.alloc_ring : !ring
+    %vring = tile.alloc_ring : !ring
+    tile.program 2 {
+    ^bb0(%w: index):
+      %begin, %end = tile.own_visits %w to %n of %n
+      tile.skip %begin of %kring, %vring : !ring, !ring
+      scf.for %u = %begin to %end step %c1 iter_args(%acc = %zero) -> (!acc) {
+        %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
+        %t = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
+        %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
+        %p = tile.to_operand_a %s : !acc -> !a
+        %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
+        %o = tile.mma_async %p, %v into %acc : !acc : !a, !slot -> !tile.token<!acc>
+        %r = tile.mma_wait %o : !tile.token<!acc> -> !acc
+        scf.yield %r : !acc
+      }
+    }
+    gpu.return
+  }
+}

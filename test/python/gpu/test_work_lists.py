@@ -111,7 +111,8 @@ def test_list_of_sequences(seed):
     lengths = torch.randint(0, 1500, (1 + 7 * seed,), generator=generator).tolist() + [77]
     starts = torch.tensor([0, *lengths]).cumsum(0).int().cuda()
     q, k, v = qkv(1, 2, 2, sum(lengths), sum(lengths), 128)
-    kernel = flashc.compile(q, k, v, mask=flashc.masks.packed(starts, causal=True), schedule="consumers=2,kv-tile=128,own-keys=false")
+    kernel = flashc.compile(q, k, v, mask=flashc.masks.packed(starts, causal=True),
+                            schedule="consumers=2,kv-tile=128,own-keys=false")
     want, begins = [], [0, *starts.tolist(), sum(lengths)]
     for n, (begin, end) in enumerate(zip(begins, begins[1:])):
         for tile in range(end // 128 - begin // 128 + 1):

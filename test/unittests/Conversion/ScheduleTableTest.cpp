@@ -259,12 +259,31 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": own-keys=true", "q-stages=2", true), "all overlap");
   EXPECT_EQ(of(": own-keys=true,q-stages=2,overlap-epilogue=false", "", true), "own");
   EXPECT_EQ(of(": own-keys=true,q-stages=2,overlap-epilogue=false", "early-softmax=true", true), "all overlap");
+  EXPECT_EQ(of(": own-keys=true", "early-softmax=true,own-keys=true,q-stages=2", true),
+            "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
+            "this one hands on");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true,overlap-epilogue=true", true),
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
             "expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read no "
             "array, others that are the same for all, for own-keys");
+}
+
+TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
+  auto takesTurns = [](StringRef row, StringRef overrides) {
+    ScheduleKey key = makeKey(64, 64, MaskClass::Bounds);
+    key.hasRowBounds = true;
+    return cantFail(applyRow(parse(row).getRows().front(), key, overrides)).pingPong;
+  };
+  EXPECT_FALSE(takesTurns(": own-keys=true,ping-pong=false", ""));
+  EXPECT_TRUE(takesTurns(": own-keys=true,ping-pong=false", "own-keys=false"));
+  EXPECT_TRUE(takesTurns(": own-keys=true,ping-pong=false", "early-softmax=true,q-stages=2"));
+  EXPECT_FALSE(takesTurns(": own-keys=true,ping-pong=false", "own-keys=false,ping-pong=false"));
+  EXPECT_FALSE(takesTurns(": ping-pong=false", ""));
+  // The same number of consumers changes nothing.
+  EXPECT_FALSE(takesTurns(": consumers=3,kv-tile=64,own-keys=true,ping-pong=false", "consumers=3"));
+  EXPECT_TRUE(takesTurns(": consumers=3,kv-tile=64,own-keys=true,ping-pong=false", "consumers=2"));
 }
 
 TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {

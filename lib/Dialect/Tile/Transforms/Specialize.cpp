@@ -256,10 +256,11 @@ static void waitForLastStore(Region &consumer) {
   StoreWaitOp::create(b, consumer.getLoc());
 }
 
-/// Waits for each slot that is left out and releases it, and hands on the turn that its product would have had. The turn
-/// goes first: the other consumers may have to work before the next slot is full. The warps meet before one thread
+/// Waits for each slot that is left out and releases it, and hands on the turn that its product would have had. The
+/// turn goes first: the other consumers may have to work before the next slot is full. The warps meet before one thread
 /// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and wait
-/// forever.
+/// forever. Once for all rings, unless one has a single slot: the producer fills that again before it comes to the next
+/// ring's.
 static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, bool hasTurns) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
@@ -270,16 +271,26 @@ static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, boo
     TurnWaitOp::create(b, loc, warpgroup);
     TurnPassOp::create(b, loc, warpgroup);
   }
-  SmallVector<Value> slots;
+  bool hasSingleSlot = llvm::any_of(skip.getRings(), [](Value ring) {
+    return cast<RingType>(ring.getType()).getStages() == 1;
+  });
+  SmallVector<Value, 2> slots;
+  auto releaseAll = [&] {
+    WarpgroupBarrierOp::create(b, loc);
+    for (Value slot : slots)
+      ReleaseOp::create(b, loc, slot);
+    slots.clear();
+  };
   for (auto [ring, first] : llvm::zip_equal(skip.getRings(), counts)) {
     Value count = arith::AddIOp::create(b, loc, first, loop.getInductionVar());
     RingType type = cast<RingType>(ring.getType());
     auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
     slots.push_back(WaitOp::create(b, loc, slot, ring, count));
+    if (hasSingleSlot)
+      releaseAll();
   }
-  WarpgroupBarrierOp::create(b, loc);
-  for (Value slot : slots)
-    ReleaseOp::create(b, loc, slot);
+  if (!hasSingleSlot)
+    releaseAll();
   skip.erase();
 }
 

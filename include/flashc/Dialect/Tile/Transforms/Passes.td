@@ -96,8 +96,9 @@ def Specialize : Pass<"tile-specialize"> {
     - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
     - Of a loop between `tile.own_visits` the producer makes all visits and each consumer its own. A `tile.skip` becomes
-      a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each slot and,
-      when all its warps have, releases it; the count of loads goes on behind it:
+      a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each slot
+      and, when all its warps have, releases it (ring by ring where one has a single slot); the count of loads goes on
+      behind it:
       ```mlir
       tile.skip %n of %kring, %vring
       // becomes
