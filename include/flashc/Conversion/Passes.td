@@ -94,9 +94,10 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %key = arith.subi %key1, %distance : index             // 128 * u
     %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
     ```
-    Where the bounds read arrays (`flash::hasReadRowBounds`) first and last visit come from `flash::emitReadRowBounds`, for
-    those of the rows that exist, and are `listed`: `tile-order` puts them into the list. A tile whose keys are cut for no
-    row in front has no masked visits behind the full ones, and one whose rows all begin at the same key leaves out none.
+    Where the bounds read arrays (`flash::hasReadRowBounds`) first and last visit come from `flash::emitReadRowBounds`,
+    for those of the rows that exist, and are `listed`: `tile-order` puts them into the list. A tile whose keys are cut
+    for no row in front has no masked visits behind the full ones, and one whose rows all begin at the same key leaves
+    out none.
     ```mlir
     %begin, %end = tile.own_visits %first to %last of %total listed
     ```

@@ -22,6 +22,12 @@ Value Visits::Emitter::makeUniform(Value visit) {
   return isPlain ? visit : tile::UniformOp::create(b, visit).getResult();
 }
 
+/// The number of the tile in front of a key, of those from `begin` on, where the last one is visited first. Rows that
+/// see none of the keys that others see may end in front of those.
+Value Visits::Emitter::getVisitAt(Value key, Value begin) {
+  return sub(visits.total, countTiles(max(sub(key, begin), zero)));
+}
+
 /// `getVisit` turns a key into the number of the tile in front of it; null after an error.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash::RowBounds &bounds,
                                                                      llvm::function_ref<Value(OpFoldResult)> getVisit) {
@@ -44,8 +50,7 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
   FailureOr<RowVisits> own =
       isListed ? emitReadVisits(begin, end, inL1) : emitRowVisits(*bounds, [&](OpFoldResult key) {
         Value copy = bound(key);
-        // Rows that see no key that the others see may end in front of those.
-        return copy ? sub(visits.total, countTiles(max(sub(copy, begin), zero))) : Value();
+        return copy ? getVisitAt(copy, begin) : Value();
       });
   if (failed(own))
     return failure();
@@ -82,7 +87,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begi
     if (isEqualConstantIntOrValue(key, front.begin))
       return visits.total;
     Value copy = scalars.get(b, b.getLoc(), key);
-    return copy ? sub(visits.total, countTiles(sub(min(max(copy, begin), end), begin))) : Value();
+    return copy ? getVisitAt(min(copy, end), begin) : Value();
   });
 }
 

@@ -167,8 +167,6 @@ static bool hasSoftCap(Operation *op) {
 
 static bool hasRowBounds(Operation *op) { return flash::hasRowBounds(op->getRegion(1)); }
 
-static bool hasListedRows(Operation *op) { return !hasRowBounds(op) && flash::hasReadRowBounds(op->getRegion(1)); }
-
 /// The same of L1, where flash-bound-loops has left only some of the attentions the mask. If it has left it to none, all
 /// rows see all keys: no reason to refuse. Nor is it one to refuse what is asked for that known extents have made the
 /// mask one that says the same for all rows.
@@ -285,7 +283,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.hasSlopes = hasSlopesInScore(op);
   decision.key.hasSoftCap = hasSoftCap(op);
   decision.key.hasRowBounds = hasRowBounds(op);
-  decision.key.hasListedRows = hasListedRows(op);
+  decision.key.hasListedRows = !decision.key.hasRowBounds && flash::hasReadRowBounds(op->getRegion(1));
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.

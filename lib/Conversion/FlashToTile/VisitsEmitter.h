@@ -52,6 +52,7 @@ private:
   mlir::FailureOr<bool> emitOwn(mlir::Value begin, mlir::Value end);
   mlir::FailureOr<RowVisits> emitReadVisits(mlir::Value begin, mlir::Value end, mlir::OpBuilder &inL1);
   mlir::OpFoldResult getEndOfRows(mlir::OpBuilder &inL1);
+  mlir::Value getVisitAt(mlir::Value key, mlir::Value begin);
   mlir::LogicalResult emitMovingRun(mlir::OpFoldResult fixedEnd);
   mlir::FailureOr<mlir::Value> emitPlace(const MovingRun &run);
   mlir::LogicalResult emitOwn(const MovingRun &run);

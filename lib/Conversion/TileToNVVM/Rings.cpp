@@ -160,7 +160,8 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
   LogicalResult matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
     Emitter emit(rewriter, op.getLoc());
-    // One thread of the warpgroup arrives: every product of the warpgroup that reads the slot has been waited for.
+    // One thread arrives for its warpgroup, whose products that read the slot have been waited for, or whose warps have
+    // met (tile.skip).
     std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
     SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
     // What the comparisons ask is true, also of NaN; ptxas does not know.

@@ -1,6 +1,6 @@
 // With own-keys and masks whose diagonal ends at the last query and the last key: of more queries than keys the first
-// see nothing, and what bounds say of them lies in front of the keys that others of their CTA visit. They visit one tile,
-// which the mask empties.
+// see nothing, and what bounds say of them lies in front of the keys that others of their CTA visit. They visit one
+// tile, which the mask empties.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=256 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=4,kv-tile=64,stages=4,persistent=false,own-keys=true --canonicalize --cse > %t
 // RUN: %python %S/Inputs/run_own_visits.py 517x129 129x517 1x1 1009x997 1x1000 1000x1 300x64 300x65 512x128 < %t | FileCheck %s

@@ -258,9 +258,9 @@ static void waitForLastStore(Region &consumer) {
 
 /// Waits for each slot that is left out and releases it, and hands on the turn that its product would have had. The
 /// turn goes first: the other consumers may have to work before the next slot is full. The warps meet before one thread
-/// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and wait
-/// forever. Once for all rings, unless one has a single slot: the producer fills that again before it comes to the next
-/// ring's.
+/// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and
+/// wait forever. Once for all rings, unless one has a single slot: the producer fills that again before it comes to the
+/// next ring's.
 static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, bool hasTurns) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
@@ -275,22 +275,18 @@ static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, boo
     return cast<RingType>(ring.getType()).getStages() == 1;
   });
   SmallVector<Value, 2> slots;
-  auto releaseAll = [&] {
-    WarpgroupBarrierOp::create(b, loc);
-    for (Value slot : slots)
-      ReleaseOp::create(b, loc, slot);
-    slots.clear();
-  };
   for (auto [ring, first] : llvm::zip_equal(skip.getRings(), counts)) {
     Value count = arith::AddIOp::create(b, loc, first, loop.getInductionVar());
     RingType type = cast<RingType>(ring.getType());
     auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
     slots.push_back(WaitOp::create(b, loc, slot, ring, count));
-    if (hasSingleSlot)
-      releaseAll();
+    if (!hasSingleSlot && ring != skip.getRings().back())
+      continue;
+    WarpgroupBarrierOp::create(b, loc);
+    for (Value full : slots)
+      ReleaseOp::create(b, loc, full);
+    slots.clear();
   }
-  if (!hasSingleSlot)
-    releaseAll();
   skip.erase();
 }
 
@@ -300,8 +296,8 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// A consumer hears late what comes next: it has been announced by then. Behind its last product, and behind what it leaves
-/// out there, whose slots the producer may need for this point; or before the last product, where the next point's head
+/// A consumer hears late what comes next: it has been announced by then. Behind its last product, and behind what it
+/// leaves out there, whose slots the producer may need for this point; or before the last product, where the next point's head
 /// comes before that, too.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());

@@ -1,5 +1,6 @@
 """run_own_visits.py [QUERIESxKEYS ...] < IR: computes which key tiles the consumers of each kernel visit
-(tile.own_visits), for many numbers of queries and keys, and compares with what the kernel's own mask, in its tile.map, keeps of each element.
+(tile.own_visits), for many numbers of queries and keys, and compares with what the kernel's own mask, in its tile.map,
+keeps of each element.
 
 All consumers must agree on all visits, of which none is made twice; each must make those that keep a pair of its rows,
 and one at least; and none may go without the mask where it cuts a pair. Prints how many visits the consumers make, how

@@ -24,10 +24,10 @@ def Order : Pass<"tile-order"> {
     of `tile.draw`, which this kernel sets to 0. An item has at most hopper::kAnnouncementWords - 4 numbers; of what is
     beyond, each warpgroup computes its own.
 
-    What a `tile.uniform` makes the same for all threads of a warpgroup, and is computed of the warpgroup's number and of
-    what is read (`tile.own_visits` with `listed`), is a number of each warpgroup's own: this kernel computes it for all of
-    them, and they stand behind the item's numbers, those of warpgroup 0 first. What is the same for all of them it
-    computes once. With m own numbers of each of c warpgroups an item takes 8 + 8 (n + c m) bytes.
+    What a `tile.uniform` makes the same for all threads of a warpgroup, and is computed of the warpgroup's number and
+    of what is read (`tile.own_visits` with `listed`), is a number of each warpgroup's own: this kernel computes it for
+    all of them, and they stand behind the item's numbers, those of warpgroup 0 first. What is the same for all of them
+    it computes once. With m own numbers of each of c warpgroups an item takes 8 + 8 (n + c m) bytes.
 
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 

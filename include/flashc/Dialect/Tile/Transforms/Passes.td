@@ -128,8 +128,8 @@ def Specialize : Pass<"tile-specialize"> {
         scf.yield %x1                                        }
       }
       ```
-      What the draw computes of `%w` the producer computes for each consumer, and announces it as `own`; its loop does not
-      carry it. A consumer hears what is its own:
+      What the draw computes of `%w` the producer computes for each consumer, and announces it as `own`; its loop does
+      not carry it. A consumer hears what is its own:
       ```mlir
       tile.announce %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
       %exists, %x1, %y = tile.announced %t : index own of %w : index
