@@ -38,6 +38,21 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash
   return RowVisits{first, last, fullBegin, fullEnd};
 }
 
+/// Rows behind the last query, in its tile, have no output: their warpgroup makes one visit, the last.
+LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
+  std::optional<int64_t> constant = getConstantIntValue(plan.query.extent);
+  if (constant && *constant % plan.qTile == 0)
+    return success();
+  Value extent = bound(plan.query.extent);
+  if (!extent)
+    return failure();
+  Value isMissing = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, ownRow, extent);
+  first = arith::SelectOp::create(b, isMissing, sub(visits.total, one), first);
+  if (last != visits.total)
+    last = arith::SelectOp::create(b, isMissing, visits.total, last);
+  return success();
+}
+
 /// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the
 /// mask empties, which is the first or the last of the others'.
 FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
@@ -60,6 +75,8 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
     own->first = min(own->first, sub(visits.total, one));
   if (own->last != visits.total)
     own->last = max(own->last, add(own->first, one));
+  if (!isListed && failed(leaveOutMissingRows(own->first, own->last))) // a list has none of them
+    return failure();
   own->first = makeUniform(own->first), own->last = makeUniform(own->last);
   visits.fullBegin = makeUniform(own->fullBegin), visits.fullEnd = makeUniform(own->fullEnd);
   visits.own = tile::OwnVisitsOp::create(b, own->first, own->last, visits.total, isListed);
@@ -199,8 +216,10 @@ LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
   }
   visits.fullBegin = makeUniform(fullBegin);
   visits.fullEnd = makeUniform(add(own->fullEnd, numOthers));
-  Value first = makeUniform(max(min(own->first, run.place), zero));
-  Value last = makeUniform(min(max(add(own->last, numOthers), leastEnd), visits.total));
-  visits.own = tile::OwnVisitsOp::create(b, first, last, visits.total);
+  Value first = max(min(own->first, run.place), zero);
+  Value last = min(max(add(own->last, numOthers), leastEnd), visits.total);
+  if (failed(leaveOutMissingRows(first, last)))
+    return failure();
+  visits.own = tile::OwnVisitsOp::create(b, makeUniform(first), makeUniform(last), visits.total);
   return success();
 }

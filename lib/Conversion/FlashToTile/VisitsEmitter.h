@@ -49,6 +49,7 @@ private:
   // In OwnVisits.cpp.
   mlir::Value getOwnRowInL1(mlir::OpBuilder &inL1);
   mlir::Value makeUniform(mlir::Value visit);
+  mlir::LogicalResult leaveOutMissingRows(mlir::Value &first, mlir::Value &last);
   mlir::FailureOr<bool> emitOwn(mlir::Value begin, mlir::Value end);
   mlir::FailureOr<RowVisits> emitReadVisits(mlir::Value begin, mlir::Value end, mlir::OpBuilder &inL1);
   mlir::OpFoldResult getEndOfRows(mlir::OpBuilder &inL1);

@@ -3,7 +3,8 @@
 keeps of each element.
 
 All consumers must agree on all visits, of which none is made twice; each must make those that keep a pair of its rows,
-and one at least; and none may go without the mask where it cuts a pair. Prints how many visits the consumers make, how
+and one at least, only one if its rows lie behind the last query; and none may go without the mask where it cuts a pair.
+Prints how many visits the consumers make, how
 many of them keep something, how many are masked, how many of those cut something, and how many visits the CTAs make
 that each of their consumers would make otherwise."""
 
@@ -105,6 +106,7 @@ class Kernel:
         own = set(tiles[begin:end])
         assert kept <= own, (queries, keys, first, kept - own)
         assert not (own - masked) & cut, (queries, keys, first, (own - masked) & cut)
+        assert len(i) or end - begin == 1, (queries, keys, first, begin, end)
         if len(i) == ROWS:
             for name, count in (("visits", len(own)), ("kept", len(kept)), ("masked", len(masked)),
                                 ("cut", len(kept & cut)), ("all", total)):
