@@ -133,7 +133,8 @@ struct Entry {
 } // namespace
 
 /// L1 for one choice of schedule, in the order in which a launch asks: for short packed sequences and for any others,
-/// or once where that is known, or nothing depends on it.
+/// or once where that is known, or nothing depends on it. The first choice's entry for short sequences is that of all:
+/// what suits few queries suits short sequences.
 static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
                                 SmallVectorImpl<Entry> &entries) {
   CompileOptions tiled = withSchedule(options, choice.schedule);
@@ -142,12 +143,14 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
     return failure();
   ShortSequences sequences;
   if (!hasOwnTiles(options))
-    sequences = findShortSequences(module, **aligned);
-  if (!sequences.conditions.empty() && sequences.areShort != false) {
+    sequences = findShortSequences(module, **aligned, choice.schedule.getQTile());
+  if (!sequences.conditions.empty() && sequences.areShort != false && entries.empty()) {
     ScheduleChoice onGrid = choice;
     onGrid.queryTiles = kOnGrid.str();
-    if (!sequences.areShort)
+    if (!sequences.areShort) {
       onGrid.shortSequences = sequences.conditions;
+      onGrid.maxQueries.reset();
+    }
     tiled.pipeline.alignQueries = false;
     auto grid = lowerToLoops(module, onGrid, tiled);
     if (failed(grid))

@@ -37,7 +37,7 @@ static void printEntry(llvm::raw_ostream &os, DictionaryAttr manifest, const Sch
   else if (decision.key.queries)
     os << *decision.key.queries << " queries";
   else
-    os << (varies(decision) ? "any other number of queries" : "any number of queries");
+    os << (varies(decision) && choice.shortSequences.empty() ? "any other number of queries" : "any number of queries");
   if (!choice.shortSequences.empty())
     os << ", if " << describe(choice.shortSequences);
   os << "\n";

@@ -116,12 +116,23 @@ static std::string describeChoice(const ScheduleChoice &choice, StringRef target
 /// Where the tiles of an explanation come from.
 struct TileChoice {
   std::string source;
-  /// If a launch chooses a kernel's entry: the queries of that one's tiles. The explanation's may be consumers' own.
-  std::optional<int64_t> entryTile = std::nullopt;
+  /// If a launch chooses a kernel's entry: the schedule of the one for short packed sequences, should there be one.
+  std::optional<ScheduleChoice> ofShort = std::nullopt;
 };
 
-/// Takes the tiles of the kernel that a launch with so many queries would choose. Consumers that visit their own keys
-/// have tiles of their own rows.
+/// Takes the tiles of a schedule. Consumers that visit their own keys have tiles of their own rows.
+static TileChoice takeTiles(const ScheduleChoice &choice, CompileOptions &options) {
+  TileChoice result{describeChoice(choice, options.pipeline.target)};
+  bool isOwn = choice.schedule.ownKeys && !options.pipeline.qTile;
+  options = withSchedule(options, choice.schedule);
+  if (isOwn) {
+    options.pipeline.qTile = mlir::tile::kTileRows;
+    result.source += ", each consumer's own (own-keys)";
+  }
+  return result;
+}
+
+/// Takes the tiles of the kernel that a launch with so many queries would choose.
 static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   auto module = attention->getParentOfType<ModuleOp>();
@@ -141,14 +152,11 @@ static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t q
   const ScheduleChoice *choice = llvm::find_if(decision->choices, [&](const ScheduleChoice &choice) {
     return !choice.maxQueries || queries <= *choice.maxQueries;
   });
-  TileChoice result{describeChoice(*choice, pipeline.target)};
-  bool isOwn = choice->schedule.ownKeys && !pipeline.qTile;
-  if (!hasOwnTiles(options))
-    result.entryTile = choice->schedule.getQTile();
-  options = withSchedule(options, choice->schedule);
-  if (isOwn) {
-    options.pipeline.qTile = mlir::tile::kTileRows;
-    result.source += ", each consumer's own (own-keys)";
+  bool mayBeShort = !hasOwnTiles(options);
+  TileChoice result = takeTiles(*choice, options);
+  if (mayBeShort) {
+    result.ofShort = std::move(decision->choices.front());
+    result.ofShort->maxQueries.reset();
   }
   return result;
 }
@@ -180,22 +188,12 @@ static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<Launch
   return grid;
 }
 
-/// Whether a launch takes the entry for short packed sequences, by how many tiles of `entryTile` queries there are.
-/// `loops` is L1 of the entry for any, with `options`.
-static FailureOr<bool> hasShortSequences(ModuleOp module, ModuleOp loops, CompileOptions options, int64_t entryTile,
-                                         ArrayRef<LaunchArgument> arguments) {
-  OwningOpRef<ModuleOp> entry;
-  if (options.pipeline.qTile != entryTile) {
-    options.pipeline.qTile = entryTile;
-    auto lowered = lowerToLoops(module, options);
-    if (failed(lowered))
-      return failure();
-    entry = std::move(*lowered);
-    loops = *entry;
-  }
+/// Whether a launch takes the entry for short packed sequences, which has this schedule. `loops` is L1 of any entry.
+static bool hasShortSequences(ModuleOp module, ModuleOp loops, const Schedule &schedule,
+                              ArrayRef<LaunchArgument> arguments) {
   auto shapes =
       llvm::map_to_vector(arguments, [](const LaunchArgument &argument) { return ArrayRef<int64_t>(argument.shape); });
-  SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, loops).conditions;
+  SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, loops, schedule.getQTile()).conditions;
   return !conditions.empty() && holds(conditions, shapes);
 }
 
@@ -215,34 +213,34 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   FailureOr<TileChoice> choice = chooseTiles(*attention, grid->queries, options);
   if (failed(choice))
     return failure();
-  grid->qTile = options.pipeline.qTile ? options.pipeline.qTile : kDefaultTile;
-  grid->kvTile = options.pipeline.kvTile ? options.pipeline.kvTile : kDefaultTile;
 
   std::vector<std::string> names;
   for (const ManifestArgument &argument : describeLaunch(function).arguments)
     names.push_back(argument.name);
   std::optional<MaskExplanation> mask;
-  CompileOptions observed = options;
-  observed.configure = [&](PassManager &pm) {
-    pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
-    return given.configure ? given.configure(pm) : success();
+  auto observe = [&] {
+    CompileOptions observed = options;
+    observed.configure = [&](PassManager &pm) {
+      pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
+      return given.configure ? given.configure(pm) : success();
+    };
+    return lowerToLoops(*module, observed);
   };
-  auto loops = lowerToLoops(*module, observed);
+  auto loops = observe();
   if (failed(loops))
     return failure();
-  FailureOr<bool> isShort = false;
-  if (choice->entryTile &&
-      failed(isShort = hasShortSequences(*module, **loops, options, *choice->entryTile, arguments)))
-    return failure();
-  if (*isShort) {
-    choice->source += ", " + kOnGrid.str();
-    observed.pipeline.alignQueries = false;
+  if (choice->ofShort && hasShortSequences(*module, **loops, choice->ofShort->schedule, arguments)) {
+    options = given;
+    choice->source = takeTiles(*choice->ofShort, options).source + ", " + kOnGrid.str();
+    options.pipeline.alignQueries = false;
     mask.reset();
-    if (failed(loops = lowerToLoops(*module, observed)))
+    if (failed(loops = observe()))
       return failure();
   }
   if (!mask)
     mask = {"opaque", {"the passes do not bound loops (flash-bound-loops)"}, {}, {}};
+  grid->qTile = options.pipeline.qTile ? options.pipeline.qTile : kDefaultTile;
+  grid->kvTile = options.pipeline.kvTile ? options.pipeline.kvTile : kDefaultTile;
   FailureOr<TileMap> tiles = mapTiles((*loops)->lookupSymbol<func::FuncOp>(source.getName()), arguments, *grid);
   if (failed(tiles))
     return failure();

@@ -188,6 +188,17 @@ def test_short_sequences_stay_on_the_grid():
         assert ("on their grid" in explanation.tile_source) == is_short, (count, keys)
 
 
+def test_short_sequences_have_the_tiles_of_few_queries():
+    """Of several entries by the number of queries: 64 queries a sequence, of more queries than the first one is for."""
+    q, k, v = specs(heads=1, queries=32768, keys=32768, dim=128)
+    for length, is_short in ((64, True), (1024, False)):
+        explanation = flashc.explain(q, k, v, mask=masks.packed(np.arange(0, 32768 + 1, length), causal=True))
+        assert (explanation.tile == (128, 128)) == is_short
+        for text in ("queries<=16384", "on their grid"):
+            assert (text in explanation.tile_source) == is_short
+        assert "of up to" not in explanation.tile_source
+
+
 def test_short_sequences_by_the_tiles_of_the_schedule():
     q = flashc.ArraySpec((1, 1, 1000, 128), "bf16")
     mask = masks.packed(np.arange(0, 1001, 100), causal=True)
