@@ -165,14 +165,24 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
   return success();
 }
 
+/// Refuses what was asked for and cannot be had, of what only the lowering knows.
+static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, const Schedule &decided,
+                                    StringRef overrides) {
+  if (hasOverride(overrides, "tma-store") && given.tmaStore && !decided.tmaStore)
+    return kernel.emitError("schedule: expected output-slot for tma-store where tiles of queries follow packed "
+                            "sequences: their last ones are not stored by TMA, after the next Q may have its slot");
+  return success();
+}
+
 /// L1 to `level`; the entry's schedule becomes what the lowering has decided.
 static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
-  CompileOptions tiled = withSchedule(options, entry.choice.schedule);
+  Schedule given = entry.choice.schedule;
+  CompileOptions tiled = withSchedule(options, given);
   auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
   if (failed(runPasses(*entry.module, build, "lower", tiled)))
     return failure();
   adoptSchedule(*entry.module, entry.choice.schedule);
-  return success();
+  return checkOverrides(*entry.module, given, entry.choice.schedule, options.pipeline.schedule);
 }
 
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {

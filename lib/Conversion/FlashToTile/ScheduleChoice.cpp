@@ -319,11 +319,12 @@ static bool mayNotBe(StringRef key) {
       key);
 }
 
-/// Where a field's value comes from, beside the field's value in the row and in a schedule of which nothing is said.
-static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, StringRef initial,
+/// Where a field's value comes from, beside what the overrides ask for, the field's value in the row, and that in a
+/// schedule of which nothing is said.
+static StringRef getOrigin(StringRef key, StringRef value, StringRef asked, StringRef inRow, StringRef initial,
                            const ScheduleChoice &choice, StringRef overrides) {
-  if (hasOverride(overrides, key))
-    return "override";
+  if (hasOverride(overrides, key) && asked != "auto")
+    return value == asked ? "override" : "override, but it cannot here";
   if (hasOverride(choice.row.overrides, key))
     return value == inRow                      ? "row"
            : overrides.empty() || mayNotBe(key) ? "row, but it cannot here"
@@ -334,10 +335,12 @@ static StringRef getOrigin(StringRef key, StringRef value, StringRef inRow, Stri
 void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision) {
   namespace hopper = mlir::tile::hopper;
   os << "  row: " << choice.row.table << ", line " << choice.row.line << ": " << choice.row.text << "\n";
-  for (auto [field, inRow, initial] :
-       llvm::zip(choice.schedule.getFields(), choice.row.getSchedule().getFields(), Schedule().getFields())) {
+  Schedule asked;
+  llvm::cantFail(overrideSchedule(asked, decision.overrides));
+  for (auto [field, wish, inRow, initial] : llvm::zip(choice.schedule.getFields(), asked.getFields(),
+                                                      choice.row.getSchedule().getFields(), Schedule().getFields())) {
     auto &[key, value] = field;
-    StringRef origin = getOrigin(key, value, inRow.second, initial.second, choice, decision.overrides);
+    StringRef origin = getOrigin(key, value, wish.second, inRow.second, initial.second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
   ScheduleNeeds needs = getScheduleNeeds(choice.schedule, decision.key.d, decision.key.dv);
