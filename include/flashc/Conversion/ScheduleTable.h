@@ -43,6 +43,16 @@ enum class MaskClass {
 };
 llvm::StringRef getMaskClassName(MaskClass mask);
 
+/// What the mask says of the keys that a few rows of a tile see, as `own-keys` needs it.
+enum class RowsClass {
+  /// Nothing.
+  None,
+  /// Bounds, which read no array (flash::hasRowBounds).
+  Bounded,
+  /// Bounds that read arrays (flash::hasReadRowBounds): a list of work has them for each consumer.
+  Listed
+};
+
 /// What a kernel writes, as far as schedules depend on it.
 struct KernelOutputs {
   /// The log-sum-exp is an output.
@@ -67,10 +77,7 @@ struct ScheduleKey {
   bool hasSlopes = false;
   /// The score region is a constant times tanh, as `tanh-terms` needs it.
   bool hasSoftCap = false;
-  /// The mask says which keys a few rows of a tile see (flash::hasRowBounds), as `own-keys` needs it.
-  bool hasRowBounds = false;
-  /// The mask says it by bounds that read arrays (flash::hasReadRowBounds): a list of work has them for each consumer.
-  bool hasListedRows = false;
+  RowsClass rows = RowsClass::None;
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;
@@ -94,7 +101,8 @@ struct ScheduleRow {
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
   bool needsBoundedScores = false;
-  bool needsRowBounds = false, needsListedRows = false;
+  /// Bounded or listed.
+  std::optional<RowsClass> rows;
   /// What stands behind the colon.
   std::string overrides;
   /// The row as it is written, and where: in which table (for messages), in which line (from 1).

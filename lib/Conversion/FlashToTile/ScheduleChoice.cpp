@@ -236,8 +236,9 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv
   key->hasBoundedScores = hasBoundedScores(op, outputs);
   key->hasSlopes = hasSlopesInScore(op);
   key->hasSoftCap = hasSoftCap(op);
-  key->hasRowBounds = mayHaveRowBounds(op, hasOverride(overrides, "own-keys"));
-  key->hasListedRows = !key->hasRowBounds && mayHaveListedRows(op);
+  key->rows = mayHaveRowBounds(op, hasOverride(overrides, "own-keys")) ? RowsClass::Bounded
+              : mayHaveListedRows(op)                                  ? RowsClass::Listed
+                                                                       : RowsClass::None;
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -282,8 +283,9 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.keys = getMostKeys(op);
   decision.key.hasSlopes = hasSlopesInScore(op);
   decision.key.hasSoftCap = hasSoftCap(op);
-  decision.key.hasRowBounds = hasRowBounds(op);
-  decision.key.hasListedRows = !decision.key.hasRowBounds && flash::hasReadRowBounds(op->getRegion(1));
+  decision.key.rows = hasRowBounds(op)                            ? RowsClass::Bounded
+                      : flash::hasReadRowBounds(op->getRegion(1)) ? RowsClass::Listed
+                                                                  : RowsClass::None;
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.

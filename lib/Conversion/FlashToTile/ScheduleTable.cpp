@@ -11,6 +11,13 @@ namespace hopper = mlir::tile::hopper;
 static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds",     "several", "periodic",
                                                     "code", "arithmetic", "memory"};
 
+static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
+
+/// The class with this name, which is one of the names.
+template <typename ClassTy> static ClassTy getClass(ArrayRef<StringLiteral> names, StringRef name) {
+  return static_cast<ClassTy>(llvm::find(names, name) - names.begin());
+}
+
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
 std::string ScheduleKey::str() const {
@@ -21,7 +28,9 @@ std::string ScheduleKey::str() const {
     text += " keys<=" + std::to_string(*keys);
   if (hasBoundedScores)
     text += " score=bounded";
-  return text + (hasRowBounds ? " rows=bounded" : hasListedRows ? " rows=listed" : "");
+  if (rows != RowsClass::None)
+    text += (" rows=" + kRowsClassNames[static_cast<int>(rows)]).str();
+  return text;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -87,14 +96,14 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     }
     if (key == "rows") {
       std::optional<std::string> name;
-      if (row.needsRowBounds || row.needsListedRows)
-        name = row.needsRowBounds ? "bounded" : "listed";
-      llvm::Error error = setName(
-          name, condition, [](StringRef value) { return value == "bounded" || value == "listed"; },
-          "bounded or listed");
-      if (!error)
-        (name == "bounded" ? row.needsRowBounds : row.needsListedRows) = true;
-      return error;
+      if (row.rows)
+        name = kRowsClassNames[static_cast<int>(*row.rows)];
+      if (llvm::Error error = setName(
+              name, condition, [](StringRef value) { return value == "bounded" || value == "listed"; },
+              "bounded or listed"))
+        return error;
+      row.rows = getClass<RowsClass>(kRowsClassNames, *name);
+      return llvm::Error::success();
     }
     if (key == "mask") {
       std::optional<std::string> name;
@@ -104,7 +113,7 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
               name, condition, [](StringRef value) { return llvm::is_contained(kMaskClassNames, value); },
               "none, bounds, several, periodic, code, arithmetic or memory"))
         return error;
-      row.mask = static_cast<MaskClass>(llvm::find(kMaskClassNames, *name) - std::begin(kMaskClassNames));
+      row.mask = getClass<MaskClass>(kMaskClassNames, *name);
       return llvm::Error::success();
     }
   }
@@ -172,7 +181,7 @@ bool ScheduleRow::matches(const ScheduleKey &key) const {
   return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
          (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) &&
          (!maxKeys || (key.keys && *key.keys <= *maxKeys)) && (!needsBoundedScores || key.hasBoundedScores) &&
-         (!needsRowBounds || key.hasRowBounds) && (!needsListedRows || key.hasListedRows);
+         (!rows || *rows == key.rows);
 }
 
 Schedule ScheduleRow::getSchedule() const {
@@ -260,9 +269,10 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
       schedule.overlapEpilogue = false;
   }
   // A row that is not for listed rows may say own-keys of bounds that read nothing.
-  bool mayList = key.hasListedRows && schedule.persistent && schedule.order != Order::Closed;
+  bool isBounded = key.rows == RowsClass::Bounded, isListed = key.rows == RowsClass::Listed;
+  bool mayList = isListed && schedule.persistent && schedule.order != Order::Closed;
   if (!isOverridden("own-keys"))
-    schedule.ownKeys &= (key.hasRowBounds || (row.needsListedRows && mayList)) && !schedule.overlapEpilogue;
+    schedule.ownKeys &= (isBounded || (row.rows && mayList)) && !schedule.overlapEpilogue;
   else if (!isOverridden("overlap-epilogue") && !isOverridden("early-softmax"))
     schedule.overlapEpilogue &= !schedule.ownKeys;
   // A row leaves turns out for own keys.
@@ -280,10 +290,10 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   if (schedule.tensorSums && key.outputs.hasLse)
     return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
                                    "summed, which the log-sum-exp would show");
-  if (schedule.ownKeys && !key.hasRowBounds && key.hasListedRows && !mayList)
+  if (schedule.ownKeys && isListed && !mayList)
     return llvm::createStringError("expected persistent=true and order=auto or list for own-keys of a mask whose "
                                    "bounds read arrays: a list has what each consumer would search for");
-  if (schedule.ownKeys && !key.hasRowBounds && !key.hasListedRows)
+  if (schedule.ownKeys && key.rows == RowsClass::None)
     return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and beside "
                                    "it, if its bounds read no array, others that are the same for all, for own-keys");
   if (schedule.tmaStore && !key.outputs.hasInputType)

@@ -71,8 +71,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
         key.dtype = dtype.str();
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
-        key.hasRowBounds = row.needsRowBounds;
-        key.hasListedRows = row.needsListedRows;
+        key.rows = row.rows.value_or(RowsClass::None);
         applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
       }
     EXPECT_TRUE(applies) << row.line << ": " << row.text;
@@ -96,7 +95,8 @@ TEST(ScheduleTable, ReadsRowsAndComments) {
   EXPECT_EQ(row.maxQueries, 512);
   EXPECT_EQ(row.mask, MaskClass::Code);
   EXPECT_EQ(row.maxKeys, 99);
-  EXPECT_TRUE(row.needsBoundedScores && row.needsRowBounds);
+  EXPECT_TRUE(row.needsBoundedScores);
+  EXPECT_EQ(row.rows, RowsClass::Bounded);
   EXPECT_EQ(row.getSchedule().kvTile, 64);
   EXPECT_EQ(row.getSchedule().stages, 3);
   EXPECT_EQ(row.text, "target=sm_90a dtype=f16 queries<=512 mask=code keys<=99 score=bounded rows=bounded dv=64 d<=96 : kv-tile=64, stages=3");
@@ -160,11 +160,10 @@ TEST(ScheduleTable, NeedsWhatIsKnownOfKeysAndScores) {
   ScheduleKey key = makeKey(64, 64, MaskClass::Several);
   EXPECT_EQ(find(&table, key), "t 5");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several");
-  key.hasListedRows = true;
+  key.rows = RowsClass::Listed;
   EXPECT_EQ(find(&table, key), "t 4");
   EXPECT_EQ(key.str(), "target=sm_90a dtype=bf16 d=64 dv=64 mask=several rows=listed");
-  key.hasListedRows = false;
-  key.hasRowBounds = true;
+  key.rows = RowsClass::Bounded;
   EXPECT_EQ(find(&table, key), "t 3");
   key.hasBoundedScores = true;
   EXPECT_EQ(find(&table, key), "t 2");
@@ -241,9 +240,9 @@ TEST(ScheduleTable, LetsFieldsFollow) {
 }
 
 TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
-  auto of = [](StringRef row, StringRef overrides, bool hasRowBounds) -> std::string {
+  auto of = [](StringRef row, StringRef overrides, bool isBounded) -> std::string {
     ScheduleKey key = makeKey(64, 64, MaskClass::Bounds);
-    key.hasRowBounds = hasRowBounds;
+    key.rows = isBounded ? RowsClass::Bounded : RowsClass::None;
     ScheduleTable table = parse(row);
     Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
     if (!schedule)
@@ -273,7 +272,7 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
 TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
   auto takesTurns = [](StringRef row, StringRef overrides) {
     ScheduleKey key = makeKey(64, 64, MaskClass::Bounds);
-    key.hasRowBounds = true;
+    key.rows = RowsClass::Bounded;
     return cantFail(applyRow(parse(row).getRows().front(), key, overrides)).pingPong;
   };
   EXPECT_FALSE(takesTurns(": own-keys=true,ping-pong=false", ""));
@@ -289,7 +288,7 @@ TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
 TEST(ScheduleTable, VisitsOwnKeysByAListOnlyWhereARowIsForThat) {
   auto of = [](StringRef row, StringRef overrides) -> std::string {
     ScheduleKey key = makeKey(64, 64, MaskClass::Several);
-    key.hasListedRows = true;
+    key.rows = RowsClass::Listed;
     ScheduleTable table = parse(row);
     Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
     if (!schedule)
