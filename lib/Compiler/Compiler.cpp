@@ -133,8 +133,8 @@ struct Entry {
 } // namespace
 
 /// L1 for one choice of schedule, in the order in which a launch asks: for short packed sequences and for any others,
-/// or once where that is known, or nothing depends on it. The first choice's entry for short sequences is that of all:
-/// what suits few queries suits short sequences.
+/// or once where that is known, or nothing depends on it. The first of the entries for short sequences is for all
+/// choices from that one on: what suits few queries suits short sequences.
 static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
                                 SmallVectorImpl<Entry> &entries) {
   CompileOptions tiled = withSchedule(options, choice.schedule);
@@ -143,8 +143,9 @@ static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const Co
     return failure();
   ShortSequences sequences;
   if (!hasOwnTiles(options))
-    sequences = findShortSequences(module, **aligned, choice.schedule.getQTile());
-  if (!sequences.conditions.empty() && sequences.areShort != false && entries.empty()) {
+    sequences = findShortSequences(module, **aligned);
+  bool isFirst = llvm::all_of(entries, [](const Entry &entry) { return entry.choice.shortSequences.empty(); });
+  if (!sequences.conditions.empty() && sequences.areShort != false && isFirst) {
     ScheduleChoice onGrid = choice;
     onGrid.queryTiles = kOnGrid.str();
     if (!sequences.areShort) {

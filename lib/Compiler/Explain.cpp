@@ -116,8 +116,8 @@ static std::string describeChoice(const ScheduleChoice &choice, StringRef target
 /// Where the tiles of an explanation come from.
 struct TileChoice {
   std::string source;
-  /// If a launch chooses a kernel's entry: the schedule of the one for short packed sequences, should there be one.
-  std::optional<ScheduleChoice> ofShort = std::nullopt;
+  /// If a launch chooses a kernel's entry: the choices that it asks, up to the one that it takes.
+  SmallVector<ScheduleChoice, 2> asked = {};
 };
 
 /// Takes the tiles of a schedule. Consumers that visit their own keys have tiles of their own rows.
@@ -152,12 +152,10 @@ static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t q
   const ScheduleChoice *choice = llvm::find_if(decision->choices, [&](const ScheduleChoice &choice) {
     return !choice.maxQueries || queries <= *choice.maxQueries;
   });
-  bool mayBeShort = !hasOwnTiles(options);
+  bool hasEntries = !hasOwnTiles(options);
   TileChoice result = takeTiles(*choice, options);
-  if (mayBeShort) {
-    result.ofShort = std::move(decision->choices.front());
-    result.ofShort->maxQueries.reset();
-  }
+  if (hasEntries)
+    result.asked.append(std::as_const(decision->choices).begin(), std::next(choice));
   return result;
 }
 
@@ -188,13 +186,29 @@ static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<Launch
   return grid;
 }
 
-/// Whether a launch takes the entry for short packed sequences, which has this schedule. `loops` is L1 of any entry.
-static bool hasShortSequences(ModuleOp module, ModuleOp loops, const Schedule &schedule,
-                              ArrayRef<LaunchArgument> arguments) {
+/// The choice of the entry for short packed sequences, which is the first whose tiles of queries follow them, if a launch
+/// takes that; else none.
+static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, ArrayRef<ScheduleChoice> asked,
+                                                          const CompileOptions &options,
+                                                          ArrayRef<LaunchArgument> arguments) {
   auto shapes =
       llvm::map_to_vector(arguments, [](const LaunchArgument &argument) { return ArrayRef<int64_t>(argument.shape); });
-  SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, loops, schedule.getQTile()).conditions;
-  return !conditions.empty() && holds(conditions, shapes);
+  bool maySearch = module.walk([](flash::CountLeOp) { return WalkResult::interrupt(); }).wasInterrupted();
+  for (const ScheduleChoice &choice : asked.take_front(maySearch ? asked.size() : 0)) {
+    auto loops = lowerToLoops(module, withSchedule(options, choice.schedule));
+    if (failed(loops))
+      return failure();
+    SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, **loops).conditions;
+    if (conditions.empty())
+      continue;
+    std::optional<ScheduleChoice> result;
+    if (holds(conditions, shapes)) {
+      result = choice;
+      result->maxQueries.reset();
+    }
+    return result;
+  }
+  return std::optional<ScheduleChoice>();
 }
 
 FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgument> arguments,
@@ -229,9 +243,12 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   auto loops = observe();
   if (failed(loops))
     return failure();
-  if (choice->ofShort && hasShortSequences(*module, **loops, choice->ofShort->schedule, arguments)) {
+  FailureOr<std::optional<ScheduleChoice>> ofShort = findShort(*module, choice->asked, given, arguments);
+  if (failed(ofShort))
+    return failure();
+  if (*ofShort) {
     options = given;
-    choice->source = takeTiles(*choice->ofShort, options).source + ", " + kOnGrid.str();
+    choice->source = takeTiles(**ofShort, options).source + ", " + kOnGrid.str();
     options.pipeline.alignQueries = false;
     mask.reset();
     if (failed(loops = observe()))

@@ -30,7 +30,7 @@ template <typename OpTy> static OpTy findFirst(ModuleOp module) {
   return found;
 }
 
-ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops, int64_t tileRows) {
+ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops) {
   auto attention = findFirst<flash::AttentionOp>(module);
   auto tile = findFirst<flash::SegmentTileOp>(loops);
   if (!attention || !tile)
@@ -40,9 +40,10 @@ ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops, int64
                         count = getExtent(offsets, cast<ShapedType>(offsets.getType()).getRank() - 1);
   if (!queries || !keys || !count)
     return {};
-  std::string extra = std::to_string(2 * tileRows); // for the two sequences that M + 1 counts too many
+  int64_t rows = tile.getTileSize();
+  std::string extra = std::to_string(2 * rows); // for the two sequences that M + 1 counts too many
   ShortSequences result;
-  result.conditions = {{"ceildiv(add(" + queries->str() + ", " + extra + "), add(" + count->str() + ", 1))", tileRows},
+  result.conditions = {{"ceildiv(add(" + queries->str() + ", " + extra + "), add(" + count->str() + ", 1))", rows},
                        {"ceildiv(" + keys->str() + ", add(" + queries->str() + ", 1))", 2}};
   std::vector<ManifestArgument> arguments = describeLaunch(attention->getParentOfType<func::FuncOp>()).arguments;
   auto isKnown = [&](const Extent &extent) { return arguments[extent.argument].shape[extent.dim] >= 0; };

@@ -197,6 +197,12 @@ def test_short_sequences_have_the_tiles_of_few_queries():
         for text in ("queries<=16384", "on their grid"):
             assert (text in explanation.tile_source) == is_short
         assert "of up to" not in explanation.tile_source
+    # Of constant extents, with 64 queries for each consumer's own keys: these are whole tiles of 64, but not of 192.
+    q, k, v = specs(heads=1, queries=16448, keys=16448, dim=128)
+    mask = masks.packed(np.arange(0, 16449, 8, dtype=np.int32), causal=True)
+    kernel = flashc.compile(q, k, v, mask=mask, static_shapes=True)
+    assert [variant["kernel"] for variant in kernel.manifest["variants"]] == ["attention_short"]
+    assert "on their grid" in flashc.explain(q, k, v, mask=mask, static_shapes=True).tile_source
 
 
 def test_short_sequences_by_the_tiles_of_the_schedule():

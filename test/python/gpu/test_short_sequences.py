@@ -16,7 +16,7 @@ from flashc import masks  # noqa: E402
 from .test_masks import assert_right, offsets, packed_inputs, same_sequence  # noqa: E402
 from .test_work_lists import evaluate  # noqa: E402
 
-# By whether they are shorter than a tile of 128 or of 192 queries, on average.
+# By whether they are shorter than a tile of 128 to 256 queries, on average.
 SHORT = {
     "eight": [8] * 2048, "one": [1] * 1500, "63": [63] * 70, "64": [64] * 80, "one of them": [77],
     "64 beside long ones": [64] * 30 + [1100] + [64] * 30 + [777] + [64] * 20,
@@ -29,7 +29,7 @@ KEYWORDS = [({}, None, None), ({"causal": True}, None, 0), ({"window": (40, 3)},
 
 
 def takes_short(kernel, arguments):
-    """Whether a launch takes one of the entries for short sequences: its first variant that applies."""
+    """Whether a launch takes the entry for short sequences: its first variant that applies."""
     variants = kernel.manifest["variants"]
     assert any(variant["kernel"].endswith("_short") for variant in variants)
     return next((variant["kernel"].endswith("_short") for variant in variants

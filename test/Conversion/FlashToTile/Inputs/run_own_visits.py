@@ -4,9 +4,8 @@ keeps of each element.
 
 All consumers must agree on all visits, of which none is made twice; each must make those that keep a pair of its rows,
 and one at least, only one if its rows lie behind the last query; and none may go without the mask where it cuts a pair.
-Prints how many visits the consumers make, how
-many of them keep something, how many are masked, how many of those cut something, and how many visits the CTAs make
-that each of their consumers would make otherwise."""
+Prints how many visits the consumers make, how many of them keep something, how many are masked, how many of those cut
+something, and how many visits the CTAs make that each of their consumers would make otherwise."""
 
 import re
 import sys
