@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ._region import F32, I1, INDEX, Indexable, Region, Value, error
+from ._region import F32, I1, INDEX, Indexable, Region, Value, check_region, error
 
 __all__ = ["arithmetic", "as_f32", "as_i1", "as_index", "bitwise", "check", "compare", "floor_divide", "is_condition",
            "is_natural", "is_real", "modulo", "plain", "region_of", "shift", "true_divide"]
@@ -36,7 +36,10 @@ def plain(x: Any) -> Any:
 def check(x: Any) -> Any:
     """`x` as an operand: traced, or a number."""
     x = plain(x)
-    if isinstance(x, (Value, int, float)):
+    if isinstance(x, Value):
+        check_region(x)
+        return x
+    if isinstance(x, (int, float)):
         return x
     if isinstance(x, Indexable):
         raise error(f"expected an element of an array, got the array: it has {x.ndim} dimensions to index; compute on "

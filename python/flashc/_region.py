@@ -15,8 +15,8 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 
 from ._library import Error
 
-__all__ = ["F32", "I1", "INDEX", "Indexable", "Number", "Region", "TraceError", "Value", "current", "error",
-           "get_trace"]
+__all__ = ["F32", "I1", "INDEX", "Indexable", "Number", "Region", "TraceError", "Value", "check_region",
+           "current", "error", "error_of", "get_trace"]
 
 
 class TraceError(Error):
@@ -27,18 +27,37 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 
 
+_INTERNAL = ("<frozen", "<__array_function__")  # Others in <>, such as <stdin>, are the user's.
+
+
+def _is_users(path: str) -> bool:
+    return os.path.dirname(os.path.abspath(path)) != _HERE and not path.startswith(_INTERNAL) and \
+        not any(part in path for part in _FOREIGN)
+
+
+def _error_at(code: types.CodeType, number: int, what: str) -> TraceError:
+    line = linecache.getline(code.co_filename, number).strip()
+    return TraceError(f"{code.co_filename}:{number}: in {code.co_name}: {what}" + (f"\n    {line}" if line else ""))
+
+
 def error(what: str) -> TraceError:
     """The error with the line of the user's function that asked for it."""
     frame: Optional[types.FrameType] = sys._getframe(1)
     while frame is not None:
-        path = frame.f_code.co_filename
-        if os.path.dirname(os.path.abspath(path)) != _HERE and not path.startswith("<") and \
-                not any(part in path for part in _FOREIGN):
-            line = linecache.getline(path, frame.f_lineno).strip()
-            place = f"{path}:{frame.f_lineno}: in {frame.f_code.co_name}: "
-            return TraceError(place + what + (f"\n    {line}" if line else ""))
+        if _is_users(frame.f_code.co_filename):
+            return _error_at(frame.f_code, frame.f_lineno, what)
         frame = frame.f_back
     return TraceError(what)
+
+
+def error_of(problem: Exception) -> TraceError:
+    """What Python itself refuses to do with a traced value, with the user's line that it was raised in."""
+    what, found, step = f"this works on no traced value: {problem}", None, problem.__traceback__
+    while step is not None:
+        if _is_users(step.tb_frame.f_code.co_filename):
+            found = step
+        step = step.tb_next
+    return _error_at(found.tb_frame.f_code, found.tb_lineno, what) if found else TraceError(what)
 
 
 # The trace under way in this thread, for flashc.ops.array and its like.
@@ -82,6 +101,13 @@ class Value:
         self._limit = limit
         #: The name of the i64 that the integer is read from: an index of a GPU has 32 bits.
         self._wide = wide
+
+
+def check_region(value: Value) -> None:
+    """Refuses a value of another region: one that a function has kept since another call, or since the mask."""
+    trace = getattr(current, "trace", None)
+    if trace is not None and value._region is not trace.region:
+        raise error("expected a traced value of this call of the mask or score, got one that was kept from another")
 
 
 class Region:

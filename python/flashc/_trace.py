@@ -21,7 +21,8 @@ from ._captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
 from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
 from ._operators import as_f32, as_i1, as_index, plain
-from ._region import F32, I1, INDEX, Number, Region, TraceError, current, error, get_trace
+from ._region import (F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_of,
+                      get_trace)
 from ._source import source_of
 from ._traced import Traced
 
@@ -139,6 +140,9 @@ class Trace:
     def load(self, captured: CapturedArray, indices: Sequence[Any]) -> Traced:
         """An element of an array, in the region at hand."""
         view, region = captured._view, self.region
+        for index in indices:
+            if isinstance(index, Traced):
+                check_region(index)
         if view.is_sorted and isinstance(indices[-1], Traced) and indices[-1]._limit is None:
             return self._nth(captured, indices)
         names = self._places(captured, indices)
@@ -172,6 +176,9 @@ class Trace:
     def search(self, captured: CapturedArray, value: Any) -> Traced:
         """How many elements of a sorted array are at most `value`; all but the last dimension are indexed."""
         region, view = self.region, captured._view
+        for operand in (value, *captured._prefix):
+            if isinstance(operand, Traced):
+                check_region(operand)
         line = self._line(captured, captured._prefix)
         return region.value(INDEX, f"flash.count_le {as_index(region, value)} in %{self._operand(captured)}{line} : "
                                    f"index, {view.type}", natural=True)
@@ -288,11 +295,16 @@ def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: 
     outer = getattr(current, "trace", None)
     current.trace, current.refused_index = under_way, None
     try:
-        return plain(under_way.bind(function)(*arguments))
+        result = plain(under_way.bind(function)(*arguments))
+        if isinstance(result, Traced):
+            check_region(result)
+        return result
     except IndexError as problem:
         raise current.refused_index or problem from None
-    except TypeError as problem:
-        if _takes(function, len(arguments)):
+    except (AttributeError, TypeError) as problem:
+        if Traced.__name__ in str(problem):
+            raise error_of(problem) from problem
+        if isinstance(problem, AttributeError) or _takes(function, len(arguments)):
             raise
         names = "(b, h, i, j)" if what == "mask" else "(s, b, h, i, j)"
         raise TraceError(f"{_place(function)}expected the {what} to be a function of {names}, got one of "

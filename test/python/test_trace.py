@@ -380,6 +380,11 @@ def test_branch_names_the_line():
     (lambda b, h, i, j: (-TABLE)[h] > 0, "expected an element of an array"),
     (lambda b, h, i, j: TABLE.sum() > i, "nothing else"),
     (lambda b, h, i, j: sum(TABLE) > i, "cannot be iterated"),
+    (lambda b, h, i, j: round(i) > j, "works on no traced value: type Traced doesn't define __round__"),
+    (lambda b, h, i, j: [x for x in i], "works on no traced value: 'Traced' object is not iterable"),
+    (lambda b, h, i, j: {i: 1}, "works on no traced value: unhashable type"),
+    (lambda b, h, i, j: f"{i:3d}" > "3", "works on no traced value: unsupported format string"),
+    (lambda b, h, i, j: (i < j).any(), "works on no traced value: 'Traced' object has no attribute 'any'"),
     (lambda b, h, i, j: i - j, "mask to return a condition, got an integer"),
     (lambda b, h, i, j: i * 0.5, "mask to return a condition, got a real number"),
     (lambda b, h, i, j: None, "mask to return a condition, got None"),
@@ -389,6 +394,36 @@ def test_refused_mask(mask, words):
     assert place.rsplit(":", 1)[0].endswith("test_trace.py")
     # The line of the function follows, in which the words are, too.
     assert words in text.split("\n")[0]
+
+
+def test_errors_of_the_function_stay_its_own():
+    for mask, kind in ((lambda b, h, i, j: None.x, AttributeError), (lambda b, h, i, j: len(3), TypeError)):
+        with pytest.raises(kind) as caught:
+                trace(mask, None)
+        assert not isinstance(caught.value, flashc.Error)
+
+
+def test_kept_values_are_refused():
+    """Of another call, or of the mask in the score: their names mean something else there."""
+    kept = {}
+
+    def keep(b, h, i, j):
+        kept["i"], kept["near"] = i * 3, i < j
+        return kept["near"]
+    trace(keep, None)
+    ids = flashc.assume_sorted(np.arange(4, dtype=np.int32))
+    for mask in (lambda b, h, i, j: kept["i"] < j, lambda b, h, i, j: kept["near"], lambda b, h, i, j: ~kept["near"],
+                 lambda b, h, i, j: (i < j) & kept["near"], lambda b, h, i, j: TABLE[kept["i"]] > 1,
+                 lambda b, h, i, j: ops.count_le(ids, kept["i"]) > 1, lambda b, h, i, j: ids[kept["i"]] > 1,
+                 lambda b, h, i, j: ops.where(kept["near"], i, j) > 3, lambda b, h, i, j: abs(kept["i"]) > 3):
+        assert "got one that was kept from another" in refused(mask)
+    assert "got one that was kept from another" in refused(keep, lambda s, b, h, i, j: s + kept["i"])
+
+
+def test_lines_of_code_without_a_file():
+    made = {}
+    exec("def mask(b, h, i, j):\n    return i < j and j < 3\n", made)
+    assert refused(made["mask"]).startswith("<string>:2: in mask: ")
 
 
 def test_refused_score():
