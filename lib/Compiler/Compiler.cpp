@@ -2,6 +2,7 @@
 
 #include "flashc/Compiler/Compiler.h"
 #include "Lowering.h"
+#include "MaskObserver.h"
 #include "ShortSequences.h"
 #include "Variants.h"
 #include "flashc/Analysis/LaunchInterface.h"
@@ -105,15 +106,21 @@ FailureOr<OwningOpRef<ModuleOp>> flashc::lowerToLoops(ModuleOp module, const Com
   return loops;
 }
 
-/// L1 of the entry of a choice.
-static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, const ScheduleChoice &choice,
+/// L1 of the entry of a choice, which learns what becomes of the mask.
+static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleChoice &choice,
                                                      const CompileOptions &options) {
-  std::string entry = getVariantName(module, choice);
-  if (entry.empty())
-    return lowerToLoops(module, options);
   OwningOpRef<ModuleOp> renamed = module.clone();
-  renameEntry(*renamed, entry);
-  return lowerToLoops(*renamed, options);
+  if (std::string entry = getVariantName(module, choice); !entry.empty())
+    renameEntry(*renamed, entry);
+  func::FuncOp function = findFunction(*renamed);
+  std::optional<MaskExplanation> mask;
+  auto loops = lowerToLoops(*renamed, function ? observeMask(options, function, mask) : options);
+  if (mask) {
+    choice.mask = mask->maskClass;
+    if (!mask->reasons.empty())
+      choice.mask += ": " + llvm::join(mask->reasons, "; ");
+  }
+  return loops;
 }
 
 /// What the lowering has decided of a schedule, as the manifest says it.

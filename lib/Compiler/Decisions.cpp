@@ -51,6 +51,8 @@ static void printEntry(llvm::raw_ostream &os, DictionaryAttr manifest, const Sch
   os << "\n";
   if (auto why = manifest.getAs<StringAttr>("sorted"))
     os << "  points: sorted by their work, since " << why.getValue() << "\n";
+  if (!choice.mask.empty())
+    os << "  loops over keys follow the mask: " << choice.mask << "\n";
 }
 
 std::string flashc::describeDecisions(const LoweredKernel &kernel) {

@@ -2,105 +2,16 @@
 
 #include "flashc/Compiler/Explain.h"
 #include "Lowering.h"
+#include "MaskObserver.h"
 #include "ShortSequences.h"
-#include "ValueNames.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "mlir/Pass/Pass.h"
-#include "mlir/Pass/PassInstrumentation.h"
-#include "mlir/Pass/PassManager.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// The mask
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// What `print` prints, with formulas for SSA names. A formula has one line, and so does a part of a mask without one.
-static std::vector<std::string> printLines(ValueNames &names, AsmState &state,
-                                           llvm::function_ref<void(llvm::raw_ostream &)> print) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  print(os);
-  std::vector<std::string> lines;
-  for (StringRef line : llvm::split(StringRef(text).rtrim('\n'), '\n')) {
-    if (line.empty())
-      continue;
-    bool isUnknown = line.consume_front("opaque:");
-    if (lines.empty())
-      line.consume_front("or "); // of a union
-    std::string formula = isUnknown ? ("unknown:" + line).str() : names.rewrite(line, state);
-    if (!isUnknown || !llvm::is_contained(lines, formula))
-      lines.push_back(std::move(formula));
-  }
-  return lines;
-}
-
-/// The bounds of a loop that begins at 0, as those of any loop are harder to read.
-static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
-  if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
-    return bounds;
-  SmallVector<AffineExpr> symbols;
-  for (size_t symbol = 0; symbol < flash::LoopBounds::FirstCaptured + bounds.captured.size(); ++symbol)
-    symbols.push_back(getAffineSymbolExpr(symbol, context));
-  symbols[flash::LoopBounds::Begin] = getAffineConstantExpr(0, context);
-  for (auto *intervals : {&bounds.kept, &bounds.cut})
-    for (flash::TileInterval &interval : *intervals)
-      for (auto *list : {&interval.begin, &interval.end, &interval.conditions, &interval.rooms})
-        for (AffineExpr &expr : *list)
-          expr = expr.replaceSymbols(symbols);
-  return bounds;
-}
-
-static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttentionOp op,
-                                   const std::vector<std::string> &arguments) {
-  std::optional<flash::KeyBounds> found = flash::computeKeyBounds(op);
-  if (!found)
-    return {"opaque", {"the loop over keys is not one that can be bounded"}, {}, {}};
-  AsmState state(function);
-  ValueNames names(function, op, arguments);
-  auto getName = [&](Value array) { return names.describe(array, state); };
-  flash::MaskClass maskClass = flash::classify(found->mask, found->bounds, found->ranged.get(), getName);
-  flash::LoopBounds bounds = simplify(found->bounds, op.getContext());
-  MaskExplanation result;
-  result.maskClass = flash::MaskClass::getName(maskClass.kind);
-  if (!maskClass.reason.empty())
-    result.reasons.push_back(maskClass.reason);
-  result.formulas = printLines(names, state, [&](llvm::raw_ostream &os) { found->mask.print(os, state); });
-  if (found->ranged) { // the formulas are not what bounds the loops
-    result.bounds = {"up to " + std::to_string(flash::kTileRuns) + " runs of tiles"};
-    return result;
-  }
-  result.bounds = printLines(names, state, [&](llvm::raw_ostream &os) { bounds.print(os, state); });
-  return result;
-}
-
-namespace {
-
-/// Looks at the mask when flash-bound-loops is about to.
-struct MaskObserver : PassInstrumentation {
-  MaskObserver(std::optional<MaskExplanation> &mask, const std::vector<std::string> &arguments)
-      : mask(mask), arguments(arguments) {}
-
-  void runBeforePass(Pass *pass, Operation *root) override {
-    if (pass->getArgument() != "flash-bound-loops" || mask)
-      return;
-    mask.emplace(); // what has no mask region keeps every pair
-    root->walk([&](flash::OnlineAttentionOp op) {
-      if (op.hasMask())
-        mask = explainMask(op->getParentOfType<func::FuncOp>(), op, arguments);
-    });
-  }
-
-  std::optional<MaskExplanation> &mask;
-  const std::vector<std::string> &arguments;
-};
-
-} // namespace
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // The tiles
@@ -186,8 +97,8 @@ static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<Launch
   return grid;
 }
 
-/// The choice of the entry for short packed sequences, which is the first whose tiles of queries follow them, if a launch
-/// takes that; else none.
+/// The choice of the entry for short packed sequences, which is the first whose tiles of queries follow them, if a
+/// launch takes that; else none.
 static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, ArrayRef<ScheduleChoice> asked,
                                                           const CompileOptions &options,
                                                           ArrayRef<LaunchArgument> arguments) {
@@ -228,18 +139,8 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   if (failed(choice))
     return failure();
 
-  std::vector<std::string> names;
-  for (const ManifestArgument &argument : describeLaunch(function).arguments)
-    names.push_back(argument.name);
   std::optional<MaskExplanation> mask;
-  auto observe = [&] {
-    CompileOptions observed = options;
-    observed.configure = [&](PassManager &pm) {
-      pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
-      return given.configure ? given.configure(pm) : success();
-    };
-    return lowerToLoops(*module, observed);
-  };
+  auto observe = [&] { return lowerToLoops(*module, observeMask(options, function, mask)); };
   auto loops = observe();
   if (failed(loops))
     return failure();

@@ -3,13 +3,12 @@
 #include "Variants.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;
 using namespace flashc;
 
-static func::FuncOp findFunction(ModuleOp module) {
+func::FuncOp flashc::findFunction(ModuleOp module) {
   func::FuncOp function;
   module.walk([&](flash::AttentionOp attention) {
     function = attention->getParentOfType<func::FuncOp>();

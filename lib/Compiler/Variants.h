@@ -3,12 +3,16 @@
 #define FLASHC_LIB_COMPILER_VARIANTS_H
 
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
 
 #include <string>
 
 namespace flashc {
+
+/// The function of the attention in `module` (L0); null if there is none.
+mlir::func::FuncOp findFunction(mlir::ModuleOp module);
 
 /// The entry of a variant for the attention in `module` (L0): such as causal_q1024, packed_short. Empty for the choice
 /// that is for every other launch, whose entry has the function's name.

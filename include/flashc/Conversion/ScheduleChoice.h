@@ -38,6 +38,9 @@ struct ScheduleChoice {
   ScheduleRow row;
   /// If there are any: it is for launches with short packed sequences, which meet all of these (ShortSequences.h).
   llvm::SmallVector<LaunchCondition, 2> shortSequences = {};
+  /// How well the loops over keys follow the mask, for people: "exact", "conservative: ...", "opaque: ..."; empty where
+  /// nobody has looked.
+  std::string mask = {};
   /// Where tiles of queries begin, for people; empty where there are no packed sequences to choose by.
   std::string queryTiles = {};
 };

@@ -1,0 +1,108 @@
+//===- MaskObserver.cpp - what flash-bound-loops finds of a mask --------------------------------------------------===//
+
+#include "MaskObserver.h"
+#include "ValueNames.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Pass/Pass.h"
+#include "mlir/Pass/PassInstrumentation.h"
+#include "mlir/Pass/PassManager.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// What `print` prints, with formulas for SSA names. A formula has one line, and so does a part of a mask without one.
+static std::vector<std::string> printLines(ValueNames &names, AsmState &state,
+                                           llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  print(os);
+  std::vector<std::string> lines;
+  for (StringRef line : llvm::split(StringRef(text).rtrim('\n'), '\n')) {
+    if (line.empty())
+      continue;
+    bool isUnknown = line.consume_front("opaque:");
+    if (lines.empty())
+      line.consume_front("or "); // of a union
+    std::string formula = isUnknown ? ("unknown:" + line).str() : names.rewrite(line, state);
+    if (!isUnknown || !llvm::is_contained(lines, formula))
+      lines.push_back(std::move(formula));
+  }
+  return lines;
+}
+
+/// The bounds of a loop that begins at 0, as those of any loop are harder to read.
+static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
+  if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
+    return bounds;
+  SmallVector<AffineExpr> symbols;
+  for (size_t symbol = 0; symbol < flash::LoopBounds::FirstCaptured + bounds.captured.size(); ++symbol)
+    symbols.push_back(getAffineSymbolExpr(symbol, context));
+  symbols[flash::LoopBounds::Begin] = getAffineConstantExpr(0, context);
+  for (auto *intervals : {&bounds.kept, &bounds.cut})
+    for (flash::TileInterval &interval : *intervals)
+      for (auto *list : {&interval.begin, &interval.end, &interval.conditions, &interval.rooms})
+        for (AffineExpr &expr : *list)
+          expr = expr.replaceSymbols(symbols);
+  return bounds;
+}
+
+static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttentionOp op,
+                                   const std::vector<std::string> &arguments) {
+  std::optional<flash::KeyBounds> found = flash::computeKeyBounds(op);
+  if (!found)
+    return {"opaque", {"the loop over keys is not one that can be bounded"}, {}, {}};
+  AsmState state(function);
+  ValueNames names(function, op, arguments);
+  auto getName = [&](Value array) { return names.describe(array, state); };
+  flash::MaskClass maskClass = flash::classify(found->mask, found->bounds, found->ranged.get(), getName);
+  flash::LoopBounds bounds = simplify(found->bounds, op.getContext());
+  MaskExplanation result;
+  result.maskClass = flash::MaskClass::getName(maskClass.kind);
+  if (!maskClass.reason.empty())
+    result.reasons.push_back(maskClass.reason);
+  result.formulas = printLines(names, state, [&](llvm::raw_ostream &os) { found->mask.print(os, state); });
+  if (found->ranged) { // the formulas are not what bounds the loops
+    result.bounds = {"up to " + std::to_string(flash::kTileRuns) + " runs of tiles"};
+    return result;
+  }
+  result.bounds = printLines(names, state, [&](llvm::raw_ostream &os) { bounds.print(os, state); });
+  return result;
+}
+
+namespace {
+
+/// Looks at the mask when flash-bound-loops is about to.
+struct MaskObserver : PassInstrumentation {
+  MaskObserver(std::optional<MaskExplanation> &mask, std::vector<std::string> arguments)
+      : mask(mask), arguments(std::move(arguments)) {}
+
+  void runBeforePass(Pass *pass, Operation *root) override {
+    if (pass->getArgument() != "flash-bound-loops" || mask)
+      return;
+    mask.emplace(); // what has no mask region keeps every pair
+    root->walk([&](flash::OnlineAttentionOp op) {
+      if (op.hasMask())
+        mask = explainMask(op->getParentOfType<func::FuncOp>(), op, arguments);
+    });
+  }
+
+  std::optional<MaskExplanation> &mask;
+  std::vector<std::string> arguments;
+};
+
+} // namespace
+
+CompileOptions flashc::observeMask(const CompileOptions &options, func::FuncOp function,
+                                   std::optional<MaskExplanation> &mask) {
+  std::vector<std::string> names;
+  for (const ManifestArgument &argument : describeLaunch(function).arguments)
+    names.push_back(argument.name);
+  CompileOptions observed = options;
+  observed.configure = [names, &mask, configure = options.configure](PassManager &pm) {
+    pm.addInstrumentation(std::make_unique<MaskObserver>(mask, names));
+    return configure ? configure(pm) : success();
+  };
+  return observed;
+}
