@@ -109,12 +109,15 @@ FailureOr<OwningOpRef<ModuleOp>> flashc::lowerToLoops(ModuleOp module, const Com
 /// L1 of the entry of a choice, which learns what becomes of the mask.
 static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleChoice &choice,
                                                      const CompileOptions &options) {
-  OwningOpRef<ModuleOp> renamed = module.clone();
-  if (std::string entry = getVariantName(module, choice); !entry.empty())
+  OwningOpRef<ModuleOp> renamed;
+  if (std::string entry = getVariantName(module, choice); !entry.empty()) {
+    renamed = module.clone();
     renameEntry(*renamed, entry);
-  func::FuncOp function = findFunction(*renamed);
+    module = *renamed;
+  }
+  func::FuncOp function = findFunction(module);
   std::optional<MaskExplanation> mask;
-  auto loops = lowerToLoops(*renamed, function ? observeMask(options, function, mask) : options);
+  auto loops = lowerToLoops(module, function ? observeMask(options, function, mask) : options);
   if (mask) {
     choice.mask = mask->maskClass;
     if (!mask->reasons.empty())

@@ -5,10 +5,8 @@
 #include "MaskObserver.h"
 #include "ShortSequences.h"
 #include "flashc/Analysis/LaunchInterface.h"
-#include "flashc/Dialect/Flash/IR/TileTables.h"
-#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;

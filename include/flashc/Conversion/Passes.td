@@ -94,6 +94,12 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %key = arith.subi %key1, %distance : index             // 128 * u
     %needsMask = tile.outside %u of[%ownFullBegin, %ownFullEnd)
     ```
+    A warpgroup whose rows all lie behind the last query has no output, and makes one visit, the last. So where the
+    number of queries is not known to be whole tiles
+    ```mlir
+    %isMissing = arith.cmpi sge, %row, %numQueries : index
+    %first1 = arith.select %isMissing, %lastVisit, %first : index  // and %last, if it is not %total
+    ```
     Where the bounds read arrays (`flash::hasReadRowBounds`) first and last visit come from `flash::emitReadRowBounds`,
     for those of the rows that exist, and are `listed`: `tile-order` puts them into the list. A tile whose keys are cut
     for no row in front has no masked visits behind the full ones, and one whose rows all begin at the same key leaves

@@ -13,11 +13,6 @@ static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds",     "sever
 
 static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
 
-/// The class with this name, which is one of the names.
-template <typename ClassTy> static ClassTy getClass(ArrayRef<StringLiteral> names, StringRef name) {
-  return static_cast<ClassTy>(llvm::find(names, name) - names.begin());
-}
-
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
 std::string ScheduleKey::str() const {
@@ -60,6 +55,20 @@ static llvm::Error setName(std::optional<std::string> &name, StringRef condition
   return llvm::Error::success();
 }
 
+/// A class by its name, which is one of `names` and not empty.
+template <typename ClassTy>
+static llvm::Error setClass(std::optional<ClassTy> &result, StringRef condition, ArrayRef<StringLiteral> names,
+                            StringRef expected) {
+  std::optional<std::string> name;
+  if (result)
+    name = names[static_cast<int>(*result)];
+  auto isName = [&](StringRef value) { return !value.empty() && llvm::is_contained(names, value); };
+  if (llvm::Error error = setName(name, condition, isName, expected))
+    return error;
+  result = static_cast<ClassTy>(llvm::find(names, *name) - names.begin());
+  return llvm::Error::success();
+}
+
 static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
   StringRef key = condition.take_while([](char c) { return llvm::isAlpha(c); });
   StringRef rest = condition.drop_front(key.size());
@@ -94,28 +103,11 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
         name = "bounded";
       return setName(name, condition, [](StringRef value) { return value == "bounded"; }, "bounded");
     }
-    if (key == "rows") {
-      std::optional<std::string> name;
-      if (row.rows)
-        name = kRowsClassNames[static_cast<int>(*row.rows)];
-      if (llvm::Error error = setName(
-              name, condition, [](StringRef value) { return value == "bounded" || value == "listed"; },
-              "bounded or listed"))
-        return error;
-      row.rows = getClass<RowsClass>(kRowsClassNames, *name);
-      return llvm::Error::success();
-    }
-    if (key == "mask") {
-      std::optional<std::string> name;
-      if (row.mask)
-        name = getMaskClassName(*row.mask);
-      if (llvm::Error error = setName(
-              name, condition, [](StringRef value) { return llvm::is_contained(kMaskClassNames, value); },
-              "none, bounds, several, periodic, code, arithmetic or memory"))
-        return error;
-      row.mask = getClass<MaskClass>(kMaskClassNames, *name);
-      return llvm::Error::success();
-    }
+    if (key == "rows")
+      return setClass(row.rows, condition, kRowsClassNames, "bounded or listed");
+    if (key == "mask")
+      return setClass(row.mask, condition, kMaskClassNames,
+                      "none, bounds, several, periodic, code, arithmetic or memory");
   }
   return llvm::createStringError(
       "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, rows=, keys<= or queries<=, got '" +

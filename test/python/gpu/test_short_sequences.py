@@ -1,4 +1,4 @@
-"""Packed sequences that are shorter than a tile of queries on a GPU: both entries of a kernel, against float32
+"""Packed sequences that are shorter than a tile of queries on a GPU: the entry for them and the others, against float32
 attention. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_short_sequences.py
