@@ -234,15 +234,17 @@ FLASHC_EXPORTED FlashcStatus flashcKernelGetIR(FlashcKernel kernel, const char *
 
 typedef struct FlashcArgument FlashcArgument;
 
-/** Totals over one call, counted from the loops: tiles that a mask rules out cost nothing. */
+/** Totals over one call, counted from the loops: tiles that a mask rules out cost nothing. They are whole numbers, exact
+ *  up to 2^53 and the nearest double beyond: a head of 2^31 queries and keys takes 2^70 FLOPs. */
 typedef struct FlashcCost {
   /** Of the two products, and of everything else; one per addition, multiplication or function. */
-  int64_t matmul_flops, other_flops;
+  double matmul_flops, other_flops;
   /** Between the device's memory and the chip. */
-  int64_t bytes_read, bytes_written;
+  double bytes_read, bytes_written;
 } FlashcCost;
 
-/** The cost of a call with these arguments, of which the extents alone are read. */
+/** The cost of a call with these arguments, of which the extents alone are read. The time that counting takes does not
+ *  depend on them. */
 FLASHC_EXPORTED FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *arguments, size_t count,
                                                  FlashcCost *out, char **message);
 
@@ -269,18 +271,21 @@ FLASHC_EXPORTED FlashcStatus flashcExplainText(FlashcContext context, const char
 /** The explanation for people (docs/explain.md), and as a JSON object with the keys function, mask_class ("exact",
  *  "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
  *  batch, heads, queries, keys (extents), rows and columns (tiles of one head), varies_by_batch and varies_by_head
- *  (whether batches, heads may differ), and counts (skipped, partial and full tiles of all heads). They belong to the
- *  explanation. Of a null explanation they are null. */
+ *  (whether batches, heads may differ), picture_block (flashcExplanationGetPNG), and counts (skipped, partial and full
+ *  tiles of all heads, which may exceed 64 bits). They belong to the explanation. Of a null explanation they are
+ *  null. */
 FLASHC_EXPORTED const char *flashcExplanationGetText(FlashcExplanation explanation);
 FLASHC_EXPORTED const char *flashcExplanationGetJSON(FlashcExplanation explanation);
 
 /** The tiles of one query head, row by row (tiles of queries), rows * columns bytes: 0 skipped, 1 visited with the
- *  mask, 2 visited without. They belong to the explanation. Null if there is no such head, or no explanation. */
+ *  mask, 2 visited without. They belong to the explanation, which lists them when it is first asked. Null if there is no
+ *  such head, no explanation, or not the memory: a head of 2^30 queries and keys has 2^47 tiles or so. */
 FLASHC_EXPORTED const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head);
 
 /** The same as a PNG file of `*length` bytes: a row for each tile of queries from the top, a column for each tile of
- *  keys; skipped tiles are light grey, those with the mask orange, those without blue. The caller owns `*out` and frees
- *  it with flashcStringDestroy. */
+ *  keys; skipped tiles are light grey, those with the mask orange, those without blue. Of more than 2048 tiles a side a
+ *  pixel stands for a block of picture_block x picture_block: grey if all are skipped, blue if all are visited without
+ *  the mask, orange otherwise. The caller owns `*out` and frees it with flashcStringDestroy. */
 FLASHC_EXPORTED FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head,
                                                      char **out, size_t *length, char **message);
 

@@ -1,7 +1,7 @@
 //===- Cost.cpp - what a program computes and moves, counted from its loops ---------------------------------------===//
 
 #include "flashc/Analysis/Cost.h"
-#include "IndexEvaluator.h"
+#include "LineEvaluator.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -13,6 +13,7 @@
 
 using namespace mlir;
 using namespace flashc;
+using llvm::DynamicAPInt;
 
 Cost &Cost::operator+=(const Cost &other) {
   matmulFlops += other.matmulFlops;
@@ -22,13 +23,19 @@ Cost &Cost::operator+=(const Cost &other) {
   return *this;
 }
 
-Cost Cost::operator*(int64_t times) const {
+Cost Cost::operator*(const DynamicAPInt &times) const {
   return {matmulFlops * times, otherFlops * times, bytesRead * times, bytesWritten * times};
 }
 
 void Cost::print(llvm::raw_ostream &os) const {
   os << "matmul FLOPs " << matmulFlops << ", other FLOPs " << otherFlops << ", bytes read " << bytesRead
      << ", bytes written " << bytesWritten;
+}
+
+double flashc::toDouble(const DynamicAPInt &number) {
+  std::string digits;
+  llvm::raw_string_ostream(digits) << number;
+  return std::strtod(digits.c_str(), nullptr);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -119,44 +126,65 @@ static int64_t countFloatOps(Block &body) {
 
 namespace {
 
-/// Walks a function with numbers for its loop counters.
+/// Walks a function with lines for its loop counters (LineEvaluator.h). An op's cost is that of all iterations.
 class CostCounter {
 public:
-  CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes);
+  CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne);
   FailureOr<Cost> count();
 
 private:
-  Cost countBlock(Block &block);
-  Cost countOp(Operation *op);
-  Cost countLoop(Operation *loop, ArrayRef<Value> counters, ArrayRef<OpFoldResult> lower, ArrayRef<OpFoldResult> upper,
-                 ArrayRef<OpFoldResult> steps);
-  Cost countIterations(Operation *loop, ArrayRef<Value> counters, ArrayRef<std::array<int64_t, 3>> ranges);
-  Cost countSlice(tensor::ExtractSliceOp slice);
-  Cost countWholeOperands(Operation *op);
-  Cost countCaptures(Operation *op, int64_t points);
-  Cost countLinalg(linalg::LinalgOp op);
-  int64_t countPoints(linalg::LinalgOp op);
-  int64_t countPoints(flash::OnlineAttentionOp op);
-  int64_t getBytes(Value value);
-  bool costDependsOn(Operation *loop, Value counter);
+  using Counter = LoopCounter;
 
-  /// The number, or 0 after a diagnostic.
-  template <typename T> int64_t number(Operation *op, T value) { return orDiagnose(op, evaluator.get(value)); }
-  int64_t orDiagnose(Operation *op, std::optional<int64_t> value);
+  LogicalResult countBlock(Block &block);
+  LogicalResult countOp(Operation *op);
+  LogicalResult countLoop(Operation *loop);
+  LogicalResult countKept(Operation *loop, ArrayRef<Counter> counters);
+  LogicalResult countCounters(Operation *loop, ArrayRef<Counter> counters);
+  LogicalResult countOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count);
+  LogicalResult countSlice(tensor::ExtractSliceOp slice);
+  LogicalResult countWholeOperands(Operation *op);
+  LogicalResult countCaptures(Operation *op, const std::optional<DynamicAPInt> &points);
+  LogicalResult countLinalg(linalg::LinalgOp op);
+  std::optional<DynamicAPInt> countPoints(linalg::LinalgOp op);
+  std::optional<DynamicAPInt> countPoints(flash::OnlineAttentionOp op);
+  std::optional<DynamicAPInt> getBytes(Value value);
+  bool costDependsOn(Operation *loop, Value counter);
+  unsigned getDepth(Operation *loop, ArrayRef<Counter> counters);
+
+  /// Adds so much for every iteration, or fails without a number.
+  LogicalResult add(DynamicAPInt Cost::*part, const std::optional<DynamicAPInt> &number);
+  LogicalResult addBytes(DynamicAPInt Cost::*part, Value value) { return add(part, getBytes(value)); }
+  /// None after a diagnostic, if the iterations are not to be split.
+  std::optional<Line> orDiagnose(Operation *op, std::optional<Line> line);
+  template <typename T> std::optional<Line> get(Operation *op, T value) { return orDiagnose(op, evaluator.get(value)); }
+  /// An extent, which is to be the same in all iterations: those of different sizes are counted apart.
+  std::optional<DynamicAPInt> getExtent(Operation *op, Value tensor, int64_t dim);
 
   func::FuncOp function;
-  IndexEvaluator evaluator;
+  LineEvaluator evaluator;
+  /// How many loops, one in the other, are counted at once.
+  const unsigned maxLoops;
+  Cost total;
+  /// How often iterations that are counted stand for others.
+  DynamicAPInt times = DynamicAPInt(1);
   /// Slices that are read before a loop because it does not change them.
   DenseMap<Operation *, SmallVector<tensor::ExtractSliceOp>> kept;
   DenseMap<std::pair<Operation *, Value>, bool> dependence;
-  bool hasFailed = false;
+  bool isDiagnosed = false;
 };
 
 } // namespace
 
-CostCounter::CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes) : function(function) {
+static IndexEvaluator makeEvaluator(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes) {
+  IndexEvaluator evaluator;
   for (auto [argument, shape] : llvm::zip_equal(function.getArguments(), shapes))
     evaluator.setShape(argument, shape);
+  return evaluator;
+}
+
+CostCounter::CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne)
+    : function(function), evaluator(makeEvaluator(function, shapes)),
+      maxLoops(oneByOne ? 0 : LineEvaluator::kMaxLoops) {
   function.walk([&](tensor::ExtractSliceOp slice) {
     if (Operation *loop = getLoopThatKeeps(slice))
       kept[loop].push_back(slice);
@@ -164,101 +192,153 @@ CostCounter::CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>
 }
 
 FailureOr<Cost> CostCounter::count() {
-  Cost cost = countBlock(function.getBody().front());
-  if (hasFailed)
+  if (failed(countBlock(function.getBody().front())))
     return failure();
-  return cost;
+  return total;
 }
 
-int64_t CostCounter::orDiagnose(Operation *op, std::optional<int64_t> value) {
-  if (value)
-    return *value;
-  if (!hasFailed)
+std::optional<Line> CostCounter::orDiagnose(Operation *op, std::optional<Line> line) {
+  if (!line && !evaluator.isSplitting() && !std::exchange(isDiagnosed, true))
     op->emitError("cannot count the cost: a loop bound or an extent depends on data");
-  hasFailed = true;
-  return 0;
+  return line;
 }
 
-int64_t CostCounter::getBytes(Value value) {
-  Operation *op = value.getDefiningOp();
-  return orDiagnose(op ? op : function, evaluator.getNumElements(value)) * getElementBytes(value);
+std::optional<DynamicAPInt> CostCounter::getExtent(Operation *op, Value tensor, int64_t dim) {
+  std::optional<Line> line = orDiagnose(op, evaluator.getExtent(tensor, dim));
+  if (line && line->isConstant())
+    return DynamicAPInt(line->base);
+  if (line)
+    evaluator.splitInHalves();
+  return std::nullopt;
 }
 
-Cost CostCounter::countBlock(Block &block) {
-  Cost cost;
+std::optional<DynamicAPInt> CostCounter::getBytes(Value value) {
+  Operation *op = value.getDefiningOp() ? value.getDefiningOp() : function;
+  std::optional<DynamicAPInt> bytes = DynamicAPInt(getElementBytes(value));
+  for (int64_t dim = 0, rank = cast<ShapedType>(value.getType()).getRank(); dim < rank && bytes; ++dim) {
+    std::optional<DynamicAPInt> extent = getExtent(op, value, dim);
+    bytes = extent ? std::optional(*bytes * *extent) : std::nullopt;
+  }
+  return bytes;
+}
+
+LogicalResult CostCounter::add(DynamicAPInt Cost::*part, const std::optional<DynamicAPInt> &number) {
+  if (number)
+    total.*part += *number * times * evaluator.countPoints();
+  return success(number.has_value());
+}
+
+LogicalResult CostCounter::countBlock(Block &block) {
   for (Operation &op : block)
-    if (!hasFailed)
-      cost += countOp(&op);
-  return cost;
+    if (failed(countOp(&op)))
+      return failure();
+  return success();
 }
 
-Cost CostCounter::countOp(Operation *op) {
-  if (auto loop = dyn_cast<scf::ForOp>(op))
-    return countLoop(op, loop.getInductionVar(), OpFoldResult(loop.getLowerBound()), OpFoldResult(loop.getUpperBound()),
-                     OpFoldResult(loop.getStep()));
-  if (auto forall = dyn_cast<scf::ForallOp>(op))
-    return countLoop(op, forall.getInductionVars(), forall.getMixedLowerBound(), forall.getMixedUpperBound(),
-                     forall.getMixedStep());
+LogicalResult CostCounter::countOp(Operation *op) {
+  if (isLoop(op))
+    return countLoop(op);
   if (auto terminator = dyn_cast<scf::InParallelOp>(op))
     return countBlock(*terminator.getBody());
   if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
-    return getLoopThatKeeps(slice) || !isInLoop(op) ? Cost() : countSlice(slice);
+    return getLoopThatKeeps(slice) || !isInLoop(op) ? success() : countSlice(slice);
   if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
-    return isOnDevice(insert.getDest()) ? Cost{0, 0, 0, getBytes(insert.getSource())} : Cost();
+    return isOnDevice(insert.getDest()) ? addBytes(&Cost::bytesWritten, insert.getSource()) : success();
   if (auto insert = dyn_cast<tensor::ParallelInsertSliceOp>(op))
-    return isOnDevice(insert.getDest()) ? Cost{0, 0, 0, getBytes(insert.getSource())} : Cost();
+    return isOnDevice(insert.getDest()) ? addBytes(&Cost::bytesWritten, insert.getSource()) : success();
   if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
     return countLinalg(linalgOp);
-  Cost cost;
-  if (isa<flash::AttentionOp, flash::OnlineAttentionOp, flash::FinalizeOp, tensor::PadOp>(op))
-    cost = countWholeOperands(op);
-  if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
-    cost += countCaptures(op, countPoints(online));
-  if (isa<scf::IfOp, scf::WhileOp, scf::ParallelOp, func::CallOp>(op)) {
-    op->emitError("cannot count the cost of '") << op->getName() << "'";
-    hasFailed = true;
-  }
-  return cost;
+  if (isa<scf::IfOp, scf::WhileOp, scf::ParallelOp, func::CallOp>(op))
+    return op->emitError("cannot count the cost of '") << op->getName() << "'";
+  if (!isa<flash::AttentionOp, flash::OnlineAttentionOp, flash::FinalizeOp, tensor::PadOp>(op))
+    return success();
+  auto online = dyn_cast<flash::OnlineAttentionOp>(op);
+  return success(succeeded(countWholeOperands(op)) &&
+                 (!online || succeeded(countCaptures(op, countPoints(online)))));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Loops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-Cost CostCounter::countLoop(Operation *loop, ArrayRef<Value> counters, ArrayRef<OpFoldResult> lower,
-                            ArrayRef<OpFoldResult> upper, ArrayRef<OpFoldResult> steps) {
-  SmallVector<std::array<int64_t, 3>> ranges;
-  for (auto [first, last, step] : llvm::zip_equal(lower, upper, steps))
-    ranges.push_back({number(loop, first), number(loop, last), std::max<int64_t>(number(loop, step), 1)});
-  bool isEmpty = llvm::any_of(ranges, [](auto range) { return range[0] >= range[1]; });
-  if (hasFailed || isEmpty)
-    return Cost();
-  Cost cost;
-  for (tensor::ExtractSliceOp slice : kept.lookup(loop)) {
-    // The slice's extents may not depend on this loop, but the evaluator wants a number for every counter.
-    for (auto [counter, range] : llvm::zip_equal(counters, ranges))
-      evaluator.setCounter(counter, range[0]);
-    cost += countSlice(slice);
-  }
-  cost += countIterations(loop, counters, ranges);
-  return cost;
+LogicalResult CostCounter::countLoop(Operation *op) {
+  SmallVector<Counter> counters = getLoopCounters(op);
+  if (kept.contains(op) && failed(countKept(op, counters)))
+    return failure();
+  return countCounters(op, counters);
 }
 
-/// Counts iterations one by one only if they differ.
-Cost CostCounter::countIterations(Operation *loop, ArrayRef<Value> counters, ArrayRef<std::array<int64_t, 3>> ranges) {
+/// Slices that are read before the loop, if it has an iteration.
+LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<Counter> counters) {
+  for (const Counter &counter : counters) {
+    auto begin = get(loop, counter.begin), end = get(loop, counter.end);
+    std::optional<Line> first = end ? evaluator.add(*end, Line{1}, -1) : std::nullopt;
+    std::optional<bool> hasAny = begin && first ? evaluator.isNotLess(*first, *begin) : std::nullopt;
+    if (!hasAny || !*hasAny)
+      return success(hasAny.has_value());
+    // The slice's extents may not depend on this loop, but the evaluator wants a number for every counter.
+    evaluator.setCounter(counter.value, begin->base);
+  }
+  for (tensor::ExtractSliceOp slice : kept.lookup(loop))
+    if (failed(countSlice(slice)))
+      return failure();
+  return success();
+}
+
+/// Iterations whose costs do not differ are counted once.
+LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<Counter> counters) {
   if (counters.empty())
     return countBlock(loop->getRegion(0).front());
-  auto [first, last, step] = ranges.front();
-  auto countAt = [&](int64_t value) {
-    evaluator.setCounter(counters.front(), value);
-    return countIterations(loop, counters.drop_front(), ranges.drop_front());
-  };
-  if (!costDependsOn(loop, counters.front()))
-    return countAt(first) * llvm::divideCeil(last - first, step);
-  Cost cost;
-  for (int64_t value = first; value < last && !hasFailed; value += step)
-    cost += countAt(value);
-  return cost;
+  const Counter &counter = counters.front();
+  auto begin = get(loop, counter.begin), end = get(loop, counter.end), by = get(loop, counter.step);
+  if (!begin || !end || !by)
+    return failure();
+  int64_t step = std::max<int64_t>(by->base, 1);
+  std::optional<Line> count = evaluator.countIterations(*begin, *end, step);
+  if (!count)
+    return failure();
+  bool isSum = costDependsOn(loop, counter.value) || !count->isConstant();
+  unsigned needed = evaluator.getNumLoops() + std::max(getDepth(loop, counters), 1u);
+  if (!isSum || needed > maxLoops)
+    return countOneByOne(loop, counters, *begin, step, *count);
+  return evaluator.forEachPart(counter.value, *begin, step, *count, [&] {
+    Cost before = total;
+    LogicalResult result = countCounters(loop, counters.drop_front());
+    if (failed(result))
+      total = before;
+    return result;
+  });
+}
+
+LogicalResult CostCounter::countOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step,
+                                         Line count) {
+  std::optional<bool> hasAny = evaluator.isNotLess(count, Line{1});
+  if (!hasAny || !*hasAny)
+    return success(hasAny.has_value());
+  bool isAlike = !costDependsOn(loop, counters.front().value);
+  if (!count.isConstant() || (!isAlike && !begin.isConstant())) {
+    evaluator.splitInHalves();
+    return failure();
+  }
+  DynamicAPInt outer = times;
+  if (isAlike)
+    times *= count.base;
+  LogicalResult result = success();
+  for (int64_t number = 0; number < (isAlike ? 1 : count.base) && succeeded(result); ++number) {
+    evaluator.setCounter(counters.front().value, begin.base + number * step);
+    result = countCounters(loop, counters.drop_front());
+  }
+  times = outer;
+  return result;
+}
+
+/// How many counters there are in each other, from `counters` of `loop` on, whose iterations have different costs.
+unsigned CostCounter::getDepth(Operation *loop, ArrayRef<Counter> counters) {
+  unsigned inside = 0;
+  for (Operation &op : loop->getRegion(0).front())
+    if (isLoop(&op))
+      inside = std::max(inside, getDepth(&op, getLoopCounters(&op)));
+  return inside + llvm::count_if(counters, [&](const Counter &counter) { return costDependsOn(loop, counter.value); });
 }
 
 /// Whether an extent or a bound in `loop` is computed from `counter`. Slices' offsets do not matter.
@@ -287,15 +367,14 @@ bool CostCounter::costDependsOn(Operation *loop, Value counter) {
 // Traffic and FLOPs of single ops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-Cost CostCounter::countSlice(tensor::ExtractSliceOp slice) {
+LogicalResult CostCounter::countSlice(tensor::ExtractSliceOp slice) {
   if (!isOnDevice(slice.getSource()) || isOnlyDestination(slice))
-    return Cost();
-  return {0, 0, getBytes(slice), 0};
+    return success();
+  return addBytes(&Cost::bytesRead, slice);
 }
 
 /// What an op reads and writes that works on whole tensors in device memory.
-Cost CostCounter::countWholeOperands(Operation *op) {
-  Cost cost;
+LogicalResult CostCounter::countWholeOperands(Operation *op) {
   auto destination = dyn_cast<DestinationStyleOpInterface>(op);
   auto linalgOp = dyn_cast<linalg::LinalgOp>(op);
   for (OpOperand &operand : op->getOpOperands()) {
@@ -305,57 +384,63 @@ Cost CostCounter::countWholeOperands(Operation *op) {
     bool isUnread = isInit && (isa<flash::FinalizeOp>(op) || operand.get().getDefiningOp<linalg::FillOp>());
     if (isUnread || (linalgOp && !linalgOp.payloadUsesValueFromOperand(&operand)))
       continue;
-    cost.bytesRead += getBytes(operand.get());
+    if (failed(addBytes(&Cost::bytesRead, operand.get())))
+      return failure();
   }
   for (Value result : op->getResults())
-    if (isa<RankedTensorType>(result.getType()) && isOnDevice(result))
-      cost.bytesWritten += isa<flash::AttentionOp>(op) ? 0 : getBytes(result);
-  return cost;
+    if (isa<RankedTensorType>(result.getType()) && isOnDevice(result) && !isa<flash::AttentionOp>(op) &&
+        failed(addBytes(&Cost::bytesWritten, result)))
+      return failure();
+  return success();
 }
 
 /// Elements that a region reads from captured tensors, once for each of its `points`.
-Cost CostCounter::countCaptures(Operation *op, int64_t points) {
-  Cost cost;
+LogicalResult CostCounter::countCaptures(Operation *op, const std::optional<DynamicAPInt> &points) {
+  int64_t bytes = 0;
   op->walk([&](Operation *inner) {
     if (isa<tensor::ExtractOp, memref::LoadOp>(inner) && isOnDevice(inner->getOperand(0)))
-      cost.bytesRead += points * getElementBytes(inner->getOperand(0));
+      bytes += getElementBytes(inner->getOperand(0));
   });
-  return cost;
+  return add(&Cost::bytesRead, points ? std::optional(*points * bytes) : std::nullopt);
 }
 
-Cost CostCounter::countLinalg(linalg::LinalgOp op) {
+LogicalResult CostCounter::countLinalg(linalg::LinalgOp op) {
   if (auto fill = dyn_cast<linalg::FillOp>(*op))
-    return isInitialisation(fill) ? Cost() : countWholeOperands(op);
-  int64_t points = countPoints(op);
-  Cost cost = countWholeOperands(op);
-  cost += countCaptures(op, points);
-  int64_t flops = points * countFloatOps(*op.getBlock());
+    return isInitialisation(fill) ? success() : countWholeOperands(op);
+  std::optional<DynamicAPInt> points = countPoints(op);
+  if (!points || failed(countWholeOperands(op)) || failed(countCaptures(op, points)))
+    return failure();
   bool isMatmul = op.getNumReductionLoops() > 0 && !op.getBlock()->getOps<arith::MulFOp>().empty();
-  (isMatmul ? cost.matmulFlops : cost.otherFlops) += flops;
-  return cost;
+  return add(isMatmul ? &Cost::matmulFlops : &Cost::otherFlops, *points * countFloatOps(*op.getBlock()));
 }
 
-int64_t CostCounter::countPoints(linalg::LinalgOp op) {
-  SmallVector<int64_t> extents(op.getNumLoops(), 0);
+std::optional<DynamicAPInt> CostCounter::countPoints(linalg::LinalgOp op) {
+  SmallVector<DynamicAPInt> extents(op.getNumLoops());
   for (OpOperand &operand : op->getOpOperands()) {
     AffineMap map = op.getMatchingIndexingMap(&operand);
     for (auto [index, expr] : llvm::enumerate(map.getResults()))
-      if (auto dim = dyn_cast<AffineDimExpr>(expr))
-        extents[dim.getPosition()] = orDiagnose(op, evaluator.getExtent(operand.get(), index));
+      if (auto dim = dyn_cast<AffineDimExpr>(expr)) {
+        std::optional<DynamicAPInt> extent = getExtent(op, operand.get(), index);
+        if (!extent)
+          return std::nullopt;
+        extents[dim.getPosition()] = *extent;
+      }
   }
-  int64_t points = 1;
-  for (int64_t extent : extents)
+  DynamicAPInt points(1);
+  for (const DynamicAPInt &extent : extents)
     points *= extent;
   return points;
 }
 
-int64_t CostCounter::countPoints(flash::OnlineAttentionOp op) {
-  int64_t points = 1;
-  for (int64_t dim = 0; dim < 3; ++dim)
-    points *= orDiagnose(op, evaluator.getExtent(op.getQ(), dim));
-  return points * orDiagnose(op, evaluator.getExtent(op.getK(), 2));
+std::optional<DynamicAPInt> CostCounter::countPoints(flash::OnlineAttentionOp op) {
+  std::optional<DynamicAPInt> points = getExtent(op, op.getK(), 2);
+  for (int64_t dim = 0; dim < 3 && points; ++dim) {
+    std::optional<DynamicAPInt> extent = getExtent(op, op.getQ(), dim);
+    points = extent ? std::optional(*points * *extent) : std::nullopt;
+  }
+  return points;
 }
 
-FailureOr<Cost> flashc::countCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes) {
-  return CostCounter(function, shapes).count();
+FailureOr<Cost> flashc::countCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne) {
+  return CostCounter(function, shapes, oneByOne).count();
 }

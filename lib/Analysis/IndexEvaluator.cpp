@@ -92,6 +92,8 @@ Attribute IndexEvaluator::getConstant(Value value) const {
     return constant;
   if (Attribute scalar = scalars.lookup(value))
     return scalar;
+  if (auto counter = counters.find(value); counter != counters.end())
+    return makeConstant(value.getType(), counter->second);
   if (auto result = dyn_cast<OpResult>(value))
     return evaluate(result);
   unknown = value;
@@ -173,11 +175,15 @@ Attribute IndexEvaluator::read(Value array, ArrayRef<int64_t> positions) const {
 
 /// Step for step what the kernel does (expandSortedRead), so that this is also what it finds where a promise is broken.
 std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::CountLeOp op) const {
-  Value sorted = op.getSorted();
   std::optional<int64_t> value = get(op.getValue());
+  return value ? countElements(op, *value) : std::nullopt;
+}
+
+std::optional<int64_t> IndexEvaluator::countElements(flash::CountLeOp op, int64_t value) const {
+  Value sorted = op.getSorted();
   std::optional<int64_t> extent = getExtent(sorted, cast<ShapedType>(sorted.getType()).getRank() - 1);
   auto positions = getAll(op.getIndices());
-  if (!value || !extent || !positions)
+  if (!extent || !positions)
     return std::nullopt;
   int64_t count = 0;
   positions->push_back(0);
@@ -186,7 +192,7 @@ std::optional<int64_t> IndexEvaluator::evaluateSearch(flash::CountLeOp op) const
     std::optional<int64_t> element = getInteger(read(sorted, *positions));
     if (!element)
       return std::nullopt;
-    bool isCounted = op.getStrict() ? *element < *value : *element <= *value;
+    bool isCounted = op.getStrict() ? *element < value : *element <= value;
     if (count + step <= *extent && isCounted)
       count += step;
   }
@@ -216,13 +222,13 @@ std::optional<int64_t> IndexEvaluator::evaluateRow(flash::RowTableOp op, ArrayRe
   return value;
 }
 
-/// Like expandSegmentTile: begin, size and segment.
-std::optional<std::array<int64_t, 3>> IndexEvaluator::evaluateSegmentTile(flash::SegmentTileOp op) const {
+/// Like expandSegmentTile.
+std::optional<IndexEvaluator::Segment> IndexEvaluator::findSegment(flash::SegmentTileOp op, int64_t tile) const {
   Value sorted = op.getSorted();
-  std::optional<int64_t> tile = get(op.getTile()), length = get(op.getLength());
+  std::optional<int64_t> length = get(op.getLength());
   std::optional<int64_t> extent = getExtent(sorted, cast<ShapedType>(sorted.getType()).getRank() - 1);
   auto positions = getAll(op.getIndices());
-  if (!tile || !length || !extent || !positions)
+  if (!length || !extent || !positions)
     return std::nullopt;
   int64_t size = op.getTileSize(), segment = 0;
   positions->push_back(0);
@@ -237,14 +243,24 @@ std::optional<std::array<int64_t, 3>> IndexEvaluator::evaluateSegmentTile(flash:
     std::optional<int64_t> begin = getBegin(std::min(segment + step, *extent));
     if (!begin)
       return std::nullopt;
-    if (segment + step <= *extent && *begin / size + segment + step <= *tile)
+    if (segment + step <= *extent && *begin / size + segment + step <= tile)
       segment += step;
   }
   std::optional<int64_t> begin = getBegin(segment), end = getBegin(segment + 1);
-  if (!begin || !end)
+  return begin && end ? std::optional(Segment{segment, *begin, *end}) : std::nullopt;
+}
+
+/// Begin, size and segment.
+std::optional<std::array<int64_t, 3>> IndexEvaluator::evaluateSegmentTile(flash::SegmentTileOp op) const {
+  std::optional<int64_t> tile = get(op.getTile()), length = get(op.getLength());
+  std::optional<Segment> segment = tile && length ? findSegment(op, *tile) : std::nullopt;
+  if (!segment)
     return std::nullopt;
-  int64_t first = std::min(*begin + (*tile - *begin / size - segment) * size, *end);
-  return std::array{std::max<int64_t>(std::min(first, *length - 1), 0), std::min(*end - first, size), segment};
+  int64_t size = op.getTileSize();
+  int64_t first =
+      std::min(segment->begin + (*tile - segment->begin / size - segment->number) * size, segment->end);
+  return std::array{std::max<int64_t>(std::min(first, *length - 1), 0), std::min(segment->end - first, size),
+                    segment->number};
 }
 
 std::optional<int64_t> IndexEvaluator::evaluateMinMax(flash::TileMinMaxOp op, ArrayRef<int64_t> place) const {
@@ -328,6 +344,10 @@ Attribute IndexEvaluator::fold(OpResult result) const {
 // Integers
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Sums and products wrap around, as a machine's do.
+static int64_t addWrapping(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint64_t(b)); }
+static int64_t multiplyWrapping(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
+
 /// `expr` with numbers for its dimensions and symbols.
 static int64_t evaluateExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigned numDims) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
@@ -341,9 +361,9 @@ static int64_t evaluateExpr(AffineExpr expr, ArrayRef<int64_t> operands, unsigne
   int64_t rhs = evaluateExpr(binary.getRHS(), operands, numDims);
   switch (binary.getKind()) {
   case AffineExprKind::Add:
-    return lhs + rhs;
+    return addWrapping(lhs, rhs);
   case AffineExprKind::Mul:
-    return lhs * rhs;
+    return multiplyWrapping(lhs, rhs);
   case AffineExprKind::Mod:
     return lhs - llvm::divideFloorSigned(lhs, rhs) * rhs;
   case AffineExprKind::FloorDiv:
@@ -375,7 +395,8 @@ std::optional<int64_t> IndexEvaluator::evaluateInteger(Operation *op) const {
   std::optional<int64_t> a = get(op->getOperand(0)), b = get(op->getOperand(1));
   if (!a || !b)
     return std::nullopt;
-  return isa<arith::AddIOp>(op) ? *a + *b : isa<arith::SubIOp>(op) ? *a - *b : *a * *b;
+  return isa<arith::MulIOp>(op) ? multiplyWrapping(*a, *b)
+                                : addWrapping(*a, isa<arith::AddIOp>(op) ? *b : multiplyWrapping(*b, -1));
 }
 
 bool flashc::isComputedFrom(ValueRange values, Value source, Operation *loop) {
@@ -396,28 +417,44 @@ bool flashc::isComputedFrom(ValueRange values, Value source, Operation *loop) {
 // Extents
 //===--------------------------------------------------------------------------------------------------------------===//
 
-std::optional<int64_t> IndexEvaluator::getExtent(Value tensor, int64_t dim) const {
+std::optional<SmallVector<OpFoldResult, 3>> IndexEvaluator::getExtentTerms(Value tensor, int64_t dim) const {
+  using Terms = SmallVector<OpFoldResult, 3>;
   auto type = cast<ShapedType>(tensor.getType());
+  auto number = [&](int64_t value) { return Terms{IntegerAttr::get(IndexType::get(tensor.getContext()), value)}; };
   if (!type.isDynamicDim(dim))
-    return type.getDimSize(dim);
+    return number(type.getDimSize(dim));
   if (auto found = shapes.find(tensor); found != shapes.end())
-    return found->second[dim];
+    return number(found->second[dim]);
   if (Value tied = getTiedValue(tensor))
-    return getExtent(tied, dim);
+    return getExtentTerms(tied, dim);
   if (auto slice = tensor.getDefiningOp<tensor::ExtractSliceOp>()) {
     // Rank-reducing slices drop unit sizes only; none of flash's passes makes one.
     if (slice.getType().getRank() == slice.getSourceType().getRank())
-      return get(slice.getMixedSizes()[dim]);
+      return Terms{slice.getMixedSizes()[dim]};
   } else if (auto empty = tensor.getDefiningOp<tensor::EmptyOp>()) {
-    return get(empty.getMixedSizes()[dim]);
+    return Terms{empty.getMixedSizes()[dim]};
   } else if (auto pad = tensor.getDefiningOp<tensor::PadOp>()) {
-    std::optional<int64_t> low = get(pad.getMixedLowPad()[dim]), high = get(pad.getMixedHighPad()[dim]);
-    std::optional<int64_t> source = getExtent(pad.getSource(), dim);
-    if (low && high && source)
-      return *low + *source + *high;
+    std::optional<Terms> terms = getExtentTerms(pad.getSource(), dim);
+    if (terms)
+      terms->append({pad.getMixedLowPad()[dim], pad.getMixedHighPad()[dim]});
+    return terms;
   }
   unknown = tensor;
   return std::nullopt;
+}
+
+std::optional<int64_t> IndexEvaluator::getExtent(Value tensor, int64_t dim) const {
+  std::optional<SmallVector<OpFoldResult, 3>> terms = getExtentTerms(tensor, dim);
+  if (!terms)
+    return std::nullopt;
+  int64_t sum = 0;
+  for (OpFoldResult term : *terms) {
+    std::optional<int64_t> number = get(term);
+    if (!number)
+      return std::nullopt;
+    sum += *number;
+  }
+  return sum;
 }
 
 std::optional<int64_t> IndexEvaluator::getNumElements(Value tensor) const {

@@ -37,11 +37,23 @@ public:
   std::optional<int64_t> get(mlir::Value value) const;
   std::optional<int64_t> get(mlir::OpFoldResult value) const;
   std::optional<int64_t> getExtent(mlir::Value tensor, int64_t dim) const;
+  /// What the extent is the sum of.
+  std::optional<llvm::SmallVector<mlir::OpFoldResult, 3>> getExtentTerms(mlir::Value tensor, int64_t dim) const;
   /// The product of the extents.
   std::optional<int64_t> getNumElements(mlir::Value tensor) const;
 
+  /// What the search finds for `value` instead of its operand.
+  std::optional<int64_t> countElements(mlir::flash::CountLeOp op, int64_t value) const;
+  /// The segment of a flash.segment_tile.
+  struct Segment {
+    int64_t number, begin, end;
+  };
+  /// That of the tile of this number instead of its operand.
+  std::optional<Segment> findSegment(mlir::flash::SegmentTileOp op, int64_t tile) const;
+
   /// After none: the argument or the result of an op that had no value.
   mlir::Value getUnknown() const { return unknown; }
+  void setUnknown(mlir::Value value) { unknown = value; }
 
 private:
   struct Elements {

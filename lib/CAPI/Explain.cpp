@@ -3,8 +3,7 @@
 #include "Support.h"
 #include "flashc/Compiler/Explain.h"
 
-#include <cstdlib>
-#include <cstring>
+#include <map>
 
 using namespace mlir;
 using namespace flashc;
@@ -14,8 +13,11 @@ namespace {
 
 /// What a FlashcExplanation is.
 struct ExplanationHandle {
-  Explanation explanation;
-  std::string text, json;
+  const Explanation explanation;
+  const std::string text, json;
+  /// Lists of tiles, made when they are asked for, by batch and head (0 where maps do not vary).
+  mutable std::mutex mutex;
+  mutable std::map<std::pair<int64_t, int64_t>, std::vector<TileClass>> tiles = {};
 };
 
 } // namespace
@@ -66,7 +68,7 @@ FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t l
   if (failed(explanation))
     return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
   std::string words = explanation->str(), json = explanation->toJSON();
-  out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json)};
+  out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json), {}};
   return succeed(message);
 }
 
@@ -87,7 +89,13 @@ static bool hasHead(FlashcExplanation explanation, int64_t batch, int64_t head) 
 const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head) {
   if (!explanation.ptr || !hasHead(explanation, batch, head))
     return nullptr;
-  return reinterpret_cast<const uint8_t *>(unwrap(explanation)->explanation.tiles.getTiles(batch, head).data());
+  const ExplanationHandle &handle = *unwrap(explanation);
+  const TileMap &map = handle.explanation.tiles;
+  std::lock_guard<std::mutex> lock(handle.mutex);
+  auto &tiles = handle.tiles[{map.getVariesByBatch() ? batch : 0, map.getVariesByHead() ? head : 0}];
+  if (tiles.empty())
+    tiles = map.getTiles(batch, head);
+  return reinterpret_cast<const uint8_t *>(tiles.data());
 }
 
 FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head, char **out,

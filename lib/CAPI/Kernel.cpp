@@ -74,6 +74,7 @@ FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *argu
   FailureOr<Cost> cost = countAlgorithmCost(function, shapes, getOptions(handle));
   if (failed(cost))
     return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-  *out = {cost->matmulFlops, cost->otherFlops, cost->bytesRead, cost->bytesWritten};
+  *out = {toDouble(cost->matmulFlops), toDouble(cost->otherFlops), toDouble(cost->bytesRead),
+          toDouble(cost->bytesWritten)};
   return succeed(message);
 }

@@ -1,5 +1,6 @@
 //===- PrintExplanation.cpp - an explanation as text and as JSON --------------------------------------------------===//
 
+#include "flashc/Analysis/Cost.h"
 #include "flashc/Compiler/Explain.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -14,8 +15,15 @@ static void printLines(llvm::raw_ostream &os, llvm::StringRef title, const std::
     os << (number == 0 ? title : llvm::StringRef()) << (number == 0 ? "\n  " : "  ") << line << "\n";
 }
 
-static void printShare(llvm::raw_ostream &os, llvm::StringRef name, int64_t count, int64_t total) {
-  os << llvm::formatv("  {0,-8}{1,12}{2,8:f1} %\n", name, count, 100.0 * double(count) / double(total));
+static std::string toText(const llvm::DynamicAPInt &number) {
+  std::string digits;
+  llvm::raw_string_ostream(digits) << number;
+  return digits;
+}
+
+static void printShare(llvm::raw_ostream &os, llvm::StringRef name, const llvm::DynamicAPInt &count,
+                       const llvm::DynamicAPInt &total) {
+  os << llvm::formatv("  {0,-8}{1,12}{2,8:f1} %\n", name, toText(count), 100.0 * toDouble(count) / toDouble(total));
 }
 
 /// Calls `visit` with every batch and head that has a map of its own, and with its name.
@@ -74,30 +82,46 @@ std::string Explanation::str() const {
   printShare(os, "partial", counts.partial, counts.total());
   printShare(os, "full", counts.full, counts.total());
   printEach(os, tiles);
+  if (int64_t side = getTileMapBlock(grid); side > 1)
+    os << "in the picture a pixel is a block of " << side << " x " << side << " tiles\n";
   return text;
 }
 
-static json::Object toJSON(const TileCounts &counts) {
-  return json::Object{{"skipped", counts.skipped}, {"partial", counts.partial}, {"full", counts.full}};
+static void writeLines(json::OStream &writer, llvm::StringRef name, const std::vector<std::string> &lines) {
+  writer.attributeArray(name, [&] {
+    for (const std::string &line : lines)
+      writer.value(line);
+  });
 }
 
 std::string Explanation::toJSON() const {
   const TileGrid &grid = tiles.getGrid();
-  json::Object object{{"function", function},
-                      {"mask_class", mask.maskClass},
-                      {"reasons", json::Array(mask.reasons)},
-                      {"formulas", json::Array(mask.formulas)},
-                      {"bounds", json::Array(mask.bounds)},
-                      {"tile", json::Array{grid.qTile, grid.kvTile}},
-                      {"tile_source", tileSource},
-                      {"batch", grid.batch},
-                      {"heads", grid.heads},
-                      {"queries", grid.queries},
-                      {"keys", grid.keys},
-                      {"rows", grid.getRows()},
-                      {"columns", grid.getColumns()},
-                      {"varies_by_batch", tiles.getVariesByBatch()},
-                      {"varies_by_head", tiles.getVariesByHead()},
-                      {"counts", ::toJSON(tiles.count())}};
-  return llvm::formatv("{0:2}", json::Value(std::move(object)));
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  json::OStream writer(os, /*IndentSize=*/2);
+  writer.object([&] {
+    writer.attribute("function", function);
+    writer.attribute("mask_class", mask.maskClass);
+    writeLines(writer, "reasons", mask.reasons);
+    writeLines(writer, "formulas", mask.formulas);
+    writeLines(writer, "bounds", mask.bounds);
+    writer.attribute("tile", json::Array{grid.qTile, grid.kvTile});
+    writer.attribute("tile_source", tileSource);
+    writer.attribute("batch", grid.batch);
+    writer.attribute("heads", grid.heads);
+    writer.attribute("queries", grid.queries);
+    writer.attribute("keys", grid.keys);
+    writer.attribute("rows", grid.getRows());
+    writer.attribute("columns", grid.getColumns());
+    writer.attribute("varies_by_batch", tiles.getVariesByBatch());
+    writer.attribute("varies_by_head", tiles.getVariesByHead());
+    writer.attribute("picture_block", getTileMapBlock(grid));
+    writer.attributeObject("counts", [&] {
+      // They may exceed what json::Value holds.
+      TileCounts counts = tiles.count();
+      for (auto [name, count] : {std::pair("skipped", counts.skipped), {"partial", counts.partial}, {"full", counts.full}})
+        writer.attributeBegin(name), writer.rawValue(toText(count)), writer.attributeEnd();
+    });
+  });
+  return text;
 }

@@ -146,6 +146,8 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   if (isKernel && line.algorithm != "fa2")
     return complain("expected --algorithm=fa2 for a kernel, got '" + line.algorithm + "'");
   options.inputs.seed = line.seed;
+  if (!options.runOnCPU && !options.runOnGPU)
+    options.inputs.maxElements = int64_t(1) << 44; // as the launcher's; nothing is made but what masks read
   std::optional<std::string> mistake;
   if (line.dims.getNumOccurrences())
     mistake = parseDims(line.dims, options.inputs);

@@ -14,8 +14,8 @@ static void print(StringRef name, const FunctionInputs &inputs, const Cost &cost
   for (StringRef dim : {"B", "Hq", "Nq", "Nk"})
     os << dim << " = " << inputs.dims.at(dim.str()) << (dim == "Nk" ? "): " : ", ");
   cost.print(os);
-  double bytes = double(cost.bytesRead) + double(cost.bytesWritten);
-  os << llvm::format(", FLOPs per byte %.2f\n", double(cost.matmulFlops + cost.otherFlops) / std::max(bytes, 1.0));
+  double bytes = toDouble(cost.bytesRead + cost.bytesWritten);
+  os << llvm::format(", FLOPs per byte %.2f\n", toDouble(cost.matmulFlops + cost.otherFlops) / std::max(bytes, 1.0));
 }
 
 LogicalResult flashc::printCost(ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options) {

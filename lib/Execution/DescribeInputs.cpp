@@ -197,12 +197,11 @@ LogicalResult InputDescriber::checkResults() {
 }
 
 LogicalResult InputDescriber::checkSize(unsigned number) {
-  const int64_t limit = int64_t(1) << 32;
   int64_t elements = 1;
   for (int64_t extent : result.arguments[number].shape)
-    if (llvm::MulOverflow(elements, extent, elements) || elements > limit)
-      return function.emitError("expected arguments of at most 2^32 elements, got more for ")
-             << result.arguments[number].name;
+    if (llvm::MulOverflow(elements, extent, elements) || elements > options.maxElements)
+      return function.emitError("expected arguments of at most 2^")
+             << llvm::Log2_64(options.maxElements) << " elements, got more for " << result.arguments[number].name;
   return success();
 }
 

@@ -18,11 +18,13 @@ from ._context import Statistics, configure, statistics
 from ._declared import assume_sorted
 from ._explain import Explanation, explain
 from ._kernel import Cost, Kernel, compile
-from ._library import ArgumentError, CompileError, Error, GPUError, UnsupportedTypeError, devices, version
+from ._library import ArgumentError, CompileError, Error, GPUError, OutOfMemoryError, UnsupportedTypeError, devices, \
+    version
 from ._region import TraceError
 from ._varlen import varlen_attention
 
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
-           "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention", "compile", "configure",
-           "devices", "explain", "masks", "ops", "statistics", "varlen_attention", "__version__"]
+           "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention",
+           "compile", "configure", "devices", "explain", "masks", "ops", "statistics", "varlen_attention",
+           "__version__"]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, List, Optional
 
 from ._library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
-    StatisticsStruct, checked, lib, take_text
+    OutOfMemoryError, StatisticsStruct, checked, lib, take_text
 
 __all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
            "device_table_path", "statistics"]
@@ -78,6 +78,10 @@ class CompiledKernel(_Owned):
         return LoadedKernel(handle, self)
 
 
+#: Tiles of a head that are listed at most: a list has eight bytes for each.
+_MAX_TILES = 1 << 31
+
+
 class Explanation(_Owned):
     """FlashcExplanation."""
     __slots__ = ()
@@ -90,7 +94,11 @@ class Explanation(_Owned):
         return lib.flashcExplanationGetJSON(self.handle).decode()
 
     def tiles(self, batch: int, head: int, count: int) -> bytes:
-        return ctypes.string_at(lib.flashcExplanationGetTiles(self.handle, batch, head), count)
+        tiles = lib.flashcExplanationGetTiles(self.handle, batch, head) if count <= _MAX_TILES else None
+        if not tiles:
+            raise OutOfMemoryError(f"there is not the memory to list the {count} tiles of a head; its counts and its "
+                                   "picture know them all")
+        return ctypes.string_at(tiles, count)
 
     def png(self, batch: int, head: int) -> bytes:
         data, size = c_void_p(), c_size_t()

@@ -39,6 +39,8 @@ class Explanation:
         skipped, partial, full: how many tiles are never visited, visited with the mask, visited without; of all heads
             of all batches.
         rows, columns: the tiles of queries and of keys of one head.
+        picture_block: of the picture, how many tiles a side the block has that a pixel stands for; 1 of up to 2048
+            tiles a side.
     """
 
     def __init__(self, explanation: _context.Explanation) -> None:
@@ -55,6 +57,7 @@ class Explanation:
         self.full: int = facts["counts"]["full"]
         self.rows: int = facts["rows"]
         self.columns: int = facts["columns"]
+        self.picture_block: int = facts["picture_block"]
         self._batch, self._heads = facts["batch"], facts["heads"]
         self._varies = facts["varies_by_batch"], facts["varies_by_head"]
 
@@ -68,7 +71,11 @@ class Explanation:
     @property
     def tiles(self) -> List[List[List[List[int]]]]:
         """The class of each tile, [B][Hq][rows][columns]: 0 skipped, 1 partial, 2 full. Batches and heads that cannot
-        differ share their lists."""
+        differ share their lists.
+
+        Raises:
+            flashc.OutOfMemoryError: the tiles of a head are too many to list; counts and pictures have no such limit.
+        """
         by_batch, by_head = self._varies
         heads = {(b, h): self._head(b, h) for b in range(self._batch if by_batch else 1)
                  for h in range(self._heads if by_head else 1)}
@@ -81,7 +88,8 @@ class Explanation:
 
     def png(self, batch: int = 0, head: int = 0) -> bytes:
         """The tiles of one head as a PNG file: a row for each tile of queries from the top, a column for each tile of
-        keys; skipped ones light grey, partial ones orange, full ones blue.
+        keys; skipped ones light grey, partial ones orange, full ones blue. Of more than 2048 tiles a side a pixel is a
+        block of tiles, orange unless all of them are skipped or all are full.
 
         Raises:
             flashc.ArgumentError: there is no such head.

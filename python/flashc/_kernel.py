@@ -86,7 +86,7 @@ class Kernel:
         """The cost of a call with the shapes that were given to `flashc.compile`."""
         frame = make_frame(self._specialization, self._code, self._arrays, self._layout == "bshd")
         cost = self._compiled.cost(ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count)
-        return Cost(cost.matmul_flops, cost.other_flops, cost.bytes_read, cost.bytes_written)
+        return Cost(*(int(getattr(cost, name)) for name in Cost.__slots__))
 
     def ir(self, level: str) -> str:
         """The program at a level: "flash", "loops", and for a GPU "tile", "nvvm" or "llvm".

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import os
-from ctypes import POINTER, c_bool, c_char_p, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint64, c_void_p
 from typing import Any, Callable, Optional, Sequence, Tuple
 
-__all__ = ["Error", "CompileError", "GPUError", "ArgumentError", "UnsupportedTypeError", "devices", "version"]
+__all__ = ["Error", "CompileError", "GPUError", "ArgumentError", "OutOfMemoryError", "UnsupportedTypeError", "devices",
+           "version"]
 
 
 # --- Errors -----------------------------------------------------------------------------------------------------------
@@ -31,15 +32,19 @@ class ArgumentError(Error, ValueError):
     """Arguments that do not go together: extents, strides, alignment, devices, values."""
 
 
+class OutOfMemoryError(Error, MemoryError):
+    """There is not the memory of this machine that a call needs. Nothing else is lost: the next call may succeed."""
+
+
 class UnsupportedTypeError(Error, TypeError):
     """An argument of a type, or of an element type, that flashc does not take."""
 
 
 # --- The structures of flashc.h ---------------------------------------------------------------------------------------
 
-OK, INVALID_ARGUMENT, COMPILE_ERROR, NO_DRIVER, GPU_ERROR, ARGUMENT_MISMATCH = range(6)
+OK, INVALID_ARGUMENT, COMPILE_ERROR, NO_DRIVER, GPU_ERROR, ARGUMENT_MISMATCH, OUT_OF_MEMORY = range(7)
 _EXCEPTIONS = {INVALID_ARGUMENT: ArgumentError, COMPILE_ERROR: CompileError, NO_DRIVER: GPUError, GPU_ERROR: GPUError,
-               ARGUMENT_MISMATCH: ArgumentError}
+               ARGUMENT_MISMATCH: ArgumentError, OUT_OF_MEMORY: OutOfMemoryError}
 
 DTYPES = {"bf16": 0, "f16": 1, "f32": 2, "i1": 3, "i8": 4, "i32": 5, "i64": 6}
 MASK_NONE, MASK_CAUSAL, MASK_WINDOW = range(3)
@@ -78,8 +83,7 @@ class Attention(ctypes.Structure):
 
 
 class CostStruct(ctypes.Structure):
-    _fields_ = [("matmul_flops", c_int64), ("other_flops", c_int64), ("bytes_read", c_int64),
-                ("bytes_written", c_int64)]
+    _fields_ = [(name, c_double) for name in ("matmul_flops", "other_flops", "bytes_read", "bytes_written")]
 
 
 class Argument(ctypes.Structure):

@@ -39,6 +39,10 @@
 // RUN: flashc %s --print-cost --function=causal --dims=Nq=256,Nk=256 | FileCheck %s --check-prefix=CAUSAL
 // CAUSAL: cost @causal by fa2 {{.*}}: matmul FLOPs 2621440, {{.*}} bytes read 49152, bytes written 9216,
 
+// 2^31 - 1 of them: 2^25 x 2^25 tiles, of which 2^24 (2^25 + 1) are visited, of 4 * 64 * 64 * 16 FLOPs each.
+// RUN: flashc %s --print-cost --function=causal --dims=Nq=2147483647,Nk=2147483647 | FileCheck %s --check-prefix=VAST
+// VAST: matmul FLOPs 147573956987722924032,
+
 // RUN: not flashc %s --print-cost --function=nobody 2>&1 | FileCheck %s --check-prefix=NOBODY
 // NOBODY: error: expected a function named 'nobody', got none
 

@@ -29,6 +29,16 @@
 // ASKED: of 640 tiles (8 heads of 10 x 8)
 // LONG: tiles: {{[0-9]+}} queries x {{[0-9]+}} keys, by the schedule for sm_90a (built-in schedule table, line {{[0-9]+}}: d<=64
 
+// 2^31 - 1 queries and keys, as one of the products over a row of tiles says: counted by formulas, drawn by blocks.
+// RUN: flashc %s --function=causal --explain --dims=Nq=2147483647,Nk=2147483647 --q-tile=128 --kv-tile=64 --tile-map=%t.vast.png | FileCheck %s --check-prefix=VAST
+// RUN: %python %S/Inputs/decode-png.py %t.vast.png 1 1 | FileCheck %s --check-prefix=VAST-MAP
+// VAST: of 2251799813685248 tiles (4 heads of 16777216 x 33554432)
+// VAST-NEXT: skipped 1125899839733760 50.0 %
+// VAST-NEXT: partial    134217728 0.0 %
+// VAST-NEXT: full 1125899839733760 50.0 %
+// VAST-NEXT: in the picture a pixel is a block of 16384 x 16384 tiles
+// VAST-MAP: 2048 x 1024
+
 // Loops that nobody bounded visit every tile.
 // FA1: mask: opaque
 // FA1-NEXT: because the passes do not bound loops (flash-bound-loops)

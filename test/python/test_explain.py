@@ -216,6 +216,70 @@ def test_short_sequences_by_the_tiles_of_the_schedule():
         assert ("on their grid" in explanation.tile_source) == is_short
 
 
+TABLE = np.array([3, 150, 90, 400, 17] * 100, np.int32)
+LENGTHS = np.array([[120, 500, 0], [33, 64, 310]], np.int64)
+LIMIT = np.array(77, np.int32)
+
+
+@pytest.mark.parametrize("mask", [
+    lambda b, h, i, j: j < flashc.ops.where(b > 0, h, b),
+    lambda b, h, i, j: j < flashc.ops.where(h == 1, i, LIMIT),
+    lambda b, h, i, j: j <= flashc.ops.where(LENGTHS[b, h] > LIMIT, LENGTHS[b, h], i) + b * 100,
+    lambda b, h, i, j: j < flashc.ops.maximum(flashc.ops.minimum(i, LENGTHS[b, h]), h * 64),
+    lambda b, h, i, j: (j >= flashc.ops.where(i > LIMIT, b, h)) & (j - i < flashc.ops.where(i % 3 == h, 9, LIMIT)),
+    lambda b, h, i, j: (j < TABLE[i]) | (j < TABLE[h]),
+    lambda b, h, i, j: flashc.ops.where(b > h, j <= i, j < LENGTHS[b, h]),
+    lambda b, h, i, j: (i // 50 == j // 50) ^ (h > b)])
+def test_what_masks_choose_is_known(mask):
+    """A choice between positions, scalars and elements, whatever it depends on."""
+    batch, heads, queries, keys = 2, 3, 300, 500
+    explanation = flashc.explain(*specs(batch, heads, queries, keys), mask=mask)
+    choose, flashc.ops.where, ends = flashc.ops.where, np.where, (flashc.ops.minimum, flashc.ops.maximum)
+    flashc.ops.minimum, flashc.ops.maximum = np.minimum, np.maximum
+    try:
+        keeps = np.broadcast_to(mask(*np.ogrid[:batch, :heads, :queries, :keys]), (batch, heads, queries, keys))
+    finally:
+        flashc.ops.where, (flashc.ops.minimum, flashc.ops.maximum) = choose, ends
+    for b in range(batch):
+        for h in range(heads):
+            tightest = np.array(classify(keeps[b, h], explanation.tile))
+            tiles = np.array(explanation.tiles[b][h])
+            if explanation.mask_class == "exact":
+                assert (tiles == tightest).all()
+            # Otherwise less may be skipped or left without a mask, never more.
+            assert ((tiles == tightest) | (tiles == PARTIAL)).all()
+
+
+@pytest.mark.parametrize("length", [1 << 30, (1 << 31) - 1])
+def test_counts_of_vast_calls(length):
+    """Every tile by a formula: a list of them would have 2^48 entries."""
+    q, k, v = specs(batch=5, queries=length, keys=length)
+    explanation = flashc.explain(q, k, v, causal=True)
+    rows, columns = -(-length // explanation.tile[0]), -(-length // explanation.tile[1])
+    assert (explanation.rows, explanation.columns) == (rows, columns)
+    skipped = sum_of_quotients(rows, columns, explanation.tile)
+    assert explanation.skipped == 10 * skipped
+    assert explanation.skipped + explanation.partial + explanation.full == 10 * rows * columns
+    assert len(explanation.png()) < 1 << 23
+    with pytest.raises(flashc.OutOfMemoryError, match="tiles of a head"):
+        explanation.tiles
+
+
+def sum_of_quotients(rows, columns, tile):
+    """How many tiles of keys lie behind the last query of each row of tiles, by a period of rows."""
+    period = tile[1] // np.gcd(*tile)
+    ends = [-(-(row + 1) * tile[0] // tile[1]) for row in range(period)]
+    step = period * tile[0] // tile[1]
+    total = 0
+    for remainder, end in enumerate(ends):
+        count = len(range(remainder, rows, period))
+        # The last rows may end behind the last column.
+        while count and columns < end + step * (count - 1):
+            count -= 1
+        total += count * (columns - end) - step * count * (count - 1) // 2
+    return int(total)
+
+
 def test_formulas_have_no_minus_signs():
     q, k, v = specs(queries=300, keys=300)
     assert flashc.explain(q, k, v, mask=masks.chunked(100)).formulas[0] == "i floordiv 100 = j floordiv 100"
@@ -311,6 +375,24 @@ def test_picture_of_a_large_map(tmp_path):
     width, height, pixels = reader.read(path)
     assert (width, height) == (explanation.columns, explanation.rows)
     assert [[".pF".index(reader.NAMES[colour]) for colour in row] for row in pixels] == explanation.tiles[0][0]
+
+
+def test_picture_of_a_vast_map(tmp_path):
+    """Blocks of tiles: all skipped, all full, or neither."""
+    reader = importlib.import_module("decode-png")
+    path = tmp_path / "tiles.png"
+    explanation = flashc.explain(*specs(queries=300000, keys=280000), causal=True, png=path)
+    side = explanation.picture_block
+    assert side == -(-max(explanation.rows, explanation.columns) // 2048) > 1
+    assert f"in the picture a pixel is a block of {side} x {side} tiles" in str(explanation)
+    width, height, pixels = reader.read(path)
+    assert (width, height) == (-(-explanation.columns // side), -(-explanation.rows // side))
+    tiles = np.array(explanation.tiles[0][0])
+    for y in range(0, height, 37):
+        for x in range(width):
+            block = tiles[y * side:(y + 1) * side, x * side:(x + 1) * side]
+            want = "F" if (block == FULL).all() else "p" if block.any() else "."
+            assert reader.NAMES[pixels[y][x]] == want
 
 
 def test_arrays_on_a_gpu_are_copied(monkeypatch):

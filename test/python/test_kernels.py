@@ -64,6 +64,16 @@ def test_cost():
     assert 0.5 < half.cost.matmul_flops / whole.cost.matmul_flops < 0.6
 
 
+def test_cost_of_vast_calls():
+    """Counted by formulas, and beyond 64 bits."""
+    vast = flashc.ArraySpec((1, 1, (1 << 31) - 1, 64), "bf16")
+    half, whole = (flashc.compile(vast, vast, vast, causal=causal).cost for causal in (True, False))
+    # Tiles of 64 x 64, four operations for each element and dimension; doubles hold 53 bits.
+    assert whole.matmul_flops == 4 * 64 * (1 << 62)
+    assert half.matmul_flops == float(4 * 64 * 64 * 64 * (1 << 24) * ((1 << 25) + 1))
+    assert whole.bytes_written == half.bytes_written == ((1 << 31) - 1) * (64 * 2 + 4)
+
+
 def test_kernels_without_log_sum_exp(rng):
     kernel = flashc.compile(SPEC, KEYS, KEYS, causal=True, enable_gqa=True, return_lse=False)
     both = flashc.compile(SPEC, KEYS, KEYS, causal=True, enable_gqa=True)

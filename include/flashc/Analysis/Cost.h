@@ -18,6 +18,7 @@
 #define FLASHC_ANALYSIS_COST_H
 
 #include "mlir/Support/LLVM.h"
+#include "llvm/ADT/DynamicAPInt.h"
 
 namespace mlir::func {
 class FuncOp;
@@ -29,21 +30,26 @@ class raw_ostream;
 
 namespace flashc {
 
-/// Totals over one call.
+/// Totals over one call, of any size: 2^31 queries and keys are 2^70 FLOPs a head.
 struct Cost {
-  int64_t matmulFlops = 0, otherFlops = 0;
-  int64_t bytesRead = 0, bytesWritten = 0;
+  llvm::DynamicAPInt matmulFlops, otherFlops;
+  llvm::DynamicAPInt bytesRead, bytesWritten;
 
   Cost &operator+=(const Cost &other);
-  Cost operator*(int64_t times) const;
+  Cost operator*(const llvm::DynamicAPInt &times) const;
   void print(llvm::raw_ostream &os) const;
 };
 
+/// The nearest double.
+double toDouble(const llvm::DynamicAPInt &number);
+
 /// Counts `function`, at any level down to loops, called with arguments of `shapes` (empty for scalars). Flash ops move
 /// their operands and results and compute nothing: count FLOPs on a decomposed copy. Loop bounds may depend on shapes
-/// and outer loops; diagnoses one that depends on data.
+/// and outer loops; diagnoses one that depends on data. The time does not depend on the shapes: iterations are counted
+/// in bulk (lib/Analysis/LineEvaluator.h). `oneByOne` counts every iteration by itself instead, for tests to compare
+/// with.
 mlir::FailureOr<Cost> countCost(mlir::func::FuncOp function,
-                                mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes);
+                                mlir::ArrayRef<mlir::SmallVector<int64_t, 4>> shapes, bool oneByOne = false);
 
 } // namespace flashc
 

@@ -8,7 +8,9 @@
 
 #include "flashc/Runtime/KernelParameters.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DynamicAPInt.h"
 
+#include <optional>
 #include <vector>
 
 namespace flashc {
@@ -19,12 +21,14 @@ enum class TileClass : uint8_t {
   Full     ///< visited without
 };
 
+/// Of any size: 2^31 queries and keys are 2^50 tiles a head.
 struct TileCounts {
-  int64_t skipped = 0, partial = 0, full = 0;
+  llvm::DynamicAPInt skipped, partial, full;
 
   TileCounts &operator+=(const TileCounts &other);
+  TileCounts operator*(int64_t times) const;
   bool operator==(const TileCounts &other) const;
-  int64_t total() const { return skipped + partial + full; }
+  llvm::DynamicAPInt total() const { return skipped + partial + full; }
 };
 
 /// What is computed, and by which tiles.
@@ -38,7 +42,21 @@ struct TileGrid {
   int64_t getColumns() const { return llvm::divideCeil(keys, kvTile); }
 };
 
-/// The class of every tile: a row for each tile of queries, a column for each tile of keys.
+/// Tiles of one class that are visited, neighbours in each row of tiles. Of the rows `row` + k * `rowStep`, 0 <= k <
+/// `rows`, those in the columns from `column` + k * `columnStep` on, `width` + k * `widthStep` of them.
+struct TilePatch {
+  TileClass tileClass = TileClass::Partial;
+  int64_t row = 0, rowStep = 1, rows = 1;
+  int64_t column = 0, columnStep = 0, width = 1, widthStep = 0;
+
+  int64_t getRow(int64_t k) const { return row + k * rowStep; }
+  int64_t getBegin(int64_t k) const { return column + k * columnStep; }
+  int64_t getEnd(int64_t k) const { return getBegin(k) + width + k * widthStep; }
+  llvm::DynamicAPInt count() const;
+};
+
+/// The class of every tile: a row for each tile of queries, a column for each tile of keys. What is kept is not tiles
+/// but patches, so that its size does not depend on theirs.
 class TileMap {
 public:
   /// Every tile skipped. Maps that do not vary are kept once.
@@ -49,25 +67,37 @@ public:
   bool getVariesByBatch() const { return variesByBatch; }
   bool getVariesByHead() const { return variesByHead; }
 
-  TileClass &at(int64_t batch, int64_t head, int64_t row, int64_t column);
-  /// Row by row.
-  mlir::ArrayRef<TileClass> getTiles(int64_t batch, int64_t head) const;
+  /// Patches of a map share no tile (findSharedTile).
+  void add(int64_t batch, int64_t head, const TilePatch &patch) { patches[getIndex(batch, head)].push_back(patch); }
+  mlir::ArrayRef<TilePatch> getPatches(int64_t batch, int64_t head) const { return patches[getIndex(batch, head)]; }
+  /// Row and column of a tile that two patches have.
+  std::optional<std::array<int64_t, 2>> findSharedTile() const;
+
   /// Of one head, and of all heads of all batches.
   TileCounts count(int64_t batch, int64_t head) const;
   TileCounts count() const;
 
+  /// The classes of the tiles of one head, row by row.
+  std::vector<TileClass> getTiles(int64_t batch, int64_t head) const;
+  /// The same of blocks of side x side tiles: skipped if all of them are, full if all of them are, partial otherwise.
+  std::vector<TileClass> getBlocks(int64_t batch, int64_t head, int64_t side) const;
+
 private:
-  size_t getStart(int64_t batch, int64_t head) const;
+  size_t getIndex(int64_t batch, int64_t head) const;
 
   TileGrid grid;
   bool variesByBatch, variesByHead;
-  std::vector<TileClass> tiles;
+  std::vector<std::vector<TilePatch>> patches;
 };
 
 /// The map of the loops in `function` (L1, with one attention) called with `arguments`, whose addresses are in the
 /// memory of this process, or 0: elements that are not known. The grid's tiles are those of the loops, if there are
 /// any. Fails after a diagnostic, which names what a loop bound reads and nobody gave.
-mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid);
+///
+/// The time depends on how often loop bounds change their course (lib/Analysis/LineEvaluator.h), and not on the number
+/// of tiles. `oneByOne` runs every iteration by itself instead, for tests to compare with.
+mlir::FailureOr<TileMap> mapTiles(mlir::func::FuncOp function, mlir::ArrayRef<LaunchArgument> arguments, TileGrid grid,
+                                  bool oneByOne = false);
 
 } // namespace flashc
 

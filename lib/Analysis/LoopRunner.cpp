@@ -1,0 +1,370 @@
+//===- LoopRunner.cpp - the loops of an attention, run with numbers -----------------------------------------------===//
+//
+// All iterations of the loop over tiles of queries at once, and of that over keys inside it (LineEvaluator.h). Batches
+// and heads are run one by one where their tiles may differ.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "LineEvaluator.h"
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Analysis/TileMap.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+
+/// Runs the loops with numbers and notes the tiles that they visit.
+class LoopRunner {
+public:
+  LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid, bool oneByOne);
+  FailureOr<TileMap> run();
+
+private:
+  /// Tiles that were noted, and whose.
+  struct Note {
+    int64_t batch, head;
+    TilePatch patch;
+  };
+  using Counter = LoopCounter;
+
+  LogicalResult findTiles();
+  LogicalResult runBlock(Block &block);
+  LogicalResult runLoop(Operation *op);
+  LogicalResult runCounters(Operation *loop, ArrayRef<Counter> counters);
+  LogicalResult runAtOnce(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count);
+  LogicalResult runOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count);
+  void joinRows(size_t group);
+  LogicalResult note(flash::OnlineAttentionOp op);
+  std::optional<TilePatch> makePatch(const Line &row, const Line &column);
+  std::optional<Line> getRow(flash::OnlineAttentionOp op, const Line &query);
+  LogicalResult countSegmentTiles(flash::SegmentTileOp tile);
+  FailureOr<TileMap> makeMap();
+  void findPositions(Operation *loop, flash::OnlineAttentionOp op);
+  bool decidesTiles(Operation *loop, Value counter);
+
+  /// The value, or none: after a diagnostic on `op`, the first of all, if the iterations are not to be split.
+  template <typename T> std::optional<Line> get(Operation *op, T value);
+  void diagnoseUnknown(Operation *op);
+
+  func::FuncOp function;
+  ArrayRef<LaunchArgument> arguments;
+  LineEvaluator evaluator;
+  TileGrid grid;
+  /// How many loops, one in the other, are run at once.
+  const unsigned maxLoops;
+  bool variesByBatch = false, variesByHead = false;
+  std::vector<Note> notes;
+  /// Where the notes of the tiles of queries in front begin.
+  size_t lastGroup = 0;
+  /// The ops around tiles, and the counters that say where these begin.
+  DenseSet<Operation *> ancestors;
+  DenseSet<Value> positions;
+  bool isDiagnosed = false;
+  /// What decidesTiles answered.
+  DenseMap<Value, bool> deciding;
+};
+
+} // namespace
+
+static IndexEvaluator makeEvaluator(func::FuncOp function, ArrayRef<LaunchArgument> arguments) {
+  IndexEvaluator evaluator;
+  for (auto [value, argument] : llvm::zip(function.getArguments(), arguments)) {
+    if (!isa<ShapedType>(value.getType())) {
+      evaluator.setScalar(value, argument.scalar);
+      continue;
+    }
+    evaluator.setShape(value, argument.shape);
+    if (argument.address)
+      evaluator.setElements(value, reinterpret_cast<const void *>(argument.address), argument.strides);
+  }
+  return evaluator;
+}
+
+LoopRunner::LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid, bool oneByOne)
+    : function(function), arguments(arguments), evaluator(makeEvaluator(function, arguments)), grid(grid),
+      maxLoops(oneByOne ? 0 : LineEvaluator::kMaxLoops) {}
+
+template <typename T> std::optional<Line> LoopRunner::get(Operation *op, T value) {
+  std::optional<Line> line = evaluator.get(value);
+  if (!line && !evaluator.isSplitting())
+    diagnoseUnknown(op);
+  return line;
+}
+
+void LoopRunner::diagnoseUnknown(Operation *op) {
+  if (std::exchange(isDiagnosed, true))
+    return;
+  Value unknown = evaluator.getUnknown();
+  auto argument = dyn_cast<BlockArgument>(unknown);
+  if (!argument || argument.getOwner()->getParentOp() != function) {
+    Operation *source = argument ? argument.getOwner()->getParentOp() : unknown.getDefiningOp();
+    op->emitError("cannot say which tiles are visited: what the mask computes by '")
+        << source->getName() << "' bounds the keys, and has no value in this call (a quotient by 0 has none)";
+    return;
+  }
+  unsigned number = argument.getArgNumber();
+  InFlightDiagnostic error = op->emitError("expected the elements of argument ") << number;
+  if (auto name = function.getArgAttrOfType<StringAttr>(number, kArgumentNameAttr))
+    error << " (" << name.getValue() << ")";
+  error << ", which loop bounds read, got " << (arguments[number].address ? "a position outside" : "none");
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// What the loops are about
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Takes the loops' tile shape, and decides how many maps there are.
+LogicalResult LoopRunner::findTiles() {
+  bool isTiled = false;
+  WalkResult result = function.walk([&](Operation *op) {
+    isTiled |= isa<flash::FinalizeOp>(op); // stays where the mask keeps nothing at all
+    auto attention = dyn_cast<flash::OnlineAttentionOp>(op);
+    if (!attention)
+      return WalkResult::advance();
+    ShapedType q = attention.getQType(), k = attention.getKType();
+    if (q.getDimSize(0) != 1 || q.getDimSize(1) != 1 || q.isDynamicDim(2) || k.isDynamicDim(2)) {
+      op->emitError("expected tiles of one head and of a fixed shape, got ") << q << " and " << k;
+      return WalkResult::interrupt();
+    }
+    grid.qTile = q.getDimSize(2);
+    grid.kvTile = k.getDimSize(2);
+    auto tile = attention.getI0().getDefiningOp<flash::SegmentTileOp>();
+    if (tile && failed(countSegmentTiles(tile)))
+      return WalkResult::interrupt();
+    for (Operation *loop = op->getParentOp(); loop != function; loop = loop->getParentOp()) {
+      ancestors.insert(loop);
+      findPositions(loop, attention);
+      variesByBatch |= decidesTiles(loop, attention.getB0());
+      variesByHead |= decidesTiles(loop, attention.getH0());
+    }
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (!isTiled)
+    return function.emitError("expected loops over tiles of one attention, got none");
+  return success();
+}
+
+/// The counters of `loop` that say where tiles of queries and of keys begin. A batch may, too, where it has sequences
+/// of its own; it is run by itself.
+void LoopRunner::findPositions(Operation *loop, flash::OnlineAttentionOp op) {
+  for (BlockArgument counter : loop->getRegion(0).getArguments())
+    if (counter != op.getB0() && counter != op.getH0() && isComputedFrom({op.getI0(), op.getJ0()}, counter, loop))
+      positions.insert(counter);
+}
+
+/// Whether `counter` is one of `loop`, and the tiles that are visited inside depend on it.
+bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
+  auto argument = dyn_cast<BlockArgument>(counter);
+  if (!argument || argument.getOwner()->getParentOp() != loop)
+    return false;
+  auto [entry, isNew] = deciding.try_emplace(counter, false);
+  if (!isNew)
+    return entry->second;
+  WalkResult result = loop->walk([&](Operation *op) {
+    SmallVector<Value> values;
+    if (auto attention = dyn_cast<flash::OnlineAttentionOp>(op))
+      values = {attention.getI0(), attention.getJ0()};
+    else if (op != loop && isa<scf::ForOp, scf::ForallOp>(op))
+      llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
+    return isComputedFrom(values, counter, loop) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return deciding[counter] = result.wasInterrupted();
+}
+
+LogicalResult LoopRunner::countSegmentTiles(flash::SegmentTileOp tile) {
+  auto length = get(tile, tile.getLength()), segments = evaluator.getExtent(tile.getSorted(), tile.getIndices().size());
+  if (!length || !segments)
+    return failure();
+  grid.segmentTiles = llvm::divideCeil(length->base + 1, grid.qTile) + segments->base;
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Loops
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<TileMap> LoopRunner::run() {
+  if (failed(findTiles()) || failed(runBlock(function.getBody().front())))
+    return failure();
+  return makeMap();
+}
+
+LogicalResult LoopRunner::runBlock(Block &block) {
+  for (Operation &op : block) {
+    if (auto attention = dyn_cast<flash::OnlineAttentionOp>(op); attention && failed(note(attention)))
+      return failure();
+    if (ancestors.contains(&op) && failed(runLoop(&op)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult LoopRunner::runLoop(Operation *op) {
+  if (!isa<scf::ForOp, scf::ForallOp>(op))
+    return op->emitError("cannot say which tiles are visited by '") << op->getName() << "'";
+  return runCounters(op, getLoopCounters(op));
+}
+
+/// Iterations that visit the same tiles as the first one are left out.
+LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<Counter> counters) {
+  if (counters.empty())
+    return runBlock(loop->getRegion(0).front());
+  const Counter &counter = counters.front();
+  auto begin = get(loop, counter.begin), end = get(loop, counter.end), by = get(loop, counter.step);
+  if (!begin || !end || !by)
+    return failure();
+  int64_t step = std::max<int64_t>(by->base, 1);
+  std::optional<Line> count = evaluator.countIterations(*begin, *end, step);
+  if (!count)
+    return failure();
+  if (positions.contains(counter.value) && evaluator.getNumLoops() < maxLoops)
+    return runAtOnce(loop, counters, *begin, step, *count);
+  return runOneByOne(loop, counters, *begin, step, *count);
+}
+
+LogicalResult LoopRunner::runAtOnce(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count) {
+  return evaluator.forEachPart(counters.front().value, begin, step, count, [&] {
+    size_t group = notes.size();
+    LogicalResult result = runCounters(loop, counters.drop_front());
+    if (failed(result))
+      notes.resize(group);
+    else if (evaluator.getNumLoops() == 1)
+      joinRows(group);
+    return result;
+  });
+}
+
+LogicalResult LoopRunner::runOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step,
+                                      Line count) {
+  std::optional<bool> hasAny = evaluator.isNotLess(count, Line{1});
+  if (!hasAny || !*hasAny)
+    return success(hasAny.has_value());
+  bool isAlike = !decidesTiles(loop, counters.front().value);
+  if (!isAlike && (!begin.isConstant() || !count.isConstant())) {
+    evaluator.splitInHalves();
+    return failure();
+  }
+  for (int64_t number = 0; number < (isAlike ? 1 : count.base); ++number) {
+    evaluator.setCounter(counters.front().value, begin.base + number * step);
+    if (failed(runCounters(loop, counters.drop_front())))
+      return failure();
+  }
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Notes
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The patch with one more row, if `next` is that.
+static std::optional<TilePatch> join(TilePatch patch, const TilePatch &next) {
+  if (patch.rows == 1) {
+    patch.rowStep = next.row - patch.row;
+    patch.columnStep = next.column - patch.column;
+    patch.widthStep = next.width - patch.width;
+  }
+  int64_t k = patch.rows++;
+  bool fits = next.rows == 1 && next.tileClass == patch.tileClass && patch.rowStep > 0 && next.row == patch.getRow(k) &&
+              next.column == patch.getBegin(k) && next.getEnd(0) == patch.getEnd(k);
+  return fits ? std::optional(patch) : std::nullopt;
+}
+
+/// Takes the notes from `group` on as further rows of those in front of them, if they are: single rows, as where loops
+/// read arrays, often repeat each other.
+void LoopRunner::joinRows(size_t group) {
+  size_t size = notes.size() - group;
+  std::vector<Note> joined;
+  for (size_t number = 0; number < size && group - lastGroup == size; ++number) {
+    const Note &last = notes[lastGroup + number], &next = notes[group + number];
+    std::optional<TilePatch> patch = join(last.patch, next.patch);
+    if (patch && last.batch == next.batch && last.head == next.head)
+      joined.push_back({last.batch, last.head, *patch});
+  }
+  if (size == 0 || joined.size() != size) {
+    lastGroup = group;
+    return;
+  }
+  llvm::copy(joined, notes.begin() + lastGroup);
+  notes.resize(group);
+}
+
+/// Tiles of queries by number, since those that follow sequences begin anywhere.
+std::optional<Line> LoopRunner::getRow(flash::OnlineAttentionOp op, const Line &query) {
+  if (auto tile = op.getI0().getDefiningOp<flash::SegmentTileOp>())
+    return get(op, tile.getTile());
+  return evaluator.divide(query, grid.qTile);
+}
+
+LogicalResult LoopRunner::note(flash::OnlineAttentionOp op) {
+  auto batch = get(op, op.getB0()), head = get(op, op.getH0()), query = get(op, op.getI0()), key = get(op, op.getJ0());
+  if (!batch || !head || !query || !key)
+    return failure();
+  auto isInside = [&](const Line &line, int64_t extent) {
+    LineEvaluator::Range range = evaluator.getRange(line);
+    return range.low >= 0 && range.high < extent;
+  };
+  bool isOfSegment = bool(op.getI0().getDefiningOp<flash::SegmentTileOp>());
+  bool isTile = isOfSegment || llvm::all_of(ArrayRef{query->base, query->slope[0], query->slope[1]},
+                                            [&](int64_t part) { return part % grid.qTile == 0; });
+  if (!isTile || !isInside(*batch, grid.batch) || !isInside(*head, grid.heads) || !isInside(*query, grid.queries) ||
+      !isInside(*key, grid.keys))
+    return op.emitError("expected a tile of the attention, got one at batch ")
+           << batch->base << ", head " << head->base << ", query " << query->base << ", key " << key->base;
+  // Moved tiles of a row begin in a column each, too.
+  std::optional<Line> row = getRow(op, *query), column = row ? evaluator.divide(*key, grid.kvTile) : std::nullopt;
+  std::optional<TilePatch> patch = column ? makePatch(*row, *column) : std::nullopt;
+  if (!patch)
+    return failure();
+  patch->tileClass = op.hasMask() ? TileClass::Partial : TileClass::Full;
+  notes.push_back({variesByBatch ? batch->base : 0, variesByHead ? head->base : 0, *patch});
+  return success();
+}
+
+/// One iteration moves either the row or, by one, the column. Otherwise the iterations are split.
+std::optional<TilePatch> LoopRunner::makePatch(const Line &row, const Line &column) {
+  unsigned numLoops = evaluator.getNumLoops();
+  Line outer = numLoops > 0 ? evaluator.getCount(0) : Line{1}, inner = numLoops > 1 ? evaluator.getCount(1) : Line{1};
+  auto isRow = [&](unsigned loop) { return row.slope[loop] != 0; };
+  auto isColumn = [&](unsigned loop) { return row.slope[loop] == 0 && column.slope[loop] == 1; };
+  bool isInnerRow = inner.isConstant() && isRow(1) && column.slope[1] == 0;
+  TilePatch patch;
+  patch.row = row.base;
+  patch.column = column.base;
+  auto setRows = [&](unsigned loop, int64_t count) {
+    patch.rows = count;
+    patch.rowStep = count > 1 ? row.slope[loop] : 1;
+    patch.columnStep = column.slope[loop];
+  };
+  bool isOuterSingle = outer.base == 1, isInnerSingle = inner.isConstant() && inner.base == 1;
+  if ((isRow(0) || isOuterSingle) && (isColumn(1) || isInnerSingle)) {
+    setRows(0, outer.base);
+    patch.width = inner.base;
+    patch.widthStep = inner.slope[0];
+  } else if ((isColumn(0) || isOuterSingle) && (isInnerRow || isInnerSingle)) {
+    setRows(1, inner.base);
+    patch.width = outer.base;
+  } else {
+    evaluator.splitInHalves();
+    return std::nullopt;
+  }
+  return patch;
+}
+
+FailureOr<TileMap> LoopRunner::makeMap() {
+  TileMap map(grid, variesByBatch, variesByHead);
+  for (const Note &note : notes)
+    map.add(note.batch, note.head, note.patch);
+  if (auto shared = map.findSharedTile())
+    return function.emitError("expected every tile once, got the one in row ")
+           << (*shared)[0] << ", column " << (*shared)[1] << " again";
+  return map;
+}
+
+FailureOr<TileMap> flashc::mapTiles(func::FuncOp function, ArrayRef<LaunchArgument> arguments, TileGrid grid,
+                                    bool oneByOne) {
+  return LoopRunner(function, arguments, grid, oneByOne).run();
+}
