@@ -28,7 +28,30 @@ LinearExpr LinearExpr::symbol(Value value) {
 /// Sums of a few such constants and of positions cannot overflow; those of larger ones, or in narrower integers, can.
 static constexpr int64_t kMaxConstant = int64_t(1) << 32;
 
-LinearExpr LinearExpr::get(Value value) {
+namespace {
+/// Reads sums. Code shares its values: without what is known of them, n ops could be 2^n steps.
+class SumReader {
+public:
+  LinearExpr get(Value value);
+  std::optional<LinearExpr> get(AffineExpr expr, unsigned numDims, ValueRange operands);
+
+private:
+  LinearExpr compute(Value value, Operation *op);
+
+  llvm::SmallDenseMap<Value, LinearExpr, 4> known;
+};
+} // namespace
+
+// A number of an expression times a factor fits 64 bits.
+static bool isSmall(int64_t number) { return -kMaxConstant <= number && number <= kMaxConstant; }
+static bool isFactor(int64_t number) { return -kMaxConstant / 4 <= number && number <= kMaxConstant / 4; }
+
+static bool isSmall(const LinearExpr &expr) {
+  return isSmall(expr.getConstant()) &&
+         llvm::all_of(expr.getTerms(), [](const LinearExpr::Term &term) { return isSmall(term.coefficient); });
+}
+
+LinearExpr SumReader::get(Value value) {
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)) && constant.getSignificantBits() <= 64 &&
       std::abs(constant.getSExtValue() >> 1) <= kMaxConstant / 2)
@@ -36,7 +59,17 @@ LinearExpr LinearExpr::get(Value value) {
   Operation *op = value.getDefiningOp();
   bool isNarrow = isa<IntegerType>(value.getType()) && value.getType().getIntOrFloatBitWidth() < 32;
   if (!op || isNarrow)
-    return symbol(value);
+    return LinearExpr::symbol(value);
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  LinearExpr expr = compute(value, op);
+  if (!isSmall(expr))
+    expr = LinearExpr::symbol(value);
+  known.insert({value, expr});
+  return expr;
+}
+
+LinearExpr SumReader::compute(Value value, Operation *op) {
   if (isa<arith::AddIOp>(op))
     return get(op->getOperand(0)) + get(op->getOperand(1));
   if (isa<arith::SubIOp>(op))
@@ -45,18 +78,21 @@ LinearExpr LinearExpr::get(Value value) {
     return get(op->getOperand(0));
   if (isa<arith::MulIOp>(op)) {
     LinearExpr lhs = get(op->getOperand(0)), rhs = get(op->getOperand(1));
-    if (auto factor = rhs.getConstantValue())
+    if (auto factor = rhs.getConstantValue(); factor && isFactor(*factor))
       return lhs *= *factor;
-    if (auto factor = lhs.getConstantValue())
+    if (auto factor = lhs.getConstantValue(); factor && isFactor(*factor))
       return rhs *= *factor;
   }
-  if (isa<arith::ShLIOp>(op) && matchPattern(op->getOperand(1), m_ConstantInt(&constant)) && constant.ult(32))
-    return get(op->getOperand(0)) * (int64_t(1) << constant.getZExtValue());
+  APInt shift;
+  if (isa<arith::ShLIOp>(op) && matchPattern(op->getOperand(1), m_ConstantInt(&shift)) && shift.ult(31))
+    return get(op->getOperand(0)) * (int64_t(1) << shift.getZExtValue());
   if (auto apply = dyn_cast<affine::AffineApplyOp>(op))
     if (auto expr = get(apply.getAffineMap().getResult(0), apply.getAffineMap().getNumDims(), apply.getMapOperands()))
       return *expr;
-  return symbol(value);
+  return LinearExpr::symbol(value);
 }
+
+LinearExpr LinearExpr::get(Value value) { return SumReader().get(value); }
 
 LinearExpr LinearExpr::get(OpFoldResult value) {
   if (auto constant = getConstantIntValue(value))
@@ -64,7 +100,7 @@ LinearExpr LinearExpr::get(OpFoldResult value) {
   return get(cast<Value>(value));
 }
 
-std::optional<LinearExpr> LinearExpr::get(AffineExpr expr, unsigned numDims, ValueRange operands) {
+std::optional<LinearExpr> SumReader::get(AffineExpr expr, unsigned numDims, ValueRange operands) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expr))
     return LinearExpr(constant.getValue());
   if (auto dim = dyn_cast<AffineDimExpr>(expr))
@@ -77,9 +113,13 @@ std::optional<LinearExpr> LinearExpr::get(AffineExpr expr, unsigned numDims, Val
     return std::nullopt;
   if (expr.getKind() == AffineExprKind::Add)
     return *lhs + *rhs;
-  if (auto factor = rhs->getConstantValue(); factor && expr.getKind() == AffineExprKind::Mul)
+  if (auto factor = rhs->getConstantValue(); factor && isFactor(*factor) && expr.getKind() == AffineExprKind::Mul)
     return *lhs * *factor;
   return std::nullopt;
+}
+
+std::optional<LinearExpr> LinearExpr::get(AffineExpr expr, unsigned numDims, ValueRange operands) {
+  return SumReader().get(expr, numDims, operands);
 }
 
 LinearExpr &LinearExpr::operator*=(int64_t factor) {

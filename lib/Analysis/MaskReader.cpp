@@ -28,6 +28,20 @@ public:
   }
 
 private:
+  /// What `compute` gives for `key`, computed once. Whoever asks again learns of the same op that was not understood.
+  template <typename Map, typename Key, typename Function>
+  auto remember(Map &known, const Key &key, Function compute) {
+    if (auto found = known.find(key); found != known.end()) {
+      culprit = culprit ? culprit : found->second.culprit;
+      return found->second.result;
+    }
+    Operation *before = std::exchange(culprit, nullptr);
+    auto result = compute();
+    known[key] = {result, culprit};
+    culprit = before ? before : culprit;
+    return result;
+  }
+
   //===------------------------------------------------------------------------------------------------------------===//
   // Conditions
   //===------------------------------------------------------------------------------------------------------------===//
@@ -127,6 +141,10 @@ private:
 
   /// `a >= b + margin`. A minimum and a maximum are conjunctions and disjunctions of comparisons.
   std::optional<Union> atLeast(Value a, Value b, int64_t margin) {
+    return remember(comparisons, std::pair{std::pair{a, b}, margin}, [&] { return compareValues(a, b, margin); });
+  }
+
+  std::optional<Union> compareValues(Value a, Value b, int64_t margin) {
     if (!isUniform(a) && !rows.isSearched(a))
       if (Operation *op = a.getDefiningOp(); isa_and_nonnull<arith::MinSIOp, arith::MaxSIOp>(op))
         return join(isa<arith::MinSIOp>(op), atLeast(op->getOperand(0), b, margin),
@@ -157,6 +175,10 @@ private:
 
   /// An integer as a piecewise linear function; nothing if it is not one.
   std::optional<Pieces> getPieces(Value value) {
+    return remember(pieces, value, [&] { return computePieces(value); });
+  }
+
+  std::optional<Pieces> computePieces(Value value) {
     LinearExpr linear = LinearExpr::get(value);
     std::optional<Pieces> sum = make(linear.getConstant());
     for (const LinearExpr::Term &term : linear.getTerms()) {
@@ -208,6 +230,13 @@ private:
 
   /// Whether all that a row function captures is available.
   bool isRowAvailable(Value value) {
+    if (auto found = available.find(value); found != available.end())
+      return found->second;
+    bool result = computeIsRowAvailable(value);
+    return available[value] = result;
+  }
+
+  bool computeIsRowAvailable(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || !region.isAncestor(op->getParentRegion()))
       return value == query || isUniform(value);
@@ -299,9 +328,16 @@ private:
   }
 
   /// Whether a value is the same for all i and j, and known before the loop.
-  bool isUniform(Value value) const {
+  bool isUniform(Value value) {
     if (value == query || value == key)
       return false;
+    if (auto found = uniform.find(value); found != uniform.end())
+      return found->second;
+    bool result = computeIsUniform(value);
+    return uniform[value] = result;
+  }
+
+  bool computeIsUniform(Value value) {
     Operation *op = value.getDefiningOp();
     if (!op || !region.isAncestor(op->getParentRegion()))
       return isAvailable(value);
@@ -315,8 +351,18 @@ private:
   RowFunctions rows;
   function_ref<bool(Value)> isAvailable;
   MaskSet set;
-  DenseMap<std::pair<Value, unsigned>, Union> visited;
   Operation *culprit = nullptr; // the innermost one that made a comparison not understood
+
+  // Code shares its values: without what is known of them, n ops could be 2^n steps.
+  template <typename Result>
+  struct Known {
+    Result result;
+    Operation *culprit;
+  };
+  DenseMap<std::pair<Value, unsigned>, Union> visited;
+  DenseMap<std::pair<std::pair<Value, Value>, int64_t>, Known<std::optional<Union>>> comparisons;
+  DenseMap<Value, Known<std::optional<Pieces>>> pieces;
+  DenseMap<Value, bool> uniform, available;
 };
 } // namespace
 

@@ -236,7 +236,26 @@ ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct
 // Bounds
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static std::optional<double> getBound(Value value) {
+namespace {
+/// Bounds of magnitudes. Code shares its values: without what is known of them, n ops could be 2^n steps.
+class BoundReader {
+public:
+  std::optional<double> get(Value value) {
+    if (auto found = known.find(value); found != known.end())
+      return found->second;
+    std::optional<double> bound = compute(value);
+    known[value] = bound;
+    return bound;
+  }
+
+private:
+  std::optional<double> compute(Value value);
+
+  DenseMap<Value, std::optional<double>> known;
+};
+} // namespace
+
+std::optional<double> BoundReader::compute(Value value) {
   FloatAttr constant;
   if (matchPattern(value, m_Constant(&constant)))
     return std::abs(constant.getValueAsDouble());
@@ -244,11 +263,11 @@ static std::optional<double> getBound(Value value) {
   if (isa_and_nonnull<math::TanhOp, math::SinOp, math::CosOp, math::ErfOp>(def))
     return 1.0;
   if (isa_and_nonnull<arith::NegFOp, math::AbsFOp>(def))
-    return getBound(def->getOperand(0));
+    return get(def->getOperand(0));
   if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::DivFOp, arith::SelectOp>(def))
     return std::nullopt;
   unsigned count = def->getNumOperands(); // a select's first one is the condition
-  std::optional<double> x = getBound(def->getOperand(count - 2)), y = getBound(def->getOperand(count - 1));
+  std::optional<double> x = get(def->getOperand(count - 2)), y = get(def->getOperand(count - 1));
   if (!x || !y)
     return std::nullopt;
   if (isa<arith::SelectOp>(def))
@@ -263,7 +282,7 @@ static std::optional<double> getBound(Value value) {
 }
 
 std::optional<double> flashc::getScoreBound(Region &score) {
-  return getBound(score.front().getTerminator()->getOperand(0));
+  return BoundReader().get(score.front().getTerminator()->getOperand(0));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -17,6 +17,16 @@ using namespace flashc;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 std::optional<ScoreSplit::Slopes> ScoreSplit::getSlopes(Value value) {
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  std::optional<Slopes> slopes = computeSlopes(value);
+  if (slopes && slopes->size() > kMostSlopes)
+    slopes.reset();
+  known[value] = slopes;
+  return slopes;
+}
+
+std::optional<ScoreSplit::Slopes> ScoreSplit::computeSlopes(Value value) {
   if (!value.getType().isF32())
     return std::nullopt;
   if (map.isSameInRow(value))
@@ -71,7 +81,7 @@ Value ScoreSplit::takeFrom(Value value, double factor) {
     return {};
   }
   Operation *sum = value.getDefiningOp();
-  if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum) || !isInside(value))
+  if (!isa_and_nonnull<arith::AddFOp, arith::SubFOp>(sum) || !isInside(value) || ++numSums > kMostSums)
     return value;
   bool isDifference = isa<arith::SubFOp>(sum);
   Value lhs = takeFrom(sum->getOperand(0), factor);
@@ -88,6 +98,8 @@ Value ScoreSplit::takeFrom(Value value, double factor) {
 }
 
 bool ScoreSplit::takeTerms(double factor) {
+  known.clear();
+  numSums = 0;
   Value value = yield.getValue();
   if (getSlopes(value)) // no function of the score
     return false;

@@ -46,9 +46,14 @@ private:
     double factor;
   };
 
+  /// Code that shares its values can have 2^n terms in n ops: what is beyond the limits stays where it is.
+  static constexpr size_t kMostSlopes = 64;
+  static constexpr int64_t kMostSums = 8192;
+
   bool isInside(mlir::Value value) { return map.getBody().isAncestor(value.getParentRegion()); }
   /// Their sum is the slope of `value`; nothing if it is not affine in j.
   std::optional<Slopes> getSlopes(mlir::Value value);
+  std::optional<Slopes> computeSlopes(mlir::Value value);
   std::optional<Slopes> getSlopesOfProduct(mlir::Operation *product);
   mlir::Value takeFrom(mlir::Value value, double factor);
   mlir::Value emitSlope(mlir::OpBuilder &b, mlir::Type type, double factor,
@@ -59,6 +64,9 @@ private:
   mlir::tile::MapOp map;
   mlir::tile::YieldOp yield;
   llvm::SmallVector<Term> terms;
+  /// Slopes of values, while terms are taken from one sum; and how many more sums may be looked into for it.
+  llvm::DenseMap<mlir::Value, std::optional<Slopes>> known;
+  int64_t numSums = 0;
   bool isSlopeTaken = false;
 };
 

@@ -32,6 +32,17 @@ public:
   std::optional<int64_t> getPeriod(Value value) {
     if (!dependsOnKey(value))
       return 1;
+    if (auto found = periods.find(value); found != periods.end())
+      return found->second;
+    std::optional<int64_t> period = computePeriod(value);
+    periods[value] = period;
+    return period;
+  }
+
+private:
+  static constexpr int64_t kMostPeriod = 1 << 20;
+
+  std::optional<int64_t> computePeriod(Value value) {
     Operation *op = getLocal(value);
     if (!op)
       return std::nullopt;
@@ -56,9 +67,6 @@ public:
     return period;
   }
 
-private:
-  static constexpr int64_t kMostPeriod = 1 << 20;
-
   /// The element of a tile.map is another one at every key.
   bool isElement(Value value) {
     auto map = dyn_cast<MapOp>(key.getOwner()->getParentOp());
@@ -82,6 +90,13 @@ private:
   bool isLinear(Value value) {
     if (value == key || !dependsOnKey(value))
       return true;
+    if (auto found = linear.find(value); found != linear.end())
+      return found->second;
+    bool result = computeIsLinear(value);
+    return linear[value] = result;
+  }
+
+  bool computeIsLinear(Value value) {
     Operation *op = getLocal(value);
     if (isa_and_nonnull<arith::AddIOp, arith::SubIOp>(op))
       return isLinear(op->getOperand(0)) && isLinear(op->getOperand(1));
@@ -131,7 +146,9 @@ private:
   }
 
   BlockArgument key;
-  llvm::DenseMap<Value, bool> depends;
+  // Code shares its values: without what is known of them, n ops could be 2^n steps.
+  llvm::DenseMap<Value, bool> depends, linear;
+  llvm::DenseMap<Value, std::optional<int64_t>> periods;
 };
 } // namespace
 

@@ -33,31 +33,59 @@ static bool isSame(MapOp map, Value value, bool inThread) {
 bool MapOp::isSameInRow(Value value) { return isSame(*this, value, /*inThread=*/false); }
 bool MapOp::isSameInThread(Value value) { return isSame(*this, value, /*inThread=*/true); }
 
-std::optional<MapOp::Linear> MapOp::getLinear(Value value) {
-  if (value == getBody().getArgument(1))
+namespace {
+/// Reads sums of a map's region. Code shares its values: without what is known of them, n ops could be 2^n steps.
+class SumReader {
+public:
+  using Linear = MapOp::Linear;
+
+  explicit SumReader(MapOp map) : map(map) {}
+
+  std::optional<Linear> get(Value value) {
+    if (auto found = known.find(value); found != known.end())
+      return found->second;
+    std::optional<Linear> result = compute(value);
+    known[value] = result;
+    return result;
+  }
+
+private:
+  std::optional<Linear> compute(Value value);
+
+  MapOp map;
+  llvm::SmallDenseMap<Value, std::optional<Linear>, 8> known;
+};
+} // namespace
+
+std::optional<MapOp::Linear> SumReader::compute(Value value) {
+  if (value == map.getBody().getArgument(1))
     return Linear{1, 0};
-  if (value == getBody().getArgument(2))
+  if (value == map.getBody().getArgument(2))
     return Linear{0, 1};
   Region *region = value.getParentRegion(); // null where a conversion has replaced the value's op
-  if (!region || !getBody().isAncestor(region) || matchPattern(value, m_Constant()) ||
+  if (!region || !map.getBody().isAncestor(region) || matchPattern(value, m_Constant()) ||
       value.getDefiningOp<FirstColumnOp>())
     return Linear{0, 0};
   Operation *def = value.getDefiningOp();
   std::optional<Linear> ofRow;
-  if (isSameInRow(value))
+  if (map.isSameInRow(value))
     ofRow = Linear{std::nullopt, 0};
   if (auto cast = dyn_cast_or_null<arith::IndexCastOp>(def);
       cast && !cast.getType().isIndex() && cast.getType().getIntOrFloatBitWidth() < 32)
     return ofRow;
   if (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(def))
-    return getLinear(def->getOperand(0));
+    return get(def->getOperand(0));
   if (!isa_and_nonnull<arith::AddIOp, arith::SubIOp, arith::MulIOp>(def))
     return ofRow;
-  std::optional<Linear> x = getLinear(def->getOperand(0)), y = getLinear(def->getOperand(1));
+  std::optional<Linear> x = get(def->getOperand(0)), y = get(def->getOperand(1));
   if (!x || !y)
     return std::nullopt;
   bool isKnown = x->i && y->i;
-  auto make = [&](int64_t i, int64_t j) { return Linear{isKnown ? std::optional(i) : std::nullopt, j}; };
+  auto make = [&](int64_t i, int64_t j) {
+    if (!llvm::isInt<32>(i) || !llvm::isInt<32>(j))
+      return ofRow;
+    return std::optional(Linear{isKnown ? std::optional(i) : std::nullopt, j});
+  };
   int64_t xi = x->i.value_or(0), yi = y->i.value_or(0);
   if (isa<arith::AddIOp>(def))
     return make(xi + yi, x->j + y->j);
@@ -68,6 +96,8 @@ std::optional<MapOp::Linear> MapOp::getLinear(Value value) {
     return ofRow;
   return make(xi * factor.getSExtValue(), x->j * factor.getSExtValue());
 }
+
+std::optional<MapOp::Linear> MapOp::getLinear(Value value) { return SumReader(*this).get(value); }
 
 std::optional<MapOp::Bound> MapOp::getBound(Value condition) {
   auto compare = condition.getDefiningOp<arith::CmpIOp>();
