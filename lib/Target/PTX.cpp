@@ -74,26 +74,38 @@ static gpu::GPUModuleOp getKernelModule(ModuleOp module) {
   return nullptr;
 }
 
-/// The most sums, products and addresses of a kernel in one of its blocks.
-static int64_t countSums(const llvm::Module &module) {
-  auto isSum = [](const llvm::Instruction &instruction) {
-    switch (instruction.getOpcode()) {
-    case llvm::Instruction::Add:
-    case llvm::Instruction::Sub:
-    case llvm::Instruction::Mul:
-    case llvm::Instruction::Shl:
-    case llvm::Instruction::Or:
-    case llvm::Instruction::GetElementPtr:
-      return true;
-    default:
-      return false;
-    }
-  };
-  int64_t most = 0;
+/// Sums, products and addresses.
+static bool isSum(const llvm::Instruction &instruction) {
+  switch (instruction.getOpcode()) {
+  case llvm::Instruction::Add:
+  case llvm::Instruction::Sub:
+  case llvm::Instruction::Mul:
+  case llvm::Instruction::Shl:
+  case llvm::Instruction::Or:
+  case llvm::Instruction::GetElementPtr:
+    return true;
+  default:
+    return false;
+  }
+}
+
+/// The most sums of a kernel in one of its blocks, and the most of them that follow from each other.
+static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
+  int64_t most = 0, deepest = 0;
+  llvm::DenseMap<const llvm::Value *, int64_t> depths;
   for (const llvm::Function &function : module)
-    for (const llvm::BasicBlock &block : function)
-      most = std::max<int64_t>(most, llvm::count_if(block, isSum));
-  return most;
+    for (const llvm::BasicBlock &block : function) {
+      depths.clear();
+      for (const llvm::Instruction &instruction : llvm::make_filter_range(block, isSum)) {
+        int64_t depth = 0;
+        for (const llvm::Value *operand : instruction.operand_values())
+          depth = std::max(depth, depths.lookup(operand));
+        depths[&instruction] = depth + 1;
+        deepest = std::max(deepest, depth + 1);
+      }
+      most = std::max<int64_t>(most, depths.size());
+    }
+  return {most, deepest};
 }
 
 namespace {
@@ -102,15 +114,25 @@ namespace {
 /// subtracts sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and the
 /// pass takes 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which have
 /// up to 440 sums, keep it, and kernels without remainders have a hundred.
+///
+/// Hundreds of sums of each other, where other kernels have 31, and large masks and scores in a loop take it 20 s, and the
+/// reassociation of sums, which looks at each as an expression of all the others, as long.
 class BackEndGate : public llvm::OptPassGate {
 public:
-  explicit BackEndGate(const llvm::Module &module) : isLong(countSums(module) > kMostSums) {}
+  explicit BackEndGate(const llvm::Module &module) {
+    auto [sums, depth] = countSums(module);
+    auto isMarked = [](const llvm::Function &function) { return function.hasFnAttribute(flashc::kLongCodeAttrName); };
+    isDeep = depth > kMostDepth || llvm::any_of(module, isMarked);
+    isLong = isDeep || sums > kMostSums;
+  }
   bool isEnabled() const override { return isLong; }
-  bool shouldRunPass(StringRef pass, StringRef) const override { return pass != "slsr"; }
+  bool shouldRunPass(StringRef pass, StringRef) const override {
+    return pass != "slsr" && !(isDeep && pass == "nary-reassociate");
+  }
 
 private:
-  static constexpr int64_t kMostSums = 448;
-  bool isLong;
+  static constexpr int64_t kMostSums = 448, kMostDepth = 64;
+  bool isLong, isDeep;
 };
 
 /// A gpu.module as LLVM IR, with the machine that it is for. `llvmModule` is null after an error.

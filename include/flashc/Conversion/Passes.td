@@ -212,6 +212,9 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     %n = arith.shli %bits, %c23 : i32
     %p3 = arith.addi ..., %n : i32                          // the bits of %c; bitcasts left out
     ```
+    The region of a `tile.map` stands once for each element that a thread holds. One of more than 8192 ops in all, which
+    LLVM would take minutes for, stands in a loop over the elements of a row instead.
+
     The kernel keeps two attributes for its launcher: `flashc.threads` and `flashc.shared_memory` (bytes).
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::LLVM::LLVMDialect", "::mlir::NVVM::NVVMDialect",

@@ -14,6 +14,9 @@ class ModuleOp;
 
 namespace flashc {
 
+/// An attribute of LLVM functions whose blocks have hundreds of sums: passes that would take too long leave them alone.
+constexpr llvm::StringLiteral kLongCodeAttrName = "flashc-long-code";
+
 /// Registers the translations to LLVM IR that the functions below need.
 void registerTargetTranslations(mlir::DialectRegistry &registry);
 

@@ -173,6 +173,16 @@ bool isReadAlongRow(mlir::tile::MapOp map, mlir::memref::LoadOp load);
 llvm::SmallVector<mlir::Value> readPairs(Emitter &emit, mlir::tile::MapOp map, mlir::memref::LoadOp load,
                                          std::array<mlir::IRMapping, 2> rows, int64_t elements);
 
+/// Whether the region of `map`, once for every element that a thread holds, is more code than LLVM compiles in a second
+/// or so. No mask or score that a schedule was measured for is.
+bool isLargeMap(mlir::tile::MapOp map);
+
+/// The elements of such a map, and what of each row is to be added to them: the region stands in a loop over the
+/// elements of a row, and what is the same for all of them in front of it.
+llvm::SmallVector<mlir::Value> expandInLoops(mlir::tile::MapOp map, mlir::ValueRange source,
+                                             llvm::ArrayRef<mlir::ValueRange> rows, const KernelContext &kernel,
+                                             mlir::OpBuilder &b, llvm::SmallVector<mlir::Value> &offsets);
+
 /// A pattern that knows its kernel.
 template <typename OpTy>
 struct KernelPattern : mlir::OpConversionPattern<OpTy> {

@@ -277,9 +277,12 @@ struct MapLowering : KernelPattern<MapOp> {
   using KernelPattern::KernelPattern;
   LogicalResult matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
                                 ConversionPatternRewriter &rewriter) const override {
-    SmallVector<Value> offsets,
-        results =
-            MapExpander(op, adaptor.getSource(), llvm::to_vector(adaptor.getRows()), kernel, rewriter).expand(offsets);
+    SmallVector<ValueRange> rows = llvm::to_vector(adaptor.getRows());
+    SmallVector<Value> offsets, results;
+    if (isLargeMap(op))
+      results = expandInLoops(op, adaptor.getSource(), rows, kernel, rewriter, offsets);
+    else
+      results = MapExpander(op, adaptor.getSource(), rows, kernel, rewriter).expand(offsets);
     SmallVector<ValueRange> replacements{results};
     if (op.getOffset())
       replacements.push_back(offsets);

@@ -2,6 +2,7 @@
 
 #include "Lowering.h"
 #include "flashc/Conversion/Passes.h"
+#include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -37,6 +38,8 @@ struct ConvertTileToNVVM : flashc::impl::ConvertTileToNVVMBase<ConvertTileToNVVM
   }
 
 private:
+  static constexpr int64_t kMostMeasuredOps = 128;
+
   /// Converts what a kernel of either kind has, by `patterns` and those for types.
   LogicalResult apply(gpu::GPUFuncOp kernel, TileTypeConverter &converter, RewritePatternSet patterns) {
     ConversionTarget target(getContext());
@@ -51,6 +54,20 @@ private:
     target.addLegalDialect<LLVM::LLVMDialect, NVVM::NVVMDialect>();
     target.markUnknownOpDynamicallyLegal([](Operation *) { return true; });
     return applyPartialConversion(kernel, target, std::move(patterns));
+  }
+
+  /// Tells the back end of masks and scores that are too much code for some of its passes. Those that have been measured
+  /// have a hundred ops at most.
+  void markLongCode(gpu::GPUFuncOp kernel) {
+    int64_t most = 0;
+    kernel.walk([&](tile::MapOp map) {
+      int64_t ops = 0;
+      map.getBody().walk([&](Operation *) { ++ops; });
+      most = std::max(most, ops);
+    });
+    Builder b(&getContext());
+    if (most > kMostMeasuredOps)
+      kernel->setAttr("passthrough", b.getArrayAttr(b.getStringAttr(flashc::kLongCodeAttrName)));
   }
 
   LogicalResult convertPlainKernel(gpu::GPUFuncOp kernel) {
@@ -71,6 +88,7 @@ private:
     kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(
                                                 tile::getSharedMemoryBytes(kernel)));
     expandRepeatedLoops(kernel);
+    markLongCode(kernel);
     KernelContext context = createKernelContext(kernel);
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
