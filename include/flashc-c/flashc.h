@@ -11,6 +11,12 @@
 |* why: the compiler's diagnostics, one a line, or the CUDA driver's words; the caller frees it by flashcStringDestroy.
 |* On success `*message` is null. On failure nothing is handed out: the handle's `ptr` is null.
 |*
+|* Memory. No C++ exception leaves a function: where there is no memory, it returns FLASHC_OUT_OF_MEMORY, or what stands
+|* for failure if it has no status. What it had made is given back, except for what LLVM held at that moment, and handles
+|* stay as good as they were: the same call may succeed later. That is tested for every allocation of a page or more. Of
+|* smaller ones MLIR takes some for granted: a process that has not a page left may still end. So may one whose memory
+|* runs out in its first compilation, where LLVM sets itself up, or while a kernel runs on the CPU.
+|*
 |* Threads. Every function may be called from any thread at any time, also with the same handles. Threads that ask a
 |* context for the same kernel at once compile it once. Only destroying a handle must not overlap with its use.
 |*
@@ -43,7 +49,9 @@ typedef enum FlashcStatus {
   /** The GPU does not take the kernel, or the driver failed. */
   FLASHC_GPU_ERROR = 4,
   /** The arguments of a launch do not suit the kernel: number, rank, extents, strides, addresses or alignment. */
-  FLASHC_ARGUMENT_MISMATCH = 5
+  FLASHC_ARGUMENT_MISMATCH = 5,
+  /** The system did not give the memory that the call needs, or a thread or lock. Then `message` may be null. */
+  FLASHC_OUT_OF_MEMORY = 6
 } FlashcStatus;
 
 /** What compilations share: the dialects and passes that flashc knows, the kernels that were compiled and loaded, and
@@ -86,7 +94,7 @@ typedef struct FlashcContextOptions {
 } FlashcContextOptions;
 
 /** Makes a context, which the caller owns. `options` may be null; they are read during the call only. A folder that
- *  cannot be written or read costs time and nothing else. */
+ *  cannot be written or read costs time and nothing else. Null without the memory. */
 FLASHC_EXPORTED FlashcContext flashcContextCreate(const FlashcContextOptions *options);
 FLASHC_EXPORTED void flashcContextDestroy(FlashcContext context);
 

@@ -97,9 +97,9 @@ void LoopRunner::diagnoseUnknown(Operation *op) {
   if (std::exchange(isDiagnosed, true))
     return;
   Value unknown = evaluator.getUnknown();
-  auto argument = dyn_cast<BlockArgument>(unknown);
+  auto argument = dyn_cast_if_present<BlockArgument>(unknown);
   if (!argument || argument.getOwner()->getParentOp() != function) {
-    Operation *source = argument ? argument.getOwner()->getParentOp() : unknown.getDefiningOp();
+    Operation *source = argument ? argument.getOwner()->getParentOp() : unknown ? unknown.getDefiningOp() : op;
     op->emitError("cannot say which tiles are visited: what the mask computes by '")
         << source->getName() << "' bounds the keys, and has no value in this call (a quotient by 0 has none)";
     return;

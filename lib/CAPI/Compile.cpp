@@ -96,41 +96,47 @@ static FlashcStatus compileInto(FlashcContext handle, std::string text, const Fl
 
 FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t length,
                                const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
-  if (out)
-    out->ptr = nullptr;
-  if (!context.ptr || !text || !out)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected a context, a text and a place for the kernel, got a null pointer",
-                message);
-  return compileInto(context, std::string(text, length), options, out, message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      out->ptr = nullptr;
+    if (!context.ptr || !text || !out)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a context, a text and a place for the kernel, got a null pointer",
+                  message);
+    return compileInto(context, std::string(text, length), options, out, message);
+  });
 }
 
 FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention *attention, char **out,
                                     char **message) {
-  if (out)
-    *out = nullptr;
-  if (!context.ptr || !attention || !out)
-    return fail(FLASHC_INVALID_ARGUMENT,
-                "expected a context, an attention and a place for the text, got a null pointer", message);
-  llvm::Expected<std::string> text = print(*attention);
-  if (!text)
-    return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-  // The verifier knows what the op does not allow.
-  Session session(unwrap(context)->registry);
-  if (failed(session.parse(*text)))
-    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-  *out = copyText(*text);
-  return succeed(message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      *out = nullptr;
+    if (!context.ptr || !attention || !out)
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  "expected a context, an attention and a place for the text, got a null pointer", message);
+    llvm::Expected<std::string> text = print(*attention);
+    if (!text)
+      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
+    // The verifier knows what the op does not allow.
+    Session session(unwrap(context)->registry);
+    if (failed(session.parse(*text)))
+      return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+    *out = copyText(*text);
+    return succeed(message);
+  });
 }
 
 FlashcStatus flashcCompileAttention(FlashcContext context, const FlashcAttention *attention,
                                     const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
-  if (out)
-    out->ptr = nullptr;
-  if (!context.ptr || !attention || !out)
-    return fail(FLASHC_INVALID_ARGUMENT,
-                "expected a context, an attention and a place for the kernel, got a null pointer", message);
-  llvm::Expected<std::string> text = print(*attention);
-  if (!text)
-    return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-  return compileInto(context, std::move(*text), options, out, message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      out->ptr = nullptr;
+    if (!context.ptr || !attention || !out)
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  "expected a context, an attention and a place for the kernel, got a null pointer", message);
+    llvm::Expected<std::string> text = print(*attention);
+    if (!text)
+      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
+    return compileInto(context, std::move(*text), options, out, message);
+  });
 }

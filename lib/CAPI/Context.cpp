@@ -44,13 +44,15 @@ static std::optional<DiskCache::Options> getDiskOptions(const FlashcContextOptio
 }
 
 FlashcContext flashcContextCreate(const FlashcContextOptions *options) {
-  FlashcContextOptions defaults = {};
-  if (!options)
-    options = &defaults;
-  std::string directory =
-      options->cache_directory ? options->cache_directory : DiskCache::getDefaultDirectory().value_or("");
-  auto context = std::make_shared<Context>(directory, getDiskOptions(*options, directory));
-  return {new std::shared_ptr<Context>(std::move(context))};
+  return guardOr<FlashcContext>({nullptr}, [&]() -> FlashcContext {
+    FlashcContextOptions defaults = {};
+    if (!options)
+      options = &defaults;
+    std::string directory =
+        options->cache_directory ? options->cache_directory : DiskCache::getDefaultDirectory().value_or("");
+    auto context = std::make_shared<Context>(directory, getDiskOptions(*options, directory));
+    return {new std::shared_ptr<Context>(std::move(context))};
+  });
 }
 
 const char *flashcContextGetCacheDirectory(FlashcContext context) {
@@ -60,47 +62,53 @@ const char *flashcContextGetCacheDirectory(FlashcContext context) {
 void flashcContextDestroy(FlashcContext context) { delete static_cast<std::shared_ptr<Context> *>(context.ptr); }
 
 FlashcStatistics flashcContextGetStatistics(FlashcContext handle) {
-  FlashcStatistics result = {};
-  if (!handle.ptr)
+  return guardOr<FlashcStatistics>({}, [&] {
+    FlashcStatistics result = {};
+    if (!handle.ptr)
+      return result;
+    Context &context = *unwrap(handle);
+    result.compilations = context.kernels.getNumCompilations();
+    result.memory_hits = context.kernels.getNumMemoryHits();
+    result.disk_hits = context.kernels.getNumDiskHits();
+    if (context.disk) {
+      result.disk_rejected = context.disk->getNumRejected();
+      result.disk_write_failures = context.disk->getNumWriteFailures();
+    }
+    result.loads = context.getNumLoads();
     return result;
-  Context &context = *unwrap(handle);
-  result.compilations = context.kernels.getNumCompilations();
-  result.memory_hits = context.kernels.getNumMemoryHits();
-  result.disk_hits = context.kernels.getNumDiskHits();
-  if (context.disk) {
-    result.disk_rejected = context.disk->getNumRejected();
-    result.disk_write_failures = context.disk->getNumWriteFailures();
-  }
-  result.loads = context.getNumLoads();
-  return result;
+  });
 }
 
 FlashcStatus flashcGetDeviceCount(int *out, char **message) {
-  if (!out)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected a place for the number, got a null pointer", message);
-  *out = 0;
-  llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
-  if (!driver)
-    return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
-  if (llvm::Error error = (*driver)->check((*driver)->deviceGetCount(out), "counting the GPUs"))
-    return fail(FLASHC_GPU_ERROR, std::move(error), message);
-  return succeed(message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (!out)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a place for the number, got a null pointer", message);
+    *out = 0;
+    llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
+    if (!driver)
+      return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
+    if (llvm::Error error = (*driver)->check((*driver)->deviceGetCount(out), "counting the GPUs"))
+      return fail(FLASHC_GPU_ERROR, std::move(error), message);
+    return succeed(message);
+  });
 }
 
 FlashcStatus flashcGetDeviceName(int device, char **out, char **message) {
-  if (!out)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected a place for the name, got a null pointer", message);
-  *out = nullptr;
-  llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
-  if (!driver)
-    return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
-  cuda::Device handle = 0;
-  char name[256] = "";
-  cuda::Result result = (*driver)->deviceGet(&handle, device);
-  if (result == 0)
-    result = (*driver)->deviceGetName(name, sizeof(name), handle);
-  if (llvm::Error error = (*driver)->check(result, "asking for the name of GPU " + llvm::Twine(device)))
-    return fail(FLASHC_GPU_ERROR, std::move(error), message);
-  *out = copyText(name);
-  return succeed(message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (!out)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a place for the name, got a null pointer", message);
+    *out = nullptr;
+    llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
+    if (!driver)
+      return fail(FLASHC_NO_DRIVER, driver.takeError(), message);
+    cuda::Device handle = 0;
+    char name[256] = "";
+    cuda::Result result = (*driver)->deviceGet(&handle, device);
+    if (result == 0)
+      result = (*driver)->deviceGetName(name, sizeof(name), handle);
+    if (llvm::Error error = (*driver)->check(result, "asking for the name of GPU " + llvm::Twine(device)))
+      return fail(FLASHC_GPU_ERROR, std::move(error), message);
+    *out = copyText(name);
+    return succeed(message);
+  });
 }

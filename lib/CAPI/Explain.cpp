@@ -1,7 +1,7 @@
 //===- Explain.cpp - what the C API tells about a mask ------------------------------------------------------------===//
 
-#include "Support.h"
 #include "flashc/Compiler/Explain.h"
+#include "Support.h"
 
 #include <map>
 
@@ -43,33 +43,36 @@ static FlashcStatus check(ModuleOp module, const PipelineOptions &pipeline, Arra
 FlashcStatus flashcExplainText(FlashcContext context, const char *text, size_t length,
                                const FlashcCompileOptions *options, const FlashcArgument *arguments, size_t count,
                                FlashcExplanation *out, char **message) {
-  if (out)
-    out->ptr = nullptr;
-  auto converted = convert(arguments, count, /*needsStrides=*/true);
-  if (!context.ptr || !text || !out || !converted)
-    return fail(FLASHC_INVALID_ARGUMENT,
-                "expected a context, a text, arguments with extents and strides and a place for the explanation, got a "
-                "null pointer",
-                message);
-  KernelRequest request = makeRequest(std::string(text, length), options);
-  Session session(capi::unwrap(context)->registry);
-  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
-  if (failed(module) || failed(keepFunction(**module, request.function)))
-    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-  if (FlashcStatus status = check(**module, request.pipeline, *converted, session, message))
-    return status;
-  // compileForCPU found that there is one.
-  auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
-    return function.isPublic() && !function.isExternal();
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      out->ptr = nullptr;
+    auto converted = convert(arguments, count, /*needsStrides=*/true);
+    if (!context.ptr || !text || !out || !converted)
+      return fail(
+          FLASHC_INVALID_ARGUMENT,
+          "expected a context, a text, arguments with extents and strides and a place for the explanation, got a "
+          "null pointer",
+          message);
+    KernelRequest request = makeRequest(std::string(text, length), options);
+    Session session(capi::unwrap(context)->registry);
+    FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
+    if (failed(module) || failed(keepFunction(**module, request.function)))
+      return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+    if (FlashcStatus status = check(**module, request.pipeline, *converted, session, message))
+      return status;
+    // compileForCPU found that there is one.
+    auto functions = llvm::make_filter_range((*module)->getOps<func::FuncOp>(), [](func::FuncOp function) {
+      return function.isPublic() && !function.isExternal();
+    });
+    CompileOptions compileOptions;
+    compileOptions.pipeline = request.pipeline;
+    FailureOr<Explanation> explanation = explain(*functions.begin(), *converted, compileOptions);
+    if (failed(explanation))
+      return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
+    std::string words = explanation->str(), json = explanation->toJSON();
+    out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json), {}};
+    return succeed(message);
   });
-  CompileOptions compileOptions;
-  compileOptions.pipeline = request.pipeline;
-  FailureOr<Explanation> explanation = explain(*functions.begin(), *converted, compileOptions);
-  if (failed(explanation))
-    return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-  std::string words = explanation->str(), json = explanation->toJSON();
-  out->ptr = new ExplanationHandle{std::move(*explanation), std::move(words), std::move(json), {}};
-  return succeed(message);
 }
 
 const char *flashcExplanationGetText(FlashcExplanation explanation) {
@@ -89,34 +92,38 @@ static bool hasHead(FlashcExplanation explanation, int64_t batch, int64_t head) 
 const uint8_t *flashcExplanationGetTiles(FlashcExplanation explanation, int64_t batch, int64_t head) {
   if (!explanation.ptr || !hasHead(explanation, batch, head))
     return nullptr;
-  const ExplanationHandle &handle = *unwrap(explanation);
-  const TileMap &map = handle.explanation.tiles;
-  std::lock_guard<std::mutex> lock(handle.mutex);
-  auto &tiles = handle.tiles[{map.getVariesByBatch() ? batch : 0, map.getVariesByHead() ? head : 0}];
-  if (tiles.empty())
-    tiles = map.getTiles(batch, head);
-  return reinterpret_cast<const uint8_t *>(tiles.data());
+  return guardOr<const uint8_t *>(nullptr, [&] {
+    const ExplanationHandle &handle = *unwrap(explanation);
+    const TileMap &map = handle.explanation.tiles;
+    std::lock_guard<std::mutex> lock(handle.mutex);
+    auto &tiles = handle.tiles[{map.getVariesByBatch() ? batch : 0, map.getVariesByHead() ? head : 0}];
+    if (tiles.empty())
+      tiles = map.getTiles(batch, head);
+    return reinterpret_cast<const uint8_t *>(tiles.data());
+  });
 }
 
 FlashcStatus flashcExplanationGetPNG(FlashcExplanation explanation, int64_t batch, int64_t head, char **out,
                                      size_t *length, char **message) {
-  if (out)
-    *out = nullptr;
-  if (!explanation.ptr || !out || !length)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected an explanation and places for the bytes, got a null pointer",
-                message);
-  if (!hasHead(explanation, batch, head)) {
-    const TileGrid &grid = unwrap(explanation)->explanation.tiles.getGrid();
-    return fail(FLASHC_INVALID_ARGUMENT,
-                ("expected a batch from 0 to " + llvm::Twine(grid.batch - 1) + " and a head from 0 to " +
-                 llvm::Twine(grid.heads - 1) + ", got " + llvm::Twine(batch) + " and " + llvm::Twine(head))
-                    .str(),
-                message);
-  }
-  std::string file = drawTileMap(unwrap(explanation)->explanation.tiles, batch, head);
-  *out = copyText(file);
-  *length = file.size();
-  return succeed(message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      *out = nullptr;
+    if (!explanation.ptr || !out || !length)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected an explanation and places for the bytes, got a null pointer",
+                  message);
+    if (!hasHead(explanation, batch, head)) {
+      const TileGrid &grid = unwrap(explanation)->explanation.tiles.getGrid();
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  ("expected a batch from 0 to " + llvm::Twine(grid.batch - 1) + " and a head from 0 to " +
+                   llvm::Twine(grid.heads - 1) + ", got " + llvm::Twine(batch) + " and " + llvm::Twine(head))
+                      .str(),
+                  message);
+    }
+    std::string file = drawTileMap(unwrap(explanation)->explanation.tiles, batch, head);
+    *out = copyText(file);
+    *length = file.size();
+    return succeed(message);
+  });
 }
 
 void flashcExplanationDestroy(FlashcExplanation explanation) {

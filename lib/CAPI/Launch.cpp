@@ -20,54 +20,60 @@ static FlashcStatus loadOnHost(const KernelHandle &handle, FlashcLoadedKernel *o
 }
 
 FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKernel *out, char **message) {
-  if (out)
-    out->ptr = nullptr;
-  if (!kernel.ptr || !out)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel and a place for the loaded one, got a null pointer",
-                message);
-  const KernelHandle &handle = unwrap(kernel);
-  const std::string &target = handle.kernel->pipeline.target;
-  if ((target == kCPUTarget) != (device == FLASHC_DEVICE_CPU))
-    return fail(FLASHC_INVALID_ARGUMENT,
-                ("expected a device for the kernel's target " + target + ", got " +
-                 (device == FLASHC_DEVICE_CPU ? "the CPU" : "GPU " + std::to_string(device))),
-                message);
-  if (device == FLASHC_DEVICE_CPU)
-    return loadOnHost(handle, out, message);
-  llvm::Expected<Runtime *> runtime = handle.context->getRuntime();
-  if (!runtime)
-    return fail(FLASHC_NO_DRIVER, runtime.takeError(), message);
-  const CompiledKernel &compiled = handle.kernel->compiled;
-  auto loaded = (*runtime)->load(compiled.ptx, compiled.manifest, device);
-  if (!loaded)
-    return fail(FLASHC_GPU_ERROR, loaded.takeError(), message);
-  out->ptr = new LoadedKernelHandle{handle.context, std::move(*loaded), nullptr};
-  return succeed(message);
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      out->ptr = nullptr;
+    if (!kernel.ptr || !out)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel and a place for the loaded one, got a null pointer",
+                  message);
+    const KernelHandle &handle = unwrap(kernel);
+    const std::string &target = handle.kernel->pipeline.target;
+    if ((target == kCPUTarget) != (device == FLASHC_DEVICE_CPU))
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  ("expected a device for the kernel's target " + target + ", got " +
+                   (device == FLASHC_DEVICE_CPU ? "the CPU" : "GPU " + std::to_string(device))),
+                  message);
+    if (device == FLASHC_DEVICE_CPU)
+      return loadOnHost(handle, out, message);
+    llvm::Expected<Runtime *> runtime = handle.context->getRuntime();
+    if (!runtime)
+      return fail(FLASHC_NO_DRIVER, runtime.takeError(), message);
+    const CompiledKernel &compiled = handle.kernel->compiled;
+    auto loaded = (*runtime)->load(compiled.ptx, compiled.manifest, device);
+    if (!loaded)
+      return fail(FLASHC_GPU_ERROR, loaded.takeError(), message);
+    out->ptr = new LoadedKernelHandle{handle.context, std::move(*loaded), nullptr};
+    return succeed(message);
+  });
 }
 
 FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments, size_t count,
                                       void *stream, char **message) {
-  auto converted = convert(arguments, count, /*needsStrides=*/true);
-  if (!kernel.ptr || !converted)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel and arguments with extents and strides, got a null pointer",
-                message);
-  const LoadedKernelHandle &handle = unwrap(kernel);
-  llvm::Error error = handle.host ? handle.host->run(*converted)
-                                  : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream));
-  if (error)
-    return fail(FLASHC_GPU_ERROR, std::move(error), message);
-  return succeed(message);
+  return guard(message, [&]() -> FlashcStatus {
+    auto converted = convert(arguments, count, /*needsStrides=*/true);
+    if (!kernel.ptr || !converted)
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  "expected a kernel and arguments with extents and strides, got a null pointer", message);
+    const LoadedKernelHandle &handle = unwrap(kernel);
+    llvm::Error error =
+        handle.host ? handle.host->run(*converted) : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream));
+    if (error)
+      return fail(FLASHC_GPU_ERROR, std::move(error), message);
+    return succeed(message);
+  });
 }
 
 FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message) {
-  if (!kernel.ptr)
-    return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel, got a null pointer", message);
-  const LoadedKernelHandle &handle = unwrap(kernel);
-  if (handle.host)
+  return guard(message, [&]() -> FlashcStatus {
+    if (!kernel.ptr)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel, got a null pointer", message);
+    const LoadedKernelHandle &handle = unwrap(kernel);
+    if (handle.host)
+      return succeed(message);
+    if (llvm::Error error = handle.gpu->loadAll())
+      return fail(FLASHC_GPU_ERROR, std::move(error), message);
     return succeed(message);
-  if (llvm::Error error = handle.gpu->loadAll())
-    return fail(FLASHC_GPU_ERROR, std::move(error), message);
-  return succeed(message);
+  });
 }
 
 void flashcLoadedKernelDestroy(FlashcLoadedKernel kernel) { delete static_cast<LoadedKernelHandle *>(kernel.ptr); }

@@ -2,13 +2,39 @@
 
 #include "Support.h"
 #include "flashc/Version.h"
+#include "llvm/Support/ErrorHandling.h"
+#include "llvm/Support/PrettyStackTrace.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <stdexcept>
 
 using namespace flashc;
 
-char *capi::copyText(llvm::StringRef text) {
+//===--------------------------------------------------------------------------------------------------------------===//
+// Memory that is not there
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// LLVM would end the process.
+[[noreturn]] static void throwBadAlloc(void *, const char *, bool) { throw std::bad_alloc(); }
+
+FlashcStatus capi::guard(char **message, llvm::function_ref<FlashcStatus()> body) {
+  static const bool isHandled = (llvm::install_bad_alloc_error_handler(throwBadAlloc), true);
+  (void)isHandled;
+  // LLVM's notes of what it is about, for its crash reports, point into frames that are left.
+  const void *notes = llvm::SavePrettyStackState();
+  try {
+    return body();
+  } catch (const std::exception &exception) {
+    llvm::RestorePrettyStackState(notes);
+    bool isMemory =
+        dynamic_cast<const std::bad_alloc *>(&exception) || dynamic_cast<const std::length_error *>(&exception);
+    return fail(FLASHC_OUT_OF_MEMORY, isMemory ? "out of memory" : exception.what(), message);
+  }
+}
+
+/// Null without the memory.
+static char *tryToCopy(llvm::StringRef text) {
   auto *copy = static_cast<char *>(std::malloc(text.size() + 1));
   if (!copy)
     return nullptr;
@@ -17,9 +43,19 @@ char *capi::copyText(llvm::StringRef text) {
   return copy;
 }
 
+char *capi::copyText(llvm::StringRef text) {
+  if (char *copy = tryToCopy(text))
+    return copy;
+  throw std::bad_alloc();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Statuses and arguments
+//===--------------------------------------------------------------------------------------------------------------===//
+
 FlashcStatus capi::fail(FlashcStatus status, llvm::StringRef text, char **message) {
   if (message)
-    *message = copyText(text.rtrim('\n'));
+    *message = tryToCopy(text.rtrim('\n'));
   return status;
 }
 

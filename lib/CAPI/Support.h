@@ -52,10 +52,26 @@ inline const LoadedKernelHandle &unwrap(FlashcLoadedKernel kernel) {
   return *static_cast<LoadedKernelHandle *>(kernel.ptr);
 }
 
+/// Calls `body`, and makes a status of what it throws: FLASHC_OUT_OF_MEMORY, since neither LLVM nor flashc throws
+/// anything, but the C++ library does where the system has no memory, thread or lock to give. LLVM's own failure to get
+/// memory throws too. Every function of the API that may allocate is one call of this or of guardOr, so that no
+/// exception reaches a caller, who may not be C++.
+FlashcStatus guard(char **message, llvm::function_ref<FlashcStatus()> body);
+
+/// The same for functions that have no status: `otherwise` stands for failure.
+template <typename T> T guardOr(T otherwise, llvm::function_ref<T()> body) {
+  guard(nullptr, [&] {
+    otherwise = body();
+    return FLASHC_OK;
+  });
+  return otherwise;
+}
+
 /// A copy that flashcStringDestroy frees.
 char *copyText(llvm::StringRef text);
 
-/// Leaves `text`, without the last newline, in `*message` if the caller wants it; returns `status`.
+/// Leaves `text`, without the last newline, in `*message` if the caller wants it and there is the memory; returns
+/// `status`.
 FlashcStatus fail(FlashcStatus status, llvm::StringRef text, char **message);
 /// The same with the error's text; an isArgumentMismatch is FLASHC_ARGUMENT_MISMATCH instead.
 FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);

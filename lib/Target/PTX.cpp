@@ -19,7 +19,7 @@
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
-#include <thread>
+#include <future>
 
 using namespace mlir;
 
@@ -217,13 +217,14 @@ FailureOr<std::string> flashc::translateToPTX(ModuleOp module, StringRef target)
     if (!parts.emplace_back(std::make_unique<TranslatedModule>(*part, target))->llvmModule)
       return failure();
   std::vector<std::string> texts(parts.size());
-  std::vector<std::thread> threads;
+  // A future hands on what its thread throws, and waits for it wherever this function is left.
+  std::vector<std::future<std::string>> others;
   for (size_t index = 1; index < parts.size(); ++index)
-    threads.emplace_back([&texts, &parts, index] { texts[index] = parts[index]->emit(); });
+    others.push_back(std::async(std::launch::async, [&parts, index] { return parts[index]->emit(); }));
   if (!parts.empty())
     texts.front() = parts.front()->emit();
-  for (std::thread &thread : threads)
-    thread.join();
+  for (auto [index, other] : llvm::enumerate(others))
+    texts[index + 1] = other.get();
   if (texts.empty() || llvm::is_contained(texts, ""))
     return module.emitError() << "expected kernels, and an NVPTX back end that emits PTX";
   return joinPTX(texts);

@@ -2,6 +2,8 @@
 import ctypes
 import importlib
 import re
+import subprocess
+import sys
 import types
 
 import numpy as np
@@ -278,6 +280,26 @@ def sum_of_quotients(rows, columns, tile):
             count -= 1
         total += count * (columns - end) - step * count * (count - 1) // 2
     return int(total)
+
+
+def test_interpreter_outlives_want_of_memory():
+    """A list of tiles takes more than there may be; what comes after succeeds."""
+    code = """if True:
+        import resource, flashc
+        x = flashc.ArraySpec((1, 1, 1 << 21, 64), "bf16")
+        explanation = flashc.explain(x, x, x, causal=True)
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 27), resource.RLIM_INFINITY))
+        try:
+            explanation.tiles
+        except MemoryError as error:
+            assert isinstance(error, flashc.OutOfMemoryError), error
+            print(error)
+        assert flashc.explain(x, x, x).skipped == 0
+        explanation.png()"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "there is not the memory to list the" in done.stdout
 
 
 def test_formulas_have_no_minus_signs():

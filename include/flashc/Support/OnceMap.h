@@ -12,7 +12,8 @@
 namespace flashc {
 
 /// Values by key. The first thread that asks for a key makes its value, without holding a lock; others that ask
-/// meanwhile wait for it. A failure goes to all of them and is then forgotten, so that a later request tries again.
+/// meanwhile wait for it. A failure goes to all of them and is then forgotten, so that a later request tries again; so
+/// does an exception, which is std::bad_alloc or the like.
 template <typename T> class OnceMap {
 public:
   /// The value of `key`; `make` is called if there is none. `wasThere`, if not null: whether it was not called.
@@ -22,22 +23,17 @@ public:
     bool isFirst;
     {
       std::lock_guard<std::mutex> lock(mutex);
-      auto [entry, isNew] = values.try_emplace(key);
-      if (isNew)
-        entry->second = promise.get_future().share();
-      future = entry->second;
-      isFirst = isNew;
+      // An entry without a future is one that there was no memory for.
+      std::shared_future<Outcome> &entry = values[key];
+      isFirst = !entry.valid();
+      if (isFirst)
+        entry = promise.get_future().share();
+      future = entry;
     }
     if (wasThere)
       *wasThere = !isFirst;
-    if (isFirst) {
-      Outcome outcome = toOutcome(make());
-      if (!outcome.value) {
-        std::lock_guard<std::mutex> lock(mutex);
-        values.erase(key);
-      }
-      promise.set_value(std::move(outcome));
-    }
+    if (isFirst)
+      fulfil(promise, key, make);
     const Outcome &outcome = future.get();
     if (outcome.value)
       return *outcome.value;
@@ -51,6 +47,21 @@ private:
     std::string error;
     std::error_code code;
   };
+  void fulfil(std::promise<Outcome> &promise, llvm::StringRef key, llvm::function_ref<llvm::Expected<T>()> make) {
+    try {
+      Outcome outcome = toOutcome(make());
+      if (!outcome.value)
+        forget(key);
+      promise.set_value(std::move(outcome));
+    } catch (...) {
+      forget(key);
+      promise.set_exception(std::current_exception());
+    }
+  }
+  void forget(llvm::StringRef key) {
+    std::lock_guard<std::mutex> lock(mutex);
+    values.erase(key);
+  }
   static Outcome toOutcome(llvm::Expected<T> value) {
     Outcome outcome;
     if (value) {

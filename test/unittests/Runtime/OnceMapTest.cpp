@@ -39,6 +39,27 @@ TEST(OnceMap, MakesAValueOnceForAllThreads) {
   EXPECT_EQ(sum, 7 * kThreads);
 }
 
+TEST(OnceMap, ThrowsInEveryThreadAndTriesAgain) {
+  OnceMap<int> map;
+  std::atomic<int> thrown = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < kThreads; ++thread)
+    threads.emplace_back([&] {
+      try {
+        cantFail(map.get("key", [&]() -> Expected<int> {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          throw std::bad_alloc();
+        }));
+      } catch (const std::bad_alloc &) {
+        ++thrown;
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(thrown, kThreads);
+  EXPECT_EQ(cantFail(map.get("key", [&]() -> Expected<int> { return 7; })), 7);
+}
+
 TEST(OnceMap, TellsEveryThreadOfAFailureAndTriesAgain) {
   OnceMap<int> map;
   std::atomic<int> failed = 0;
