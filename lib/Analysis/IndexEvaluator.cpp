@@ -421,6 +421,8 @@ std::optional<SmallVector<OpFoldResult, 3>> IndexEvaluator::getExtentTerms(Value
   using Terms = SmallVector<OpFoldResult, 3>;
   auto type = cast<ShapedType>(tensor.getType());
   auto number = [&](int64_t value) { return Terms{IntegerAttr::get(IndexType::get(tensor.getContext()), value)}; };
+  if (dim < 0 || dim >= type.getRank()) // of a tensor.dim: undefined, and no error to the verifier
+    return std::nullopt;
   if (!type.isDynamicDim(dim))
     return number(type.getDimSize(dim));
   if (auto found = shapes.find(tensor); found != shapes.end())

@@ -2,7 +2,9 @@
 
 #include "flashc/Compiler/Compiler.h"
 #include "mlir/Bytecode/BytecodeReader.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/Interfaces/ShapedOpInterfaces.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/Support/SourceMgr.h"
 
@@ -35,11 +37,24 @@ static LogicalResult checkNesting(const llvm::SourceMgr &sources, MLIRContext &c
   return success();
 }
 
+/// MLIR's verifier lets such programs be, for the sake of code that is never run; what they mean is undefined.
+static LogicalResult checkDimensions(ModuleOp module) {
+  WalkResult walk = module.walk([](ShapedDimOpInterface op) {
+    std::optional<int64_t> dim = getConstantIntValue(op.getDimension());
+    auto type = dyn_cast<ShapedType>(op.getShapedValue().getType());
+    if (!dim || !type || !type.hasRank() || (*dim >= 0 && *dim < type.getRank()))
+      return WalkResult::advance();
+    op->emitOpError("expected a dimension below ") << type.getRank() << ", got " << *dim;
+    return WalkResult::interrupt();
+  });
+  return failure(walk.wasInterrupted());
+}
+
 FailureOr<OwningOpRef<ModuleOp>> flashc::parseModule(llvm::SourceMgr &sources, MLIRContext &context) {
   if (failed(checkNesting(sources, context)))
     return failure();
   OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, ParserConfig(&context));
-  if (!module)
+  if (!module || failed(checkDimensions(*module)))
     return failure();
   return module;
 }

@@ -37,7 +37,8 @@ static std::string printOperand(Value value, AsmState &state) {
 std::string ValueNames::describeExtent(Operation *dim, AsmState &state) {
   APInt number;
   BlockArgument argument = getRootArgument(dim->getOperand(0));
-  if (!argument || !matchPattern(dim->getOperand(1), m_ConstantInt(&number)) || number.uge(4))
+  if (!argument || !matchPattern(dim->getOperand(1), m_ConstantInt(&number)) ||
+      number.uge(std::min<int64_t>(4, cast<ShapedType>(dim->getOperand(0).getType()).getRank())))
     return printOperand(dim->getResult(0), state);
   StringRef name = arguments[argument.getArgNumber()];
   static constexpr StringLiteral kQuery[] = {"B", "Hq", "Nq", "D"}, kKey[] = {"B", "Hk", "Nk", "D"};

@@ -68,9 +68,13 @@ Value ScalarCloner::getExtent(OpBuilder &b, Operation *op, Value source, int64_t
 }
 
 Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value index) {
-  if (std::optional<int64_t> dim = getConstantIntValue(index))
+  std::optional<int64_t> dim = getConstantIntValue(index);
+  int64_t rank = cast<ShapedType>(source.getType()).getRank();
+  if (dim && *dim >= 0 && *dim < rank)
     return getExtent(b, op, source, *dim);
-  op->emitError() << "expected a constant dimension";
+  InFlightDiagnostic error = op->emitError() << "expected a constant dimension below " << rank;
+  if (dim)
+    error << ", got " << *dim;
   return {};
 }
 

@@ -22,7 +22,8 @@ std::string flashc::getFormula(OpFoldResult extent) {
   if (!isa_and_nonnull<tensor::DimOp, memref::DimOp>(def))
     return "";
   std::optional<int64_t> dim = getConstantIntValue(def->getOperand(1));
-  return dim ? getFormula(def->getOperand(0), *dim) : "";
+  bool isKnown = dim && *dim >= 0 && *dim < cast<ShapedType>(def->getOperand(0).getType()).getRank();
+  return isKnown ? getFormula(def->getOperand(0), *dim) : "";
 }
 
 std::string flashc::getFormula(Value array, int64_t dim) {
