@@ -9,12 +9,12 @@
 #include "RunGPU.h"
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/InitAll.h"
+#include "flashc/Support/ReadFile.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
@@ -137,10 +137,10 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
 
 /// Reads the input and hands it to MLIR with a handler that prints diagnostics with their source lines.
 static LogicalResult compileInput(const DriverOptions &options) {
-  std::string message;
-  std::unique_ptr<llvm::MemoryBuffer> input = openInputFile(options.inputFile, &message);
+  llvm::ErrorOr<llvm::SmallString<0>> input = readFile(options.inputFile);
   if (!input) {
-    llvm::errs() << options.inputFile << ": error: " << message << "\n";
+    llvm::errs() << options.inputFile << ": error: cannot open input file '" << options.inputFile
+                 << "': " << describeReadError(input.getError()) << "\n";
     return failure();
   }
   DefaultTimingManager timing;
@@ -152,7 +152,8 @@ static LogicalResult compileInput(const DriverOptions &options) {
   MLIRContext context(registry, MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false); // the source line says which op; the whole module may be pages
   llvm::SourceMgr sources;
-  sources.AddNewSourceBuffer(std::move(input), llvm::SMLoc());
+  StringRef name = options.inputFile == "-" ? StringRef("<stdin>") : StringRef(options.inputFile);
+  sources.AddNewSourceBuffer(llvm::MemoryBuffer::getMemBufferCopy(*input, name), llvm::SMLoc());
   SourceMgrDiagnosticHandler handler(sources, &context);
   return Compilation(context, options, rootTiming).run(sources);
 }

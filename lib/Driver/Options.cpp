@@ -2,6 +2,7 @@
 
 #include "Options.h"
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Support/ReadFile.h"
 #include "flashc/Version.h"
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/MLIRContext.h"
@@ -9,7 +10,6 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace flashc;
@@ -106,11 +106,11 @@ static bool checkNames(const CommandLine &line) {
   return true;
 }
 
-static bool readFile(llvm::StringRef path, llvm::StringRef what, std::string &text) {
-  auto file = llvm::MemoryBuffer::getFile(path);
+static bool readTable(llvm::StringRef path, std::string &text) {
+  auto file = readFile(path);
   if (!file)
-    return complain("cannot read " + what + " " + path + ": " + file.getError().message());
-  text = (*file)->getBuffer().str();
+    return complain("cannot read the schedule table " + path + ": " + describeReadError(file.getError()));
+  text = file->str();
   return true;
 }
 
@@ -121,7 +121,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.outputFile = line.output;
   options.pipeline = {line.target, line.algorithm, line.schedule, /*scheduleTable=*/"", line.qTile, line.kvTile};
   if (!line.scheduleTable.empty() &&
-      !readFile(line.scheduleTable, "the schedule table", options.pipeline.scheduleTable))
+      !readTable(line.scheduleTable, options.pipeline.scheduleTable))
     return false;
   options.passes = line.passes;
   options.function = line.function;

@@ -1,12 +1,12 @@
 //===- DiskCache.cpp - values by key, in files that outlive the process -------------------------------------------===//
 
 #include "flashc/Runtime/DiskCache.h"
+#include "flashc/Support/ReadFile.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
 #include "llvm/Support/raw_ostream.h"
@@ -92,22 +92,21 @@ static SmallString<128> getPath(StringRef directory, StringRef key) {
 
 std::optional<std::vector<std::string>> DiskCache::find(StringRef key) {
   SmallString<128> path = getPath(options.directory, key);
-  Expected<sys::fs::file_t> file = sys::fs::openNativeFileForRead(path);
+  ErrorOr<sys::fs::file_t> file = openRegularFile(path);
   if (!file) {
-    consumeError(file.takeError());
+    numRejected += file.getError() == std::errc::not_supported; // no value, and never one until it is written anew
     return std::nullopt;
   }
   // Read, not mapped: a mapped file that someone cuts short kills the process.
-  SmallString<0> contents;
-  Error error = sys::fs::readNativeFileToEOF(*file, contents);
+  ErrorOr<SmallString<0>> contents = readToEnd(*file);
   // For prune. File systems note a read themselves once a day (relatime), or not at all (noatime).
   (void)sys::fs::setLastAccessAndModificationTime(*file, std::chrono::system_clock::now());
   sys::fs::closeFile(*file);
-  if (error) {
-    consumeError(std::move(error));
+  if (!contents && contents.getError() != std::errc::file_too_large)
     return std::nullopt;
-  }
-  std::optional<std::vector<std::string>> value = deserialize(key, contents);
+  std::optional<std::vector<std::string>> value;
+  if (contents)
+    value = deserialize(key, *contents);
   if (!value) {
     ++numRejected;
     sys::fs::remove(path);
@@ -166,8 +165,10 @@ static void prune(StringRef directory, uint64_t maxBytes) {
 }
 
 void DiskCache::store(StringRef key, ArrayRef<StringRef> value) {
-  if (sys::fs::create_directories(options.directory, /*IgnoreExisting=*/true, sys::fs::owner_all) ||
-      !writeFile(getPath(options.directory, key), serialize(key, value))) {
+  std::string contents = serialize(key, value);
+  if (contents.size() > kMaxFileBytes || // `find` would not read it
+      sys::fs::create_directories(options.directory, /*IgnoreExisting=*/true, sys::fs::owner_all) ||
+      !writeFile(getPath(options.directory, key), contents)) {
     ++numWriteFailures;
     return;
   }

@@ -9,6 +9,7 @@ from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional
 
+from ._files import read_regular
 from ._library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
     OutOfMemoryError, StatisticsStruct, checked, lib, take_text
 
@@ -183,8 +184,7 @@ def read_schedule_table(cache_directory: str) -> bytes:
     if not path:
         return b""
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return read_regular(path)
     except OSError as error:
         raise Error(f"cannot read the schedule table {path}: {error.strerror}") from None
 

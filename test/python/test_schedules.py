@@ -1,4 +1,5 @@
 """Where a table of schedules comes from, the variants of a kernel, and what was decided."""
+import os
 import pytest
 
 import flashc
@@ -86,6 +87,19 @@ def test_the_table_of_the_environment(context, gpu, tmp_path, monkeypatch):
     context()
     with pytest.raises(flashc.Error, match="cannot read the schedule table .*none.txt: No such file"):
         flashc.compile(SPEC, SPEC, SPEC)
+
+
+def test_a_table_without_an_end(context, monkeypatch, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "zeros").symlink_to("/dev/zero")
+    with open(tmp_path / "long", "wb") as file:
+        file.truncate(1 << 36)  # a hole, and no room on the disk
+    for name, reason in ("pipe", "got a pipe or a device"), ("zeros", "got a pipe or a device"), (
+            "long", "expected at most 67108864 bytes"), (".", "Is a directory"):
+        monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / name))
+        context()
+        with pytest.raises(flashc.Error, match=reason):
+            flashc.compile(SPEC, SPEC, SPEC)
 
 
 def test_the_file_of_a_gpu(monkeypatch):

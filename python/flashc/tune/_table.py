@@ -8,6 +8,7 @@ import re
 import tempfile
 from typing import NamedTuple, Optional
 
+from .._files import read_regular
 from ._space import Key
 
 NOISE = 0.02  # Of a time, relative: what this much less time needs no row of its own.
@@ -98,7 +99,6 @@ def write(path, text):
 def read(path):
     """The text of a file; empty if there is none."""
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return read_regular(path).decode("utf-8")
     except FileNotFoundError:
         return ""

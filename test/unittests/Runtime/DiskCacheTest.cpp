@@ -12,7 +12,9 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace flashc;
 using namespace llvm;
@@ -54,6 +56,28 @@ TEST_F(DiskCacheTest, FindsWhatWasStored) {
   EXPECT_FALSE(cache.find("ke"));
   EXPECT_EQ(cache.getNumRejected() + cache.getNumWriteFailures(), 0u);
   EXPECT_EQ(listFiles().size(), 2u);
+}
+
+TEST_F(DiskCacheTest, ReadsRegularFilesOnly) {
+  DiskCache cache(getOptions());
+  cache.store("key", {"value"});
+  std::string path = listFiles().front();
+  sys::fs::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); // nobody writes to it
+  EXPECT_FALSE(cache.find("key"));
+  EXPECT_EQ(cache.getNumRejected(), 1u);
+  cache.store("key", {"value"}); // in its place
+  EXPECT_EQ(cache.find("key"), Value{"value"});
+  sys::fs::remove(path);
+  ASSERT_EQ(symlink("/dev/zero", path.c_str()), 0);
+  EXPECT_FALSE(cache.find("key"));
+  sys::fs::remove(path);
+  std::error_code error;
+  raw_fd_ostream(path, error) << "text";
+  ASSERT_EQ(truncate(path.c_str(), int64_t(1) << 36), 0); // a hole, and no room on the disk
+  EXPECT_FALSE(cache.find("key"));
+  EXPECT_EQ(cache.getNumRejected(), 3u);
+  EXPECT_FALSE(sys::fs::exists(path));
 }
 
 TEST_F(DiskCacheTest, RejectsEveryDamagedFile) {
