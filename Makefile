@@ -2,6 +2,7 @@
 #
 #   make demo       set up, build, compile examples/causal.mlir to build/causal.ptx, check its numbers on the CPU
 #   make test       set up, build, run every test that needs no GPU
+#   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
 #   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.36 or newer)
 #   make wheel      dist/flashc-<version>-py3-none-manylinux_2_36_x86_64.whl: the Python package with the library
@@ -12,7 +13,12 @@ BUILD := build
 VERSION := $(shell sed -n 's/^project.flashc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 DIST := flashc-$(VERSION)-linux-x86_64
 
-.PHONY: all setup build demo test dist wheel gpu-test gcc clean
+# The one with NumPy, as for the tests.
+PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
+SECONDS := 60
+WORKERS := 2
+
+.PHONY: all setup build demo test fuzz dist wheel gpu-test gcc clean
 all: build
 
 setup:
@@ -30,6 +36,10 @@ demo: build
 
 test: build
 	cmake --build $(BUILD) --target check-flashc
+
+fuzz: build
+	$(PYTHON) utils/fuzz/fuzz.py --seconds $(SECONDS) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(CASE),--case $(CASE))
 
 dist: build
 	rm -rf dist/$(DIST) dist/$(DIST).tar.xz

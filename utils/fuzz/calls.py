@@ -1,0 +1,99 @@
+"""What the cases that call the Python package share: sizes, masks and scores as functions, and how they become smaller.
+"""
+
+import numpy as np
+
+import flashc
+from evaluate import evaluate
+from expressions import arrays_of, function_source, smaller
+from regions import make_array, positions
+
+#: The least that a size can be.
+LEAST = {"d": 8, "dv": 8}
+
+
+class Fault(Exception):
+    """What is wrong with a case. The text begins with a word that stays the same when the case becomes smaller."""
+
+
+def length(rng, longest):
+    """A number of queries or keys: beside the tiles' sizes, or anything."""
+    near = rng.choice([1, 2, 63, 64, 65, 127, 128, 129, 192, 256])
+    return max(1, min(longest, rng.choice([near, near + rng.randint(-3, 3), rng.randint(1, longest)])))
+
+
+def make_arrays(case):
+    return {name: make_array(name, case["sizes"], case["seed"]) for name in arrays_of(case["mask"], case["score"])}
+
+
+def as_function(node, parameters, arrays):
+    """The tree as the function that a user would have written."""
+    if node is None:
+        return None
+    return eval(function_source(node, parameters), {"ops": flashc.ops, "flashc": flashc, **arrays})
+
+
+def functions(case, arrays):
+    """Arguments of flashc's functions for mask, score, causal and window."""
+    keywords = {"mask": as_function(case["mask"], "bhij", arrays), "score": as_function(case["score"], "sbhij", arrays),
+                "causal": case["causal"], "window": case["window"] and tuple(case["window"])}
+    return {name: value for name, value in keywords.items() if value}
+
+
+def dense_mask(case, arrays):
+    """Which pairs are kept, [B, Hq, Nq, Nk]."""
+    sizes, names = case["sizes"], positions(case["sizes"])
+    keeps = np.ones((sizes["b"], sizes["hq"], sizes["nq"], sizes["nk"]), bool)
+    distance = names["j"] - names["i"] - (sizes["nk"] - sizes["nq"])
+    if case["causal"]:
+        keeps &= distance <= 0
+    left, right = case["window"] or (-1, -1)
+    if left >= 0:
+        keeps &= distance >= -left
+    if right >= 0 and not case["causal"]:
+        keeps &= distance <= right
+    if case["mask"]:
+        keeps &= np.broadcast_to(evaluate(case["mask"], {**names, **arrays}).v.astype(bool), keeps.shape)
+    return keeps
+
+
+def call(function, *arguments, **keywords):
+    """The result; what refuses or fails otherwise is a fault: what is generated is valid."""
+    try:
+        return function(*arguments, **keywords)
+    except flashc.Error as error:
+        raise Fault(f"refused: {type(error).__name__}: {error}") from None
+    except Exception as error:  # noqa: BLE001: which it would be is the question
+        raise Fault(f"exception: {type(error).__name__}: {error}") from None
+
+
+def smaller_calls(case):
+    """Cases that are a little smaller."""
+    for name in ("score", "mask", "window"):
+        if case[name] is not None:
+            yield {**case, name: None}
+    if case["causal"]:
+        yield {**case, "causal": False}
+    for name, extent in case["sizes"].items():
+        for value in sorted({LEAST.get(name, 1), extent // 2 // 8 * 8 if name in LEAST else extent // 2,
+                             extent - LEAST.get(name, 1)}):
+            sizes = {**case["sizes"], name: value}
+            if LEAST.get(name, 1) <= value < extent and sizes["hq"] % sizes["hk"] == 0:
+                yield {**case, "sizes": sizes}
+    for name in ("mask", "score"):
+        if case[name] is not None:
+            for tree in smaller(case[name]):
+                yield {**case, name: tree}
+
+
+def show_call(case):
+    """The call as a user would write it."""
+    lines = [", ".join(f"{name}={value}" for name, value in case["sizes"].items())]
+    for name, array in make_arrays(case).items():
+        text = np.array2string(array, threshold=40, separator=", ").replace("\n", "\n" + " " * 4)
+        lines.append(f"{name} = np.array({text}, np.{array.dtype})")
+    for name, parameters in (("mask", "bhij"), ("score", "sbhij")):
+        if case[name]:
+            lines.append(f"{name} = {function_source(case[name], parameters)}")
+    rest = {name: value for name, value in case.items() if name not in ("sizes", "mask", "score", "kind")}
+    return "\n".join(lines + [", ".join(f"{name}={value!r}" for name, value in rest.items())])

@@ -1,0 +1,89 @@
+"""Cases of kind "numbers": flashc.attention on the CPU with random masks and scores, against NumPy.
+
+Scores are computed in f32 operation by operation, as kernels do, and the softmax in f64. A row is compared if the
+error bounds of its scores (evaluate.py) leave it anything to compare.
+"""
+
+import numpy as np
+
+import flashc
+import reference
+from calls import Fault, call, dense_mask, functions, length, make_arrays, smaller_calls as smaller, show_call as show
+from evaluate import Value, evaluate
+from regions import Regions, positions
+
+__all__ = ["check", "generate", "show", "smaller"]
+
+#: Scores this far below a row's largest are nothing, and so is their error.
+FAR = 60
+TOLERANCE = {"float32": 1e-4, "float16": 8e-3}
+
+
+def generate(rng):
+    hk = rng.choice([1, 1, 2])
+    sizes = {"b": rng.choice([1, 1, 2]), "hq": hk * rng.choice([1, 1, 2, 3]), "hk": hk, "nq": length(rng, 140),
+             "nk": length(rng, 200), "d": rng.choice([8, 8, 16, 40]), "dv": rng.choice([8, 8, 16, 24])}
+    regions = Regions(rng, sizes, rng.choice([0, 0.3]))
+    return {"kind": "numbers", "sizes": sizes, "mask": regions.mask() if rng.random() < 0.6 else None,
+            "score": regions.score() if rng.random() < 0.75 else None, "causal": rng.random() < 0.15,
+            "window": [rng.randint(-1, 80), rng.randint(-1, 80)] if rng.random() < 0.1 else None,
+            "dtype": rng.choice(["float32", "float32", "float16"]), "seed": rng.randrange(1 << 30)}
+
+
+def make_inputs(case):
+    """q and k of small halves, so that every order of summation gives the same score; v normal."""
+    sizes, rng = case["sizes"], np.random.default_rng(case["seed"])
+    of_queries, of_keys = (sizes["b"], sizes["hq"], sizes["nq"]), (sizes["b"], sizes["hk"], sizes["nk"])
+    q, k = (rng.integers(-3, 4, (*shape, sizes["d"])) / 2 for shape in (of_queries, of_keys))
+    return [x.astype(case["dtype"]) for x in (q, k, rng.standard_normal((*of_keys, sizes["dv"])))]
+
+
+def score_of(case, arrays, s):
+    """What the score region makes of the scores, and the bound of its error, [B, Hq, Nq, Nk]."""
+    if case["score"] is None:
+        return np.asarray(s, np.float64), np.zeros(s.shape)
+    names = {**positions(case["sizes"]), **arrays, "s": Value(np.asarray(s, np.float32), np.zeros(s.shape))}
+    value = evaluate(case["score"], names)
+    return tuple(np.broadcast_to(x, s.shape).astype(np.float64) for x in (value.v, value.e))
+
+
+def compare(got, want, moved, largest, dtype):
+    """The first row that is wrong, or None. `moved`: by how much a row's scores may differ."""
+    o, lse = (np.asarray(x, np.float64) for x in got)
+    tolerance = TOLERANCE[dtype] + 4 * moved[..., None] * largest
+    # Sums of NaN and infinities: what is promised is that o is NaN.
+    with np.errstate(invalid="ignore"):
+        want_o = np.where(np.isfinite(want[0]), want[0], np.nan)
+        is_close = np.abs(o - want_o) <= tolerance * (1 + np.abs(want_o))
+        finite_lse = np.where(np.isfinite(want[1]), want[1], np.nan)
+        same_lse = (lse == want[1]) | (np.abs(lse - finite_lse) <= (2e-5 + 2 * moved) * (1 + np.abs(finite_lse)))
+    same_o = (is_close | np.isnan(want_o) & np.isnan(o)).all(-1)
+    same_lse |= np.isnan(want[1]) & np.isnan(lse) | np.isposinf(want[1]) & np.isnan(lse)
+    wrong = np.argwhere(~(same_o & same_lse) & (moved < 0.05))
+    return tuple(wrong[0]) if len(wrong) else None
+
+
+def check(case):
+    arrays = make_arrays(case)
+    q, k, v = make_inputs(case)
+    keeps = dense_mask(case, arrays)
+    errors = []
+
+    def score(s, b, h, i, j):
+        values, bound = score_of(case, arrays, s)
+        errors.append((values, bound))
+        return values
+    with np.errstate(all="ignore"):
+        want = reference.attention(q, k, v, lambda b, h, i, j: keeps, score, scale=0.25)
+    values, bound = errors[0]
+    with np.errstate(invalid="ignore"):
+        top = np.max(np.where(keeps, values - bound, -np.inf), -1, keepdims=True, initial=-np.inf)
+        counts = keeps & (bound > 0) & ~(values + bound < top - FAR)
+    moved = np.max(np.where(counts, bound, 0), -1, initial=0)
+
+    got = call(flashc.attention, q, k, v, scale=0.25, enable_gqa=True, return_lse=True, **functions(case, arrays))
+    row = compare(got, want, moved, np.abs(v.astype(np.float64)).max(), case["dtype"])
+    if row is not None:
+        raise Fault(f"numbers: row {tuple(map(int, row))}: expected lse {want[1][row]:.9g} and o "
+                    f"{np.array2string(want[0][row], threshold=4)}, got {got[1][row]:.9g} and "
+                    f"{np.array2string(got[0][row], threshold=4)} ({int(keeps[row].sum())} keys kept)")

@@ -1,0 +1,82 @@
+"""A server process, from the outside: asks it about cases, and starts another one if a case ended it."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(FOLDER))
+#: A case that takes longer hangs. Programs that it starts have less.
+SECONDS = 300
+
+
+def environment():
+    """Where a server finds the package, its library and NumPy's reference; one thread, and no traces on disk."""
+    paths = [os.path.join(ROOT, "python"), os.path.join(ROOT, "test", "python"), os.environ.get("PYTHONPATH")]
+    library = os.path.join(ROOT, "build", "lib", "libflashc.so")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "PYTHONDONTWRITEBYTECODE": "1",
+            "FLASHC_LIBRARY": os.environ.get("FLASHC_LIBRARY", library), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def key_of(fault):
+    """What faults of one cause have in common: the text without its numbers, up to the first comma."""
+    return fault and re.sub(r"\d+", "#", fault.split("\n")[0].split(",")[0])[:90]
+
+
+class Broken(Exception):
+    """Nothing can be checked: a program or the library does not start."""
+
+
+class Worker:
+    """Checks cases in another process."""
+
+    def __init__(self, seconds=SECONDS):
+        self.process, self.seconds = None, seconds
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.stop()
+
+    def start(self):
+        self.process = subprocess.Popen([sys.executable, os.path.join(FOLDER, "server.py")], env=environment(),
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True)
+
+    def stop(self):
+        if self.process:
+            self.process.kill()
+            self.process.communicate()
+        self.process = None
+
+    def ask(self, request):
+        """(case, fault) of a request: a case, or its seed, kind and number."""
+        if self.process is None:
+            self.start()
+        try:
+            print(json.dumps(request), file=self.process.stdin, flush=True)
+        except BrokenPipeError:
+            pass  # it has ended before, which the answer shows
+        ready, _, _ = select.select([self.process.stdout], [], [], self.seconds)
+        line = self.process.stdout.readline() if ready else ""
+        if line:
+            answer = json.loads(line)
+            return answer["case"], answer["fault"]
+        if not ready:
+            self.stop()
+            return request.get("case"), f"hang: more than {self.seconds} s"
+        status = self.process.wait()
+        self.stop()
+        if status >= 0:
+            raise Broken(f"a server ended with status {status}; to see why: {sys.executable} "
+                         f"{os.path.join(FOLDER, 'server.py')} <<< '{json.dumps(request)}'")
+        return request.get("case"), f"crash: signal {-status} ({signal.Signals(-status).name})"
+
+    def has_fault(self, case, key):
+        """Whether a case fails in the way that `key` says."""
+        return key_of(self.ask({"case": case})[1]) == key
