@@ -62,16 +62,22 @@ static scf::ForOp matchKeyLoop(OnlineAttentionOp op) {
   return loop;
 }
 
-/// How many queries of the tile exist: all of them, or those that a padded tile was made from.
+/// How many queries of the tile exist: all of them, or those that a padded tile was made from. Of fewer queries than a
+/// tile there is no slice, but q itself.
 static OpFoldResult getNumQueries(OnlineAttentionOp op, scf::ForOp loop) {
-  if (auto pad = op.getQ().getDefiningOp<tensor::PadOp>())
-    if (auto slice = pad.getSource().getDefiningOp<tensor::ExtractSliceOp>()) {
-      OpFoldResult size = slice.getMixedSizes()[2];
-      bool isPlain = slice.getMixedSizes().size() == 4 && isConstantIntValue(pad.getMixedLowPad()[2], 0);
-      if (isPlain && (isa<Attribute>(size) || loop.isDefinedOutsideOfLoop(cast<Value>(size))))
-        return size;
-    }
-  return OpBuilder(op).getIndexAttr(op.getQType().getDimSize(2));
+  OpFoldResult all = OpBuilder(op).getIndexAttr(op.getQType().getDimSize(2));
+  auto pad = op.getQ().getDefiningOp<tensor::PadOp>();
+  if (!pad || pad.getSourceType().getRank() != 4 || !isConstantIntValue(pad.getMixedLowPad()[2], 0))
+    return all;
+  OpFoldResult size;
+  if (auto slice = pad.getSource().getDefiningOp<tensor::ExtractSliceOp>()) {
+    if (slice.getMixedSizes().size() == 4)
+      size = slice.getMixedSizes()[2];
+  } else if (!pad.getSourceType().isDynamicDim(2)) {
+    size = OpBuilder(op).getIndexAttr(pad.getSourceType().getDimSize(2));
+  }
+  bool isKnown = size && (isa<Attribute>(size) || loop.isDefinedOutsideOfLoop(cast<Value>(size)));
+  return isKnown ? size : all;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
