@@ -112,10 +112,13 @@ static void eraseUnused(Operation *op) {
 
 RangedMask::~RangedMask() { eraseUnused(table); }
 
-/// Null if the value hangs on something inside of the anchor other than the tile's position.
+/// Null if the value hangs on something inside of the anchor other than the tile's position. What stands between the
+/// table and the anchor, which may be the loop over keys itself, is copied too.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
-    return anchor->isAncestor(outside.getParentRegion()->getParentOp()) ? Value() : outside;
+    Operation *definition = outside.getDefiningOp();
+    bool isBehind = definition && definition->getBlock() == table->getBlock() && table->isBeforeInBlock(definition);
+    return isBehind || anchor->isAncestor(outside.getParentRegion()->getParentOp()) ? Value() : outside;
   });
 }
 
