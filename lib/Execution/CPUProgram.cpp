@@ -266,7 +266,9 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
       slot = descriptors.emplace_back(makeDescriptor(argument)).data();
     slots.push_back(slot);
   }
-  address->toPtr<void (*)(void **)>()(slots.data());
+  std::string message;
+  if (!callJITFunction(address->toPtr<void (*)(void **)>(), slots.data(), message))
+    return function.emitError("running on the CPU failed: ") << message;
 
   llvm::SmallVector<HostTensor> results;
   // The callee leaves the buffers of results to its caller; several results may share one, or be an argument's.

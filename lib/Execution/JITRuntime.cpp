@@ -5,6 +5,7 @@
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <csetjmp>
 #include <cstdlib>
 #include <cstring>
 #if defined(__x86_64__)
@@ -18,6 +19,35 @@ using namespace flashc;
   llvm::outs().flush();
   llvm::errs() << "flashc: error: out of memory: the program asked for " << size << " bytes\n";
   std::_Exit(1);
+}
+
+static thread_local std::jmp_buf *failureHandler = nullptr;
+static thread_local std::string *failureMessage = nullptr;
+
+/// What the failure of a cf.assert calls (ControlFlowToLLVM): first `puts` with its message, then `abort`.
+static int keepMessage(const char *message) {
+  if (failureMessage)
+    *failureMessage = message;
+  return 0;
+}
+
+/// Nothing of C++ lies between: code of the program alone, which has no destructors and loses its buffers.
+[[noreturn]] static void endProgram() {
+  if (!failureHandler)
+    std::abort();
+  std::longjmp(*failureHandler, 1);
+}
+
+bool flashc::callJITFunction(void (*function)(void **), void **slots, std::string &message) {
+  std::jmp_buf here;
+  failureMessage = &message;
+  failureHandler = &here;
+  bool isDone = setjmp(here) == 0;
+  if (isDone)
+    function(slots);
+  failureHandler = nullptr;
+  failureMessage = nullptr;
+  return isDone;
 }
 
 /// A fresh buffer reads as NaN (see HostTensor::poison).
@@ -58,6 +88,8 @@ llvm::orc::SymbolMap flashc::getJITRuntimeSymbols(llvm::orc::LLJIT &jit) {
   };
   add("malloc", &poisonedMalloc);
   add("free", &std::free);
+  add("puts", &keepMessage);
+  add("abort", &endProgram);
 #if defined(__x86_64__)
   add("__extendhfsf2", &extendHalf);
   add("__truncsfhf2", &truncateToHalf);

@@ -4,6 +4,8 @@
 
 #include "llvm/ExecutionEngine/Orc/CoreContainers.h"
 
+#include <string>
+
 namespace llvm::orc {
 class LLJIT;
 } // namespace llvm::orc
@@ -13,6 +15,10 @@ namespace flashc {
 /// Functions that the JIT must not, or cannot, take from the C library: an allocator that poisons what it returns, and
 /// the conversions of half precision that compilers keep in a static library.
 llvm::orc::SymbolMap getJITRuntimeSymbols(llvm::orc::LLJIT &jit);
+
+/// Calls a function of the program. False with its message if a cf.assert of the program fails: the program ends there,
+/// and the buffers that it has are lost.
+bool callJITFunction(void (*function)(void **), void **slots, std::string &message);
 
 } // namespace flashc
 

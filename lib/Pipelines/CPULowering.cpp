@@ -1,5 +1,6 @@
 //===- CPULowering.cpp - L0 or L1 to the LLVM dialect, for the CPU ------------------------------------------------===//
 
+#include "CPUGuards.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
@@ -59,6 +60,7 @@ void addLoops(OpPassManager &pm) {
   pm.addNestedPass<func::FuncOp>(createConvertLinalgToLoopsPass());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
+  pm.addNestedPass<func::FuncOp>(flashc::createGuardDivisionsPass());
   pm.addPass(createSCFToControlFlowPass());
 }
 
@@ -88,6 +90,7 @@ void flashc::buildCPULoweringPipeline(OpPassManager &pm) {
   expand.libm = true;
   pm.addPass(createExpandMath(expand));
   pm.addPass(createConvertElementwiseToLinalgPass());
+  pm.addNestedPass<func::FuncOp>(flashc::createGuardElementsPass());
   addBufferization(pm);
   addLoops(pm);
   addLLVM(pm);

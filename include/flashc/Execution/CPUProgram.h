@@ -28,7 +28,8 @@ public:
 
   /// Calls `function` (of the module that was compiled) and returns its results. `arguments` hold a HostTensor for
   /// every argument, of its type (scalars: rank 0); memref arguments are read and written in place, tensor arguments
-  /// are read only.
+  /// are read only. Diagnoses elements outside their arrays and integers divided by zero; the program ends there, and
+  /// the memory that it has is lost.
   mlir::FailureOr<llvm::SmallVector<HostTensor>> run(mlir::func::FuncOp function,
                                                      llvm::MutableArrayRef<HostTensor> arguments);
 

@@ -59,7 +59,8 @@ void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options
 
 /// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is
 /// flash.attention), tensors become buffers at function boundaries too (identity layout), linalg becomes loops. Every
-/// function gets a C interface (`_mlir_ciface_<name>`); results that are buffers are owned by the caller.
+/// function gets a C interface (`_mlir_ciface_<name>`); results that are buffers are owned by the caller. Elements
+/// outside their arrays and divisions by zero call `puts` with the op and its place, and then `abort`.
 void buildCPULoweringPipeline(mlir::OpPassManager &pm);
 
 /// Registers flash-standard, flash-fa1, flash-fa2 and flash-lower-to-cpu for command lines.
