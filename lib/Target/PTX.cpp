@@ -115,8 +115,8 @@ namespace {
 /// pass takes 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which have
 /// up to 440 sums, keep it, and kernels without remainders have a hundred.
 ///
-/// Hundreds of sums of each other, where other kernels have 31, and large masks and scores in a loop take it 20 s, and the
-/// reassociation of sums, which looks at each as an expression of all the others, as long.
+/// Hundreds of sums of each other, where other kernels have 31, and large masks and scores in a loop take it 20 s, and
+/// the reassociation of sums, which looks at each as an expression of all the others, as long.
 class BackEndGate : public llvm::OptPassGate {
 public:
   explicit BackEndGate(const llvm::Module &module) {

@@ -8,8 +8,8 @@ MOST_BYTES = 64 << 20
 
 
 def read_regular(path: str) -> bytes:
-    """The bytes of a file. OSError: it cannot be read, has more than MOST_BYTES, or is a pipe or a device, which might have
-    no end or wait for a writer."""
+    """The bytes of a file. OSError: it cannot be read, has more than MOST_BYTES, or is a pipe or a device, which might
+    have no end or wait for a writer."""
     def open_at_once(path: str, flags: int) -> int:
         return os.open(path, flags | os.O_NONBLOCK)  # else a pipe is not open before somebody writes to it
 

@@ -12,7 +12,7 @@ namespace flashc {
 /// The most bytes of a program, of a schedule table or of a kernel in the cache: 64 MiB, a hundred times the largest.
 constexpr uint64_t kMaxFileBytes = uint64_t(64) << 20;
 
-/// Opens a regular file. What else a path may name, a pipe or a device, could have no end, or wait for a writer: that is
+/// Opens a regular file. What else a path may name, a pipe or a device, could have no end or wait for a writer: that is
 /// `not_supported`, and a folder `is_a_directory`.
 llvm::ErrorOr<llvm::sys::fs::file_t> openRegularFile(const llvm::Twine &path);
 
