@@ -1,6 +1,7 @@
 //===- IndexEvaluator.cpp - index arithmetic with numbers ---------------------------------------------------------===//
 
 #include "IndexEvaluator.h"
+#include "KeyRanges.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -285,22 +286,54 @@ std::optional<int64_t> IndexEvaluator::evaluateMinMax(flash::TileMinMaxOp op, Ar
   return ends[place.back()];
 }
 
+/// By halves, which are asked about again and again.
+std::optional<std::array<int64_t, 2>> IndexEvaluator::findEnds(flash::TileMinMaxOp op, ArrayRef<int64_t> place,
+                                                               int64_t last) const {
+  if (place[op.getDim()] == last) {
+    std::optional<int64_t> end = evaluateMinMax(op, place);
+    return end ? std::optional(std::array{*end, *end}) : std::nullopt;
+  }
+  std::pair<Tables::Place, int64_t> stretch{{op, place.vec()}, last};
+  if (auto found = tables->stretches.find(stretch); found != tables->stretches.end())
+    return found->second;
+  SmallVector<int64_t, 4> middle(place);
+  middle[op.getDim()] = (place[op.getDim()] + last) / 2 + 1;
+  auto front = findEnds(op, place, middle[op.getDim()] - 1), back = findEnds(op, middle, last);
+  if (!front || !back)
+    return std::nullopt;
+  return tables->stretches[stretch] = {std::min((*front)[0], (*back)[0]), std::max((*front)[1], (*back)[1])};
+}
+
 std::optional<TileRunList> IndexEvaluator::computeRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) const {
-  IndexEvaluator inside(*this);
+  IndexEvaluator row(*this);
   Block &body = op.getBody().front();
   for (auto [argument, value] : llvm::zip(body.getArguments().take_front(2), place))
-    inside.setCounter(argument, value);
-  inside.setCounter(body.getArgument(2), place[2] * int64_t(op.getQTile()));
+    row.setCounter(argument, value);
+  row.setCounter(body.getArgument(2), place[2] * int64_t(op.getQTile()));
+  IndexEvaluator single(row);
+  KeyRanges stretches(op, row);
   std::optional<int64_t> keys = get(op.getKeys());
   TileRunList runs(op.getNumRuns(), op.getKvTile());
-  for (int64_t key = 0; keys && key < *keys; key += op.getKvTile()) {
-    inside.setCounter(body.getArgument(3), key);
-    std::optional<int64_t> visit = inside.get(cast<flash::YieldOp>(body.getTerminator()).getValue());
-    unknown = inside.unknown;
-    if (!visit)
-      return std::nullopt;
-    if (*visit > 0)
-      runs.visit(key, *visit == 2);
+  SmallVector<std::array<int64_t, 2>> todo; // stretches of tiles, in descending order
+  if (keys && *keys > 0)
+    todo.push_back({0, llvm::divideCeilSigned(*keys, int64_t(op.getKvTile())) - 1});
+  while (!todo.empty()) {
+    auto [first, last] = todo.pop_back_val();
+    std::optional<int64_t> visit = stretches.getAnswer(first, last);
+    if (!visit && first < last) {
+      int64_t middle = (first + last) / 2;
+      todo.append({{middle + 1, last}, {first, middle}});
+      continue;
+    }
+    if (!visit) {
+      single.setCounter(body.getArgument(3), first * int64_t(op.getKvTile()));
+      visit = single.get(cast<flash::YieldOp>(body.getTerminator()).getValue());
+      unknown = single.unknown;
+      if (!visit)
+        return std::nullopt;
+    }
+    for (int64_t tile = first; *visit > 0 && tile <= last; ++tile)
+      runs.visit(tile * int64_t(op.getKvTile()), *visit == 2);
   }
   return keys ? std::optional(runs) : std::nullopt;
 }

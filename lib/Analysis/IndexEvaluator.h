@@ -44,6 +44,9 @@ public:
 
   /// What the search finds for `value` instead of its operand.
   std::optional<int64_t> countElements(mlir::flash::CountLeOp op, int64_t value) const;
+  /// The least and the greatest element of a table of ends at `place`, with the tiles from there to `last`.
+  std::optional<std::array<int64_t, 2>> findEnds(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place,
+                                                 int64_t last) const;
   /// The segment of a flash.segment_tile.
   struct Segment {
     int64_t number, begin, end;
@@ -87,6 +90,8 @@ private:
   struct Tables {
     using Place = std::pair<mlir::Operation *, std::vector<int64_t>>;
     std::map<Place, std::array<int64_t, 2>> minMax;
+    /// By the last tile, too.
+    std::map<std::pair<Place, int64_t>, std::array<int64_t, 2>> stretches;
     std::map<Place, TileRunList> runs;
   };
   std::shared_ptr<Tables> tables = std::make_shared<Tables>();
