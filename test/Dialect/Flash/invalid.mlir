@@ -347,3 +347,14 @@ func.func @c8_blocks(%q: !t, %keep: i1) {
     } -> !t, tensor<1x2x8xf32>
   return
 }
+
+// -----
+
+!t = tensor<1x2x8x16xf32>
+func.func @c8_mask_is_empty(%q: !t) {
+  // expected-error @+1 {{expected the mask region to yield 'i1', got 'none' (C8)}}
+  flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+    } -> !t, tensor<1x2x8xf32>
+  return
+}

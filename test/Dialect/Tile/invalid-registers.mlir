@@ -357,3 +357,20 @@ func.func @within_all(%x: tensor<64x64xf32, #tile.acc>) {
   %r = tile.all_within %x {limit = 0x7F800000 : f32} : tensor<64x64xf32, #tile.acc>
   return
 }
+
+// -----
+
+// Tiles of another rank.
+func.func @reduce_rank(%s: tensor<64xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.row_reduce' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  %r = tile.row_reduce max %s : tensor<64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
+  return
+}
+
+// -----
+
+func.func @split_rank(%s: tensor<64x72xf32, #tile.acc>) {
+  // expected-error @+1 {{'tile.split_sums' op expected the second result to be a tile of 64 rows with encoding #tile.row}}
+  %c, %r = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<f32, #tile.row>
+  return
+}

@@ -191,7 +191,7 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
   if (region.front().getArgumentTypes() != TypeRange(expected))
     return op->emitOpError() << "expected the " << name << " region to take (" << expected << "), got ("
                              << region.front().getArgumentTypes() << ") (C8)";
-  auto yield = dyn_cast<YieldOp>(region.front().back());
+  auto yield = region.front().empty() ? YieldOp() : dyn_cast<YieldOp>(region.front().back());
   if (!yield || yield.getValue().getType() != yielded)
     return op->emitOpError() << "expected the " << name << " region to yield " << yielded << ", got "
                              << (yield ? yield.getValue().getType() : Type(b.getNoneType())) << " (C8)";

@@ -16,7 +16,9 @@ static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 /// `type` is a tile of 64 rows in encoding `Encoding`.
 template <typename Encoding> static LogicalResult verifyTile(Operation *op, StringRef name, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!hasEncoding<Encoding>(type) || tensor.getDimSize(0) != kTileRows || !tensor.hasStaticShape())
+  constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, RowPartialAttr>::value ? 1 : 2;
+  if (!hasEncoding<Encoding>(type) || tensor.getRank() != rank || tensor.getDimSize(0) != kTileRows ||
+      !tensor.hasStaticShape())
     return op->emitOpError() << "expected " << name << " to be a tile of " << kTileRows << " rows with encoding #tile."
                              << Encoding::getMnemonic() << ", got " << type;
   return success();
