@@ -1,19 +1,34 @@
 """What flashc.torch.flex_attention makes of FlexAttention's arguments.
 
-FlexAttention takes a mask twice: as a function, `BlockMask.mask_mod`, and as tables of the blocks in which that
-function has to be asked, or holds. flashc derives its loops from the function, so the tables are not read, unless they
-are all that there is.
+FlexAttention takes a mask twice: as tables of blocks, and as a function, `BlockMask.mask_mod`. A query sees the keys of
+its full blocks, and those of its partial blocks for which the function holds. Here that is one mask, of a table that
+says what each block is:
+
+    table[b, h, i // rows, j // columns] = FULL  or  = PARTIAL and mask_mod(b, h, i, j)
+
+Loops are bounded by what the compiler proves of a function, and it knows nothing of the table. PyTorch's
+`create_block_mask` makes tables that follow from the function: they say nothing, and the function alone is the mask.
+Whether they do is asked of the GPU, once per BlockMask, by running the function over all pairs (`Follows`).
 """
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+import weakref
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import ops
 from ._library import ArgumentError, UnsupportedTypeError
+from ._trace import Code, bound, trace
 
 #: BLOCK_SIZE of the BlockMask that stands for none.
 _WHOLE = 1 << 30
+
+#: What a table says of a block; 0: not visited.
+_PARTIAL, _FULL = 1, 2
+
+#: Whether tables say what a function says: `follows(mask_mod, table, block_size, lengths)`; None: it cannot be asked
+#: now. `table` is [B or 1, H or 1, rows, columns].
+Follows = Callable[[Any, Any, Tuple[int, int], Tuple[int, int]], Optional[bool]]
 
 
 class AuxOutput(NamedTuple):
@@ -24,8 +39,9 @@ class AuxOutput(NamedTuple):
 
 def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any,
                    scale: Optional[float], enable_gqa: bool, return_lse: bool, kernel_options: Any,
-                   return_aux: Any) -> Any:
-    """`run(q, k, v, scale=, mask=, score=, enable_gqa=, return_lse=)`, with what FlexAttention is given and returns."""
+                   return_aux: Any, follows: Optional[Follows] = None) -> Any:
+    """`run(q, k, v, scale=, mask=, score=, enable_gqa=, return_lse=)`, with what FlexAttention is given and returns.
+    `follows`: None: tables are always read."""
     _check_tensors(query, key, value)
     if kernel_options is not None and not hasattr(kernel_options, "keys"):
         raise UnsupportedTypeError(f"expected kernel_options to be a dictionary or None, got {kernel_options!r}")
@@ -39,7 +55,7 @@ def flex_attention(run: Callable[..., Any], query: Any, key: Any, value: Any, sc
         if return_aux.max_scores:
             raise ArgumentError("expected return_aux without max_scores, which flashc does not compute")
         wants_lse = return_aux.lse
-    mask = mask_of(block_mask, query.shape[2], key.shape[2])
+    mask = mask_of(block_mask, query.shape[2], key.shape[2], follows)
     if query.shape[0] != key.shape[0]:
         if block_mask is None or key.shape[0] != 1:
             raise ArgumentError(f"expected query, key and value of one batch, or key and value of batch 1 with a "
@@ -65,7 +81,8 @@ def _check_tensors(query: Any, key: Any, value: Any) -> None:
                             f"{key.shape[-1]}")
 
 
-def mask_of(block_mask: Any, queries: int, keys: int) -> Optional[Callable[..., Any]]:
+def mask_of(block_mask: Any, queries: int, keys: int,
+            follows: Optional[Follows] = None) -> Optional[Callable[..., Any]]:
     """The mask of a BlockMask, or None if it keeps everything. A function is its own mask."""
     if block_mask is None:
         return None
@@ -74,14 +91,17 @@ def mask_of(block_mask: Any, queries: int, keys: int) -> Optional[Callable[..., 
             return block_mask
         raise UnsupportedTypeError(f"expected block_mask to be a BlockMask, a function (b, h, q_idx, kv_idx) -> "
                                    f"condition or None, got {type(block_mask)!r}")
-    is_whole = all(size >= _WHOLE for size in block_mask.BLOCK_SIZE)
     lengths = tuple(block_mask.seq_lengths)
-    if not is_whole and lengths != (queries, keys):
+    mask_mod = None if _keeps_everything(block_mask.mask_mod) else block_mask.mask_mod
+    if all(size >= _WHOLE for size in block_mask.BLOCK_SIZE) and lengths == (1, 1):
+        return mask_mod  # PyTorch's stand-in for no BlockMask, for any lengths.
+    if lengths != (queries, keys):
         raise ArgumentError(f"expected a block_mask that was made for {queries} queries and {keys} keys, got one for "
                             f"{lengths[0]} and {lengths[1]}")
-    if not _keeps_everything(block_mask.mask_mod):
-        return block_mask.mask_mod
-    return None if is_whole else _tables(block_mask)
+    tables = _tables_of(block_mask, keys)
+    if mask_mod is not None and follows is not None and tables.say_nothing(mask_mod, lengths, follows):
+        return mask_mod
+    return tables.mask(mask_mod)
 
 
 def _keeps_everything(mask_mod: Any) -> bool:
@@ -90,13 +110,122 @@ def _keeps_everything(mask_mod: Any) -> bool:
                                 (mask_mod.__module__ or "").startswith("torch."))
 
 
-def _tables(block_mask: Any) -> Callable[..., Any]:
-    """The mask that the tables of a BlockMask are: of whole blocks."""
-    blocks = block_mask.to_dense() != 0
-    rows, columns = block_mask.BLOCK_SIZE
-    outer: Tuple[int, ...] = tuple(blocks.shape[:-2])
+# --- Tables -----------------------------------------------------------------------------------------------------------
 
-    def keep(b: Any, h: Any, i: Any, j: Any) -> Any:
-        places = [0 if extent == 1 else place for extent, place in zip(outer, (b, h)[2 - len(outer):])]
-        return ops.array(blocks)[(*places, i // rows, j // columns)]
-    return keep
+_FIELDS = ("kv_num_blocks", "kv_indices", "full_kv_num_blocks", "full_kv_indices")
+
+
+def _version(x: Any) -> Optional[int]:
+    """How often a tensor was written; None if PyTorch does not count that."""
+    try:
+        return x._version
+    except (AttributeError, RuntimeError):  # Tensors of inference mode have no count.
+        return None
+
+
+def _stamps(arrays: Sequence[Any]) -> Optional[List[Tuple[Any, int]]]:
+    """What changes when one of the arrays does; None where that cannot be known."""
+    stamps = [(x, 0 if x is None else _version(x)) for x in arrays]
+    return None if any(version is None for _, version in stamps) else stamps
+
+
+def _is_same(x: Optional[List[Tuple[Any, int]]], y: Optional[List[Tuple[Any, int]]]) -> bool:
+    return x is not None and y is not None and len(x) == len(y) and \
+        all(a is b and m == n for (a, m), (b, n) in zip(x, y))
+
+
+class _Tables:
+    """What the tables of a BlockMask say, as one table."""
+
+    def __init__(self, block_mask: Any, keys: int) -> None:
+        rows, columns = block_mask.BLOCK_SIZE
+        self.block_size = (int(rows), int(columns))
+        self.stamps = _stamps([getattr(block_mask, field) for field in _FIELDS])
+        count, full = -(-keys // self.block_size[1]), block_mask.full_kv_num_blocks
+        table = _dense(block_mask.kv_num_blocks, block_mask.kv_indices, count)
+        if full is not None:
+            table = table.masked_fill(_dense(full, block_mask.full_kv_indices, count) != 0, _FULL)
+        self.has_full = full is not None
+        while len(table.shape) < 4:
+            table = table[None]
+        self.table = table
+        # What was asked last: the code of the function and the arrays that it read, with the answer.
+        self._asked: Optional[Tuple[Code, Any, bool]] = None
+
+    def say_nothing(self, mask_mod: Any, lengths: Tuple[int, int], follows: Follows) -> bool:
+        """Whether the tables keep what the function keeps."""
+        code = trace(mask_mod, None)
+        stamps = _stamps([array.owner for array in code.arrays])
+        if self._asked is not None and self._asked[0][:3] == code[:3] and self._asked[0].bound == code.bound and \
+                _is_same(self._asked[1], stamps):
+            return self._asked[2]
+        # A table for all batches or heads does not follow from a function that tells them apart.
+        for extent, position in zip(self.table.shape, ("%b", "%h")):
+            if extent == 1 and position in _names(code.mask or ""):
+                return False
+        answer = follows(mask_mod, self.table, self.block_size, lengths)
+        if answer is not None and stamps is not None:
+            self._asked = (code, stamps, answer)
+        return bool(answer)
+
+    def mask(self, mask_mod: Any) -> Callable[..., Any]:
+        table, has_full = self.table, self.has_full
+        rows, columns = self.block_size
+        outer = tuple(table.shape[:2])
+
+        def keep(b: Any, h: Any, i: Any, j: Any) -> Any:
+            places = [0 if extent == 1 else place for extent, place in zip(outer, (b, h))]
+            block = ops.array(table)[(*places, i // rows, j // columns)]
+            if mask_mod is None:
+                return block != 0
+            kept = bound(mask_mod, j)(b, h, i, j)
+            if not has_full:
+                return (block != 0) & kept
+            return (block == _FULL) | ((block == _PARTIAL) & kept)
+        return keep
+
+
+def _names(code: str) -> set:
+    return {word.strip("[],:") for word in code.split()}
+
+
+def _dense(counts: Any, indices: Any, columns: int) -> Any:
+    """1 for the blocks that a row lists, [..., rows, columns]. Nothing waits for the GPU: a block behind the keys, and
+    what lies behind the count, goes into one more column that is cut off."""
+    places = indices.new_ones(indices.shape[-1:]).cumsum(-1) - 1
+    is_listed = (places < counts[..., None]) & (indices >= 0) & (indices < columns)
+    dense = indices.new_zeros((*indices.shape[:-1], columns + 1))
+    return dense.scatter_(-1, indices.masked_fill(~is_listed, columns).long(), _PARTIAL)[..., :columns]
+
+
+_tables: "weakref.WeakKeyDictionary[Any, _Tables]" = weakref.WeakKeyDictionary()
+
+
+def _tables_of(block_mask: Any, keys: int) -> _Tables:
+    """The tables of a BlockMask, made once, and again after they were written."""
+    known = _tables.get(block_mask)
+    if known is not None and known.block_size == tuple(block_mask.BLOCK_SIZE) and known.table.shape[-1] == \
+            -(-keys // known.block_size[1]) and _is_same(known.stamps, _stamps([getattr(block_mask, field)
+                                                                                  for field in _FIELDS])):
+        return known
+    fresh = _Tables(block_mask, keys)
+    if not _is_capturing(block_mask.kv_indices):
+        _tables[block_mask] = fresh
+    return fresh
+
+
+def _is_capturing(x: Any) -> bool:
+    """Whether a CUDA graph is captured: then what is computed is there at its replay only."""
+    torch = sys.modules.get("torch")
+    return bool(torch is not None and getattr(x, "is_cuda", False) and torch.cuda.is_current_stream_capturing())
+
+
+def is_true_to(table: Any, block_size: Tuple[int, int], first: int, kept: Any) -> Any:
+    """Whether the table keeps what was kept of the queries from `first`: [rows, keys] of conditions, where `table` is
+    that of one batch and head. A condition of the array's framework, for which nothing waits."""
+    rows, columns = block_size
+    queries, keys = kept.shape
+    i = (table.new_ones((queries,)).cumsum(-1) + (first - 1)) // rows
+    j = (table.new_ones((keys,)).cumsum(-1) - 1) // columns
+    blocks = table[i][:, j]
+    return (((blocks != 0) | ~kept) & ((blocks != _FULL) | kept)).all()

@@ -10,6 +10,7 @@ There is no backward yet. Where gradients are recorded, `flashc.attention` refus
 drop-in's result has a `grad_fn` that raises: models are often evaluated without torch.no_grad().
 """
 
+import itertools
 import threading
 from typing import Any, Callable, Dict, Optional, Tuple, Union
 
@@ -236,6 +237,33 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     return o.reshape(*query.shape[:-1], columns) if query.dim() != 4 else o
 
 
+#: Pairs for which a mask_mod is run at once.
+_MOST_PAIRS = 1 << 26
+
+
+def _follows(mask_mod: Callable[..., Any], table: Tensor, block_size: Tuple[int, int],
+             lengths: Tuple[int, int]) -> Optional[bool]:
+    """Whether a mask_mod keeps what the tables of its BlockMask keep. Waits for the GPU; None while a CUDA graph is
+    captured, where nothing may."""
+    if table.is_cuda and torch.cuda.is_current_stream_capturing():
+        return None
+    from torch.nn.attention.flex_attention import create_mask
+
+    def part(b: int, h: int, first: int, count: int) -> Tensor:
+        def keep(zero_b, zero_h, i, j):
+            return mask_mod(zero_b + b, zero_h + h, i + first, j)
+        return create_mask(keep, 1, 1, count, keys, device=table.device)[0, 0]
+
+    queries, keys = lengths
+    step = max(1, _MOST_PAIRS // max(keys, 1))
+    is_true = torch.ones((), dtype=torch.bool, device=table.device)
+    with torch.no_grad():
+        for b, h, first in itertools.product(range(table.shape[0]), range(table.shape[1]), range(0, queries, step)):
+            kept = part(b, h, first, min(step, queries - first))
+            is_true &= _flex.is_true_to(table[b, h], block_size, first, kept)
+    return bool(is_true)
+
+
 def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]] = None,
                    block_mask: Any = None, scale: Optional[float] = None, enable_gqa: bool = False,
                    return_lse: bool = False, kernel_options: Optional[Dict[str, Any]] = None, *,
@@ -249,10 +277,11 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
         key: [B, Hkv, S, E].
         value: [B, Hkv, S, Ev].
         score_mod: (score, b, h, q_idx, kv_idx) -> score, on the scaled score; h is the query head.
-        block_mask: a BlockMask for L queries and S keys, whose `mask_mod` is compiled into the kernel. Its tables are
-            not read, whatever they say, unless `mask_mod` is None or keeps everything (PyTorch's `noop_mask`): then
-            the mask is what they say. A function (b, h, q_idx, kv_idx) -> condition will do too, without tables:
-            `flashc.masks`, or one of your own.
+        block_mask: a BlockMask for L queries and S keys. A query sees the keys of its full blocks, and those of its
+            partial blocks that `mask_mod` keeps. Where the tables follow from `mask_mod`, as those of
+            `create_block_mask` do, it alone is the mask; that is found out once per BlockMask, by running `mask_mod`
+            over all pairs, which waits for the GPU. Tables that say more are read in the kernel. A function
+            (b, h, q_idx, kv_idx) -> condition will do too, without tables: `flashc.masks`, or one of your own.
         scale: of the scores; None: 1 / sqrt(E).
         enable_gqa: Hq is a multiple of Hkv.
         return_lse: also return the log-sum-exp (natural logarithm), [B, Hq, L] in f32.
@@ -270,8 +299,15 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
         flashc.ArgumentError: shapes that do not go together, a block_mask for other lengths, max_scores.
         flashc.Error: whatever flashc.attention raises.
 
-    Under torch.compile, a score_mod or a mask_mod with a closure breaks the graph.
+    Under torch.compile, a BlockMask, or a score_mod or a function with a closure, breaks the graph. A BlockMask that is
+    first seen while a CUDA graph is captured has its tables read.
     """
+    if is_compiling() and hasattr(block_mask, "mask_mod"):
+        from . import _torch_graph as graph
+        return graph.outside(flex_attention, query, key, value, {
+            "score_mod": score_mod, "block_mask": block_mask, "scale": scale, "enable_gqa": enable_gqa,
+            "return_lse": return_lse, "kernel_options": kernel_options, "return_aux": return_aux})
+
     def run(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
         q, k, columns = _padded(q), _padded(k), v.shape[-1]
         v = _padded(v)
@@ -284,4 +320,4 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
         return (o, *rest) if rest else o
 
     return _flex.flex_attention(run, query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse,
-                                kernel_options, return_aux)
+                                kernel_options, return_aux, _follows)

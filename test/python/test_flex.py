@@ -15,14 +15,15 @@ from reference import assert_close, attention, inputs  # noqa: E402
 
 
 class BlockMask:
-    """The attributes of PyTorch's that are read."""
+    """The attributes of PyTorch's that are read. `blocks`: which are listed, none of them as full; None: all."""
 
     def __init__(self, mask_mod, lengths, blocks=None, size=(128, 128)):
-        self.mask_mod, self.seq_lengths, self.blocks, self.BLOCK_SIZE = mask_mod, lengths, blocks, size
-
-    def to_dense(self):
-        assert self.blocks is not None, "tables are read"
-        return self.blocks
+        self.mask_mod, self.seq_lengths, self.BLOCK_SIZE = mask_mod, lengths, size
+        if blocks is None:
+            blocks = torch.ones((1, 1, *(-(-length // one) for length, one in zip(lengths, size))), dtype=torch.int32)
+        self.kv_num_blocks = blocks.sum(-1)
+        self.kv_indices = torch.argsort(blocks, dim=-1, descending=True).to(torch.int32)
+        self.full_kv_num_blocks = self.full_kv_indices = None
 
 
 class AuxRequest(NamedTuple):

@@ -143,13 +143,58 @@ def test_block_mask_that_keeps_everything():
     assert torch.equal(flashc.torch.flex_attention(q, k, v), want)
 
 
-def test_tables_are_not_read():
+def test_tables_that_follow_from_the_function_are_not_read():
+    """The kernel is that of the function alone."""
+    q, k, v = qkv(1, 2, 2, 256, 256, 64)
+    block_mask = torch_flex.create_block_mask(MASKS["causal"], None, None, 256, 256, device="cuda")
+    want = flashc.torch.flex_attention(q, k, v, block_mask=masks.causal())
+    count = flashc.statistics().compilations
+    assert torch.equal(flashc.torch.flex_attention(q, k, v, block_mask=block_mask), want)
+    assert flashc.statistics().compilations == count
+    block_mask.full_kv_num_blocks.zero_()
+    i, j = torch.arange(256, device="cuda")[:, None], torch.arange(256, device="cuda")
+    problem = _check.Reference(q, k, v, (j <= i) & (i // 128 == j // 128)).compare(
+        flashc.torch.flex_attention(q, k, v, block_mask=block_mask)).problem
+    assert not problem, problem
+
+
+@pytest.mark.parametrize("size", [(128, 128), (128, 64), (256, 128)])
+@pytest.mark.parametrize("outer", [(1, 1), (2, 1), (1, 4), (2, 4)])
+@pytest.mark.parametrize("has_full", [False, True])
+def test_tables_and_a_function(size, outer, has_full):
+    """Blocks that are not listed are skipped, full ones not masked, and partial ones masked."""
+    q, k, v = qkv(2, 4, 4, 500, 700, 64)
+    shape = (*outer, -(-500 // size[0]), -(-700 // size[1]))
+    kinds = torch.randint(0, 3 if has_full else 2, shape, device="cuda")
+
+    def lists(blocks):
+        blocks = blocks.to(torch.int32)
+        return blocks.sum(-1, dtype=torch.int32), torch.argsort(blocks, dim=-1, descending=True).to(torch.int32)
+
+    def mask_mod(b, h, i, j):
+        return (i + j + h) % 3 > 0
+    block_mask = torch_flex.BlockMask.from_kv_blocks(*lists(kinds == 1), *(lists(kinds == 2) if has_full else ()),
+                                                     BLOCK_SIZE=size, mask_mod=mask_mod, seq_lengths=(500, 700))
+    place = positions(2, 4, 500, 700)
+    b, h, i, j = place
+    kind = kinds.expand(2, 4, *shape[2:])[b, h, i // size[0], j // size[1]]
+    keep = (kind == 2) | ((kind == 1) & mask_mod(*place))
+    o, lse = flashc.torch.flex_attention(q, k, v, block_mask=block_mask, return_lse=True)
+    problem = _check.Reference(q, k, v, keep).compare(o, lse).problem
+    assert not problem, problem
+    again = torch.compile(lambda q, k, v: flashc.torch.flex_attention(q, k, v, block_mask=block_mask))(q, k, v)
+    torch.testing.assert_close(again, o, rtol=1e-2, atol=4e-3)
+
+
+def test_tables_in_a_cuda_graph():
     q, k, v = qkv(1, 2, 2, 256, 256, 64)
     block_mask = torch_flex.create_block_mask(MASKS["causal"], None, None, 256, 256, device="cuda")
     want = flashc.torch.flex_attention(q, k, v, block_mask=block_mask)
-    block_mask.kv_num_blocks.zero_()
-    assert torch.equal(flashc.torch.flex_attention(q, k, v, block_mask=block_mask), want)
-    assert torch.equal(flashc.torch.flex_attention(q, k, v, block_mask=masks.causal()), want)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = flashc.torch.flex_attention(q, k, v, block_mask=block_mask)
+    graph.replay()
+    assert torch.equal(o, want)
 
 
 def test_keys_of_one_batch():
