@@ -100,8 +100,8 @@ void LoopRunner::diagnoseUnknown(Operation *op) {
   auto argument = dyn_cast_if_present<BlockArgument>(unknown);
   if (!argument || argument.getOwner()->getParentOp() != function) {
     Operation *source = argument ? argument.getOwner()->getParentOp() : unknown ? unknown.getDefiningOp() : op;
-    op->emitError("cannot say which tiles are visited: what the mask computes by '")
-        << source->getName() << "' bounds the keys, and has no value in this call (a quotient by 0 has none)";
+    op->emitError("cannot say which tiles are visited: which keys the mask keeps depends on '")
+        << source->getName() << "', whose value is not known";
     return;
   }
   unsigned number = argument.getArgNumber();
