@@ -206,7 +206,9 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, int64_t d, int6
   needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, d, dv);
   needs.ctaRegisters =
       hopper::kWarpgroupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
-  needs.mostRegisters = hopper::getRegistersOfCTA(hopper::kWarpgroupThreads * (schedule.consumers + 1));
+  // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
+  int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
+  needs.mostRegisters = hopper::getRegistersOfCTA(hopper::kWarpgroupThreads * (consumers + 1));
   needs.tileRegisters = getConsumerRegisters(schedule, dv);
   return needs;
 }
