@@ -11,7 +11,7 @@ class Pass;
 namespace flashc {
 
 /// Puts a cf.assert in front of what reads or writes an element by its indices: tensor.extract, memref.load and
-/// memref.store. Before tensors become buffers and linalg becomes loops: those are of the program, later ones of flashc.
+/// memref.store. Before tensors become buffers and linalg becomes loops: later ones are flashc's own.
 std::unique_ptr<mlir::Pass> createGuardElementsPass();
 
 /// The same in front of integer divisions by what is not a constant, and by zero: by zero, and of the least integer

@@ -56,8 +56,8 @@ private:
     return applyPartialConversion(kernel, target, std::move(patterns));
   }
 
-  /// Tells the back end of masks and scores that are too much code for some of its passes. Those that were measured have
-  /// a hundred ops at most.
+  /// Tells the back end of masks and scores that are too much code for some of its passes. Those that were measured
+  /// have a hundred ops at most.
   void markLongCode(gpu::GPUFuncOp kernel) {
     int64_t most = 0;
     kernel.walk([&](tile::MapOp map) {
