@@ -9,6 +9,7 @@ from . import _context, _library
 from ._array import CPU, Array, contiguous_strides
 from ._cuda import Scratch, synchronize
 from ._library import ArgumentError, UnsupportedTypeError
+from ._overlap import overlaps_itself, share_memory
 from ._source import Source, plain_stream, source_of
 from ._specialization import Extents, Specialization, check_inputs
 from ._trace import Code, device_name
@@ -83,7 +84,7 @@ class Launcher:
             results = None
         else:
             results = None if out is None else read_out(out, self.has_lse, return_lse, source, like, q, k, v,
-                                                        self.is_bshd, stream)
+                                                        self.is_bshd, stream, code.arrays)
             signature = (source, q.shape, q.strides, k.shape, k.strides, v.shape, v.strides, enable_gqa,
                          tuple([one[1:3] for one in bound]),
                          None if results is None else [x.strides for x in results[1::2] if x is not None])
@@ -185,22 +186,33 @@ def gives_lse(out: Any) -> bool:
 
 
 def read_out(out: Any, has_lse: bool, return_lse: bool, source: Source, like: Any, q: Array, k: Array, v: Array,
-             is_bshd: bool, stream: Optional[int]) -> Tuple[Any, Array, Any, Optional[Array]]:
+             is_bshd: bool, stream: Optional[int],
+             captured: Sequence[Array] = ()) -> Tuple[Any, Array, Any, Optional[Array]]:
     """The caller's arrays for o and lse, checked. With `has_lse`, lse is allocated if it is not given; without, there
-    is none."""
+    is none. `captured`: the arrays that the mask and the score read."""
     o, lse = out if isinstance(out, (tuple, list)) else (out, None)
     extents = Extents(*_positions(q, k, is_bshd)[:2], 0, *_positions(q, k, is_bshd)[2:], q.shape[3], v.shape[3])
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
     shape = (batch, length, heads, extents.value_dim) if is_bshd else (batch, heads, length, extents.value_dim)
     o_array = _read_result("out", o, shape, q.dtype, q, stream)
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if o_array.address == x.address and 0 not in shape:
-            raise ArgumentError(f"expected out to be apart from {name}, which is still read while out is written")
+    inputs = [("q", q), ("k", k), ("v", v), *(("an array that the mask or the score reads", x) for x in captured)]
+    _check_apart("out", o_array, inputs)
     if not has_lse:
         return o, o_array, None, None
     if lse is None:
         return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q.device, return_lse, stream))
-    return o, o_array, lse, _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
+    lse_array = _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
+    _check_apart("out[1] (lse)", lse_array, [*inputs, ("out[0]", o_array)])
+    return o, o_array, lse, lse_array
+
+
+def _check_apart(name: str, result: Array, others: Sequence[Tuple[str, Array]]) -> None:
+    if 0 in result.shape:
+        return
+    for what, other in others:
+        if 0 not in other.shape and share_memory(result, other):
+            raise ArgumentError(f"expected {name} to be apart from {what}, which is still in use while {name} is "
+                                "written, got arrays that share memory")
 
 
 def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool,
@@ -241,7 +253,7 @@ def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array
     if array.strides[-1] != 1 and shape[-1] > 1:
         raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
                             f"{array.strides[-1]}")
-    if any(stride == 0 and extent > 1 for stride, extent in zip(array.strides, shape)):
+    if overlaps_itself(array.shape, array.strides):
         raise ArgumentError(f"expected {name} with elements of its own everywhere, got strides {tuple(array.strides)}")
     wait_for(array, stream)
     return array
