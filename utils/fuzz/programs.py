@@ -124,7 +124,7 @@ def generate(rng):
     text = rng.choice(corpus())
     # Most tests of a dialect's ops have no attention that flashc would compile.
     is_flashc = rng.random() < (0.6 if "flash.attention" in text else 0.1)
-    return {"kind": "programs", "text": mutate(rng, text) if rng.random() < 0.97 else text,
+    return {"kind": "programs", "text": mutate(rng, text) if rng.random() < 0.9 else text,
             "program": "flashc" if is_flashc else "flashc-opt",
             "options": flashc_options(rng) if is_flashc else pass_options(rng)}
 
