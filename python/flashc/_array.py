@@ -1,6 +1,7 @@
 """What an array is to flashc: where its elements are, and their type. `_source.py` finds that out."""
 from __future__ import annotations
 
+import operator
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from ._library import ArgumentError, UnsupportedTypeError
@@ -44,16 +45,26 @@ class ArraySpec:
     __slots__ = ("shape", "dtype", "strides")
 
     def __init__(self, shape: Sequence[int], dtype: Any, strides: Optional[Sequence[int]] = None) -> None:
-        self.shape = tuple(int(extent) for extent in shape)
+        self.shape = _integers("shape", shape)
         if any(extent < 0 for extent in self.shape):
             raise ArgumentError(f"expected extents that are not negative, got {self.shape}")
         self.dtype = dtype_name(dtype)
-        self.strides = contiguous_strides(self.shape) if strides is None else tuple(int(stride) for stride in strides)
+        self.strides = contiguous_strides(self.shape) if strides is None else _integers("strides", strides)
         if len(self.strides) != len(self.shape):
             raise ArgumentError(f"expected {len(self.shape)} strides, one per extent, got {len(self.strides)}")
 
     def __repr__(self) -> str:
         return f"ArraySpec({self.shape}, {self.dtype!r})"
+
+
+def _integers(name: str, values: Any) -> Tuple[int, ...]:
+    try:
+        numbers = tuple(operator.index(value) for value in values)
+    except TypeError:
+        raise UnsupportedTypeError(f"expected {name} to be a sequence of integers, got {values!r}") from None
+    if any(not -2**63 <= number < 2**63 for number in numbers):
+        raise ArgumentError(f"expected {name} of integers of 64 bits, got {numbers}")
+    return numbers
 
 
 def dtype_name(dtype: Any) -> str:

@@ -9,7 +9,7 @@ from ._array import CPU
 from ._launch import Launcher, gives_lse, no_elements, wait_for
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale, _NO_CODE
-from ._library import ANY, ArgumentError, Error, UnsupportedTypeError
+from ._library import ANY, ArgumentError, Error, encoded, parse_flag
 from ._source import source_of
 
 __all__ = ["attention"]
@@ -107,6 +107,12 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         static_shapes: bool = False, records_gradients: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
     `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one."""
+    if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \
+            type(static_shapes) is not bool:
+        causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
+        return_lse, static_shapes = parse_flag("return_lse", return_lse), parse_flag("static_shapes", static_shapes)
+    if schedule is not None:
+        encoded("schedule", schedule)
     source = source_of(q)
     q_array = source.describe(q)
     device = q_array.device
@@ -144,8 +150,6 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
                             "flashc.compile")
     # What specialises a kernel; the launcher checks extents, once per shape. Only plain numbers go into the key: a
     # tensor is equal to itself when its value has changed.
-    if type(causal) is not bool:
-        causal = bool(causal)
     if scale is not None and type(scale) is not float:
         scale = parse_scale(scale, shape[3])
     has_lse = bool(return_lse) if out is None else gives_lse(out) or bool(return_lse)
@@ -164,8 +168,6 @@ def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gq
           scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool) -> Launcher:
     """The kernel of a first call, compiled if no context or cache has it, and loaded."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
-    if schedule is not None and not isinstance(schedule, str):
-        raise UnsupportedTypeError(f"expected schedule to be text such as 'kv-tile=64', got {schedule!r}")
     kind, bounds = parse_mask(causal, window)
     specialization = Specialization(
         q.dtype, extents.head_dim, extents.value_dim, extents.query_heads // extents.key_heads,

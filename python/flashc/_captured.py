@@ -34,7 +34,8 @@ _C_DTYPE = {"u8": "i8"}
 class CapturedArray(Indexable):
     """An array that a mask or a score refers to. `table[h]`, `bias[b, h, i, j]` or `bias[b][h][i][j]` is an element:
     a real number, an integer or a condition. An index that is a position must find an element for all positions;
-    other indices that are computed are clamped to the array; negative numbers are refused."""
+    other indices that are computed are clamped to the array. A negative number counts from the end, as NumPy's; a
+    computed index that is negative is clamped to 0."""
     __slots__ = ("_trace", "_name", "_array", "_view", "_prefix")
 
     def __init__(self, trace: Any, name: str, array: Array, view: "View", prefix: Tuple[Any, ...] = ()) -> None:
@@ -65,6 +66,12 @@ class CapturedArray(Indexable):
     def __array__(self, *arguments: Any) -> Any:
         raise error("a captured array can be indexed, and nothing else; compute on arrays before the call")
 
+    @classmethod
+    def __torch_function__(cls, function: Any, kinds: Any, inputs: Any = (), keywords: Any = None) -> Any:
+        raise error(f"a captured array can be indexed, and nothing else; got torch.{getattr(function, '__name__', '')}: "
+                    "write it with elements, such as a[i, 0] * b[j, 0] + a[i, 1] * b[j, 1] for a product of rows, or "
+                    "compute on arrays before the call")
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
@@ -83,8 +90,11 @@ class CapturedArray(Indexable):
                 kind = {F32: "a real number", I1: "a condition"}[value._type] if isinstance(value, Traced) \
                     else repr(value)
                 raise error(f"expected integers as indices into an array, got {kind} as index {position}")
-            if isinstance(value, int) and not 0 <= value < self._array.shape[position]:
-                raise error(f"expected index {position} from 0 to {self._array.shape[position] - 1}, got {value}")
+            extent = self._array.shape[position]
+            if isinstance(value, int) and not -extent <= value < extent:
+                raise error(f"expected index {position} from {-extent} to {extent - 1}, got {value}")
+        indices = tuple(value + extent if isinstance(value, int) and value < 0 else value
+                        for value, extent in zip(map(plain, indices), self._array.shape))
         if len(indices) < rank:
             return CapturedArray(self._trace, self._name, self._array, self._view, indices)
         return self._trace.load(self, [plain(value) for value in indices])

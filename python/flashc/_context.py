@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Optional
 
 from ._files import read_regular
 from ._library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
-    OutOfMemoryError, StatisticsStruct, checked, lib, take_text
+    OutOfMemoryError, StatisticsStruct, checked, encoded, lib, path_text, take_text
 
 __all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
            "device_table_path", "statistics"]
@@ -65,7 +65,7 @@ class CompiledKernel(_Owned):
 
     def ir(self, level: str) -> str:
         text = c_void_p()
-        checked(lib.flashcKernelGetIR, self.handle, level.encode(), ctypes.byref(text))
+        checked(lib.flashcKernelGetIR, self.handle, encoded("level", level), ctypes.byref(text))
         return take_text(text)
 
     def cost(self, arguments: Any, count: int) -> CostStruct:
@@ -126,7 +126,8 @@ class Context(_Owned):
     def _options(self, target: str, schedule: Optional[str], function: Optional[str] = None) -> CompileOptions:
         if self._table is None and target != "cpu":
             self._table = read_schedule_table(os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle)))
-        return CompileOptions(target.encode(), schedule.encode() if schedule else None,
+        chosen = None if schedule is None else encoded("schedule", schedule) or None
+        return CompileOptions(encoded("target", target), chosen,
                               function.encode() if function else None, self._table if target != "cpu" else None)
 
     def statistics(self) -> StatisticsStruct:
@@ -226,7 +227,7 @@ def configure(*, cache_directory: Optional[str] = None, disk_cache: bool = True,
     global _context
     if cache_bytes is not None and (not isinstance(cache_bytes, int) or cache_bytes <= 0):
         raise ArgumentError(f"expected cache_bytes to be a positive number of bytes, got {cache_bytes!r}")
-    directory = None if cache_directory is None else os.fspath(cache_directory)
+    directory = None if cache_directory is None else path_text("cache_directory", cache_directory)
     fresh = Context(directory, disk_cache, cache_bytes or 0)
     with _lock:
         if _context is not None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import ctypes
 import json
-import os
 import re
 from typing import Any, List, Optional, Tuple
 
@@ -12,7 +11,7 @@ from ._array import CPU, ITEM_SIZE, Array
 from ._cuda import copy_to_host
 from ._kernel import make_frame, make_request
 from ._launch import _WORDS, _signed
-from ._library import ArgumentError, CompileError
+from ._library import ArgumentError, CompileError, Error, path_text
 from ._specialization import CPU_TARGET, GPU_TARGET, Window
 from ._trace import Code
 
@@ -141,8 +140,11 @@ def explain(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
     del keep
     if png is not None:
         data = explanation.png(batch, head)
-        with open(os.fspath(png), "wb") as file:
-            file.write(data)
+        try:
+            with open(path_text("png", png), "wb") as file:
+                file.write(data)
+        except OSError as error:
+            raise Error(f"cannot write the picture {png}: {error.strerror}") from None
     return explanation
 
 

@@ -9,7 +9,7 @@ from . import _library
 from ._array import CPU, Array, ArraySpec, contiguous_strides
 from ._captured import Need
 from ._launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
-from ._library import ANY, ArgumentError
+from ._library import ANY, ArgumentError, parse_flag
 from ._source import source_of
 from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale
@@ -186,6 +186,8 @@ def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Op
                  static_shapes: bool) -> Request:
     """The arguments of `flashc.compile`, checked."""
     is_bshd = check_layout(layout)
+    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
+    return_lse, static_shapes = parse_flag("return_lse", return_lse), parse_flag("static_shapes", static_shapes)
     arrays = [source_of(x).describe(x) for x in (q, k, v)]
     specs = [isinstance(x, ArraySpec) for x in (q, k, v)]
     devices = {array.device for array, is_spec in zip(arrays, specs) if not is_spec}

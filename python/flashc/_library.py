@@ -187,6 +187,37 @@ def fail(status: int, message: c_void_p, doing: str = "") -> None:
     raise _EXCEPTIONS.get(status, Error)(f"{doing}: {text}" if doing else text)
 
 
+def encoded(name: str, text: Any) -> bytes:
+    """An argument that is text, as C takes it."""
+    if not isinstance(text, str):
+        raise UnsupportedTypeError(f"expected {name} to be text, got {text!r}")
+    if "\0" in text:
+        raise ArgumentError(f"expected {name} without the character NUL, got {text!r}")
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(f"expected {name} to be text of Unicode, got {text!r}") from None
+
+
+def path_text(name: str, path: Any) -> str:
+    """An argument that names a file."""
+    try:
+        text = os.fsdecode(path)
+    except TypeError:
+        raise UnsupportedTypeError(f"expected {name} to be a path, got {path!r}") from None
+    if "\0" in text:
+        raise ArgumentError(f"expected {name} without the character NUL, got {path!r}")
+    return text
+
+
+def parse_flag(name: str, value: Any) -> bool:
+    """Whether an argument is true, for values that have one truth value."""
+    try:
+        return bool(value)
+    except Exception:  # Whatever an array or its framework raises.
+        raise UnsupportedTypeError(f"expected {name} to be True or False, got {type(value)!r}") from None
+
+
 def checked(function: Callable[..., int], *arguments: Any) -> None:
     """Calls a function whose last argument is a message, and raises what its status stands for."""
     message = c_void_p()

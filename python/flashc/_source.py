@@ -311,6 +311,8 @@ def source_of(x: Any) -> Source:
 
 
 def _find_source(x: Any) -> Source:
+    if isinstance(x, type):
+        raise UnsupportedTypeError(f"expected an array, got the class {x.__module__}.{x.__qualname__}")
     torch = sys.modules.get("torch")
     # `import torch` under way in another thread has a module without Tensor.
     if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):

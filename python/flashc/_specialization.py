@@ -80,7 +80,11 @@ def parse_mask(causal: bool, window: Window) -> Tuple[int, Tuple[int, int]]:
     for side, value in (("left", left), ("right", right)):
         if value is not None and (isinstance(value, bool) or not hasattr(value, "__index__")):
             raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}")
-        value = -1 if value is None else value.__index__()
+        try:
+            value = -1 if value is None else value.__index__()
+        except TypeError:  # An array has the method, but several numbers.
+            raise UnsupportedTypeError(f"expected the {side} side of window to be an integer or None, got {value!r}") \
+                from None
         # As far as any key can be.
         bounds.append(-1 if value < 0 or value >= 2**30 else value)
     if causal:

@@ -196,6 +196,11 @@ class Traced(Value):
         one = self._region.value(INDEX, f"arith.constant {value} : index", True)
         return one if dtype is None and self._type == INDEX else one.to(dtype or self._type)
 
+    def unsqueeze(self, dim: Any) -> Any:
+        """Refused: a value has no dimensions."""
+        raise error("a traced value has no dimensions, and needs none: leave out unsqueeze, and compute with the value "
+                    "of one query and one key")
+
     def abs(self) -> Any:
         return absolute(self)
 

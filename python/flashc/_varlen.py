@@ -120,7 +120,7 @@ class _Inside:
 
 
 def _shape(name: str, x: Any) -> Tuple[int, ...]:
-    if not hasattr(x, "shape") or not hasattr(x, "__getitem__"):
+    if isinstance(x, type) or not hasattr(x, "shape") or not hasattr(x, "__getitem__"):
         raise UnsupportedTypeError(f"expected {name} to be an array with a shape, got {type(x)!r}")
     return tuple(x.shape)
 
