@@ -159,8 +159,12 @@ private:
             step->erase();
       op->erase();
     }
+    llvm::SmallSetVector<Operation *, 4> inits; // row_max and row_sum may begin with one value
     for (StateAccess &access : plan.state)
-      if (Operation *init = access.init.getDefiningOp(); init && isOpTriviallyDead(init))
+      if (Operation *init = access.init.getDefiningOp())
+        inits.insert(init);
+    for (Operation *init : inits)
+      if (isOpTriviallyDead(init))
         init->erase();
   }
 
