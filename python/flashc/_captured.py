@@ -68,7 +68,8 @@ class CapturedArray(Indexable):
 
     @classmethod
     def __torch_function__(cls, function: Any, kinds: Any, inputs: Any = (), keywords: Any = None) -> Any:
-        raise error(f"a captured array can be indexed, and nothing else; got torch.{getattr(function, '__name__', '')}: "
+        name = getattr(function, "__name__", str(function))
+        raise error(f"a captured array can be indexed, and nothing else; got torch.{name}: "
                     "write it with elements, such as a[i, 0] * b[j, 0] + a[i, 1] * b[j, 1] for a product of rows, or "
                     "compute on arrays before the call")
 

@@ -300,8 +300,8 @@ def _call(under_way: Trace, function: Callable[..., Any], what: str, arguments: 
             check_region(result)
         return result
     except RecursionError:
-        raise TraceError(f"{_place(function)}expected the {what} to end, but it calls itself deeper than Python allows: "
-                         "a condition on a traced value cannot stop it") from None
+        raise TraceError(f"{_place(function)}expected the {what} to end, but it calls itself deeper than Python "
+                         "allows: a condition on a traced value cannot stop it") from None
     except IndexError as problem:
         raise current.refused_index or problem from None
     except (AttributeError, TypeError) as problem:
