@@ -242,15 +242,15 @@ def count(instructions, key=class_of):
     return collections.Counter(map(key, instructions))
 
 
-# -2^100, as f32 immediates are printed: what convert-flash-to-tile puts in the place of a masked score. (The results of
-# a score region are clamped to it: a maximum, not a select.)
-MASKED_SCORE = re.compile(r"-1\.26765060\d*e\+30")
+NEGATIVE_INFINITY = re.compile(r"-INF\b")
+LIMITS = 2  # A thread's rows: for each, one select of -inf belongs to the running maximum.
 
 
 def is_masked(loop):
-    """Whether the loop applies a mask: it puts -2^100 in the place of scores."""
-    return any(instruction.name in ("FSEL", "SEL") and MASKED_SCORE.search(instruction.operands)
-               for instruction in loop.instructions())
+    """Whether the loop applies a mask: it puts -inf in the place of scores."""
+    selects = [instruction for instruction in loop.instructions()
+               if instruction.name in ("FSEL", "SEL") and NEGATIVE_INFINITY.search(instruction.operands)]
+    return len(selects) > LIMITS
 
 
 # --- Tools ------------------------------------------------------------------------------------------------------------

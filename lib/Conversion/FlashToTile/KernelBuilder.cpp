@@ -25,6 +25,18 @@ Value KernelBuilder::splat(RankedTensorType type, double value) {
   return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APFloat(static_cast<float>(value))));
 }
 
+Value KernelBuilder::scale(Value values, double factor) {
+  if (factor == 1.0)
+    return values;
+  return arith::MulFOp::create(b, values, splat(cast<RankedTensorType>(values.getType()), factor));
+}
+
+Value KernelBuilder::replaceNegInf(Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  Value isLowest = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rows, splat(type, kNegInf));
+  return arith::SelectOp::create(b, isLowest, splat(type, 0.0), rows);
+}
+
 Value KernelBuilder::load(Inputs &inputs, Value row) {
   tile::RingType ring = cast<tile::RingType>(inputs.ring.getType());
   Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
@@ -32,7 +44,7 @@ Value KernelBuilder::load(Inputs &inputs, Value row) {
 }
 
 /// Scores pass through a map if there is a score region, or if the scale cannot be folded into the exponent: the
-/// maximum is taken of unscaled scores, so the scale must be positive, and kMasked * scale neither tiny nor infinite.
+/// maximum is taken of unscaled scores, so the scale must be positive, and neither tiny nor huge.
 bool KernelBuilder::needsScoreMap() const {
   return plan.score || !isExponentFactor(plan.getOp().getScale().convertToFloat());
 }
@@ -204,7 +216,7 @@ LogicalResult KernelBuilder::emitLoop() {
   qTile = load(q, row);
   SmallVector<Value> init{splat(getOutputType(), 0.0)};
   if (!schedule.fixedMax)
-    init.push_back(splat(tile::getRowType(f32), -std::numeric_limits<double>::infinity()));
+    init.push_back(splat(tile::getRowType(f32), kNegInf));
   if (!ones)
     init.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
   Value begin = index(0), end = visits.getTotal();
@@ -331,12 +343,20 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitScoreRegion(Value visit, Val
   tile::YieldOp::create(b, score);
   if (isMasked)
     keepClampsWhere(isMasked, map);
+  b.setInsertionPointAfter(map);
+  auto asWritten = cast<tile::MapOp>(b.clone(*map));
   ScoreMap simple =
       simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias, plan.mask);
   remainingScale = simple.factor;
   slopes = simple.slopes;
+  if (simple.map.getOffset()) {
+    if (failed(emitHasLargeTerms(simple.map)))
+      return failure();
+    return Scores{simple.map.getResult(), simple.map.getOffset(), /*isExponential=*/false, asWritten};
+  }
+  asWritten.erase();
   if (schedule.tanhTerms == 0)
-    return Scores{simple.map.getResult(), simple.map.getOffset()};
+    return Scores{simple.map.getResult()};
   // The multi-function unit need not wait for a branch to end, unless the wait for a product is to stand between the
   // exponentials.
   Scores result;
@@ -355,7 +375,8 @@ FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked)
   ValueRange position = map.getBody().getArguments();
   Value result = scalar(masked);
   if (plan.mask) {
-    Value keep = scalars.cloneRegion(b, *plan.mask, {batch, head, position[1], position[2]});
+    ScalarCloner inside = scalars; // what it maps holds in this map only
+    Value keep = inside.cloneRegion(b, *plan.mask, {batch, head, position[1], position[2]});
     if (!keep)
       return failure();
     result = arith::SelectOp::create(b, keep, position[0], result);
@@ -368,22 +389,24 @@ FailureOr<Value> KernelBuilder::emitMask(Value key, Value source, double masked)
 // Outputs
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// (max * factor + log2(sum)) * ln 2, -inf in dead rows. Kernels without a maximum have no such output.
-Value KernelBuilder::emitLogSumExp(Value max, Value sum, Value isDead) {
+/// max * scale + log(sum): -inf in a row that has seen no key, whose maximum is, and whose sum is 0. Kernels without a
+/// maximum have no such output.
+Value KernelBuilder::emitLogSumExp(Value max, Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
-  Value scaled = arith::MulFOp::create(b, max, splat(rowType, llvm::numbers::log2e * remainingScale));
-  Value lse = arith::AddFOp::create(b, scaled, math::Log2Op::create(b, sum));
-  lse = arith::MulFOp::create(b, lse, splat(rowType, llvm::numbers::ln2));
-  if (!isDead)
-    return lse;
-  return arith::SelectOp::create(b, isDead, splat(rowType, -std::numeric_limits<double>::infinity()), lse);
+  Value scaled = scale(max, remainingScale);
+  if (hasLargeTerms)
+    scaled = arith::SelectOp::create(b, hasLargeTerms, max, scaled);
+  return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Whether a row has seen no key. A maximum passes NaN over; the sum of a row that has seen nothing else is one.
-Value KernelBuilder::emitIsDead(Value max, Value sum) {
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  Value isLow = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, max, splat(rowType, kDead));
-  return arith::AndIOp::create(b, isLow, arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, sum, sum));
+/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN
+/// makes it NaN (where polynomials do not, the maximum).
+Value KernelBuilder::emitIsEmpty(Value max, Value sum) {
+  auto rowType = cast<RankedTensorType>(sum.getType());
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
+  if (!max || !catchesNaN())
+    return isEmpty;
+  return arith::AndIOp::create(b, isEmpty, arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, max, max));
 }
 
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
@@ -396,17 +419,12 @@ void KernelBuilder::emitOutputs(State state) {
   } else {
     sum = tile::CombineOp::create(b, rowType, state.sum);
   }
-  // A score region may give -inf where the mask keeps something.
-  Value isDead;
-  if (schedule.fixedMax && !plan.finalize.getNoEmptyRows())
-    isDead = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
-  else if (!schedule.fixedMax && (!plan.finalize.getNoEmptyRows() || plan.score))
-    isDead = emitIsDead(state.max, sum);
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
-  if (isDead)
-    inverse = arith::SelectOp::create(b, isDead, splat(rowType, 0.0), inverse);
+  // Any score may be -inf where the mask keeps something, unless all have a bound.
+  if (!schedule.fixedMax || !plan.finalize.getNoEmptyRows())
+    inverse = arith::SelectOp::create(b, emitIsEmpty(state.max, sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
-  Value lse = state.max ? emitLogSumExp(state.max, sum, isDead) : Value();
+  Value lse = state.max ? emitLogSumExp(state.max, sum) : Value();
   bool isStored = false;
   for (const Output &out : plan.outputs) {
     if (!out.isLse && schedule.tmaStore && !std::exchange(isStored, true)) { // a second copy has no slot to go through

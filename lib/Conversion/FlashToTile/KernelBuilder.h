@@ -14,8 +14,8 @@ namespace flashc {
 
 /// Fills a kernel that has an empty entry block with the sequential program of an attention: a `tile.program` that each
 /// consumer warpgroup runs on 64 query rows. What it computes is FlashAttention-2 with three liberties, all exact:
-/// exponents in base 2 with the scale folded in, a finite stand-in for the -inf of masked scores, and a running maximum
-/// that may be stale by a factor of 2^8 (docs/hopper-schedule.md says why).
+/// exponents in base 2 with the scale folded in, the maximum of the row taken off within that multiply-add, and a running
+/// maximum that may be stale by a factor of 2^8 (docs/hopper-schedule.md says why).
 class KernelBuilder {
 public:
   KernelBuilder(AttentionPlan &plan, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
@@ -27,9 +27,7 @@ public:
   bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
 
 private:
-  /// A masked score: far below any other, yet `s * c - m * c` is exactly 0 for s = m = -2^100 (a power of two), so that
-  /// a row without keys has no NaN. A row whose maximum is no more than -2^99 has seen no key.
-  static constexpr double kMasked = -0x1p100, kDead = -0x1p99;
+  static constexpr double kNegInf = -std::numeric_limits<double>::infinity();
 
   /// A value that a score or mask region computes once per row.
   struct RowValue {
@@ -44,10 +42,16 @@ private:
     mlir::Value acc, max, sum;
   };
   /// A tile of scores is `tile`, plus `offset` of the row and lane if there is one; or `tile` is their exponentials.
+  /// With an offset, `asWritten` is the whole score, to be used where `hasLargeTerms`.
   struct Scores {
     mlir::Value tile;
     mlir::Value offset = {};
     bool isExponential = false;
+    mlir::tile::MapOp asWritten = {};
+  };
+  /// The exponents of a tile are `tile` * getExponentFactor() + `offset`, which is of rows, or of rows and lanes.
+  struct Exponents {
+    mlir::Value tile, offset;
   };
   /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, acc only if `anyStale`;
   /// without a maximum only the exponentials.
@@ -67,8 +71,17 @@ private:
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
-  void emitRunningMaximum(Scores scores, mlir::Value oldMax, Softmax &result);
-  void emitNewMaximum(Scores scores, mlir::Value oldMax, Softmax &result);
+  mlir::FailureOr<Exponents> emitEither(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
+                                        Softmax &result);
+  mlir::FailureOr<Exponents> emitAsWritten(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
+                                           Softmax &result);
+  mlir::FailureOr<Exponents> emitLazily(mlir::Value visit, mlir::Value key, Scores scores, mlir::Value oldMax,
+                                        Softmax &result);
+  void emitNewMaximum(Scores scores, mlir::Value oldMax, double factor, Softmax &result);
+  Exponents emitExponents(Scores scores, mlir::Value max);
+  mlir::LogicalResult emitHasLargeTerms(mlir::tile::MapOp split);
+  mlir::Value emitDifferences(Scores scores, mlir::Value max, double growth);
+  mlir::Value emitShift(Scores scores, mlir::Value max);
   mlir::Value emitMayExceed(Scores scores, mlir::Value oldMax);
   mlir::Value emitMaximum(Scores scores);
   mlir::Value emitExponentials(mlir::Value scores, mlir::Value offset);
@@ -78,8 +91,8 @@ private:
   mlir::Value emitMost(Scores scores);
   mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
   mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
-  mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum, mlir::Value isDead);
-  mlir::Value emitIsDead(mlir::Value max, mlir::Value sum);
+  mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum);
+  mlir::Value emitIsEmpty(mlir::Value max, mlir::Value sum);
   void emitOutputs(State state);
 
   bool needsScoreMap() const;
@@ -93,6 +106,9 @@ private:
   mlir::Value index(int64_t value);
   mlir::Value splat(mlir::RankedTensorType type, double value);
   mlir::Value scalar(double value);
+  mlir::Value scale(mlir::Value values, double factor);
+  /// 0 in place of -inf.
+  mlir::Value replaceNegInf(mlir::Value rows);
 
   AttentionPlan &plan;
   const Schedule &schedule;
@@ -114,6 +130,8 @@ private:
   /// If the tensor cores add the bias: what the slopes of the rows go through, the numbers of a tile's columns, and the
   /// slopes.
   mlir::Value slopesSlot, columns, slopes;
+  /// Whether scores are computed as they are written, in this warp; null if they always are.
+  mlir::Value hasLargeTerms;
   /// What the output leaves through, if not Q's slot.
   mlir::Value outputSlot;
   State final;

@@ -9,12 +9,18 @@
 #include "SmallTanh.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace flashc;
 
 /// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
 static constexpr double kStale = 8.0;
+
+/// Maxima up to about this are taken off scores within one multiply-add. The schedule's own error is that of rounding
+/// the maximum in log2, 2^-2 at most, for all scores of a row alike.
+static constexpr double kFar = 0x1p20;
 
 /// Whether the schedule's fixed-max is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
 LogicalResult KernelBuilder::checkFixedMax() {
@@ -52,58 +58,168 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
     result.probabilities = masked->tile;
     return result;
   }
-  scores = emitMasked(visit, key, *scores, kMasked);
-  if (failed(scores))
+  FailureOr<Exponents> exponents = scores->asWritten ? emitEither(visit, key, *scores, oldMax, result)
+                                                     : emitLazily(visit, key, *scores, oldMax, result);
+  if (failed(exponents))
     return failure();
-
-  emitRunningMaximum(*scores, oldMax, result);
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  double factor = getExponentFactor();
-  Value offset;
-  if (scores->offset) { // both may be large: subtracted before anything is rounded by their size
-    Value max = tile::BroadcastOp::create(b, scores->offset.getType(), result.max);
-    offset = arith::MulFOp::create(b, arith::SubFOp::create(b, scores->offset, max),
-                                   splat(cast<RankedTensorType>(max.getType()), factor));
-  } else {
-    offset = arith::NegFOp::create(b, arith::MulFOp::create(b, result.max, splat(rowType, factor)));
-  }
-  result.probabilities = emitExponentials(scores->tile, offset);
+  result.probabilities = emitExponentials(exponents->tile, exponents->offset);
   return result;
+}
+
+/// Scores that are split from their terms, or what the score region says, where a term may be large.
+FailureOr<KernelBuilder::Exponents> KernelBuilder::emitEither(Value visit, Value key, Scores scores, Value oldMax,
+                                                              Softmax &result) {
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  Type types[] = {scores.tile.getType(), scores.offset.getType(), rowType, rowType, b.getI1Type()};
+  auto branch = scf::IfOp::create(b, types, hasLargeTerms, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  auto fill = [&](Block *block, Operation *map, auto emit) -> LogicalResult {
+    OpBuilder::InsertionGuard guard(b);
+    map->moveBefore(block, block->begin());
+    b.setInsertionPointToEnd(block);
+    FailureOr<Exponents> exponents = emit();
+    if (succeeded(exponents))
+      scf::YieldOp::create(b, ValueRange{exponents->tile, exponents->offset, result.max, result.decay, result.anyStale});
+    return exponents;
+  };
+  if (failed(fill(branch.thenBlock(), scores.asWritten,
+                  [&] { return emitAsWritten(visit, key, scores, oldMax, result); })) ||
+      failed(fill(branch.elseBlock(), scores.tile.getDefiningOp(),
+                  [&] { return emitLazily(visit, key, scores, oldMax, result); })))
+    return failure();
+  result.max = branch.getResult(2), result.decay = branch.getResult(3), result.anyStale = branch.getResult(4);
+  return Exponents{branch.getResult(0), branch.getResult(1)};
+}
+
+/// The maximum is one of scores here, not of scores / scale.
+FailureOr<KernelBuilder::Exponents> KernelBuilder::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
+                                                                 Softmax &result) {
+  FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
+  if (failed(masked))
+    return failure();
+  emitNewMaximum(*masked, oldMax, llvm::numbers::log2e, result);
+  Value differences = emitDifferences(*masked, result.max, /*growth=*/1.0);
+  return Exponents{scale(differences, 1.0 / remainingScale),
+                   splat(cast<RankedTensorType>(scores.offset.getType()), 0.0)};
 }
 
 /// The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one. Hardly ever one
 /// does, in any row of the warp; unless one may, nothing is exchanged between lanes. (Where the maximum is to see NaN
 /// the question would cost as much as the answer.)
-void KernelBuilder::emitRunningMaximum(Scores scores, Value oldMax, Softmax &result) {
+FailureOr<KernelBuilder::Exponents> KernelBuilder::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
+                                                              Softmax &result) {
+  FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
+  if (failed(masked))
+    return failure();
+  auto emitNew = [&] {
+    emitNewMaximum(*masked, oldMax, getExponentFactor(), result);
+    return emitExponents(*masked, result.max);
+  };
   if (catchesNaN())
-    return emitNewMaximum(scores, oldMax, result);
+    return emitNew();
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  Value mayExceed = emitMayExceed(scores, oldMax);
-  auto branch = scf::IfOp::create(b, TypeRange{rowType, rowType, b.getI1Type()}, mayExceed, /*addThenBlock=*/true,
+  Type types[] = {masked->tile.getType(), masked->offset ? masked->offset.getType() : rowType, rowType, rowType,
+                  b.getI1Type()};
+  auto branch = scf::IfOp::create(b, types, emitMayExceed(*masked, oldMax), /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  emitNewMaximum(scores, oldMax, result);
-  scf::YieldOp::create(b, ValueRange{result.max, result.decay, result.anyStale});
+  Exponents exponents = emitNew();
+  scf::YieldOp::create(b, ValueRange{exponents.tile, exponents.offset, result.max, result.decay, result.anyStale});
   b.setInsertionPointToStart(branch.elseBlock());
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
-  scf::YieldOp::create(b, ValueRange{oldMax, splat(rowType, 1.0), no});
-  result.max = branch.getResult(0), result.decay = branch.getResult(1), result.anyStale = branch.getResult(2);
+  Value offset = scale(emitShift(*masked, oldMax), getExponentFactor());
+  scf::YieldOp::create(b, ValueRange{masked->tile, offset, oldMax, splat(rowType, 1.0), no});
+  result.max = branch.getResult(2), result.decay = branch.getResult(3), result.anyStale = branch.getResult(4);
+  return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
-void KernelBuilder::emitNewMaximum(Scores scores, Value oldMax, Softmax &result) {
+/// What is added to a score before it is an exponent: minus the maximum, with the score's offset if it has one. (Both
+/// may be large: they are subtracted before anything is rounded by their size.)
+Value KernelBuilder::emitShift(Scores scores, Value max) {
+  if (!scores.offset)
+    return arith::NegFOp::create(b, max);
+  return arith::SubFOp::create(b, scores.offset, tile::BroadcastOp::create(b, scores.offset.getType(), max));
+}
+
+/// Of scores that are exponents of 2 once they are multiplied with `factor`.
+void KernelBuilder::emitNewMaximum(Scores scores, Value oldMax, double factor, Softmax &result) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  Value factor = splat(rowType, getExponentFactor()), newMax = emitMaximum(scores);
-  Value increase = arith::MulFOp::create(b, arith::SubFOp::create(b, newMax, oldMax), factor);
+  Value newMax = emitMaximum(scores);
+  Value increase = scale(arith::SubFOp::create(b, newMax, oldMax), factor);
   Value isStale = arith::CmpFOp::create(b, catchesNaN() ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
                                         increase, splat(rowType, kStale));
   result.max = arith::SelectOp::create(b, isStale, newMax, oldMax);
-  result.decay =
-      math::Exp2Op::create(b, arith::MulFOp::create(b, arith::SubFOp::create(b, oldMax, result.max), factor));
+  Value decay = math::Exp2Op::create(b, arith::NegFOp::create(b, increase));
+  result.decay = arith::SelectOp::create(b, isStale, decay, splat(rowType, 1.0));
   result.anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
 }
 
+/// The product of the maximum with log2(e) is rounded by its own size, for all scores of a row alike. Where that would
+/// be more than a part of one, as with scores of 1e30, the maximum is taken off every score by itself. In a row that
+/// has seen no key the maximum is -inf, as all its scores, and 0 is taken off.
+KernelBuilder::Exponents KernelBuilder::emitExponents(Scores scores, Value max) {
+  Value distance = math::AbsFOp::create(b, emitShift(scores, max));
+  auto type = cast<RankedTensorType>(distance.getType());
+  auto is = [&](arith::CmpFPredicate predicate, double limit) {
+    return arith::CmpFOp::create(b, predicate, distance, splat(type, limit)).getResult();
+  };
+  Value isFar = arith::AndIOp::create(b, is(arith::CmpFPredicate::OGT, 2 * kFar / remainingScale),
+                                      is(arith::CmpFPredicate::OLT, -kNegInf));
+  Value isAnyFar = tile::VoteAnyOp::create(b, b.getI1Type(), isFar);
+  auto branch = scf::IfOp::create(b, TypeRange{scores.tile.getType(), type}, isAnyFar, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  scf::YieldOp::create(b, ValueRange{emitDifferences(scores, max, std::max(1.0, remainingScale)), splat(type, 0.0)});
+  b.setInsertionPointToStart(branch.elseBlock());
+  Value offset = scale(emitShift(scores, replaceNegInf(max)), getExponentFactor());
+  scf::YieldOp::create(b, ValueRange{scores.tile, offset});
+  return {branch.getResult(0), branch.getResult(1)};
+}
+
+/// (s * growth - max * growth) / growth, of all scores with their offset: rounded as what they are multiplied with, if
+/// that is more than 1, and infinite where it is.
+Value KernelBuilder::emitDifferences(Scores scores, Value max, double growth) {
+  Value tile = scores.tile;
+  if (scores.offset)
+    tile = arith::AddFOp::create(b, tile, tile::BroadcastOp::create(b, tile.getType(), scores.offset));
+  Value base = replaceNegInf(scale(max, growth));
+  Value difference = arith::SubFOp::create(b, scale(tile, growth), tile::BroadcastOp::create(b, tile.getType(), base));
+  return scale(difference, 1.0 / growth);
+}
+
+/// Whether a term that the scores are split from is large for one of this warp's rows, at the first key or at the last:
+/// it is affine in between. Sums of large numbers depend on their order; then the order is that of the score region.
+LogicalResult KernelBuilder::emitHasLargeTerms(tile::MapOp split) {
+  auto loop = split->getParentOfType<scf::ForOp>();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(loop);
+  Value numKeys = scalars.getExtent(b, plan.getOp(), plan.func.getArgument(plan.k.argument), 2);
+  if (!numKeys)
+    return failure();
+  RankedTensorType type = tile::getRowPartialType(b.getContext());
+  Value limit = splat(type, kFar / remainingScale), isLarge;
+  for (Value key : {index(0), numKeys}) {
+    IRMapping mapping; // the code may have the first column by itself
+    mapping.map(split.getCol(), key);
+    mapping.map(split.getSource(), splat(cast<RankedTensorType>(split.getSource().getType()), 0.0));
+    auto terms = cast<tile::MapOp>(b.clone(*split, mapping));
+    auto yield = cast<tile::YieldOp>(terms.getBody().front().getTerminator());
+    yield.getValueMutable().assign(terms.getBody().getArgument(0));
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(terms.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
+    Value is = arith::CmpFOp::create(b, arith::CmpFPredicate::UGT, math::AbsFOp::create(b, terms.getOffset()), limit);
+    isLarge = isLarge ? arith::OrIOp::create(b, isLarge, is).getResult() : is;
+  }
+  hasLargeTerms = tile::VoteAnyOp::create(b, b.getI1Type(), isLarge);
+  if (slopes) // what the product adds to the scores is not what the region says
+    slopes = arith::SelectOp::create(b, hasLargeTerms, splat(cast<RankedTensorType>(slopes.getType()), 0.0), slopes);
+  return success();
+}
+
 /// Whether a score of the warp's rows may exceed the row's maximum by kStale: if one does, and sometimes if none does.
+/// Always in rows whose maximum is far from 0 (emitExponents), or -inf.
 Value KernelBuilder::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type()), partialType = tile::getRowPartialType(b.getContext());
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kStale / getExponentFactor()));
@@ -111,11 +227,14 @@ Value KernelBuilder::emitMayExceed(Scores scores, Value oldMax) {
   if (scores.offset)
     limit = arith::SubFOp::create(b, limit, scores.offset);
   // The maximum of integers is one instruction for three, of floats one for two. The integers' is right unless all
-  // scores are negative: whatever they give then is below a limit that is not. Other limits are for the floats.
+  // scores are negative: whatever they give then is below a limit that is not. Other limits are for the floats. As an
+  // integer without sign a negative number, or NaN, is above all others: one comparison finds these limits and far ones.
   Value most = tile::RowReduceOp::create(b, partialType, tile::ReduceKind::MaxOfBits, scores.tile);
-  Value isNegative = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, limit, splat(partialType, 0.0));
-  Value lowest = splat(partialType, -std::numeric_limits<double>::infinity());
-  limit = arith::SelectOp::create(b, isNegative, lowest, limit);
+  RankedTensorType bitsType = partialType.clone(b.getI32Type());
+  int32_t farBits = llvm::bit_cast<int32_t>(static_cast<float>(kFar / remainingScale));
+  Value far = arith::ConstantOp::create(b, DenseElementsAttr::get(bitsType, b.getI32IntegerAttr(farBits).getValue()));
+  Value isOther = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, arith::BitcastOp::create(b, bitsType, limit), far);
+  limit = arith::SelectOp::create(b, isOther, splat(partialType, kNegInf), limit);
   Value mayExceed = arith::CmpFOp::create(b, arith::CmpFPredicate::UGE, most, limit); // also of NaN
   return tile::VoteAnyOp::create(b, b.getI1Type(), mayExceed);
 }
@@ -136,16 +255,9 @@ Value KernelBuilder::emitMost(Scores scores) {
 Value KernelBuilder::emitMaximum(Scores scores) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   tile::ReduceKind kind = getMaximumKind();
-  Value max;
   if (scores.offset)
-    max = tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitMost(scores), scores.offset));
-  else
-    max = tile::RowReduceOp::create(b, rowType, kind, scores.tile);
-  if (!plan.score)
-    return max;
-  Value masked = splat(rowType, kMasked); // a score may be -inf, which the running maximum could not bear
-  return catchesNaN() ? arith::MaximumFOp::create(b, max, masked).getResult()
-                      : arith::MaxNumFOp::create(b, max, masked).getResult();
+    return tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitMost(scores), scores.offset));
+  return tile::RowReduceOp::create(b, rowType, kind, scores.tile);
 }
 
 /// 2^(factor * s + offset), of all scores; without an offset it is 0.
@@ -209,7 +321,7 @@ FailureOr<KernelBuilder::Scores> KernelBuilder::emitKept(Value key, Scores sourc
   if (!source.offset)
     return result;
   auto type = cast<RankedTensorType>(source.offset.getType());
-  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OLE, emitMost(result), splat(type, kDead));
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, emitMost(result), splat(type, kNegInf));
   result.offset = arith::SelectOp::create(b, isEmpty, splat(type, 0.0), source.offset);
   return result;
 }

@@ -27,7 +27,8 @@
 // CHECK-DAG:     %[[STALE:.*]] = arith.constant dense<62.73{{.*}}> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.row_partial>
 // CHECK-DAG:     %[[ONE:.*]] = arith.constant dense<1.000000e+00> : tensor<64xf32, #tile.row>
-// CHECK-DAG:     %[[MASKED:.*]] = arith.constant -1.2676506E+30 : f32
+// CHECK-DAG:     %[[MASKED:.*]] = arith.constant 0xFF800000 : f32
+// CHECK-DAG:     %[[FAR_BITS:.*]] = arith.constant dense<1261765875> : tensor<64xi32, #tile.row_partial>
 // CHECK:         %[[QRING:.*]] = tile.alloc_ring : <1, 64, 128, bf16, private true>
 // CHECK:         %[[KRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 // CHECK:         %[[VRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
@@ -74,47 +75,66 @@
 // CHECK:             %[[OFROW:.*]] = arith.addf %[[M]], %[[STALE]]
 // CHECK:             %[[LIMIT:.*]] = tile.broadcast %[[OFROW]]
 // CHECK:             %[[BITS:.*]] = tile.row_reduce max_of_bits %[[SM]]
-// CHECK:             %[[NEGATIVE:.*]] = arith.cmpf olt, %[[LIMIT]], %{{.*}}
-// CHECK:             %[[LIMIT2:.*]] = arith.select %[[NEGATIVE]], %[[LOWEST]], %[[LIMIT]]
+// CHECK:             %[[LIMIT_BITS:.*]] = arith.bitcast %[[LIMIT]]
+// CHECK:             %[[OTHER:.*]] = arith.cmpi ugt, %[[LIMIT_BITS]], %[[FAR_BITS]]
+// CHECK:             %[[LIMIT2:.*]] = arith.select %[[OTHER]], %[[LOWEST]], %[[LIMIT]]
 // CHECK:             %[[ABOVE:.*]] = arith.cmpf uge, %[[BITS]], %[[LIMIT2]]
 // CHECK:             %[[MAY:.*]] = tile.vote_any %[[ABOVE]]
-// CHECK:             %[[NEW:.*]]:3 = scf.if %[[MAY]]
+// CHECK:             %[[NEW:.*]]:5 = scf.if %[[MAY]]
 // CHECK:               %[[MX:.*]] = tile.row_reduce max %[[SM]]
 // CHECK:               %[[INC:.*]] = arith.subf %[[MX]], %[[M]]
 // CHECK:               %[[INC2:.*]] = arith.mulf %[[INC]], %[[ROW_FACTOR]]
 // CHECK:               %[[NEED:.*]] = arith.cmpf ogt, %[[INC2]]
 // CHECK:               %[[MN:.*]] = arith.select %[[NEED]], %[[MX]], %[[M]]
-// CHECK:               %[[DEC:.*]] = arith.subf %[[M]], %[[MN]]
-// CHECK:               %[[DEC2:.*]] = arith.mulf %[[DEC]], %[[ROW_FACTOR]]
-// CHECK:               %[[AL:.*]] = math.exp2 %[[DEC2]]
+// CHECK:               %[[DEC:.*]] = arith.negf %[[INC2]]
+// CHECK:               %[[DEC2:.*]] = math.exp2 %[[DEC]]
+// CHECK:               %[[AL:.*]] = arith.select %[[NEED]], %[[DEC2]], %[[ONE]]
 // CHECK:               %[[ANY:.*]] = tile.vote_any %[[NEED]]
-// CHECK:               scf.yield %[[MN]], %[[AL]], %[[ANY]]
+// The maximum is far from 0 in a row of the warp, but not infinite: it is taken off every score.
+// CHECK:               %[[NEG:.*]] = arith.negf %[[MN]]
+// CHECK:               %[[SIZE:.*]] = math.absf %[[NEG]]
+// CHECK:               %[[LARGE:.*]] = arith.cmpf ogt, %[[SIZE]]
+// CHECK:               %[[FINITE:.*]] = arith.cmpf olt, %[[SIZE]]
+// CHECK:               %[[ISFAR:.*]] = arith.andi %[[LARGE]], %[[FINITE]]
+// CHECK:               %[[ANYFAR:.*]] = tile.vote_any %[[ISFAR]]
+// CHECK:               %[[X:.*]]:2 = scf.if %[[ANYFAR]]
+// CHECK:                 %[[BASE:.*]] = arith.select %{{.*}}, %[[ZERO:.*]], %[[MN]]
+// CHECK:                 %[[BASEB:.*]] = tile.broadcast %[[BASE]]
+// CHECK:                 %[[DIFF:.*]] = arith.subf %[[SM]], %[[BASEB]]
+// CHECK:                 scf.yield %[[DIFF]], %[[ZERO]]
+// CHECK:               } else {
+// A row without keys has a maximum of -inf, of which 0 is taken off.
+// CHECK:                 %[[NONE:.*]] = arith.cmpf oeq, %[[MN]]
+// CHECK:                 %[[BASE2:.*]] = arith.select %[[NONE]], %[[ZERO]], %[[MN]]
+// CHECK:                 %[[NEG2:.*]] = arith.negf %[[BASE2]]
+// CHECK:                 %[[OFF:.*]] = arith.mulf %[[NEG2]], %[[ROW_FACTOR]]
+// CHECK:                 scf.yield %[[SM]], %[[OFF]]
+// CHECK:               scf.yield %[[X]]#0, %[[X]]#1, %[[MN]], %[[AL]], %[[ANY]]
 // CHECK:             } else {
-// CHECK:               scf.yield %[[M]], %[[ONE]], %false
-// CHECK:             %[[MC:.*]] = arith.mulf %[[NEW]]#0, %[[ROW_FACTOR]]
-// CHECK:             %[[NEG:.*]] = arith.negf %[[MC]]
-// CHECK:             %[[NEGB:.*]] = tile.broadcast %[[NEG]]
-// CHECK:             %[[X2:.*]] = math.fma %[[SM]], %[[FACTOR]], %[[NEGB]]
+// CHECK:               %[[NEG3:.*]] = arith.negf %[[M]]
+// CHECK:               %[[OFF2:.*]] = arith.mulf %[[NEG3]], %[[ROW_FACTOR]]
+// CHECK:               scf.yield %[[SM]], %[[OFF2]], %[[M]], %[[ONE]], %false
+// CHECK:             %[[NEGB:.*]] = tile.broadcast %[[NEW]]#1
+// CHECK:             %[[X2:.*]] = math.fma %[[NEW]]#0, %[[FACTOR]], %[[NEGB]]
 // CHECK:             %[[P:.*]] = math.exp2 %[[X2]]
 // CHECK:             %[[LS:.*]] = tile.row_reduce sum %[[P]]
-// CHECK:             %[[LN:.*]] = tile.scale_rows %[[L]], %[[NEW]]#1
+// CHECK:             %[[LN:.*]] = tile.scale_rows %[[L]], %[[NEW]]#3
 // CHECK:             %[[L2:.*]] = arith.addf %[[LN]], %[[LS]]
 // CHECK:             %[[PA:.*]] = tile.to_operand_a %[[P]]
-// CHECK:             %[[O1:.*]] = scf.if %[[NEW]]#2
-// CHECK:               tile.scale_rows %[[ACC]], %[[NEW]]#1
+// CHECK:             %[[O1:.*]] = scf.if %[[NEW]]#4
+// CHECK:               tile.scale_rows %[[ACC]], %[[NEW]]#3
 // CHECK:             %[[V:.*]] = tile.load %[[VMAP]][%[[B]], %[[HK]], %[[KEY]]] into %[[VRING]]
 // CHECK:             %[[TO:.*]] = tile.mma_async %[[PA]], %[[V]] into %[[O1]]
 // CHECK:             %[[O2:.*]] = tile.mma_wait %[[TO]]
-// CHECK:             scf.yield %[[O2]], %[[NEW]]#0, %[[L2]]
+// CHECK:             scf.yield %[[O2]], %[[NEW]]#2, %[[L2]]
 
 // CHECK:           %[[SUM:.*]] = tile.combine %[[R]]#2
-// CHECK:           %[[LOW:.*]] = arith.cmpf ole, %[[R]]#1
-// CHECK:           %[[KNOWN:.*]] = arith.cmpf ord, %[[SUM]], %[[SUM]]
-// CHECK:           %[[DEAD:.*]] = arith.andi %[[LOW]], %[[KNOWN]]
 // CHECK:           %[[INVERSE:.*]] = arith.divf %{{.*}}, %[[SUM]]
-// CHECK:           %[[SCALE:.*]] = arith.select %[[DEAD]], %{{.*}}, %[[INVERSE]]
+// CHECK:           %[[EMPTY:.*]] = arith.cmpf oeq, %[[SUM]]
+// CHECK:           %[[SCALE:.*]] = arith.select %[[EMPTY]], %{{.*}}, %[[INVERSE]]
 // CHECK:           %[[OUT:.*]] = tile.scale_rows %[[R]]#0, %[[SCALE]]
+// CHECK:           %[[SCALED:.*]] = arith.mulf %[[R]]#1
 // CHECK:           %[[LOG:.*]] = math.log2 %[[SUM]]
-// CHECK:           %[[LSE_OUT:.*]] = arith.select %[[DEAD]]
+// CHECK:           %[[LSE_OUT:.*]] = math.fma %[[LOG]], %{{.*}}, %[[SCALED]]
 // CHECK:           tile.store %[[OUT]], %[[O]][%[[B]], %[[H]], %[[ROW]]] limit %[[NQ]]
 // CHECK:           tile.store %[[LSE_OUT]], %[[LSE]][%[[B]], %[[H]], %[[ROW]]] limit %[[NQ]]

@@ -28,8 +28,8 @@
 // CHECK-NOT: tile.vote_any
 // CHECK: tile.mma_async %{{.*}}, %{{.*}} into %[[ACC]]
 // CHECK: %{{.*}}, %[[TOTAL:.*]] = tile.split_sums %[[R]]
-// CHECK-NEXT: %[[DEAD:.*]] = arith.cmpf oeq, %[[TOTAL]], %{{.*}} : tensor<64xf32, #tile.row>
-// CHECK: arith.select %[[DEAD]]
+// CHECK: %[[EMPTY:.*]] = arith.cmpf oeq, %[[TOTAL]], %{{.*}} : tensor<64xf32, #tile.row>
+// CHECK: arith.select %[[EMPTY]]
 // CHECK-NOT: math.log2
 
 // Wider values have the same.

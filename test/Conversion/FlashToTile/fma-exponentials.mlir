@@ -14,22 +14,15 @@
 
 // SOME: fma-exponentials=4
 // SOME: scf.for
-// PLAIN: tile.row_reduce maximum %[[S:.*]] :
-// SCORE: %[[S:.*]]:2 = scf.if
-// SCORE: tile.row_reduce maximum
-// SCORE: } else {
+// PLAIN: tile.row_reduce maximum %
 // SCORE-NOT: tile.row_reduce max_of_bits
-// SCORE: tile.row_reduce maximum %[[S]]#0
-// A score may be -inf in a whole row.
-// SCORE: %[[NEW:.*]] = tile.combine maximum
-// SCORE: arith.maximumf %[[NEW]], %{{.*}} : tensor<64xf32, #tile.row>
-// PLAIN-NOT: arith.maximumf
+// SCORE: tile.row_reduce maximum
+// SCORE: tile.combine maximum
 // NaN is a new maximum.
 // SOME: arith.cmpf ugt, %{{.*}}, %{{.*}} : tensor<64xf32, #tile.row>
-// PLAIN: %[[OFFSET:.*]] = arith.negf
-// SCORE: %[[OFFSET:.*]] = arith.mulf %{{.*}} : tensor<64xf32, #tile.row_partial>
-// PLAIN-NEXT: %[[P:.*]] = tile.exp2 %[[S]], %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
-// SCORE-NEXT: %[[P:.*]] = tile.exp2 %[[S]]#0, %[[OFFSET]] {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+// SOME-NOT: math.exp2 %{{.*}} : tensor<64x128xf32, #tile.acc>
+// PLAIN: %[[P:.*]] = tile.exp2 %{{.*}}#0, %{{.*}}#1 {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
+// SCORE: %[[P:.*]] = tile.exp2 %{{.*}}#0, %{{.*}}#1 {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
 // SOME: tile.to_operand_a %[[P]]
 
 // NONE: tile.row_reduce max %

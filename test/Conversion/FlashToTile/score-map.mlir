@@ -10,7 +10,9 @@
 // CHECK-LABEL: gpu.func @alibi(
 // CHECK-DAG:     arith.constant dense<0.180336878> : tensor<64x64xf32, #tile.acc>
 // CHECK-DAG:     %[[EIGHT:.*]] = arith.constant 8.000000e+00 : f32
-// CHECK:         tile.map
+// CHECK:         scf.for
+// CHECK:         } else {
+// CHECK-NEXT:    tile.map
 // CHECK:         ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index):
 // CHECK-DAG:       %[[FIRST:.*]] = tile.first_column %[[J]]
 // CHECK-DAG:       %[[SCALED:.*]] = arith.mulf %[[SLOPE:.*]], %[[EIGHT]] fastmath<contract>
@@ -24,15 +26,17 @@
 // The maximum takes the rest before the lanes exchange it, the exponential as part of its offset.
 // CHECK:         arith.subf %{{.*}}, %[[OFFSET:.*]] : tensor<64xf32, #tile.row_partial>
 // CHECK-NEXT:    tile.row_reduce max_of_bits %[[U:.*]] : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
-// CHECK:         %[[NEW:.*]]:3 = scf.if
+// CHECK:         %[[NEW:.*]]:5 = scf.if
 // CHECK-NEXT:      %[[LOCAL:.*]] = tile.row_reduce max %[[U]] :
 // CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[LOCAL]], %[[OFFSET]]
 // CHECK-NEXT:      tile.combine max %[[SUM]]
-// CHECK:         %[[SAME:.*]] = tile.broadcast %[[NEW]]#0 : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
-// CHECK-NEXT:    %[[LESS:.*]] = arith.subf %[[OFFSET]], %[[SAME]]
-// CHECK-NEXT:    %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.row_partial>
-// CHECK-NEXT:    %[[WIDE:.*]] = tile.broadcast %[[X]] : tensor<64xf32, #tile.row_partial> -> tensor<64x64xf32, #tile.acc>
-// CHECK-NEXT:    math.fma %[[U]], %{{.*}}, %[[WIDE]]
+// CHECK:         } else {
+// CHECK:         } else {
+// CHECK-NEXT:      %[[SAME:.*]] = tile.broadcast %{{.*}} : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:      %[[LESS:.*]] = arith.subf %[[OFFSET]], %[[SAME]]
+// CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:      scf.yield %[[U]], %[[X]]
+// CHECK:         scf.yield %[[NEW]]#0, %[[NEW]]#1
 func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {

@@ -9,7 +9,9 @@
 // CHECK-LABEL: gpu.func @row_bias(
 // CHECK:         arith.constant 8.000000e+00 : f32
 // CHECK:         %[[BIAS:.*]] = tile.rows at(
-// CHECK:         tile.map %{{.*}} rows(%[[BIAS]] : tensor<64xf32, #tile.row>) at(
+// CHECK:         scf.for
+// CHECK:         } else {
+// CHECK-NEXT:    tile.map %{{.*}} rows(%[[BIAS]] : tensor<64xf32, #tile.row>) at(
 // CHECK-NEXT:    ^bb0(%[[S:.*]]: f32, %{{.*}}: index, %{{.*}}: index, %[[B:.*]]: f32):
 // CHECK-NEXT:      %[[H:.*]] = arith.mulf %[[B]], %{{.*}} : f32
 // CHECK-NEXT:      tile.yield %[[S]], %[[H]] : f32, f32
@@ -34,7 +36,10 @@ func.func @row_bias(%q: !t, %k: !t, %v: !t, %bias: tensor<8x256xf32>) -> !t {
 // CHECK-DAG:     arith.constant dense<2.885390e+00> : tensor<64x64xf32, #tile.acc>
 // CHECK-DAG:     %[[SLOPE:.*]] = arith.constant -0.166666672 : f32
 // CHECK-DAG:     %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
-// CHECK:         ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index, %[[W:.*]]: f32):
+// CHECK:         scf.for
+// CHECK:         } else {
+// CHECK-NEXT:    tile.map
+// CHECK-NEXT:    ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %[[J:.*]]: index, %[[W:.*]]: f32):
 // CHECK:           %[[TABLE:.*]] = memref.load
 // CHECK:           %[[REST:.*]] = math.fma %[[S]], %[[SCALE]], %[[TABLE]]
 // CHECK:           tile.first_column %[[J]]
@@ -77,6 +82,9 @@ func.func @terms(%q: !t, %k: !t, %v: !t, %table: tensor<256x256xf32>, %weights: 
 // A soft cap and decay by a constant, 0.1 / 20.
 // CHECK-LABEL: gpu.func @cap_and_decay(
 // CHECK-DAG:     %[[DECAY:.*]] = arith.constant 5.000000e-03 : f32
+// CHECK:         scf.for
+// CHECK:         } else {
+// CHECK-NEXT:    tile.map
 // CHECK:           %[[T:.*]] = math.tanh
 // CHECK:           %[[R:.*]] = math.fma %[[DECAY]], %{{.*}}, %[[T]] : f32
 // CHECK-NEXT:      tile.yield %[[R]], %
@@ -251,28 +259,30 @@ func.func @either_side(%q: !t, %k: !t, %v: !t) -> !t {
 // What is taken out may be NaN, or infinite, where the mask keeps nothing of a row: in a masked tile a thread without a
 // kept column leaves it out.
 // CHECK-LABEL: gpu.func @masked_rows(
-// CHECK-DAG:     %[[DEAD:.*]] = arith.constant dense<-6.338253E+29> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.row_partial>
 // CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
+// CHECK:         scf.for
 // CHECK:         %[[S:.*]], %[[C:.*]] = tile.map %{{.*}} rows(
 // CHECK:         tile.outside
 // CHECK-NEXT:    %[[IF:.*]]:2 = scf.if
 // CHECK-NEXT:      %[[KEPT:.*]] = tile.map %[[S]]
 // CHECK:           %[[MOST:.*]] = tile.row_reduce max %[[KEPT]]
-// CHECK-NEXT:      %[[EMPTY:.*]] = arith.cmpf ole, %[[MOST]], %[[DEAD]]
+// CHECK-NEXT:      %[[EMPTY:.*]] = arith.cmpf oeq, %[[MOST]], %[[LOWEST]]
 // CHECK-NEXT:      %[[REST:.*]] = arith.select %[[EMPTY]], %[[ZERO]], %[[C]]
 // CHECK-NEXT:      scf.yield %[[KEPT]], %[[REST]]
 // CHECK-NEXT:    } else {
 // CHECK-NEXT:      scf.yield %[[S]], %[[C]]
 // CHECK:         %[[LIMIT:.*]] = arith.subf %{{.*}}, %[[IF]]#1
 // CHECK:         %[[BITS:.*]] = tile.row_reduce max_of_bits %[[IF]]#0
-// CHECK:         %[[NEGATIVE:.*]] = arith.cmpf olt, %[[LIMIT]],
-// CHECK:         %[[LIMIT2:.*]] = arith.select %[[NEGATIVE]], %{{.*}}, %[[LIMIT]]
+// CHECK:         %[[LIMIT_BITS:.*]] = arith.bitcast %[[LIMIT]]
+// CHECK:         %[[OTHER:.*]] = arith.cmpi ugt, %[[LIMIT_BITS]],
+// CHECK:         %[[LIMIT2:.*]] = arith.select %[[OTHER]], %[[LOWEST]], %[[LIMIT]]
 // CHECK:         arith.cmpf uge, %[[BITS]], %[[LIMIT2]]
 // CHECK:         %[[MOST:.*]] = tile.row_reduce max %[[IF]]#0
 // CHECK:         %[[SUM:.*]] = arith.addf %[[MOST]], %[[IF]]#1
 // CHECK:         tile.combine max %[[SUM]]
 // CHECK:         arith.subf %[[IF]]#1, %
-// CHECK:         math.fma %[[IF]]#0, %
+// CHECK:         scf.yield %[[IF]]#0, %
 func.func @masked_rows(%q: !t, %k: !t, %v: !t, %bias: tensor<8x256xf32>, %length: index) -> (!t, !lse) {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {

@@ -107,10 +107,15 @@
 // FRONT-NEXT: ^bb0(%[[E:.*]]: f32,
 // FRONT-NEXT: math.tanh %[[E]]
 
-// Other scores have tanh as it is; from an override it is asked for.
+// Other scores have tanh as it is (twice: with the term of the row, and without); from an override it is asked for.
 // REDEFINE: %{schedule} =
 // REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.addf %x, %of_row : f32
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=NONE
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=APART
+// APART-NOT: tile.all_within
+// APART: math.tanh
+// APART: } else {
+// APART: math.tanh
+// APART-NOT: {{math.tanh|tile.all_within}}
 // REDEFINE: %{schedule} = ,tanh-terms=3
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHER
 // REDEFINE: %{score} = %x = math.tanh %e : f32 %r = arith.mulf %x, %minus : f32

@@ -20,12 +20,17 @@
 // CHECK-NEXT:      ^bb0
 // CHECK-NEXT:        tile.yield %[[SLOPE]] : f32
 // CHECK:           %[[SLOPES:.*]] = arith.mulf %[[ROWS]], %[[SCALED]] : tensor<64xf32, #tile.row>
-// CHECK-NEXT:      tile.store_slopes %[[SLOPES]] into %[[SLOT]] : tensor<64xf32, #tile.row>, <64, 16, bf16>
+// Where terms are large the score region adds them (large-terms.mlir).
+// CHECK:           %[[LARGE:.*]] = tile.vote_any
+// CHECK-NEXT:      %[[ADDED:.*]] = arith.select %[[LARGE]], %{{.*}}, %[[SLOPES]] : tensor<64xf32, #tile.row>
+// CHECK-NEXT:      tile.store_slopes %[[ADDED]] into %[[SLOT]] : tensor<64xf32, #tile.row>, <64, 16, bf16>
 // CHECK-NEXT:      scf.for
 // CHECK:             %[[KEY:.*]] = arith.muli
 // CHECK:             tile.mma_async %{{.*}}, %{{.*}} slopes %[[SLOT]] times %[[COLUMNS]] : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> transpose_b
 // The rest is what the bias is at the tile's first column.
-// CHECK:             tile.map %{{.*}} at(%[[ROW]], %[[KEY]])
+// CHECK:             scf.if %[[LARGE]]
+// CHECK:             } else {
+// CHECK-NEXT:          tile.map %{{.*}} at(%[[ROW]], %[[KEY]])
 // CHECK-NEXT:        ^bb0(%[[S:.*]]: f32, %[[I:.*]]: index, %{{.*}}: index):
 // CHECK:               arith.subi %[[KEY]], %[[I]] : index
 // CHECK-NOT:           math.fma
@@ -81,7 +86,8 @@ func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
 // CHECK:             arith.sitofp
 // CHECK:           %[[Y:.*]] = arith.mulf %[[FAR]], %[[PLUS]] : tensor<64xf32, #tile.row>
 // CHECK-NEXT:      %[[SLOPES:.*]] = arith.addf %[[X]], %[[Y]] : tensor<64xf32, #tile.row>
-// CHECK-NEXT:      tile.store_slopes %[[SLOPES]] into %{{.*}} : tensor<64xf32, #tile.row>, <64, 16, f16>
+// CHECK:           %[[ADDED:.*]] = arith.select %{{.*}}, %{{.*}}, %[[SLOPES]] : tensor<64xf32, #tile.row>
+// CHECK-NEXT:      tile.store_slopes %[[ADDED]] into %{{.*}} : tensor<64xf32, #tile.row>, <64, 16, f16>
 func.func @of_rows(%q: !t, %k: !t, %v: !t, %weights: tensor<256xf32>) -> !t {
   %c100 = arith.constant 100 : index
   %c2 = arith.constant 2 : index

@@ -217,7 +217,7 @@ static std::pair<Value, Value> emitCorrection(ImplicitLocOpBuilder &b, Value old
 
 /// o = acc / l (deferred) or acc (each_step), rounded to the type of `o`, and lse = m + log(l).
 static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value m, Value l, Value o, Value lse,
-                                       Normalize normalize, bool noEmptyRows) {
+                                       Normalize normalize) {
   Type outputType = getElementTypeOrSelf(o.getType());
   SmallVector<Indexed> ins{{acc, {0, 1, 2, 3}}};
   if (normalize == Normalize::Deferred)
@@ -225,7 +225,7 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
   Value output = generic(b, 4, ins, {o, {0, 1, 2, 3}}, [&](ImplicitLocOpBuilder &b, ValueRange args) {
     Value x = args[0];
     if (normalize == Normalize::Deferred)
-      x = noEmptyRows ? arith::DivFOp::create(b, x, args[1]).getResult() : divideByRowSum(b, x, args[1]);
+      x = divideByRowSum(b, x, args[1]);
     return narrow(b, x, outputType);
   });
   // A row that has seen no key: -inf + log(0) = -inf, no NaN.
@@ -255,7 +255,7 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
   Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
   Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
-  SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred, /*noEmptyRows=*/false);
+  SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred);
   // The op's results may know more, or less, of B and Nq than q does.
   for (auto [result, type] : llvm::zip_equal(results, getResultTypes()))
     if (result.getType() != type)
@@ -282,7 +282,7 @@ FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &b
 
 FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  return emitFinalize(b, getAcc(), getM(), getL(), getO(), getLse(), getNormalize(), getNoEmptyRows());
+  return emitFinalize(b, getAcc(), getM(), getL(), getO(), getLse(), getNormalize());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

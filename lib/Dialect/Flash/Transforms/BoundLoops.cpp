@@ -7,12 +7,10 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
-#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/AsmState.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/IR/Remarks.h"
 #include "mlir/Interfaces/FunctionInterfaces.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -204,28 +202,8 @@ static std::string printName(Value value, AsmState &state) {
   return text;
 }
 
-/// Whether a score is more than -inf if the product of query and key is: it is computed from that, from positions and
-/// from finite constants, without a division, a logarithm or data.
-static bool keepsScoresFinite(Region &score) {
-  auto isFinite = [&](Value value) {
-    FloatAttr constant;
-    if (matchPattern(value, m_Constant(&constant)))
-      return constant.getValue().isFinite();
-    return !isa<FloatType>(value.getType()) || score.isAncestor(value.getParentRegion());
-  };
-  return score.empty() || llvm::all_of(score.front(), [&](Operation &op) {
-           bool isReal = llvm::any_of(op.getResultTypes(), llvm::IsaPred<FloatType>);
-           return llvm::all_of(op.getOperands(), isFinite) &&
-                  (!isReal || isa<arith::ConstantOp, arith::AddFOp, arith::SubFOp, arith::MulFOp, arith::NegFOp,
-                                  arith::MaximumFOp, arith::MinimumFOp, arith::SIToFPOp, arith::UIToFPOp,
-                                  arith::SelectOp, math::TanhOp, math::AbsFOp>(op));
-         });
-}
-
 /// Tells the end of the attention that each row of the tile has seen a key.
-static void markRows(OnlineAttentionOp op, scf::ForOp loop) {
-  if (!keepsScoresFinite(op.getScore()))
-    return;
+static void markRows(scf::ForOp loop) {
   for (Operation *user : loop->getUsers())
     if (auto finalize = dyn_cast<FinalizeOp>(user))
       finalize.setNoEmptyRows(true);
@@ -271,13 +249,13 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       return;
     auto begin = getConstantIntValue(loop.getLowerBound()), end = getConstantIntValue(loop.getUpperBound());
     if (begin && end && *begin < *end)
-      markRows(op, loop);
+      markRows(loop);
   }
 
   void boundLoop(OnlineAttentionOp op, scf::ForOp loop, KeyBounds &found) {
     auto &[searched, mask, bounds, ranged] = found;
     if (keepsEveryRow(mask, bounds))
-      markRows(op, loop);
+      markRows(loop);
     if (ranged)
       return boundByRuns(op, loop, found);
     for (Operation *part : mask.opaque) {

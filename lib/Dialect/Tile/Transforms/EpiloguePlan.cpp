@@ -127,7 +127,7 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
       continue;
     }
     if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
-        !isa<WaitOp, TurnWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp>(op))
+        !isa<WaitOp, TurnWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp, VoteAnyOp>(op))
       return refuseEffect(plan, "the first product", &op);
     plan.issue.push_back(&op);
   }

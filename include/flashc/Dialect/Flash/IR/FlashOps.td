@@ -230,9 +230,8 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
         o   = T(acc)         normalize = each_step
         lse = m + log(l)
 
-    A row that has seen no key (`l = 0`) gives `o = 0`, `lse = -inf`. With `no_empty_rows` there is none, among the rows
-    that the output has: each has a key that the mask keeps and whose score is more than -inf. The lowerings then emit
-    no guard. Shapes as for `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
+    A row that has seen no key, or keys whose scores are all -inf (`l = 0`), gives `o = 0`, `lse = -inf`. With
+    `no_empty_rows` the mask keeps a key of every row that the output has; their scores may still be -inf. Shapes as for `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
 
     Example:
     ```mlir

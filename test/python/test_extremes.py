@@ -1,0 +1,30 @@
+"""Scores at the ends of f32 on the CPU, by FlashAttention's loops, against f64. test/python/gpu/test_extremes.py has the
+same on a GPU."""
+import numpy as np
+import pytest
+
+import flashc
+from extremes import CASES, MASKS, NUMBERS, assert_same, make_programs, reference, small_numbers
+
+B, HQ, HK, D = 1, 2, 1, 16
+LENGTHS = [(65, 67), (13, 131), (70, 31)]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)), ids=[f"{program}, {number}" for program, number in CASES])
+def test_cpu(case):
+    program, number = CASES[case]
+    nq, nk = LENGTHS[case % len(LENGTHS)]
+    mask = list(MASKS.values())[case % len(MASKS)]
+    rng = np.random.default_rng(case)
+    q, k, v = small_numbers(rng, B, HQ, nq, D), small_numbers(rng, B, HK, nk, D), small_numbers(rng, B, HK, nk, D)
+    score = make_programs(np, np.array, NUMBERS[number], B, HQ, nq, nk)[program]
+    o, lse = flashc.attention(q, k, v, scale=0.25, enable_gqa=True, return_lse=True, score=score, mask=mask)
+    # Whole numbers of 16 bits meet f32 in f32.
+    grid = np.ogrid[tuple(slice(extent) for extent in (B, HQ, nq, nk))]
+    grid = [axis.astype(np.int16) for axis in grid]
+    with np.errstate(over="ignore", invalid="ignore"):
+        s = (q @ k.swapaxes(-1, -2) * np.float32(0.25)).astype(np.float32)
+        s = np.broadcast_to(np.asarray(score(s, *grid), np.float32), s.shape)
+    if mask is not None:
+        s = np.where(mask(*grid), s, np.float32(-np.inf))
+    assert_same((o, lse), reference(s, v), 1e-4, CASES[case])
