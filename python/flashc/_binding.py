@@ -1,4 +1,4 @@
-"""Functions that refer to arrays, made to refer to what stands for the arrays in a trace."""
+"""Functions that refer to arrays and lists, made to refer to what stands for these in a trace."""
 from __future__ import annotations
 
 import functools
@@ -7,10 +7,11 @@ from typing import Any, Callable, Dict, Tuple
 
 from ._array import ArraySpec
 from ._declared import Sorted
+from ._listed import ListedList, ListedTuple, holds_numbers
 from ._region import Indexable
 from ._traced import Traced
 
-__all__ = ["bind"]
+__all__ = ["bind", "bind_list"]
 
 # Containers that are longer are not searched for arrays.
 _MOST = 256
@@ -37,7 +38,15 @@ def _global_names(code: types.CodeType) -> Tuple[str, ...]:
     return names
 
 
-def _reaches_array(x: Any, seen: set) -> bool:
+def _is_plain_cell(cell: Any) -> bool:
+    """Whether a cell of a closure holds nothing, or what stands for itself in a trace."""
+    try:
+        return isinstance(cell.cell_contents, _PLAIN)
+    except ValueError:
+        return True
+
+
+def _reaches(x: Any, seen: set) -> bool:
     if isinstance(x, _PLAIN) or id(x) in seen:
         return False
     if isinstance(x, types.FunctionType):
@@ -49,32 +58,41 @@ def _reaches_array(x: Any, seen: set) -> bool:
                 contents = cell.cell_contents
             except ValueError:
                 continue
-            if _reaches_array(contents, seen):
+            if _reaches(contents, seen):
                 return True
         namespace = x.__globals__
-        return any(_reaches_array(namespace[name], seen) for name in _global_names(x.__code__) if name in namespace) \
-            or any(_reaches_array(value, seen) for value in x.__defaults__ or ()) \
-            or any(_reaches_array(value, seen) for value in (x.__kwdefaults__ or {}).values())
+        return any(_reaches(namespace[name], seen) for name in _global_names(x.__code__) if name in namespace) \
+            or any(_reaches(value, seen) for value in x.__defaults__ or ()) \
+            or any(_reaches(value, seen) for value in (x.__kwdefaults__ or {}).values())
     if isinstance(x, functools.partial):
         seen.add(id(x))
-        return any(_reaches_array(value, seen) for value in (x.func, *x.args, *x.keywords.values()))
+        return any(_reaches(value, seen) for value in (x.func, *x.args, *x.keywords.values()))
     if isinstance(x, types.MethodType):
-        return _reaches_array(x.__func__, seen)
+        return _reaches(x.__func__, seen)
     if isinstance(x, (tuple, list, dict)):
         seen.add(id(x))
-        return len(x) <= _MOST and any(_reaches_array(value, seen)
-                                       for value in (x.values() if isinstance(x, dict) else x))
+        if len(x) > _MOST:
+            return False
+        if isinstance(x, dict):
+            return any(_reaches(value, seen) for value in x.values())
+        return holds_numbers(x) or any(_reaches(value, seen) for value in x)
     return _is_array(x)
 
 
 def bind(function: Callable[..., Any], capture: Callable[[Any], Any]) -> Callable[..., Any]:
     """`function`, referring to `capture(x)` where it refers to an array x: in its closure, its defaults, the globals
-    that it names, and in functions, tuples, lists and dictionaries that it reaches so."""
-    return _Binder(capture).wrap(function) if _reaches_array(function, set()) else function
+    that it names, and in functions, tuples, lists and dictionaries that it reaches so; tuples and lists can be indexed
+    by traced values then."""
+    return _Binder(capture).wrap(function) if _reaches(function, set()) else function
+
+
+def bind_list(entries: Any, capture: Callable[[Any], Any]) -> Any:
+    """A list or a tuple that traced values can index."""
+    return _Binder(capture).wrap(entries)
 
 
 class _Binder:
-    """Copies what reaches arrays. Each thing is copied once, so that what refers to itself still does."""
+    """Copies what reaches arrays or lists. Each thing is copied once, so that what refers to itself still does."""
 
     def __init__(self, capture: Callable[[Any], Any]) -> None:
         self.capture = capture
@@ -93,24 +111,29 @@ class _Binder:
         if isinstance(x, types.MethodType):
             return types.MethodType(self.wrap(x.__func__), x.__self__)
         if isinstance(x, (tuple, list)) and len(x) <= _MOST:
-            values = [self.wrap(value) for value in x]
-            return values if isinstance(x, list) else type(x)(*values) if hasattr(x, "_fields") else tuple(values)
+            return self.wrap_list(x)
         if isinstance(x, dict) and len(x) <= _MOST:
             return {name: self.wrap(value) for name, value in x.items()}
         return self.capture(x) if _is_array(x) else x
 
+    def wrap_list(self, x: Any) -> Any:
+        if isinstance(x, list):
+            copy = self.done[id(x)] = ListedList(original=x)
+            list.extend(copy, [self.wrap(value) for value in x])
+            return copy
+        values = [self.wrap(value) for value in x]
+        return type(x)(*values) if hasattr(x, "_fields") else ListedTuple(values)
+
     def wrap_function(self, function: types.FunctionType) -> types.FunctionType:
-        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        # A cell of a number stays what it is: the function may assign to it.
+        cells = tuple(old if _is_plain_cell(old) else types.CellType() for old in function.__closure__ or ())
         namespace = function.__globals__
         scope = dict(namespace)
         copy = types.FunctionType(function.__code__, scope, function.__name__, None, cells or None)
         self.done[id(function)] = copy
         for cell, old in zip(cells, function.__closure__ or ()):
-            try:
-                contents = old.cell_contents
-            except ValueError:
-                continue  # An empty cell stays empty.
-            cell.cell_contents = self.wrap(contents)
+            if cell is not old:
+                cell.cell_contents = self.wrap(old.cell_contents)
         for name in _global_names(function.__code__):
             if name in namespace:
                 scope[name] = self.wrap(namespace[name])

@@ -16,7 +16,7 @@ import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ._array import CPU, Array
-from ._binding import bind
+from ._binding import bind, bind_list
 from ._captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
 from ._declared import Sorted
 from ._library import ArgumentError, UnsupportedTypeError
@@ -241,9 +241,11 @@ def device_name(device: int) -> str:
 
 
 def array(x: Any) -> Any:
-    """An array that a mask or a score refers to in a way that flashc does not see, such as an attribute of an object:
-    `flashc.ops.array(self.bias)[b, h, i, j]`."""
+    """An array, a list or a tuple that a mask or a score refers to in a way that flashc does not see, such as an
+    attribute of an object: `flashc.ops.array(self.bias)[b, h, i, j]`, `flashc.ops.array(self.windows)[h]`."""
     trace = get_trace("array")
+    if isinstance(x, (list, tuple)):
+        return bind_list(x, trace.capture)
     return x if isinstance(x, (Traced, CapturedArray)) else trace.capture(x)
 
 

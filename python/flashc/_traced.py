@@ -43,8 +43,9 @@ class Traced(Value):
         raise error("a traced value has no number yet: use flashc.ops instead of `math`, int() and range()")
 
     def __index__(self) -> int:
-        problem = error("a traced value cannot index this object; arrays that the function refers to by name can be "
-                        "indexed as they are, others through flashc.ops.array(x)[...]")
+        problem = error("a traced value cannot index this object; arrays, and lists and tuples of at most 64 numbers, "
+                        "that the function refers to by name can be indexed as they are, others through "
+                        "flashc.ops.array(x)[...]")
         current.refused_index = problem  # NumPy raises an IndexError of its own instead.
         raise problem
 
