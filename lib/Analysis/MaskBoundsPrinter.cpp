@@ -2,6 +2,7 @@
 
 #include "flashc/Analysis/MaskBounds.h"
 #include "mlir/IR/AsmState.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -27,7 +28,8 @@ struct Sum {
     }
     auto factor =
         expr.getKind() == AffineExprKind::Mul ? dyn_cast<AffineConstantExpr>(binary.getRHS()) : AffineConstantExpr();
-    if (factor && factor.getValue() < 0)
+    bool hasOpposite = factor && factor.getValue() != std::numeric_limits<int64_t>::min();
+    if (hasOpposite && factor.getValue() < 0)
       subtracted.push_back(binary.getLHS() * -factor.getValue());
     else
       added.push_back(expr);
@@ -43,7 +45,7 @@ static void printSum(raw_ostream &os, const Sum &sum, const LoopBounds &bounds, 
     printTerm();
     std::tie(plus, minus) = std::pair(" + ", " - ");
   };
-  auto printConstant = [&] { os << std::abs(sum.constant); };
+  auto printConstant = [&] { os << llvm::AbsoluteValue(sum.constant); };
   for (AffineExpr term : sum.added)
     print(false, [&] { printExpr(os, term, bounds, state, /*isOperand=*/false); });
   bool isConstantFirst = sum.added.empty() && sum.constant > 0;

@@ -221,8 +221,10 @@ def atan2(y, x):
 
 
 def copysign(x, y):
+    """The sign of a NaN is anything."""
     x, y = as_real(x), as_real(y)
-    return Value(np.copysign(x.v, y.v), np.where((y.e > 0) & ~(np.abs(y.v) > y.e), np.inf, x.e))
+    unsure = np.isnan(y.v) | ((y.e > 0) & ~(np.abs(y.v) > y.e))
+    return Value(np.copysign(x.v, y.v), np.where(unsure, np.inf, x.e))
 
 
 def sign(x):

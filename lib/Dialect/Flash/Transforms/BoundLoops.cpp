@@ -48,6 +48,8 @@ static scf::ForOp matchKeyLoop(OnlineAttentionOp op) {
     return reject("the loop's step is not the number of keys in a tile");
   if (op.getQType().getDimSize(0) != 1 || op.getQType().getDimSize(1) != 1)
     return reject("a tile spans several heads");
+  if (op.getQType().isDynamicDim(2))
+    return reject("the number of queries in a tile is not known");
   if (ValueRange(op.getDpsInits()) != ValueRange(loop.getRegionIterArgs()) ||
       loop.getYieldedValues() != ValueRange(op->getResults()))
     return reject("the loop carries more than the attention's state");
@@ -304,10 +306,18 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
   using PrintMaskBoundsBase::PrintMaskBoundsBase;
 
   void runOnOperation() override {
-    getOperation()->walk([&](OnlineAttentionOp op) {
-      if (op.hasMask() && op->getParentOfType<FunctionOpInterface>())
-        print(op, dual ? MaskView::Dual : MaskView::Primal);
+    WalkResult result = getOperation()->walk([&](OnlineAttentionOp op) {
+      if (!op.hasMask() || !op->getParentOfType<FunctionOpInterface>())
+        return WalkResult::advance();
+      if (op.getQType().isDynamicDim(2) || op.getKType().isDynamicDim(2)) {
+        op.emitOpError() << "expected tiles of static sizes (flash-tile comes first)";
+        return WalkResult::interrupt();
+      }
+      print(op, dual ? MaskView::Dual : MaskView::Primal);
+      return WalkResult::advance();
     });
+    if (result.wasInterrupted())
+      signalPassFailure();
     markAllAnalysesPreserved();
   }
 

@@ -43,8 +43,11 @@ FailureOr<bool> tile::overlapLaunches(gpu::GPUFuncOp kernel) {
   auto before = manifest ? manifest.getAs<ArrayAttr>("before") : ArrayAttr();
   SmallVector<gpu::GPUFuncOp> kernels;
   if (before) {
-    for (auto entry : before.getAsRange<DictionaryAttr>()) {
-      auto name = entry.getAs<StringAttr>("kernel");
+    for (Attribute attribute : before) {
+      auto entry = dyn_cast<DictionaryAttr>(attribute);
+      auto name = entry ? entry.getAs<StringAttr>("kernel") : StringAttr();
+      if (!name)
+        return kernel->emitOpError("expected its manifest to name the kernels before it, got ") << attribute;
       kernels.push_back(SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(kernel->getParentOp(), name));
       if (!kernels.back())
         return kernel->emitOpError() << "expected a kernel '" << name.getValue()

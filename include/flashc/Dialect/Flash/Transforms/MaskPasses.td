@@ -198,7 +198,8 @@ def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
     mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
     conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded,
     and the position that tiles begin at is the `origin`. `begin` and `end` are the original loop's bounds, `i0` the
-    first query of the tile, `rows` the number of its queries. The IR does not change.
+    first query of the tile, `rows` the number of its queries. The IR does not change. Tiles whose sizes are dynamic are
+    refused.
 
     The dual says the same of the query tiles for a tile of `keys` keys from `j0` on: a backward pass that goes over
     keys outside needs it. It is the mask with i and j exchanged, so `[first]` is the tile's first key.
