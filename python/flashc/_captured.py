@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Tuple
 
 from ._array import Array
+from ._by_name import OF_ROWS, by_name
 from ._operators import check, plain
 from ._region import F32, I1, INDEX, Indexable, error
 from ._traced import Traced
@@ -69,9 +70,17 @@ class CapturedArray(Indexable):
     @classmethod
     def __torch_function__(cls, function: Any, kinds: Any, inputs: Any = (), keywords: Any = None) -> Any:
         name = getattr(function, "__name__", str(function))
+        if name in OF_ROWS:
+            return by_name("torch", name, inputs, keywords or {})
         raise error(f"a captured array can be indexed, and nothing else; got torch.{name}: "
-                    "write it with elements, such as a[i, 0] * b[j, 0] + a[i, 1] * b[j, 1] for a product of rows, or "
-                    "compute on arrays before the call")
+                    "write it with elements, such as a[i, 0] + a[i, 1] for a sum of a row, or compute on arrays before "
+                    "the call")
+
+    def __array_function__(self, function: Any, kinds: Any, inputs: Any, keywords: Any) -> Any:
+        if function.__name__ in OF_ROWS:
+            return by_name("numpy", function.__name__, inputs, keywords)
+        raise error(f"a captured array can be indexed, and nothing else; got numpy.{function.__name__}: compute on "
+                    "arrays before the call")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

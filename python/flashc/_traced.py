@@ -5,9 +5,10 @@ from typing import Any
 
 from . import _functions
 from ._array import dtype_name
-from ._by_name import by_name
-from ._functions import absolute, clip, power, to_float, to_int
+from ._by_name import METHODS, by_name
+from ._functions import absolute, clip, power, to_float, to_int, where
 from ._library import UnsupportedTypeError
+from ._of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
 from ._operators import arithmetic, bitwise, compare, floor_divide, modulo, shift, true_divide
 from ._region import F32, I1, INDEX, Region, Value, current, error, get_trace
 
@@ -54,7 +55,7 @@ class Traced(Value):
 
     def item(self) -> Any:
         """Refused: there is no number yet."""
-        raise error("a traced value has no number yet")
+        raise error("a traced value has no number yet: leave out item(), and compute with the value itself")
 
     # Arithmetic.
     def __add__(self, other: Any) -> Any:
@@ -168,6 +169,7 @@ class Traced(Value):
     def int(self) -> Any:
         return to_int(self)
 
+    double = half = bfloat16 = float
     long = int
 
     def bool(self) -> Any:
@@ -175,13 +177,15 @@ class Traced(Value):
 
     def to(self, dtype: Any, *rest: Any, **keywords: Any) -> Any:
         """A real number, an integer or a condition, as `dtype` is. Real numbers are of 32 bits, whatever is asked."""
+        if isinstance(dtype, Value):
+            dtype = "i64" if dtype._type == INDEX else dtype._type
         try:
             kind = dtype_name(dtype)
         except UnsupportedTypeError:
             raise error(f"expected a type of numbers, integers or conditions, got {dtype!r}") from None
         return self.bool() if kind == I1 else to_float(self) if "f" in kind else to_int(self)
 
-    type = to
+    type = type_as = to
 
     def new_ones(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
         """1, or a condition that holds: a mask that keeps everything returns it."""
@@ -197,11 +201,6 @@ class Traced(Value):
         one = self._region.value(INDEX, f"arith.constant {value} : index", True)
         return one if dtype is None and self._type == INDEX else one.to(dtype or self._type)
 
-    def unsqueeze(self, dim: Any) -> Any:
-        """Refused: a value has no dimensions."""
-        raise error("a traced value has no dimensions, and needs none: leave out unsqueeze, and compute with the value "
-                    "of one query and one key")
-
     def abs(self) -> Any:
         return absolute(self)
 
@@ -209,6 +208,9 @@ class Traced(Value):
         return clip(self, min, max)
 
     clip = clamp
+
+    def where(self, condition: Any, other: Any) -> Any:
+        return where(condition, self, other)
 
     # numpy.exp(x), numpy.where(...), torch.where(...), torch.tanh(x), ...
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -232,5 +234,26 @@ for _name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "
               "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "isnan", "isinf",
               "isfinite", "sigmoid", "relu", "sign", "floor", "ceil", "trunc", "round"):
     setattr(Traced, _name, getattr(_functions, _name))
+
+
+
+def _by_method(name: str) -> Any:
+    def method(self: Traced, *arguments: Any, **keywords: Any) -> Any:
+        return by_name("Tensor", name, (self, *arguments), keywords)
+    method.__name__ = name
+    return method
+
+
+def _without_dimensions(name: str) -> Any:
+    def method(self: Traced, *arguments: Any, **keywords: Any) -> Any:
+        raise refuse_dimensions(name)
+    method.__name__ = name
+    return method
+
+
+for _name in METHODS:
+    setattr(Traced, _name, _by_method(_name))
+for _name in NEEDS_DIMENSIONS:
+    setattr(Traced, _name, _without_dimensions(_name))
 
 Region.kind = Traced
