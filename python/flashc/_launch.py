@@ -9,7 +9,7 @@ from . import _context, _library
 from ._array import CPU, Array, contiguous_strides
 from ._cuda import Scratch, synchronize
 from ._library import ArgumentError, UnsupportedTypeError
-from ._overlap import overlaps_itself, share_memory
+from ._overlap import find_shared, overlaps_itself
 from ._source import Source, plain_stream, source_of
 from ._specialization import Extents, Specialization, check_inputs
 from ._trace import Code, device_name
@@ -195,24 +195,27 @@ def read_out(out: Any, has_lse: bool, return_lse: bool, source: Source, like: An
     batch, heads, length = extents.batch, extents.query_heads, extents.queries
     shape = (batch, length, heads, extents.value_dim) if is_bshd else (batch, heads, length, extents.value_dim)
     o_array = _read_result("out", o, shape, q.dtype, q, stream)
-    inputs = [("q", q), ("k", k), ("v", v), *(("an array that the mask or the score reads", x) for x in captured)]
-    _check_apart("out", o_array, inputs)
-    if not has_lse:
-        return o, o_array, None, None
-    if lse is None:
+    inputs = (q, k, v, *captured)
+    if not has_lse or lse is None:
+        _check_apart(o_array, None, inputs)
+        if not has_lse:
+            return o, o_array, None, None
         return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q.device, return_lse, stream))
     lse_array = _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
-    _check_apart("out[1] (lse)", lse_array, [*inputs, ("out[0]", o_array)])
+    _check_apart(o_array, lse_array, inputs)
     return o, o_array, lse, lse_array
 
 
-def _check_apart(name: str, result: Array, others: Sequence[Tuple[str, Array]]) -> None:
-    if 0 in result.shape:
-        return
-    for what, other in others:
-        if 0 not in other.shape and share_memory(result, other):
-            raise ArgumentError(f"expected {name} to be apart from {what}, which is still in use while {name} is "
-                                "written, got arrays that share memory")
+def _check_apart(o: Array, lse: Optional[Array], inputs: Sequence[Array]) -> None:
+    """`inputs`: q, k, v, and what the mask and the score read."""
+    shared = find_shared(o, lse, inputs)
+    if shared is not None:
+        number, place = shared
+        name = ("out", "out[1] (lse)")[number]
+        what = "out[0]" if place >= len(inputs) else ("q", "k", "v")[place] if place < 3 else \
+            "an array that the mask or the score reads"
+        raise ArgumentError(f"expected {name} to be apart from {what}, which is still in use while {name} is written, "
+                            "got arrays that share memory")
 
 
 def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool,

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Dict, List, Sequence, Set, Tuple
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from ._array import ITEM_SIZE, Array
 
-__all__ = ["overlaps_itself", "share_memory"]
+__all__ = ["find_shared", "overlaps_itself", "share_memory"]
 
 # Sums that are tried before arrays count as overlapping. Strides that nest, as those of parts of one array do, take a
 # few; the question is hard for others.
@@ -21,14 +21,35 @@ _MOST_SUMS = 10000
 Term = Tuple[int, int]  # A factor above 0, and the most that it is multiplied with.
 
 
+def find_shared(o: Array, lse: Optional[Array], others: Sequence[Array]) -> Optional[Tuple[int, int]]:
+    """Which result, 0 or 1, shares memory with which of `others`; len(others) is o. None if they are apart.
+
+    Every launch with arrays of the caller's asks, so each array's first and last byte are looked up once."""
+    low, high = _range(o)
+    if lse is not None:
+        lse_low, lse_high = _range(lse)
+        if low < lse_high and lse_low < high and share_memory(o, lse):
+            return 1, len(others)
+    for place, other in enumerate(others):
+        first, last = _range(other)
+        if first < high and low < last and share_memory(o, other):
+            return 0, place
+        if lse is not None and first < lse_high and lse_low < last and share_memory(lse, other):
+            return 1, place
+    return None
+
+
+def _range(x: Array) -> Tuple[int, int]:
+    """The address of an array's first byte and the one behind its last."""
+    low, high = _span(x.shape, x.strides, x.dtype)
+    return x.address + low, x.address + high
+
+
 def share_memory(x: Array, y: Array) -> bool:
-    """Whether a byte is of both arrays, which have elements and are on one device."""
-    x_low, x_high = _span(x.shape, x.strides, x.dtype)
-    y_low, y_high = _span(y.shape, y.strides, y.dtype)
-    distance = y.address - x.address
-    if x_high <= distance + y_low or distance + y_high <= x_low:
+    """Whether a byte is of both arrays, which are on one device; exact."""
+    if 0 in x.shape or 0 in y.shape:
         return False
-    return _meet(distance, x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype)
+    return _meet(y.address - x.address, x.shape, x.strides, x.dtype, y.shape, y.strides, y.dtype)
 
 
 @functools.lru_cache(maxsize=4096)

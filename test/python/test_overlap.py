@@ -4,7 +4,7 @@ import pytest
 
 import flashc
 from flashc._array import Array
-from flashc._overlap import overlaps_itself, share_memory
+from flashc._overlap import find_shared, overlaps_itself, share_memory
 from flashc._source import source_of
 from reference import attention, inputs
 
@@ -90,3 +90,17 @@ def test_between_the_elements_of_others(qkv):
     q, k, v, o = (packed[:, :, place].transpose(0, 2, 1, 3) for place in range(4))
     flashc.attention(q, k, v, out=o)
     np.testing.assert_allclose(o, attention(*qkv)[0], atol=1e-4)
+
+
+def test_which_arrays_share_memory():
+    memory = np.zeros(1000, np.float32)
+    inputs_ = [describe(memory[start:start + 100]) for start in (0, 100, 200, 300)]
+    free, lse = describe(memory[500:600]), describe(memory[600:650])
+    assert find_shared(free, lse, inputs_) is None and find_shared(free, None, inputs_) is None
+    for place, start in enumerate((50, 199, 201, 399)):
+        taken = describe(memory[start:start + 1])
+        assert find_shared(taken, lse, inputs_) == (0, place) and find_shared(taken, None, inputs_) == (0, place)
+        assert find_shared(free, taken, inputs_) == (1, place)
+    assert find_shared(free, describe(memory[599:610]), inputs_) == (1, 4)
+    # Elements between others', and none at all.
+    assert find_shared(describe(memory[::2]), describe(memory[1::2]), [describe(memory[50:50])]) is None
