@@ -117,6 +117,8 @@ class _Binder:
         return self.capture(x) if _is_array(x) else x
 
     def wrap_list(self, x: Any) -> Any:
+        if type(x) not in (list, tuple) and all(isinstance(value, _PLAIN) for value in x):
+            return x  # It has methods of its own, as a shape of PyTorch does.
         if isinstance(x, list):
             copy = self.done[id(x)] = ListedList(original=x)
             list.extend(copy, [self.wrap(value) for value in x])

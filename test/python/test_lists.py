@@ -102,6 +102,19 @@ def test_lists_are_lists_otherwise(rng):
     assert seen[0] == seen[1]
 
 
+class Shape(tuple):
+    """As PyTorch's: a tuple with more methods."""
+
+    def numel(self):
+        return self[0] * self[1]
+
+
+def test_tuples_of_other_classes_stay(rng):
+    shape, table = Shape((2, 3)), np.arange(4, dtype=np.float32)
+    check(rng, score=lambda s, b, h, i, j: s * shape.numel() + table[h] * WINDOWS[-1],
+          rescore=lambda s, b, h, i, j: s * 6 + table[h] * 30)
+
+
 def test_what_a_function_does_to_a_list_is_done():
     counts, calls = [0, 4], 0
 
