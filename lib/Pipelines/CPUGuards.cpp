@@ -49,6 +49,17 @@ static void guardElement(Operation *op, Value array, ValueRange indices) {
   }
 }
 
+/// Of an array's extents.
+template <typename DimOpTy>
+static void guardDim(DimOpTy op) {
+  int64_t rank = cast<ShapedType>(op.getSource().getType()).getRank();
+  if (std::optional<int64_t> known = op.getConstantIndex(); known && *known >= 0 && *known < rank)
+    return;
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Value end = arith::ConstantIndexOp::create(b, rank);
+  require(b, op, arith::CmpIOp::create(b, Predicate::ult, op.getIndex(), end), "asks for a dimension past the rank");
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Divisions
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -104,10 +115,16 @@ struct GuardElements : PassWrapper<GuardElements, OperationPass<func::FuncOp>> {
     getOperation().walk([](Operation *op) {
       if (auto extract = dyn_cast<tensor::ExtractOp>(op))
         guardElement(op, extract.getTensor(), extract.getIndices());
+      else if (auto insert = dyn_cast<tensor::InsertOp>(op))
+        guardElement(op, insert.getDest(), insert.getIndices());
       else if (auto load = dyn_cast<memref::LoadOp>(op))
         guardElement(op, load.getMemRef(), load.getIndices());
       else if (auto store = dyn_cast<memref::StoreOp>(op))
         guardElement(op, store.getMemRef(), store.getIndices());
+      else if (auto dim = dyn_cast<tensor::DimOp>(op))
+        guardDim(dim);
+      else if (auto dim = dyn_cast<memref::DimOp>(op))
+        guardDim(dim);
     });
   }
 };
