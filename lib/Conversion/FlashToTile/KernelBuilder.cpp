@@ -399,14 +399,15 @@ Value KernelBuilder::emitLogSumExp(Value max, Value sum) {
   return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
 }
 
-/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN
-/// makes it NaN (where polynomials do not, the maximum).
+/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN, or
+/// +inf less itself, makes it NaN. (Where polynomials do not, the maximum is NaN or +inf.)
 Value KernelBuilder::emitIsEmpty(Value max, Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
   if (!max || !catchesNaN())
     return isEmpty;
-  return arith::AndIOp::create(b, isEmpty, arith::CmpFOp::create(b, arith::CmpFPredicate::ORD, max, max));
+  Value isReal = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, max, splat(rowType, -kNegInf));
+  return arith::AndIOp::create(b, isEmpty, isReal);
 }
 
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.

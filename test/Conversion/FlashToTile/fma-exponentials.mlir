@@ -24,6 +24,10 @@
 // PLAIN: %[[P:.*]] = tile.exp2 %{{.*}}#0, %{{.*}}#1 {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
 // SCORE: %[[P:.*]] = tile.exp2 %{{.*}}#0, %{{.*}}#1 {factor = {{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
 // SOME: tile.to_operand_a %[[P]]
+// A sum of 0 is that of an empty row, or of a polynomial of inf - inf: the maximum tells.
+// SOME: %[[EMPTY:.*]] = arith.cmpf oeq, %{{.*}} : tensor<64xf32, #tile.row>
+// SOME: %[[REAL:.*]] = arith.cmpf olt, %{{.*}} : tensor<64xf32, #tile.row>
+// SOME: arith.andi %[[EMPTY]], %[[REAL]]
 
 // NONE: tile.row_reduce max %
 // NONE: arith.cmpf ogt
