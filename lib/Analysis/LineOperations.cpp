@@ -69,14 +69,22 @@ std::optional<Line> LineEvaluator::getExtent(Value tensor, int64_t dim) {
 std::optional<Line> LineEvaluator::compute(OpResult result) {
   using Lines = std::optional<Line>;
   Operation *op = result.getOwner();
+  auto getNumber = [&](auto value) -> std::optional<int64_t> { // the same in all iterations, or the space is split
+    Lines line = get(value);
+    if (line && line->isConstant())
+      return line->base;
+    if (line)
+      splitInHalves();
+    return std::nullopt;
+  };
   return TypeSwitch<Operation *, Lines>(op)
       .Case<tensor::DimOp, memref::DimOp>([&](auto dimOp) -> Lines {
-        Lines dim = get(dimOp.getDimension());
-        return dim ? getExtent(dimOp.getSource(), dim->base) : std::nullopt;
+        std::optional<int64_t> dim = getNumber(dimOp.getDimension());
+        return dim ? getExtent(dimOp.getSource(), *dim) : std::nullopt;
       })
       .Case<arith::SelectOp>([&](arith::SelectOp select) -> Lines {
-        Lines condition = get(select.getCondition());
-        return condition ? get(condition->base ? select.getTrueValue() : select.getFalseValue()) : std::nullopt;
+        std::optional<int64_t> condition = getNumber(select.getCondition());
+        return condition ? get(*condition ? select.getTrueValue() : select.getFalseValue()) : std::nullopt;
       })
       .Case<tensor::ExtractOp, memref::LoadOp>([&](auto read) -> Lines {
         auto indices = getAll(read.getIndices());
