@@ -104,6 +104,8 @@ def parse_scale(scale: Any, head_dim: int) -> float:
         return 1.0 / math.sqrt(head_dim)
     try:
         value = float(scale)
+    except OverflowError:
+        value = math.inf
     except (TypeError, ValueError):
         raise UnsupportedTypeError(f"expected scale to be a number or None, got {scale!r}") from None
     if not math.isfinite(value) or abs(value) > 3.4028234663852886e38:

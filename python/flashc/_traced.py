@@ -187,6 +187,11 @@ class Traced(Value):
 
     type = type_as = to
 
+    @property
+    def device(self) -> None:
+        """For `x.new_ones((), device=x.device)`, as PyTorch's mask that keeps everything has it."""
+        return None
+
     def new_ones(self, size: Any, dtype: Any = None, **keywords: Any) -> Any:
         """1, or a condition that holds: a mask that keeps everything returns it."""
         return self._new(1, size, dtype)

@@ -32,7 +32,7 @@ class AuxRequest(NamedTuple):
 
 
 def noop_mask(batch, head, token_q, token_kv):
-    return batch.new_ones(size=(), dtype=torch.bool, device=None)
+    return batch.new_ones(size=(), dtype=torch.bool, device=batch.device)
 
 
 def run(q, k, v, **keywords):

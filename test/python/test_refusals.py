@@ -63,6 +63,7 @@ def test_strides_within_elements():
     ({"scale": float("nan")}, ARGUMENT, "expected a finite scale of 32 bits, got nan"),
     ({"scale": float("inf")}, ARGUMENT, "got inf"),
     ({"scale": 1e39}, ARGUMENT, r"got 1e\+39"),
+    ({"scale": 10**400}, ARGUMENT, "got inf"),
     ({"scale": "1"}, None, None),
     ({"scale": "one"}, TYPE, "expected scale to be a number or None, got 'one'"),
     ({"window": (1, 2, 3)}, ARGUMENT, r"window to be \(left, right\), got \(1, 2, 3\)"),
