@@ -111,9 +111,9 @@ static std::pair<int64_t, int64_t> countSums(const llvm::Module &module) {
 namespace {
 
 /// Leaves out what takes LLVM a time that grows with the square of a block: its strength reduction of straight-line
-/// code subtracts sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and the
-/// pass takes 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which have
-/// up to 440 sums, keep it, and kernels without remainders have a hundred.
+/// code subtracts sums from each other as expressions. A mask of several remainders has up to 2500 sums in a block, and
+/// the pass takes 6 s of the 6.5 that its kernel needs. It saves one instruction in a hundred; dilated windows, which
+/// have up to 440 sums, keep it, and kernels without remainders have a hundred.
 ///
 /// Hundreds of sums of each other, where other kernels have 31, and large masks and scores in a loop take it 20 s, and
 /// the reassociation of sums, which looks at each as an expression of all the others, as long.
