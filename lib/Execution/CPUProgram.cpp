@@ -17,6 +17,7 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/PrettyStackTrace.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/Target/TargetMachine.h"
 
@@ -267,6 +268,12 @@ FailureOr<llvm::SmallVector<HostTensor>> CPUProgram::run(func::FuncOp function,
     slots.push_back(slot);
   }
   std::string message;
+  // Where no guard is (docs/checking.md), the signal's handler says this.
+  std::string place;
+  llvm::raw_string_ostream(place) << function.getLoc();
+  llvm::PrettyStackTraceFormat crash("running @%s of %s on the CPU: does a slice of it, or an affine or linalg op, reach "
+                                     "beside its array?",
+                                     function.getName().str().c_str(), place.c_str());
   if (!callJITFunction(address->toPtr<void (*)(void **)>(), slots.data(), message))
     return function.emitError("running on the CPU failed: ") << message;
 
