@@ -312,22 +312,16 @@ LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<Counter> coun
 
 LogicalResult CostCounter::countOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step,
                                          Line count) {
-  std::optional<bool> hasAny = evaluator.isNotLess(count, Line{1});
-  if (!hasAny || !*hasAny)
-    return success(hasAny.has_value());
   bool isAlike = !costDependsOn(loop, counters.front().value);
-  if (!count.isConstant() || (!isAlike && !begin.isConstant())) {
+  if (isAlike && !count.isConstant()) {
     evaluator.splitInHalves();
     return failure();
   }
   DynamicAPInt outer = times;
   if (isAlike)
     times *= count.base;
-  LogicalResult result = success();
-  for (int64_t number = 0; number < (isAlike ? 1 : count.base) && succeeded(result); ++number) {
-    evaluator.setCounter(counters.front().value, begin.base + number * step);
-    result = countCounters(loop, counters.drop_front());
-  }
+  LogicalResult result = evaluator.forEachNumber(counters.front().value, begin, step, count, isAlike,
+                                                 [&] { return countCounters(loop, counters.drop_front()); });
   times = outer;
   return result;
 }

@@ -132,6 +132,23 @@ LogicalResult LineEvaluator::forEachPart(Value counter, Line begin, int64_t step
   return result;
 }
 
+LogicalResult LineEvaluator::forEachNumber(Value counter, Line begin, int64_t step, Line count, bool firstOnly,
+                                           llvm::function_ref<LogicalResult()> visit) {
+  std::optional<bool> hasAny = isNotLess(count, Line{1});
+  if (!hasAny || !*hasAny)
+    return success(hasAny.has_value());
+  if (!firstOnly && (!begin.isConstant() || !count.isConstant())) {
+    splitInHalves();
+    return failure();
+  }
+  for (int64_t number = 0; number < (firstOnly ? 1 : count.base); ++number) {
+    setCounter(counter, begin.base + number * step);
+    if (failed(visit()))
+      return failure();
+  }
+  return success();
+}
+
 std::optional<Line> LineEvaluator::countIterations(const Line &begin, const Line &end, int64_t step) {
   std::optional<Line> distance = add(end, begin, -1);
   return distance ? divide(*distance, step, /*isCeil=*/true) : std::nullopt;

@@ -58,6 +58,10 @@ public:
   /// `visit` does for another reason, or asks for parts of the loop around.
   mlir::LogicalResult forEachPart(mlir::Value counter, Line begin, int64_t step, Line count,
                                   llvm::function_ref<mlir::LogicalResult()> visit);
+  /// The same one by one, or for the first iteration alone if it stands for all. Asks for parts of the loop around where
+  /// the numbers differ between its iterations.
+  mlir::LogicalResult forEachNumber(mlir::Value counter, Line begin, int64_t step, Line count, bool firstOnly,
+                                    llvm::function_ref<mlir::LogicalResult()> visit);
   /// How many iterations there are from `begin` on in front of `end`; less than one if none. None: split.
   std::optional<Line> countIterations(const Line &begin, const Line &end, int64_t step);
   /// A counter of a loop that is run iteration by iteration.

@@ -240,20 +240,9 @@ LogicalResult LoopRunner::runAtOnce(Operation *loop, ArrayRef<Counter> counters,
 
 LogicalResult LoopRunner::runOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step,
                                       Line count) {
-  std::optional<bool> hasAny = evaluator.isNotLess(count, Line{1});
-  if (!hasAny || !*hasAny)
-    return success(hasAny.has_value());
   bool isAlike = !decidesTiles(loop, counters.front().value);
-  if (!isAlike && (!begin.isConstant() || !count.isConstant())) {
-    evaluator.splitInHalves();
-    return failure();
-  }
-  for (int64_t number = 0; number < (isAlike ? 1 : count.base); ++number) {
-    evaluator.setCounter(counters.front().value, begin.base + number * step);
-    if (failed(runCounters(loop, counters.drop_front())))
-      return failure();
-  }
-  return success();
+  return evaluator.forEachNumber(counters.front().value, begin, step, count, isAlike,
+                                 [&] { return runCounters(loop, counters.drop_front()); });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
