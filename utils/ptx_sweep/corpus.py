@@ -1,0 +1,138 @@
+"""The programs of the sweep: every row of the schedule table, every example, mask class and score kind, both types.
+
+`PROGRAMS` maps the name of a program to a function that compiles it, and `EXAMPLES` the name of one to the arguments of
+the driver. A name says what the program is, and stays: the record is kept under it.
+"""
+import pathlib
+from typing import Any, Callable, Dict, List, Tuple
+
+import numpy as np
+
+import flashc
+import scores
+from flashc import masks
+from test_classes import EXACT
+from test_masks import POSITIONS
+
+PROGRAMS: Dict[str, Callable[[], "flashc.Kernel"]] = {}
+EXAMPLES: Dict[str, List[str]] = {}
+
+SCORES = scores.make_scores(scores.NUMPY, lambda x: x, np.random.default_rng(0), 2, 4, 1024, 1024)
+
+
+def add(group: str, name: str, d: int = 128, dv: int = 0, dtype: str = "bf16", batch: int = 2,
+        heads: Tuple[int, int] = (4, 4), queries: int = 1024, keys: int = 1024, **options: Any) -> None:
+    """A program; of `options`, those of flashc.compile. There is no log-sum-exp unless `return_lse` is given."""
+    q, k, v = (flashc.ArraySpec((batch, h, n, depth), dtype) for h, n, depth in
+               ((heads[0], queries, d), (heads[1], keys, d), (heads[1], keys, dv or d)))
+    options.setdefault("return_lse", False)
+    options.setdefault("enable_gqa", heads[0] != heads[1])
+    name = f"{group}: {name}"
+    assert name not in PROGRAMS, name
+    PROGRAMS[name] = lambda: flashc.compile(q, k, v, target="sm_90a", **options)
+
+
+# --- The schedule table: head dimensions, classes of masks, bounded scores, numbers of queries ------------------------
+
+_rng = np.random.default_rng(0)
+IDS = np.sort(_rng.integers(0, 9, 1024)).astype(np.int32)
+STARTS = np.array([0, 100, 100, 611, 1024], np.int32)
+KEPT = _rng.integers(0, 2, (1024, 1024)).astype(bool)
+FACTOR, SHIFTS = np.array(3, np.int32), np.array([0, 200], np.int32)
+MASKS: Dict[str, Any] = {
+    "none": None,
+    "causal": masks.causal(),
+    "keys before the queries": lambda b, h, i, j: i > j,
+    "window": masks.sliding_window(200, 0),
+    "wide window": masks.sliding_window(1500, 100),
+    "documents": masks.documents(IDS, sorted=True),
+    "packed causal": masks.packed(STARTS, causal=True),
+    "prefix": masks.prefix_lm(300),
+    "diffusion": masks.block_diffusion(512, 64),
+    "chunks": masks.chunked(256),
+    "causal shifted by an array": lambda b, h, i, j: j <= i + SHIFTS[b],
+    "padding": masks.key_padding(np.array([900, 130])),
+    "window with a hole": lambda b, h, i, j: (j <= i) & (j > i - 1000) & (j != i - 3),
+    "dilated": masks.dilated_window(300, 4),
+    "code": lambda b, h, i, j: flashc.ops.sqrt(j + 1.0) < i * 0.5,
+    "arithmetic": lambda b, h, i, j: (i * j + j * FACTOR) % 7 != 0,
+    "memory": lambda b, h, i, j: KEPT[i, j],
+}
+DIMENSIONS = [(64, 64), (80, 80), (96, 96), (112, 112), (128, 128), (192, 128), (160, 160), (256, 256)]
+
+for _d, _dv in DIMENSIONS:
+    for _name, _mask in MASKS.items():
+        add("table", f"{_name}, d={_d}", _d, _dv, mask=_mask)
+for _d in (64, 128):
+    for _name, _mask in MASKS.items():
+        add("table", f"{_name}, d={_d}, f16", _d, dtype="f16", mask=_mask, return_lse=True)
+        if _name not in ("code", "arithmetic", "memory"):
+            add("table", f"{_name}, d={_d}, soft cap", _d, mask=_mask, score=SCORES["soft cap"])
+    for _n in (200, 1000, 2000, 4000, 8000, 16000, 17000):
+        for _name in ("none", "causal", "window", "prefix", "dilated"):
+            add("table", f"{_name}, d={_d}, {_n} queries", _d, queries=_n, keys=_n, mask=MASKS[_name],
+                static_shapes=True)
+add("table", "a window of 100, d=64", 64, mask=masks.sliding_window(50, 50))
+add("table", "a dilated window of 100, d=64", 64, mask=masks.dilated_window(100, 4))
+
+# --- What scores and masks compute ------------------------------------------------------------------------------------
+
+for _number, (_name, _score) in enumerate(SCORES.items()):
+    _d, _kind = (64, 128)[_number % 2], ("none", "causal", "window")[_number % 3]
+    add("score", f"{_name}, {_kind}, d={_d}", _d, mask=MASKS[_kind], score=_score)
+for _number, (_name, _mask) in enumerate([*((name, mask) for name, (mask, _) in POSITIONS.items()), *(
+        (f"{name} (wide)", mask) for name, mask in EXACT.items())]):
+    _d, _dtype = (128, 64)[_number % 2], ("bf16", "f16")[_number // 2 % 2]
+    add("mask", f"{_name}, d={_d}, {_dtype}", _d, dtype=_dtype, mask=_mask)
+for _name in ("soft cap", "alibi", "relative table", "bias of all"):
+    for _kind in ("documents", "prefix", "dilated", "memory"):
+        add("both", f"{_name}, {_kind}", 64, mask=MASKS[_kind], score=SCORES[_name])
+
+# --- How a kernel is called -------------------------------------------------------------------------------------------
+
+for _kind in ("none", "causal", "packed causal"):
+    add("call", f"grouped heads, {_kind}", heads=(8, 2), mask=MASKS[_kind], return_lse=True)
+    add("call", f"log-sum-exp, {_kind}", 64, mask=MASKS[_kind], return_lse=True)
+    add("call", f"static, {_kind}", batch=1, heads=(2, 1), queries=63, keys=65, mask=MASKS[_kind], static_shapes=True,
+        enable_gqa=True)
+add("call", "bottom-right causal", mask=masks.causal("bottom-right"), queries=100)
+add("call", "bottom-right window", 64, causal=True, window=(100, 9), queries=100)
+add("call", "a scale of its own", 64, scale=0.3, causal=True)
+add("call", "a negative scale", 64, scale=-0.3)
+add("call", "a scale of 0", 64, scale=0.0)
+for _d, _dv in ((8, 8), (24, 40), (40, 24), (72, 72), (136, 88), (248, 16)):
+    add("call", f"d={_d}, dv={_dv}", _d, _dv, causal=True)
+
+# --- Fields of the schedule -------------------------------------------------------------------------------------------
+
+SCHEDULES = [
+    "consumers=1", "consumers=2", "consumers=3,kv-tile=64", "consumers=4,kv-tile=64", "kv-tile=16",
+    "consumers=2,kv-tile=96", "stages=1", "consumers=2,stages=3,kv-tile=80", "overlap=false",
+    "ping-pong=false", "persistent=false", "q-stages=1", "q-stages=2",
+    "q-stages=2,overlap-epilogue=false", "q-stages=2,early-softmax=true", "q-stages=2,output-slot=true",
+    "tma-store=true", "tma-store=false", "tensor-sums=true", "wait-after=4", "order=closed", "order=list",
+    "own-keys=true", "own-keys=false", "programmatic-launch=false", "persistent=false,overlap=false,ping-pong=false",
+]
+for _schedule in SCHEDULES:
+    for _kind in ("none", "causal", "window"):
+        if "own-keys=true" in _schedule and _kind == "none":
+            continue
+        add("schedule", f"{_schedule}, {_kind}, d=64", 64, mask=MASKS[_kind], schedule=_schedule)
+    if "consumers=4" not in _schedule:
+        add("schedule", f"{_schedule}, causal, d=128", mask=MASKS["causal"], schedule=_schedule)
+for _schedule in ("order=list", "order=closed", "own-keys=false", "programmatic-launch=false"):
+    add("schedule", f"{_schedule}, documents", 64, mask=MASKS["documents"], schedule=_schedule)
+for _schedule in ("fixed-max=true", "fixed-max=false", "tanh-terms=0", "tanh-terms=3"):
+    add("schedule", f"{_schedule}, soft cap", 64, score=SCORES["soft cap"], schedule=_schedule)
+for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,tensor-sums=true"):
+    add("schedule", f"{_schedule}, alibi", 64, score=SCORES["alibi"], mask=MASKS["causal"], schedule=_schedule)
+
+for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").glob("*.mlir")):
+    EXAMPLES[f"example: {_path.stem}"] = [str(_path)]
+    EXAMPLES[f"example: {_path.stem}, tiles of 48 keys"] = [str(_path), "--schedule=consumers=1,kv-tile=48"]
+
+#: Of every group some, in seconds: what `make test` compiles.
+SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "table: dilated, d=128, f16",
+        "table: memory, d=256", "table: none, d=128, soft cap", "score: alibi, none, d=128",
+        "mask: blocks (wide), d=64, bf16",
+        "call: grouped heads, packed causal", "schedule: order=list, causal, d=128", "example: window")
