@@ -12,14 +12,11 @@
 #define FLASHC_ANALYSIS_MASKSET_H
 
 #include "flashc/Analysis/RowFunctions.h"
+#include "flashc/Dialect/Flash/IR/Step.h"
 #include "mlir/IR/Region.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mlir::flash {
-
-/// Whether a mask is read as it is, or with i and j exchanged: what it says about the queries for a tile of keys is
-/// what it says then about the keys for a tile of queries. A backward pass needs that.
-enum class MaskView { Primal, Dual };
 
 /// An integer combination of the variables of a `MaskSpace`. As a constraint it says that the combination is >= 0.
 class MaskExpr {

@@ -6,6 +6,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
+#include <limits>
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -317,6 +318,25 @@ LogicalResult FinalizeOp::verify() {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
+// StepOpInterface
+//===--------------------------------------------------------------------------------------------------------------===//
+
+using Dim = StepDim;
+
+SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
+  return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+          {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+          {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
+}
+
+SmallVector<StepOperand> OnlineAttentionOp::getStepState() {
+  constexpr float kNegInf = -std::numeric_limits<float>::infinity();
+  return {{"acc", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+          {"m", 4, {Dim::B, Dim::H, Dim::I}, kNegInf},
+          {"l", 5, {Dim::B, Dim::H, Dim::I}}};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
 // Effects
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -329,6 +349,8 @@ void AttentionOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryE
                              : static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get()),
                          &operand, SideEffects::DefaultResource::get());
 }
+
+#include "flashc/Dialect/Flash/IR/FlashInterfaces.cpp.inc"
 
 #define GET_OP_CLASSES
 #include "flashc/Dialect/Flash/IR/FlashOps.cpp.inc"

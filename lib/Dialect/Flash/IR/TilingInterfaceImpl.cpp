@@ -1,7 +1,7 @@
 //===- TilingInterfaceImpl.cpp - tiles of the flash ops -----------------------------------------------------------===//
 //
-// Tiles have static shapes (StaticTiles.h): q, k, v, acc and l are padded with zeros, m with -inf. Keys beyond the end
-// are excluded by `j < Nk`, joined to the mask.
+// Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Keys beyond the
+// end are excluded by `j < Nk`, joined to the mask.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
-#include <array>
+#include "mlir/Dialect/Utils/StructuredOpsUtils.h"
 #include <limits>
 
 using namespace mlir;
@@ -110,7 +110,7 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
 }
 
 /// Adapts the regions of `tile`, which may stick out of the sequences of `whole`.
-static void adaptRegions(OpBuilder &b, OnlineAttentionOp whole, OnlineAttentionOp tile, bool outsideI, bool outsideJ) {
+static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region *region : {&tile.getScore(), &tile.getMask()}) {
     if (region->empty())
       continue;
@@ -127,22 +127,23 @@ static void adaptRegions(OpBuilder &b, OnlineAttentionOp whole, OnlineAttentionO
   b.setInsertionPoint(tile);
   Value numKeys = getValueOrCreateConstantIndexOp(b, tile.getLoc(),
                                                   tensor::getMixedSize(b, tile.getLoc(), whole.getK(), 2));
-  Value limit = b.createOrFold<arith::AddIOp>(tile.getLoc(), numKeys, whole.getJ0());
+  Value limit = b.createOrFold<arith::AddIOp>(tile.getLoc(), numKeys, whole.getPositionIn(StepDim::J));
   joinKeyLimit(b, tile.getLoc(), tile.getMask(), limit);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// flash.online_attention
+// Steps
 //===--------------------------------------------------------------------------------------------------------------===//
 
-SmallVector<Range> OnlineAttentionOp::getIterationDomain(OpBuilder &b) {
-  return {wholeDim(b, getLoc(), getQ(), 0), wholeDim(b, getLoc(), getQ(), 1), wholeDim(b, getLoc(), getQ(), 2),
-          wholeDim(b, getLoc(), getK(), 2)};
+static SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op) {
+  Value q = op.getQ(), k = op.getK();
+  return {wholeDim(b, op.getLoc(), q, 0), wholeDim(b, op.getLoc(), q, 1), wholeDim(b, op.getLoc(), q, 2),
+          wholeDim(b, op.getLoc(), k, 2)};
 }
 
-SmallVector<utils::IteratorType> OnlineAttentionOp::getLoopIteratorTypes() {
+static SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op) {
   SmallVector<utils::IteratorType> types(4, utils::IteratorType::parallel);
-  types.back() = utils::IteratorType::reduction;
+  types[static_cast<unsigned>(op.getStreamedDim())] = utils::IteratorType::reduction;
   return types;
 }
 
@@ -156,7 +157,7 @@ static bool isWholeDim(OpBuilder &b, OpFoldResult size, Value value, int64_t dim
 }
 
 /// The number of key heads that a tile of `numHeads` query heads reads, if tiles do not cut through a group.
-static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, OnlineAttentionOp op, OpFoldResult numHeads) {
+static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, StepOpInterface op, OpFoldResult numHeads) {
   std::optional<int64_t> heads = getConstantIntValue(numHeads);
   int64_t group = op.getGroup();
   if (!heads && isWholeDim(b, numHeads, op.getQ(), 1))
@@ -166,78 +167,98 @@ static FailureOr<OpFoldResult> getKeyHeads(OpBuilder &b, OnlineAttentionOp op, O
   return OpFoldResult(b.getIndexAttr(std::max<int64_t>(*heads / group, 1)));
 }
 
-/// What a tile has to say of its group: nothing where its types do. (A tile may cut a group: it has another size then.)
-static IntegerAttr getTileGroupSize(OnlineAttentionOp op, Value q, Value k) {
+/// A tile's types say its group, unless its heads are dynamic. (A tile may cut a group: it has another size then.)
+static void setTileGroup(StepOpInterface tile) {
   auto isDynamic = [](Value value) { return cast<RankedTensorType>(value.getType()).isDynamicDim(1); };
-  return isDynamic(q) || isDynamic(k) ? op.getGroupSizeAttr() : IntegerAttr();
+  if (!isDynamic(tile.getQ()) && !isDynamic(tile.getK()))
+    tile->removeAttr("group_size");
 }
 
-/// Tiles of (acc, m, l).
-using StateTiles = std::array<Value, 3>;
+/// Offsets or sizes of an operand's dimensions: `tile` over (b, h, i, j, key head), and `whole` where it has all.
+static SmallVector<OpFoldResult> getDims(const StepOperand &operand, ArrayRef<OpFoldResult> tile, OpFoldResult whole) {
+  return llvm::map_to_vector(operand.dims, [&](StepDim dim) {
+    return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)];
+  });
+}
 
-/// The identities of acc, m and l: what the rows that do not exist hold.
-static constexpr float kStateIdentity[] = {0.0f, -std::numeric_limits<float>::infinity(), 0.0f};
+/// The whole of an operand's last dimension.
+static OpFoldResult getLastExtent(OpBuilder &b, StepOpInterface op, const StepOperand &operand) {
+  return b.getIndexAttr(cast<RankedTensorType>(op->getOperand(operand.number).getType()).getShape().back());
+}
 
-/// Offsets or sizes over (b, h, i, ...), for state `number`: acc has a trailing `last`.
-static SmallVector<OpFoldResult> stateDims(unsigned number, ArrayRef<OpFoldResult> tile, OpFoldResult last) {
-  return number == 0 ? appended(tile.take_front(3), last) : SmallVector<OpFoldResult>(tile.take_front(3));
+static SmallVector<OpFoldResult> getOffsets(OpBuilder &b, const StepOperand &operand, ArrayRef<OpFoldResult> tile) {
+  return getDims(operand, tile, b.getIndexAttr(0));
+}
+
+static SmallVector<OpFoldResult> getSizes(OpBuilder &b, StepOpInterface op, const StepOperand &operand,
+                                          ArrayRef<OpFoldResult> tile) {
+  return getDims(operand, tile, getLastExtent(b, op, operand));
 }
 
 /// Emits the tile of `op` at `offsets` on `state`; its results are cut back to what exists.
-static FailureOr<TilingResult> emitTile(OpBuilder &b, OnlineAttentionOp op, ArrayRef<OpFoldResult> offsets,
-                                        ArrayRef<OpFoldResult> sizes, StateTiles state,
+static FailureOr<TilingResult> emitTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
+                                        ArrayRef<OpFoldResult> sizes, ArrayRef<Value> state,
                                         SmallVector<Operation *> slices) {
   Location loc = op.getLoc();
   FailureOr<OpFoldResult> keyHeads = getKeyHeads(b, op, sizes[1]);
   if (failed(keyHeads))
     return failure();
-  OpFoldResult zero = b.getIndexAttr(0);
   OpFoldResult keyHead = affine::makeComposedFoldedAffineApply(
       b, loc, AffineMap::get(1, 0, b.getAffineDimExpr(0).floorDiv(op.getGroup())), {offsets[1]});
-  auto keyTile = [&](Value source) {
-    return extractTile(b, loc, source, {offsets[0], keyHead, offsets[3], zero},
-                       {sizes[0], *keyHeads, sizes[3], getHeadDim(b, source)}, 0.0f, slices);
-  };
-  Value q = extractTile(b, loc, op.getQ(), appended(offsets.take_front(3), zero),
-                        appended(sizes.take_front(3), getHeadDim(b, op.getQ())), 0.0f, slices);
-  Value k = keyTile(op.getK()), v = keyTile(op.getV());
-
+  SmallVector<Value> operands(op->getOperands());
+  for (const StepOperand &input : op.getStepInputs())
+    operands[input.number] =
+        extractTile(b, loc, operands[input.number], getOffsets(b, input, appended(offsets, keyHead)),
+                    getSizes(b, op, input, appended(sizes, *keyHeads)), input.padding, slices);
+  for (auto [carried, tile] : llvm::zip_equal(op.getStepState(), state))
+    operands[carried.number] = tile;
   AffineMap sum = AffineMap::get(2, 0, b.getAffineDimExpr(0) + b.getAffineDimExpr(1));
-  SmallVector<Value> at;
-  for (auto [origin, offset] : llvm::zip_equal(op.getOperands().take_back(4), offsets))
-    at.push_back(getValueOrCreateConstantIndexOp(
-        b, loc, affine::makeComposedFoldedAffineApply(b, loc, sum, {getAsOpFoldResult(origin), offset})));
+  for (auto [number, offset] : llvm::enumerate(offsets)) {
+    Value &position = operands[op.getPosition().getBeginOperandIndex() + number];
+    position = getValueOrCreateConstantIndexOp(
+        b, loc, affine::makeComposedFoldedAffineApply(b, loc, sum, {getAsOpFoldResult(position), offset}));
+  }
 
-  auto tile = OnlineAttentionOp::create(b, loc, ValueRange(state).getTypes(), q, k, v, state[0], state[1], state[2],
-                                        at[0], at[1], at[2], at[3], op.getScaleAttr(), op.getNormalizeAttr(),
-                                        getTileGroupSize(op, q, k));
-  IRMapping mapping;
-  op.getScore().cloneInto(&tile.getScore(), mapping);
-  op.getMask().cloneInto(&tile.getMask(), mapping);
+  auto tile = cast<StepOpInterface>(clone(b, op, ValueRange(state).getTypes(), operands));
+  setTileGroup(tile);
   adaptRegions(b, op, tile, mayStickOut(sizes[2]), mayStickOut(sizes[3]));
 
   SmallVector<Value> results;
-  for (auto [number, result] : llvm::enumerate(tile.getResults()))
-    results.push_back(cutTile(b, loc, result, stateDims(number, sizes, getHeadDim(b, op.getV()))));
+  for (auto [carried, result] : llvm::zip_equal(op.getStepState(), tile->getResults()))
+    results.push_back(cutTile(b, loc, result, getSizes(b, op, carried, sizes)));
   return TilingResult{{tile}, results, slices};
 }
 
+static FailureOr<TilingResult> tileStep(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
+                                        ArrayRef<OpFoldResult> sizes) {
+  SmallVector<Value> state;
+  SmallVector<Operation *> slices;
+  for (const StepOperand &carried : op.getStepState())
+    state.push_back(extractTile(b, op.getLoc(), op->getOperand(carried.number), getOffsets(b, carried, offsets),
+                                getSizes(b, op, carried, sizes), carried.padding, slices));
+  return emitTile(b, op, offsets, sizes, state, slices);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// flash.online_attention
+//===--------------------------------------------------------------------------------------------------------------===//
+
+SmallVector<Range> OnlineAttentionOp::getIterationDomain(OpBuilder &b) { return getStepDomain(b, *this); }
+
+SmallVector<utils::IteratorType> OnlineAttentionOp::getLoopIteratorTypes() { return getStepIterators(*this); }
+
 FailureOr<TilingResult> OnlineAttentionOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
                                                                   ArrayRef<OpFoldResult> sizes) {
-  StateTiles state;
-  SmallVector<Operation *> slices;
-  for (auto [number, init] : llvm::enumerate(getDpsInits()))
-    state[number] = extractTile(b, getLoc(), init, stateDims(number, offsets, b.getIndexAttr(0)),
-                                stateDims(number, sizes, getHeadDim(b, getV())), kStateIdentity[number], slices);
-  return emitTile(b, *this, offsets, sizes, state, slices);
+  return tileStep(b, *this, offsets, sizes);
 }
 
 LogicalResult OnlineAttentionOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber,
                                                        ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
                                                        SmallVector<OpFoldResult> &resultOffsets,
                                                        SmallVector<OpFoldResult> &resultSizes) {
-  resultOffsets = stateDims(resultNumber, offsets, b.getIndexAttr(0));
-  resultSizes = stateDims(resultNumber, sizes, getHeadDim(b, getV()));
+  StepOperand carried = getStepState()[resultNumber];
+  resultOffsets = getOffsets(b, carried, offsets);
+  resultSizes = getSizes(b, *this, carried, sizes);
   return success();
 }
 
@@ -252,10 +273,10 @@ FailureOr<SmallVector<Value>>
 OnlineAttentionOp::generateInitialTensorForPartialReduction(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes,
                                                             const SetVector<unsigned> &reductionDims) {
   SmallVector<Value> states;
-  for (unsigned number : {0, 1, 2}) {
+  for (const StepOperand &carried : getStepState()) {
     SmallVector<OpFoldResult> shape{sizes[3]};
-    shape.append(stateDims(number, sizes, getHeadDim(b, getV())));
-    Value identity = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(kStateIdentity[number]));
+    shape.append(getSizes(b, *this, carried, sizes));
+    Value identity = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(carried.padding));
     Value empty = tensor::EmptyOp::create(b, loc, shape, b.getF32Type());
     states.push_back(linalg::FillOp::create(b, loc, identity, empty).getResult(0));
   }
@@ -268,8 +289,9 @@ LogicalResult OnlineAttentionOp::getPartialResultTilePosition(
     SmallVector<OpFoldResult> &resultOffsets, SmallVector<OpFoldResult> &resultSizes) {
   resultOffsets.assign({splitReductionIvs.front()});
   resultSizes.assign({b.getIndexAttr(1)});
-  resultOffsets.append(stateDims(resultNumber, offsets, b.getIndexAttr(0)));
-  resultSizes.append(stateDims(resultNumber, sizes, getHeadDim(b, getV())));
+  StepOperand carried = getStepState()[resultNumber];
+  resultOffsets.append(getOffsets(b, carried, offsets));
+  resultSizes.append(getSizes(b, *this, carried, sizes));
   return success();
 }
 
@@ -283,9 +305,9 @@ FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(OpBuilder &b, 
   // nothing to put them in.
   if (strategy != ReductionTilingStrategy::PartialReductionOuterParallel)
     return failure();
-  StateTiles state;
+  SmallVector<Value> state;
   SmallVector<Operation *> slices;
-  for (unsigned number : {0, 1, 2}) {
+  for (auto [number, carried] : llvm::enumerate(getStepState())) {
     SmallVector<OpFoldResult> at, extents;
     if (failed(getPartialResultTilePosition(b, number, strategy, offsets, sizes, reductionDims, splitReductionIvs, at,
                                             extents)))
@@ -295,7 +317,7 @@ FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(OpBuilder &b, 
         at.size() - 1, cast<RankedTensorType>(init[number].getType()), extents);
     auto slice = tensor::ExtractSliceOp::create(b, loc, type, init[number], at, extents, strides);
     slices.push_back(slice);
-    state[number] = padTile(b, loc, slice, ArrayRef(extents).drop_front(), kStateIdentity[number]);
+    state.push_back(padTile(b, loc, slice, ArrayRef(extents).drop_front(), carried.padding));
   }
   return emitTile(b, *this, offsets, sizes, state, slices);
 }
@@ -338,8 +360,12 @@ FailureOr<TilingResult> FinalizeOp::getTiledImplementation(OpBuilder &b, ArrayRe
 LogicalResult FinalizeOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber, ArrayRef<OpFoldResult> offsets,
                                                 ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
                                                 SmallVector<OpFoldResult> &resultSizes) {
-  resultOffsets = stateDims(resultNumber, offsets, b.getIndexAttr(0));
-  resultSizes = stateDims(resultNumber, sizes, getHeadDim(b, getAcc()));
+  resultOffsets.assign(offsets.begin(), offsets.end());
+  resultSizes.assign(sizes.begin(), sizes.end());
+  if (resultNumber == 0) {
+    resultOffsets.push_back(b.getIndexAttr(0));
+    resultSizes.push_back(getHeadDim(b, getAcc()));
+  }
   return success();
 }
 

@@ -7,6 +7,7 @@
 #ifndef FLASHC_DIALECT_FLASH_IR_FLASH_H
 #define FLASHC_DIALECT_FLASH_IR_FLASH_H
 
+#include "flashc/Dialect/Flash/IR/Step.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -22,6 +23,8 @@
 
 #define GET_ATTRDEF_CLASSES
 #include "flashc/Dialect/Flash/IR/FlashOpsAttrs.h.inc"
+
+#include "flashc/Dialect/Flash/IR/FlashInterfaces.h.inc"
 
 #define GET_OP_CLASSES
 #include "flashc/Dialect/Flash/IR/FlashOps.h.inc"

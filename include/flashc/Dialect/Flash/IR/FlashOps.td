@@ -9,6 +9,7 @@ include "mlir/Interfaces/DestinationStyleOpInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 include "mlir/Interfaces/TilingInterface.td"
 include "mlir/Dialect/Linalg/IR/LinalgInterfaces.td"
+include "flashc/Dialect/Flash/IR/FlashInterfaces.td"
 
 def Flash_Dialect : Dialect {
   let name = "flash";
@@ -46,7 +47,7 @@ def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> 
 }
 
 def Flash_AttentionOp : Flash_Op<"attention", [
-    RecursiveMemoryEffects, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    RecursiveMemoryEffects, Flash_ScoresOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
@@ -133,18 +134,11 @@ def Flash_AttentionOp : Flash_Op<"attention", [
     ShapedType getQType() { return cast<ShapedType>(getQ().getType()); }
     ShapedType getKType() { return cast<ShapedType>(getK().getType()); }
     ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
-    bool hasScore() { return !getScore().empty(); }
-    bool hasMask() { return !getMask().empty(); }
-    /// Query heads per key/value head: what the attribute says, or else the types.
-    int64_t getGroup() {
-      std::optional<uint64_t> size = getGroupSize();
-      return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
-    }
   }];
 }
 
 def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
-    RecursiveMemoryEffects, DestinationStyleOpInterface,
+    RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_StepOpInterface,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
       "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>,
@@ -208,13 +202,10 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
     RankedTensorType getQType() { return cast<RankedTensorType>(getQ().getType()); }
     RankedTensorType getKType() { return cast<RankedTensorType>(getK().getType()); }
     RankedTensorType getVType() { return cast<RankedTensorType>(getV().getType()); }
-    bool hasScore() { return !getScore().empty(); }
-    bool hasMask() { return !getMask().empty(); }
-    /// Query heads per key/value head: what the attribute says, or else the types.
-    int64_t getGroup() {
-      std::optional<uint64_t> size = getGroupSize();
-      return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
-    }
+    StepDim getStreamedDim() { return StepDim::J; }
+    SmallVector<StepOperand> getStepInputs();
+    SmallVector<StepOperand> getStepState();
+    OperandRange getPosition() { return getOperands().drop_front(6); }
   }];
 }
 

@@ -1,0 +1,76 @@
+//===- FlashInterfaces.td - what the passes ask of the flash ops --------------------------------------------------===//
+#ifndef FLASHC_FLASH_INTERFACES_TD
+#define FLASHC_FLASH_INTERFACES_TD
+
+include "mlir/IR/Interfaces.td"
+
+def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
+  let cppNamespace = "::mlir::flash";
+  let description = [{
+    An op that computes `S = score(scale * Q K^T) where mask`: `q [B, Hq, Nq, D]`, `k [B, Hk, Nk, D]`, and the two
+    optional regions.
+  }];
+  let methods = [
+    InterfaceMethod<"", "::mlir::Value", "getQ">,
+    InterfaceMethod<"", "::mlir::Value", "getK">,
+    InterfaceMethod<"", "::llvm::APFloat", "getScale">,
+    InterfaceMethod<"", "::std::optional<uint64_t>", "getGroupSize">,
+    InterfaceMethod<"", "::mlir::Region &", "getScore">,
+    InterfaceMethod<"", "::mlir::Region &", "getMask">
+  ];
+  let extraSharedClassDeclaration = [{
+    bool hasScore() { return !$_op.getScore().empty(); }
+    bool hasMask() { return !$_op.getMask().empty(); }
+    /// Query heads per key head: what the attribute says, or else the types.
+    int64_t getGroup() {
+      auto getHeads = [](::mlir::Value value) {
+        return ::llvm::cast<::mlir::ShapedType>(value.getType()).getDimSize(1);
+      };
+      ::std::optional<uint64_t> size = $_op.getGroupSize();
+      return size ? *size : getHeads($_op.getQ()) / getHeads($_op.getK());
+    }
+  }];
+}
+
+def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterface]> {
+  let cppNamespace = "::mlir::flash";
+  let description = [{
+    One step of a loop nest at L1: it folds a block of its streamed dimension (keys or queries) into the state of a
+    block of the other one, which is resident. `flash.online_attention` streams keys past queries.
+
+    The op is a tile of a larger one. It implements TilingInterface over (b, h, i, j), of which the streamed dimension
+    is a reduction, and AggregatedOpInterface. Its position operands say where its first element lies, and its regions
+    see absolute positions. Passes and the crossing to L2 know a step by this interface only: which tiles there are,
+    what they move with, and what is carried from step to step.
+  }];
+  let methods = [
+    InterfaceMethod<"The dimension that is folded: `J` where keys are streamed, `I` where queries are.",
+                    "::mlir::flash::StepDim", "getStreamedDim">,
+    InterfaceMethod<"What is read, in the order of the operands.",
+                    "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepInputs">,
+    InterfaceMethod<"What is carried from step to step, in the order of the results: operands that results replace.",
+                    "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepState">,
+    InterfaceMethod<"The operands b0, h0, i0, j0: where the tile's first element lies.",
+                    "::mlir::OperandRange", "getPosition">
+  ];
+  let extraSharedClassDeclaration = [{
+    ::mlir::flash::StepDim getResidentDim() {
+      return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::StepDim::I : ::mlir::flash::StepDim::J;
+    }
+    /// Bounds of the loop over the streamed dimension are those of the mask in this view.
+    ::mlir::flash::MaskView getMaskView() {
+      return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::MaskView::Primal
+                                                                 : ::mlir::flash::MaskView::Dual;
+    }
+    /// Where the tile's first element lies in dimension B, H, I or J.
+    ::mlir::Value getPositionIn(::mlir::flash::StepDim dim) { return $_op.getPosition()[static_cast<unsigned>(dim)]; }
+    /// How many positions of dimension B, H, I or J the tile has; may be dynamic.
+    int64_t getTileExtent(::mlir::flash::StepDim dim) {
+      bool isKey = dim == ::mlir::flash::StepDim::J;
+      return ::llvm::cast<::mlir::ShapedType>((isKey ? $_op.getK() : $_op.getQ()).getType())
+          .getDimSize(isKey ? 2 : static_cast<unsigned>(dim));
+    }
+  }];
+}
+
+#endif // FLASHC_FLASH_INTERFACES_TD
