@@ -1,7 +1,7 @@
 //===- AttentionPlan.cpp - reads the plan off the IR --------------------------------------------------------------===//
 
 #include "AttentionPlan.h"
-#include "RunsTable.h"
+#include "Visits/RunsTable.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

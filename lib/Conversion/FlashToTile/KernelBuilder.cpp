@@ -1,8 +1,8 @@
 //===- KernelBuilder.cpp - the sequential program of an attention -------------------------------------------------===//
 
 #include "KernelBuilder.h"
-#include "ScoreMap.h"
-#include "SmallTanh.h"
+#include "Regions/ScoreMap.h"
+#include "Regions/SmallTanh.h"
 #include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Target/Hopper.h"

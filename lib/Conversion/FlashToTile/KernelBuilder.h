@@ -5,7 +5,7 @@
 #include "AttentionPlan.h"
 #include "KernelSignature.h"
 #include "ScalarCloner.h"
-#include "Visits.h"
+#include "Visits/Visits.h"
 #include "flashc/Conversion/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"

@@ -1,8 +1,8 @@
 //===- ScheduleChoice.cpp - the schedules of an attention in IR ---------------------------------------------------===//
 
 #include "flashc/Conversion/ScheduleChoice.h"
-#include "ScoreMap.h"
-#include "SmallTanh.h"
+#include "Regions/ScoreMap.h"
+#include "Regions/SmallTanh.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"

@@ -1,7 +1,7 @@
 //===- TableKernel.cpp - the kernel that computes a table of tiles ------------------------------------------------===//
 
 #include "TableKernel.h"
-#include "RunsTable.h"
+#include "Visits/RunsTable.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"

@@ -1,7 +1,7 @@
 //===- TileTables.cpp - tables that kernels of their own compute --------------------------------------------------===//
 
 #include "TileTables.h"
-#include "RunsTable.h"
+#include "Visits/RunsTable.h"
 #include "TableKernel.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"

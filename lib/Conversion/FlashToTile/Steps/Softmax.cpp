@@ -5,8 +5,8 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "KernelBuilder.h"
-#include "ScoreMap.h"
-#include "SmallTanh.h"
+#include "Regions/ScoreMap.h"
+#include "Regions/SmallTanh.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/IRMapping.h"

@@ -3,7 +3,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
 
 #include "AttentionPlan.h"
-#include "RunsTable.h"
+#include "Visits/RunsTable.h"
 #include "ScalarCloner.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"

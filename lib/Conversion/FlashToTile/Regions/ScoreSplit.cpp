@@ -1,7 +1,7 @@
 //===- ScoreSplit.cpp - what of a score does not vary along a thread's columns ------------------------------------===//
 
-#include "ScoreSplit.h"
-#include "ScoreMap.h"
+#include "Regions/ScoreSplit.h"
+#include "Regions/ScoreMap.h"
 #include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,7 +1,7 @@
 //===- SmallTanh.cpp - tanh of small scores as a polynomial -------------------------------------------------------===//
 
-#include "SmallTanh.h"
-#include "ScoreMap.h"
+#include "Regions/SmallTanh.h"
+#include "Regions/ScoreMap.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITSEMITTER_H
 
-#include "Visits.h"
+#include "Visits/Visits.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

@@ -1,6 +1,6 @@
 //===- Visits.cpp - numbers the key tiles -------------------------------------------------------------------------===//
 
-#include "VisitsEmitter.h"
+#include "Visits/VisitsEmitter.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/bit.h"

@@ -1,7 +1,7 @@
 //===- ScoreMap.cpp - algebra on score maps -----------------------------------------------------------------------===//
 
-#include "ScoreMap.h"
-#include "ScoreSplit.h"
+#include "Regions/ScoreMap.h"
+#include "Regions/ScoreSplit.h"
 #include "flashc/Analysis/MaskProver.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"

@@ -1,6 +1,6 @@
 //===- RunsTable.cpp - loops over the runs of a table -------------------------------------------------------------===//
 
-#include "RunsTable.h"
+#include "Visits/RunsTable.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"

@@ -1,6 +1,6 @@
 //===- OwnVisits.cpp - the key tiles of a warpgroup's own rows ----------------------------------------------------===//
 
-#include "VisitsEmitter.h"
+#include "Visits/VisitsEmitter.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "llvm/Support/MathExtras.h"
 
