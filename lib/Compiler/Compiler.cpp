@@ -55,10 +55,9 @@ LogicalResult flashc::keepFunction(ModuleOp module, StringRef name, const Compil
 }
 
 LogicalResult flashc::checkTarget(ModuleOp module, StringRef target) {
-  if (llvm::is_contained(getTargets(), target))
+  if (GPUTarget::lookup(target))
     return success();
-  return module.emitError("expected the target to be one of ")
-         << llvm::join(getTargets(), ", ") << ", got '" << target << "'";
+  return module.emitError("expected the target to be one of ") << GPUTarget::getNames() << ", got '" << target << "'";
 }
 
 /// The names that the back end would otherwise meet late, or not at all.

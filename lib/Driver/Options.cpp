@@ -23,7 +23,7 @@ struct CommandLine {
   cl::opt<std::string> input{cl::Positional, cl::desc("<input.mlir>"), cl::init("-"), cl::cat(category)};
   cl::opt<std::string> output{"o", cl::desc("Write the output to this file; a .json manifest goes beside a .ptx"),
                               cl::value_desc("file"), cl::cat(category)};
-  cl::opt<std::string> target{"target", cl::desc("GPU architecture (default: sm_90a)"), cl::init("sm_90a"),
+  cl::opt<std::string> target{"target", cl::desc("GPU architecture (default: sm_90a)"), cl::init(kDefaultTarget.str()),
                               cl::value_desc("arch"), cl::cat(category)};
   cl::opt<std::string> emit{"emit", cl::desc("Write flash, loops, tile, nvvm, llvm, ptx or cubin (default: ptx)"),
                             cl::value_desc("level"), cl::cat(category)};
@@ -86,8 +86,8 @@ static bool parseEmit(llvm::StringRef text, EmitKind &kind) {
 static constexpr int64_t kMaxTile = 16384;
 
 static bool checkNames(const CommandLine &line) {
-  if (!llvm::is_contained(getTargets(), line.target))
-    return complain("expected --target to be one of " + llvm::join(getTargets(), ", ") + ", got '" + line.target + "'");
+  if (!GPUTarget::lookup(line.target))
+    return complain("expected --target to be one of " + GPUTarget::getNames() + ", got '" + line.target + "'");
   if (!llvm::is_contained(getAlgorithms(), line.algorithm))
     return complain("expected --algorithm to be one of " + llvm::join(getAlgorithms(), ", ") + ", got '" +
                     line.algorithm + "'");

@@ -10,11 +10,6 @@
 
 using namespace mlir;
 
-llvm::ArrayRef<llvm::StringRef> flashc::getTargets() {
-  static const llvm::StringRef names[] = {"sm_90a"};
-  return names;
-}
-
 llvm::ArrayRef<llvm::StringRef> flashc::getAlgorithms() {
   static const llvm::StringRef names[] = {"standard", "fa1", "fa2"};
   return names;

@@ -2,6 +2,7 @@
 
 #include "flashc/Target/PTX.h"
 #include "flashc/Support/PTXText.h"
+#include "flashc/Target/GPUTarget.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -37,9 +38,6 @@ void flashc::registerTargetTranslations(DialectRegistry &registry) {
   registerNVVMDialectTranslation(registry);
 }
 
-/// The first PTX version with everything that the lowering emits for sm_90a (redux, wgmma, setmaxnreg: PTX ISA 8.0).
-static constexpr llvm::StringLiteral kPtxFeatures = "+ptx80";
-
 void flashc::registerNVPTX() {
   static const bool isRegistered = [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -61,8 +59,8 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, S
     return nullptr;
   }
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target, kPtxFeatures, llvm::TargetOptions(), llvm::Reloc::Static,
-                                   std::nullopt, llvm::CodeGenOptLevel::Aggressive));
+      backend->createTargetMachine(triple, target, flashc::GPUTarget::of(op).ptxFeature, llvm::TargetOptions(),
+                                   llvm::Reloc::Static, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 
 /// The only gpu.module, or null with an error.

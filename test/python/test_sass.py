@@ -23,7 +23,7 @@ if not sass_report.find_tool("ptxas"):
 if not sass_report.find_tool("nvdisasm", "cuobjdump"):
     pytest.skip("there is no nvdisasm and no cuobjdump", allow_module_level=True)
 
-SHARED_MEMORY = 232448  # Bytes of one CTA, kMaxSharedMemory of Hopper.h.
+SHARED_MEMORY = 232448  # Bytes of one CTA, maxSharedMemory of Hopper.h.
 REGISTERS = 65536  # Of one multiprocessor.
 # Per head dimensions, and whether the tensor cores sum: instructions of one iteration of the unmasked loop beside the
 # products and the 4 a score that softmax takes (multiply-add, exponential, sum, half a maximum of three, half a pack; 3

@@ -2,6 +2,7 @@
 #ifndef FLASHC_CONVERSION_PASSES_H
 #define FLASHC_CONVERSION_PASSES_H
 
+#include "flashc/Target/GPUTarget.h"
 #include "mlir/Pass/Pass.h"
 
 namespace flashc {

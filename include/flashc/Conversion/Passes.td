@@ -128,6 +128,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what
     they write lies in the workspace. Loops over the runs of a table look their visits up there.
 
+    The `gpu.module` has the option's target, `#nvvm.target`: the passes that follow ask it (GPUTarget.h).
+
     The attribute `flashc.manifest` of the kernel says how to launch it (docs/manifest.md); `tile.schedule` is for the
     passes that follow. The schedule comes from a table (docs/schedules.md), overridden by the option.
 
@@ -159,13 +161,14 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       contiguous in its innermost dimension", "expected a constant dimension", "expected a scalar that is known before
       the loop over keys", "expected scalar code without side effects", and types that a kernel lacks: "expected a
       parameter of 1, 8, 16, 32 or 64 bits" (or an array), "expected scalar code in integers of up to 64 bits".
-    - schedules: "expected bf16 or f16 on sm_90a", "expected tiles of 128 queries and 128 keys", and after "schedule: "
-      what is wrong with the option, or what does not fit shared memory or registers.
+    - schedules: "expected the target to be one of sm_90a", "expected bf16 or f16 on sm_90a", "expected tiles of 128
+      queries and 128 keys", and after "schedule: " what is wrong with the option, or what does not fit shared memory or
+      registers.
   }];
   let options = [
     Option<"overrides", "schedule", "std::string", /*default=*/"\"\"",
            "overrides of the schedule table, such as consumers=2,kv-tile=128,stages=2,overlap=true,ping-pong=false">,
-    Option<"target", "target", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture, for the manifest">,
+    Option<"target", "target", "std::string", /*default=*/"::flashc::kDefaultTarget.str()", "GPU architecture">,
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",

@@ -7,6 +7,7 @@
 #ifndef FLASHC_CONVERSION_SCHEDULE_H
 #define FLASHC_CONVERSION_SCHEDULE_H
 
+#include "flashc/Target/GPUTarget.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/Support/Error.h"
 
@@ -94,11 +95,11 @@ struct ScheduleNeeds {
 };
 
 /// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements.
-ScheduleNeeds getScheduleNeeds(const Schedule &schedule, int64_t d, int64_t dv);
+ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
 
 /// Why a kernel of this schedule would not fit the hardware (shared memory, registers), or which field misses another
 /// one, or success.
-llvm::Error checkSchedule(const Schedule &schedule, int64_t d, int64_t dv);
+llvm::Error checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
 
 } // namespace flashc
 

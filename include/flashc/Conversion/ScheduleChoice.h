@@ -15,7 +15,7 @@ namespace flashc {
 
 /// What a user asks for.
 struct ScheduleRequest {
-  llvm::StringRef target = "sm_90a";
+  llvm::StringRef target = kDefaultTarget;
   /// Fields, whatever a table says.
   llvm::StringRef overrides;
   /// Text of a table that is looked at before the built-in one.
@@ -65,8 +65,8 @@ mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const S
 void printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision);
 
 /// The one schedule for an attention of given dimensions, by the built-in table; errors go to `op`.
-mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, int64_t d, int64_t dv, mlir::Type element,
-                                          const KernelOutputs &outputs, llvm::StringRef overrides);
+mlir::FailureOr<Schedule> resolveSchedule(mlir::Operation *op, llvm::StringRef target, int64_t d, int64_t dv,
+                                          mlir::Type element, const KernelOutputs &outputs, llvm::StringRef overrides);
 
 } // namespace flashc
 

@@ -63,7 +63,8 @@ struct KernelOutputs {
 
 /// What a row's conditions are about.
 struct ScheduleKey {
-  std::string target = "sm_90a";
+  /// A known one (GPUTarget).
+  std::string target = kDefaultTarget.str();
   /// bf16 or f16.
   std::string dtype;
   int64_t d = 0, dv = 0;
@@ -82,6 +83,7 @@ struct ScheduleKey {
   std::optional<int64_t> queries;
   KernelOutputs outputs;
 
+  const GPUTarget &getTarget() const { return *GPUTarget::lookup(target); }
   /// For messages: `target=sm_90a dtype=bf16 d=64 dv=64 mask=none`, and `keys<=1024 score=bounded rows=bounded`, or
   /// `rows=listed`, where that is known.
   std::string str() const;

@@ -6,6 +6,7 @@
 #ifndef FLASHC_PIPELINES_PIPELINES_H
 #define FLASHC_PIPELINES_PIPELINES_H
 
+#include "flashc/Target/GPUTarget.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 
@@ -24,7 +25,7 @@ constexpr int64_t kDefaultTile = 64;
 /// What the pipelines are asked for; the driver's command line fills it.
 struct PipelineOptions {
   /// GPU architecture, as ptxas spells it.
-  std::string target = "sm_90a";
+  std::string target = kDefaultTarget.str();
   /// One of getAlgorithms().
   std::string algorithm = "fa2";
   /// Overrides of the schedule table, for convert-flash-to-tile; empty: what the table says.
@@ -37,9 +38,6 @@ struct PipelineOptions {
   /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
   bool alignQueries = true;
 };
-
-/// The names that PipelineOptions::target takes.
-llvm::ArrayRef<llvm::StringRef> getTargets();
 
 /// The names that PipelineOptions::algorithm takes: standard, fa1, fa2.
 llvm::ArrayRef<llvm::StringRef> getAlgorithms();
@@ -54,7 +52,7 @@ void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &opti
 /// How far buildKernelPipeline goes: the finished schedule (L2), scalar code with PTX (L3), the LLVM dialect (L3).
 enum class KernelLevel { Tile, NVVM, LLVM };
 
-/// L1 (fa2) to a kernel in a gpu.module, for sm_90a: schedule, pipeline, roles, then machine code.
+/// L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
 void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
 
 /// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is

@@ -2,44 +2,41 @@
 #ifndef FLASHC_TARGET_HOPPER_H
 #define FLASHC_TARGET_HOPPER_H
 
-#include <cstdint>
+#include "flashc/Target/GPUTarget.h"
 
-namespace mlir::tile::hopper {
+namespace flashc {
 
-/// Dynamic shared memory that one CTA may have (CUDA C++ programming guide, table of compute capabilities: 227 KB).
-constexpr int64_t kMaxSharedMemory = 232448;
-/// 32-bit registers of one SM (same table).
-constexpr int64_t kRegistersPerSM = 65536;
-/// `setmaxnreg` takes 24 to 256 in steps of 8 (PTX ISA 9.7.20.5).
-constexpr int64_t kMinRegisters = 24;
-constexpr int64_t kMaxSetRegisters = 256;
-/// Four warps issue a wgmma together (PTX ISA 9.7.15).
-constexpr int64_t kWarpgroupThreads = 128;
-/// The registers that `setmaxnreg` moves about among a CTA's threads: those that it is launched with, which are as many
-/// for each of its threads as there can be, in steps of 8 (a warp gets them in units of 256: CUDA C++ programming guide,
-/// occupancy). Five warpgroups are launched with 96 each; asking for more than these 61440 waits forever.
-constexpr int64_t getRegistersOfCTA(int64_t threads) { return kRegistersPerSM / threads / 8 * 8 * threads; }
-/// An mbarrier object (PTX ISA 9.7.13.15.2).
-constexpr int64_t kMbarrierBytes = 8;
-/// The 128-byte swizzle repeats every 8 rows of 128 bytes: tiles begin at multiples of it (PTX ISA 5.5.4).
-constexpr int64_t kSwizzleAlignment = 1024;
-/// Columns of a 16-bit panel: one swizzle row of 128 bytes.
-constexpr int64_t kPanelCols = 64;
-/// The columns of wgmma's B come in steps of eight (PTX ISA 9.7.15.2): the least that can hold a row sum.
-constexpr int64_t kSumCols = 8;
-/// A panel of ones for one step of depth: 16 rows of 128 bytes.
-constexpr int64_t kOnesBytes = 16 * 128;
-/// A row of wgmma's A or B for one step of depth, 16 elements: with the 32-byte swizzle rows follow each other (PTX ISA
-/// 9.7.15.5.1.2.2).
-constexpr int64_t kStepRowBytes = 32;
-/// Places for what the producer announces, each of so many numbers and an mbarrier (tile.announce). The ring of Q has
-/// fewer slots.
-constexpr int64_t kAnnouncements = 4;
-constexpr int64_t kAnnouncementWords = 16;
-/// Where some of the numbers are for one consumer each.
-constexpr int64_t kOwnAnnouncementWords = 32;
-constexpr int64_t getAnnouncementBytes(int64_t words) { return kAnnouncements * (kMbarrierBytes + 4 * words); }
+inline constexpr GPUTarget kHopper = [] {
+  GPUTarget target;
+  target.name = "sm_90a";
+  // The first version with redux, wgmma and setmaxnreg (PTX ISA 8.0).
+  target.ptxFeature = "+ptx80";
+  // CUDA C++ programming guide, table of compute capabilities: 227 KB, 64 K registers.
+  target.maxSharedMemory = 232448;
+  target.registersPerSM = 65536;
+  // `setmaxnreg` takes 24 to 256 (PTX ISA 9.7.20.5). A warp gets registers in units of 256 (programming guide,
+  // occupancy): five warpgroups are launched with 96 a thread; asking for more than these 61440 waits forever.
+  target.minRegisters = 24;
+  target.maxRegisters = 256;
+  // PTX ISA 9.7.13.1.
+  target.namedBarriers = 16;
+  // PTX ISA 9.7.13.15.2.
+  target.barrierBytes = 8;
+  // Four warps issue a wgmma together; its shapes are m64nNk16, N from 8 to 256 in steps of 8 (PTX ISA 9.7.15.2).
+  target.groupThreads = 128;
+  target.productRows = 64;
+  target.depthStep = 16;
+  target.colStep = 8;
+  target.maxCols = 256;
+  // The box of a tensor map has at most 256 rows (CUDA driver API, cuTensorMapEncodeTiled).
+  target.hasTMA = true;
+  target.maxBoxRows = 256;
+  // The 128-byte swizzle repeats every 8 rows of 128 bytes: tiles begin at multiples of it (PTX ISA 5.5.4).
+  target.swizzleBytes = 128;
+  target.swizzleAlignment = 1024;
+  return target;
+}();
 
-} // namespace mlir::tile::hopper
+} // namespace flashc
 
 #endif // FLASHC_TARGET_HOPPER_H

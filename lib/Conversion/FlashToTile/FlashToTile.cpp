@@ -5,7 +5,6 @@
 #include "WorkOrder.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -22,13 +21,13 @@ using namespace mlir;
 using namespace flashc;
 
 /// The schedule, if it is the one that L1 was tiled for.
-static FailureOr<Schedule> chooseFor(const AttentionPlan &plan, StringRef overrides) {
+static FailureOr<Schedule> chooseFor(const AttentionPlan &plan, StringRef target, StringRef overrides) {
   flash::OnlineAttentionOp op = plan.getOp();
   auto hasInputType = [&](const Output &output) { return output.isLse || output.elementType == plan.elementType; };
   KernelOutputs outputs{llvm::any_of(plan.outputs, [](const Output &output) { return output.isLse; }),
                         llvm::all_of(plan.outputs, hasInputType)};
   FailureOr<Schedule> schedule =
-      resolveSchedule(op, plan.headDim, plan.valueDim, plan.elementType, outputs, overrides);
+      resolveSchedule(op, target, plan.headDim, plan.valueDim, plan.elementType, outputs, overrides);
   if (failed(schedule))
     return failure();
   if (plan.qTile != schedule->getQTile() || plan.kvTile != schedule->kvTile)
@@ -117,15 +116,15 @@ static ArrayAttr getRequirements(Builder &b, const LaunchInterface &interface) {
 }
 
 static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule, KernelSignature &signature,
-                                  gpu::GPUFuncOp kernel, StringRef target, ArrayAttr grid, StringRef whySorted) {
+                                  gpu::GPUFuncOp kernel, ArrayAttr grid, StringRef whySorted) {
   Builder b(kernel.getContext());
   LaunchInterface interface = describeLaunch(plan);
-  int64_t threads = tile::hopper::kWarpgroupThreads * (schedule.consumers + 1);
+  int64_t threads = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1);
   NamedAttrList manifest({
       b.getNamedAttr("schema", b.getStringAttr(Manifest::kSchema)),
       b.getNamedAttr("version", b.getI64IntegerAttr(Manifest::kVersion)),
       b.getNamedAttr("kernel", b.getStringAttr(kernel.getName())),
-      b.getNamedAttr("target", b.getStringAttr(target)),
+      b.getNamedAttr("target", b.getStringAttr(GPUTarget::of(kernel).name)),
       b.getNamedAttr("arguments", getArguments(b, interface)),
       b.getNamedAttr("requires", getRequirements(b, interface)),
       b.getNamedAttr("parameters", signature.getParameters()),
@@ -165,7 +164,7 @@ static LogicalResult addTables(func::FuncOp host, gpu::GPUFuncOp kernel, const T
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
-static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule schedule, StringRef target) {
+static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule schedule, const GPUTarget &target) {
   FailureOr<std::array<std::string, 3>> extents = getExtents(plan);
   FailureOr<TileTables> tables = TileTables::get(plan.func);
   if (failed(extents) || failed(tables))
@@ -173,12 +172,12 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   if (plan.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
     schedule.tmaStore &= schedule.outputSlot;
   std::string whySorted = decideOrder(plan, schedule);
-  if (llvm::Error error = checkSchedule(schedule, plan.headDim, plan.valueDim)) // what a list needs
+  if (llvm::Error error = checkSchedule(schedule, target, plan.headDim, plan.valueDim)) // what a list needs
     return plan.finalize.emitError() << "schedule: " << llvm::toString(std::move(error));
   schedule.programmaticLaunch &= !whySorted.empty() || !tables->empty();
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  auto gpuModule = gpu::GPUModuleOp::create(b, plan.func.getLoc(), "flashc_kernels");
+  auto gpuModule = gpu::GPUModuleOp::create(b, plan.func.getLoc(), "flashc_kernels", target.getAttr(context));
   b.setInsertionPointToStart(gpuModule.getBody());
   auto kernel = gpu::GPUFuncOp::create(b, plan.func.getLoc(), plan.func.getName(), b.getFunctionType({}, {}));
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
@@ -192,7 +191,7 @@ static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule sche
   }
   schedule.ownKeys = builder.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
-  kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel, target,
+  kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel,
                                                  getGrid(b, *extents, schedule.persistent), whySorted));
   if (schedule.programmaticLaunch)
     kernel->setAttr(kProgrammaticLaunchAttrName, b.getUnitAttr());
@@ -215,8 +214,8 @@ struct ConvertFlashToTile : flashc::impl::ConvertFlashToTileBase<ConvertFlashToT
     FailureOr<AttentionPlan> plan = matchAttention(module);
     if (failed(plan))
       return signalPassFailure();
-    FailureOr<Schedule> schedule = chooseFor(*plan, overrides);
-    if (failed(schedule) || failed(convert(module, *plan, *schedule, target)))
+    FailureOr<Schedule> schedule = chooseFor(*plan, target, overrides);
+    if (failed(schedule) || failed(convert(module, *plan, *schedule, *GPUTarget::lookup(target))))
       return signalPassFailure();
   }
 };

@@ -5,7 +5,6 @@
 #include "Regions/SmallTanh.h"
 #include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -73,6 +72,7 @@ LogicalResult KernelBuilder::build() {
 }
 
 void KernelBuilder::emitRings() {
+  const GPUTarget &target = GPUTarget::of(kernel);
   q.map = signature.getTensorMap(plan.q.argument, tile::kTileRows);
   k.map = signature.getTensorMap(plan.k.argument, plan.kvTile);
   v.map = signature.getTensorMap(plan.v.argument, plan.kvTile);
@@ -84,10 +84,10 @@ void KernelBuilder::emitRings() {
   k.ring = alloc(schedule.stages, plan.kvTile, plan.headDim, /*isPrivate=*/false);
   v.ring = alloc(schedule.stages, plan.kvTile, plan.valueDim, /*isPrivate=*/false);
   if (schedule.tensorSums)
-    ones = tile::AllocOnesOp::create(b, tile::getOnesType(plan.elementType));
+    ones = tile::AllocOnesOp::create(b, tile::getOnesType(target, plan.elementType));
   if (schedule.tensorBias) {
-    slopesSlot = tile::AllocSlopesOp::create(b, tile::getSlopesType(plan.elementType));
-    columns = tile::AllocColumnsOp::create(b, tile::getColumnsType(plan.kvTile, plan.elementType));
+    slopesSlot = tile::AllocSlopesOp::create(b, tile::getSlopesType(target, plan.elementType));
+    columns = tile::AllocColumnsOp::create(b, tile::getColumnsType(target, plan.kvTile, plan.elementType));
   }
   if (schedule.outputSlot)
     outputSlot = tile::AllocOutputOp::create(
@@ -95,7 +95,7 @@ void KernelBuilder::emitRings() {
 }
 
 RankedTensorType KernelBuilder::getOutputType() {
-  return tile::getAccType(plan.valueDim + (ones ? tile::hopper::kSumCols : 0), b.getF32Type());
+  return tile::getAccType(plan.valueDim + (ones ? GPUTarget::of(kernel).colStep : 0), b.getF32Type());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

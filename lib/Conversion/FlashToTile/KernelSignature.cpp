@@ -3,7 +3,6 @@
 #include "KernelSignature.h"
 #include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "flashc/Target/Hopper.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
@@ -78,8 +77,8 @@ ArrayAttr KernelSignature::getParameters() {
     switch (parameter.kind) {
     case Kind::TensorMap:
       add("tensor_map", parameter.argument,
-          {b.getNamedAttr("box", b.getI64ArrayAttr({tile::hopper::kPanelCols, parameter.detail, 1, 1})),
-           b.getNamedAttr("swizzle", b.getI64IntegerAttr(128))});
+          {b.getNamedAttr("box", b.getI64ArrayAttr({GPUTarget::of(kernel).getPanelCols(), parameter.detail, 1, 1})),
+           b.getNamedAttr("swizzle", b.getI64IntegerAttr(GPUTarget::of(kernel).swizzleBytes))});
       break;
     case Kind::MemRef:
       if (parameter.detail)

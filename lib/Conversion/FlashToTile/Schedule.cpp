@@ -2,12 +2,10 @@
 
 #include "flashc/Conversion/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "flashc/Target/Hopper.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;
-namespace hopper = mlir::tile::hopper;
 
 int64_t Schedule::getQTile() const { return tile::kTileRows * consumers; }
 
@@ -177,55 +175,54 @@ void flashc::dropWhatMisses(Schedule &schedule, StringRef overrides) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// What the rings take, as tile::getSharedMemoryBytes will find it in the kernel.
-static int64_t getSharedMemoryBytes(const Schedule &schedule, int64_t d, int64_t dv) {
-  auto slot = [](int64_t rows, int64_t cols) {
-    return llvm::divideCeil(cols, hopper::kPanelCols) * rows * 128 + 2 * hopper::kMbarrierBytes;
-  };
+static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+  auto slot = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols) + 2 * target.barrierBytes; };
   // With own keys at most.
-  int64_t announcementWords = schedule.ownKeys ? hopper::kOwnAnnouncementWords : hopper::kAnnouncementWords;
+  int64_t announcementWords = schedule.ownKeys ? tile::kOwnAnnouncementWords : tile::kAnnouncementWords;
   return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
          schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
-         (schedule.outputSlot ? schedule.consumers * (slot(tile::kTileRows, dv) - 2 * hopper::kMbarrierBytes) : 0) +
-         (schedule.tensorSums ? hopper::kOnesBytes : 0) +
-         (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * hopper::kStepRowBytes : 0) +
-         (schedule.order == Order::List ? hopper::getAnnouncementBytes(announcementWords) : 0) +
-         hopper::kSwizzleAlignment;
+         (schedule.outputSlot ? schedule.consumers * target.getSlotBytes(tile::kTileRows, dv) : 0) +
+         (schedule.tensorSums ? target.getOnesBytes() : 0) +
+         (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * target.getStepRowBytes() : 0) +
+         (schedule.order == Order::List ? tile::getAnnouncementBytes(target, announcementWords) : 0) +
+         target.swizzleAlignment;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.
-static int64_t getConsumerRegisters(const Schedule &schedule, int64_t dv) {
+static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &target, int64_t dv) {
   // Addresses, counters, row state, and the sums of the rows: seen in the ptxas reports of kernels that fit.
   int64_t other = schedule.tensorSums ? 28 : 32;
-  int64_t columns = dv + (schedule.tensorSums ? hopper::kSumCols : 0);
+  int64_t columns = dv + (schedule.tensorSums ? target.colStep : 0);
   int64_t scores = schedule.kvTile / 2, output = columns / 2, probabilities = schedule.kvTile / 4;
   return scores + output + probabilities + other;
 }
 
-ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, int64_t d, int64_t dv) {
+ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   ScheduleNeeds needs;
-  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, d, dv);
+  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
   needs.ctaRegisters =
-      hopper::kWarpgroupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
+      target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
   // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
   int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
-  needs.mostRegisters = hopper::getRegistersOfCTA(hopper::kWarpgroupThreads * (consumers + 1));
-  needs.tileRegisters = getConsumerRegisters(schedule, dv);
+  needs.mostRegisters = target.getRegistersOfCTA(target.groupThreads * (consumers + 1));
+  needs.tileRegisters = getConsumerRegisters(schedule, target, dv);
   return needs;
 }
 
-llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t dv) {
+llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   if (schedule.consumers < 1 || schedule.consumers > tile::kMaxConsumers)
     return llvm::createStringError("expected 1 to " + Twine(tile::kMaxConsumers) + " consumers, got " +
                                    Twine(schedule.consumers));
-  if (schedule.kvTile < 16 || schedule.kvTile > 256 || schedule.kvTile % 16 != 0)
-    return llvm::createStringError("expected a kv-tile of 16 to 256 in steps of 16, got " + Twine(schedule.kvTile));
+  if (!target.allowsKeys(schedule.kvTile))
+    return llvm::createStringError("expected a kv-tile of " + Twine(target.depthStep) + " to " + Twine(target.maxCols) +
+                                   " in steps of " + Twine(target.depthStep) + ", got " + Twine(schedule.kvTile));
   for (auto [name, stages] : {std::pair("", schedule.stages), std::pair("q-", schedule.qStages)})
     if (stages < 1 || stages > 64)
       return llvm::createStringError("expected 1 to 64 " + Twine(name) + "stages, got " + Twine(stages));
   if (schedule.pingPong && schedule.consumers == 1)
     return llvm::createStringError("expected several consumers to ping-pong, got 1");
-  if (schedule.tensorSums && dv % hopper::kPanelCols != 0)
-    return llvm::createStringError("expected a value dimension in steps of " + Twine(hopper::kPanelCols) +
+  if (schedule.tensorSums && dv % target.getPanelCols() != 0)
+    return llvm::createStringError("expected a value dimension in steps of " + Twine(target.getPanelCols()) +
                                    " for tensor-sums, got " + Twine(dv));
   if (schedule.tensorBias && schedule.fixedMax)
     return llvm::createStringError("expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");
@@ -241,8 +238,7 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
                                    Twine(schedule.fmaExponentials));
   if (schedule.tanhTerms != 0 && schedule.tanhTerms != 2 && schedule.tanhTerms != 3)
     return llvm::createStringError("expected tanh-terms of 0, 2 or 3, got " + Twine(schedule.tanhTerms));
-  auto countPanels = [](int64_t cols) { return llvm::divideCeil(cols, hopper::kPanelCols); };
-  if (schedule.tmaStore && !schedule.outputSlot && countPanels(dv) > countPanels(d))
+  if (schedule.tmaStore && !schedule.outputSlot && target.countPanels(dv) > target.countPanels(d))
     return llvm::createStringError("expected a slot of Q with room for O for tma-store, got dimensions of " + Twine(d) +
                                    " and " + Twine(dv));
   if (schedule.ownKeys && schedule.overlapEpilogue)
@@ -250,16 +246,17 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
                                    "before the turns that this one hands on");
   if (schedule.order == Order::List && !schedule.persistent)
     return llvm::createStringError("expected persistent for order=list");
-  if (schedule.order == Order::List && schedule.qStages >= hopper::kAnnouncements)
-    return llvm::createStringError("expected at most " + Twine(hopper::kAnnouncements - 1) +
+  if (schedule.order == Order::List && schedule.qStages >= tile::kAnnouncements)
+    return llvm::createStringError("expected at most " + Twine(tile::kAnnouncements - 1) +
                                    " q-stages for order=list, got " + Twine(schedule.qStages));
   if (schedule.overlapEpilogue && schedule.tmaStore && !schedule.outputSlot && schedule.qStages < 2)
     return llvm::createStringError("expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got " +
                                    Twine(schedule.qStages));
   for (int64_t registers : {schedule.producerRegisters, schedule.consumerRegisters})
-    if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
-      return llvm::createStringError("expected 24 to 256 registers in steps of 8, got " + Twine(registers));
-  ScheduleNeeds needs = getScheduleNeeds(schedule, d, dv);
+    if (!target.allowsRegisters(registers))
+      return llvm::createStringError("expected " + Twine(target.minRegisters) + " to " + Twine(target.maxRegisters) +
+                                     " registers in steps of 8, got " + Twine(registers));
+  ScheduleNeeds needs = getScheduleNeeds(schedule, target, d, dv);
   if (needs.ctaRegisters > needs.mostRegisters)
     return llvm::createStringError("expected at most " + Twine(needs.mostRegisters) + " registers per CTA, got " +
                                    Twine(needs.ctaRegisters));
@@ -268,8 +265,8 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, int64_t d, int64_t d
                                    " registers per consumer thread, got " + Twine(needs.tileRegisters) +
                                    " for a kv-tile of " + Twine(schedule.kvTile) + " and a value dimension of " +
                                    Twine(dv));
-  if (needs.sharedMemoryBytes > hopper::kMaxSharedMemory)
-    return llvm::createStringError("expected at most " + Twine(hopper::kMaxSharedMemory) +
+  if (needs.sharedMemoryBytes > target.maxSharedMemory)
+    return llvm::createStringError("expected at most " + Twine(target.maxSharedMemory) +
                                    " bytes of shared memory, got " + Twine(needs.sharedMemoryBytes));
   return llvm::Error::success();
 }

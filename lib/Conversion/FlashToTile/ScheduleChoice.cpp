@@ -7,7 +7,6 @@
 #include "flashc/Analysis/MaskProver.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -216,8 +215,11 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Sch
 }
 
 static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type element, StringRef target) {
+  if (!GPUTarget::lookup(target))
+    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
+                           << "'";
   if (!element.isBF16() && !element.isF16())
-    return op->emitError() << "expected bf16 or f16 on sm_90a, got " << element;
+    return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   ScheduleKey key;
   key.target = target.str();
   key.dtype = element.isBF16() ? "bf16" : "f16";
@@ -226,9 +228,9 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   return key;
 }
 
-FailureOr<Schedule> flashc::resolveSchedule(Operation *op, int64_t d, int64_t dv, Type element,
+FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int64_t d, int64_t dv, Type element,
                                             const KernelOutputs &outputs, StringRef overrides) {
-  FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, ScheduleRequest().target);
+  FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, target);
   if (failed(key))
     return failure();
   key->mask = classifyMask(op).mask;
@@ -335,7 +337,6 @@ static StringRef getOrigin(StringRef key, StringRef value, StringRef asked, Stri
 }
 
 void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision) {
-  namespace hopper = mlir::tile::hopper;
   os << "  row: " << choice.row.table << ", line " << choice.row.line << ": " << choice.row.text << "\n";
   Schedule asked;
   llvm::cantFail(overrideSchedule(asked, decision.overrides));
@@ -345,8 +346,9 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
     StringRef origin = getOrigin(key, value, wish.second, inRow.second, initial.second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
-  ScheduleNeeds needs = getScheduleNeeds(choice.schedule, decision.key.d, decision.key.dv);
-  os << "  shared memory: " << needs.sharedMemoryBytes << " of " << hopper::kMaxSharedMemory << " bytes\n"
+  const GPUTarget &target = decision.key.getTarget();
+  ScheduleNeeds needs = getScheduleNeeds(choice.schedule, target, decision.key.d, decision.key.dv);
+  os << "  shared memory: " << needs.sharedMemoryBytes << " of " << target.maxSharedMemory << " bytes\n"
      << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, "
      << needs.tileRegisters << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";
 }

@@ -1,12 +1,10 @@
 //===- ScheduleTable.cpp - which schedule for which attention, as data --------------------------------------------===//
 
 #include "flashc/Conversion/ScheduleTable.h"
-#include "flashc/Target/Hopper.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;
-namespace hopper = mlir::tile::hopper;
 
 static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds",     "several", "periodic",
                                                     "code", "arithmetic", "memory"};
@@ -208,6 +206,7 @@ llvm::Expected<SmallVector<RowChoice, 2>> flashc::findRows(ArrayRef<const Schedu
 //===--------------------------------------------------------------------------------------------------------------===//
 
 llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const ScheduleKey &key, StringRef overrides) {
+  const GPUTarget &target = key.getTarget();
   Schedule schedule = row.getSchedule();
   if (llvm::Error error = overrideSchedule(schedule, overrides))
     return error;
@@ -215,8 +214,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   auto isInRow = [&](StringRef field) { return hasOverride(row.overrides, field); };
   // What neither gives follows from the rest; what a row gives holds where it can.
   if (!isOverridden("tensor-sums")) {
-    bool isGood = key.dv == hopper::kPanelCols || schedule.fixedMax; // more panels are a second product each
-    schedule.tensorSums = key.dv % hopper::kPanelCols == 0 && !key.outputs.hasLse &&
+    bool isGood = key.dv == target.getPanelCols() || schedule.fixedMax; // more panels are a second product each
+    schedule.tensorSums = key.dv % target.getPanelCols() == 0 && !key.outputs.hasLse &&
                           (isInRow("tensor-sums") ? schedule.tensorSums : isGood);
   }
   if (!isOverridden("tensor-bias"))
@@ -227,12 +226,12 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
   // needs: other overrides may take it.
   auto hasRoom = [&] {
-    return getScheduleNeeds(schedule, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
+    return getScheduleNeeds(schedule, target, key.d, key.dv).sharedMemoryBytes <= target.maxSharedMemory;
   };
   if (!isOverridden("tensor-bias")) { // it goes before the output's slot
     Schedule least = schedule;
     least.outputSlot &= isOverridden("output-slot");
-    schedule.tensorBias &= getScheduleNeeds(least, key.d, key.dv).sharedMemoryBytes <= hopper::kMaxSharedMemory;
+    schedule.tensorBias &= getScheduleNeeds(least, target, key.d, key.dv).sharedMemoryBytes <= target.maxSharedMemory;
   }
   if ((!overrides.empty() || schedule.tensorBias) && !isOverridden("output-slot"))
     schedule.outputSlot &= hasRoom();
@@ -244,11 +243,10 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.stages = std::max<int64_t>(schedule.stages / 2, 2);
   // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
   if (!isOverridden("tma-store")) {
-    bool hasRoomForO = schedule.outputSlot || llvm::divideCeil(key.dv, hopper::kPanelCols) <=
-                                                  llvm::divideCeil(key.d, hopper::kPanelCols);
+    bool hasRoomForO = schedule.outputSlot || target.countPanels(key.dv) <= target.countPanels(key.d);
     bool mustOverlap = isOverridden("overlap-epilogue") && schedule.overlapEpilogue;
     bool hasSlot = schedule.qStages > 1 || schedule.outputSlot;
-    schedule.tmaStore = key.outputs.hasInputType && hasRoomForO && !(mustOverlap && !hasSlot) &&
+    schedule.tmaStore = target.hasTMA && key.outputs.hasInputType && hasRoomForO && !(mustOverlap && !hasSlot) &&
                         (isInRow("tma-store") ? schedule.tmaStore : schedule.persistent && hasSlot);
   }
   if (!isOverridden("overlap-epilogue")) {
@@ -277,7 +275,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
   dropWhatMisses(schedule, overrides);
   if (hadFixedMax && !schedule.fixedMax && !isOverridden("fma-exponentials"))
     schedule.fmaExponentials = 0;
-  if (llvm::Error error = checkSchedule(schedule, key.d, key.dv))
+  if (llvm::Error error = checkSchedule(schedule, target, key.d, key.dv))
     return error;
   if (schedule.tensorSums && key.outputs.hasLse)
     return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "

@@ -199,8 +199,8 @@ struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernel
       }
       if (!isa<math::MathDialect>(op->getDialect()) || flashc::isMathInstruction(op))
         return WalkResult::advance();
-      op->emitError() << "expected a function of f32 that sm_90a has, got '" << op->getName() << "' of "
-                      << op->getOperand(0).getType();
+      op->emitError() << "expected a function of f32 that " << flashc::GPUTarget::of(op).name << " has, got '"
+                      << op->getName() << "' of " << op->getOperand(0).getType();
       return WalkResult::interrupt();
     });
     if (walk.wasInterrupted())

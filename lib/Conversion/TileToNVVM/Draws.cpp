@@ -14,10 +14,11 @@
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
+using flashc::kHopper;
 
 namespace {
 constexpr int64_t kWordBytes = 4;
-static_assert(llvm::isPowerOf2_64(hopper::kAnnouncements));
+static_assert(llvm::isPowerOf2_64(kAnnouncements));
 
 /// Where the announcement of a turn is (shared-memory addresses).
 struct Place {
@@ -25,10 +26,10 @@ struct Place {
 };
 
 Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
-  Value place = emit.bitAnd(turn, hopper::kAnnouncements - 1);
+  Value place = emit.bitAnd(turn, kAnnouncements - 1);
   Value barriers = emit.add(kernel.sharedBase, *kernel.announcements);
-  Value all = emit.add(barriers, hopper::kAnnouncements * hopper::kMbarrierBytes);
-  return {emit.add(barriers, emit.mul(place, hopper::kMbarrierBytes)),
+  Value all = emit.add(barriers, kAnnouncements * kHopper.barrierBytes);
+  return {emit.add(barriers, emit.mul(place, kHopper.barrierBytes)),
           emit.add(all, emit.mul(place, kWordBytes * kernel.announcementWords))};
 }
 
@@ -56,7 +57,7 @@ struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
     Emitter emit(rewriter, op.getLoc());
     Value turn = emit.toI32(op.getTurn());
     Place place = getPlace(emit, kernel, turn);
-    Value round = emit.shr(turn, llvm::Log2_64(hopper::kAnnouncements));
+    Value round = emit.shr(turn, llvm::Log2_64(kAnnouncements));
     emit.waitForPhase(place.barrier, emit.bitAnd(round, 1));
     SmallVector<Value> words;
     auto load = [&](Value begin, size_t number) {

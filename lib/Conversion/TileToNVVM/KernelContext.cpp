@@ -1,7 +1,6 @@
 //===- KernelContext.cpp - shared-memory layout, thread roles and types -------------------------------------------===//
 
 #include "Lowering.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -10,18 +9,18 @@ using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
 
 /// The dynamic shared memory of a CTA, as an external array of unknown size.
-static Value createSharedBase(gpu::GPUFuncOp kernel, Emitter &emit) {
+static Value createSharedBase(gpu::GPUFuncOp kernel, int64_t alignment, Emitter &emit) {
   auto module = kernel->getParentOfType<gpu::GPUModuleOp>();
   OpBuilder moduleBuilder = OpBuilder::atBlockBegin(module.getBody());
   constexpr unsigned kShared = 3;
   std::string name = (kernel.getName() + "_shared").str();
   auto array = LLVM::LLVMArrayType::get(emit.builder.getI8Type(), 0);
   LLVM::GlobalOp::create(moduleBuilder, kernel.getLoc(), array, /*isConstant=*/false, LLVM::Linkage::External, name,
-                         Attribute(), /*alignment=*/hopper::kSwizzleAlignment, kShared);
+                         Attribute(), alignment, kShared);
   Value address = LLVM::AddressOfOp::create(
       emit.builder, emit.loc, LLVM::LLVMPointerType::get(emit.builder.getContext(), kShared), name);
   Value base = LLVM::PtrToIntOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), address);
-  return emit.bitAnd(emit.add(base, hopper::kSwizzleAlignment - 1), -hopper::kSwizzleAlignment);
+  return emit.bitAnd(emit.add(base, alignment - 1), -alignment);
 }
 
 /// Slots first (each a multiple of the swizzle's 1024 bytes when the rows are a multiple of 8), barriers behind them.
@@ -31,29 +30,29 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
   kernel.walk([&](AllocRingOp alloc) {
     RingType ring = alloc.getRing().getType();
     context.rings[alloc].data = offset;
-    offset += copies(ring) * ring.getStages() * ring.getSlotBytes();
+    offset += copies(ring) * ring.getStages() * ring.getSlotBytes(context.target);
   });
   kernel.walk([&](AllocOutputOp alloc) {
     context.outputs[alloc] = offset;
-    offset += context.schedule.getConsumers() * alloc.getSlot().getType().getBytes();
+    offset += context.schedule.getConsumers() * alloc.getSlot().getType().getBytes(context.target);
   });
   kernel.walk([&](AllocOnesOp alloc) {
     context.ones = offset;
     context.onesType = alloc.getSlot().getType().getElementType();
-    offset += hopper::kOnesBytes;
+    offset += context.target.getOnesBytes();
   });
   kernel.walk([&](AllocSlopesOp alloc) {
     context.slopes = offset;
-    offset += context.schedule.getConsumers() * kTileRows * hopper::kStepRowBytes;
+    offset += context.schedule.getConsumers() * kTileRows * context.target.getStepRowBytes();
   });
   kernel.walk([&](AllocColumnsOp alloc) {
     context.columns = offset;
     context.columnsType = alloc.getSlot().getType();
-    offset += context.columnsType.getRows() * hopper::kStepRowBytes;
+    offset += context.columnsType.getRows() * context.target.getStepRowBytes();
   });
   kernel.walk([&](AllocRingOp alloc) {
     RingType ring = alloc.getRing().getType();
-    int64_t bytes = copies(ring) * ring.getStages() * hopper::kMbarrierBytes;
+    int64_t bytes = copies(ring) * ring.getStages() * context.target.barrierBytes;
     context.rings[alloc].full = offset;
     context.rings[alloc].empty = offset + bytes;
     offset += 2 * bytes;
@@ -64,16 +63,16 @@ static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
 }
 
 KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
-  KernelContext context;
+  KernelContext context(GPUTarget::of(kernel));
   context.schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
   layOutRings(kernel, context);
   OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
   Emitter emit(builder, kernel.getLoc());
-  context.sharedBase = createSharedBase(kernel, emit);
+  context.sharedBase = createSharedBase(kernel, context.target.swizzleAlignment, emit);
   Value thread = NVVM::ThreadIdXOp::create(builder, kernel.getLoc(), builder.getI32Type());
   context.isThread0 = emit.equal(thread, 0);
-  context.warpgroup = emit.makeUniform(emit.shr(thread, 7));
-  context.inGroup = emit.bitAnd(thread, hopper::kWarpgroupThreads - 1);
+  context.warpgroup = emit.makeUniform(emit.shr(thread, llvm::Log2_64(context.target.groupThreads)));
+  context.inGroup = emit.bitAnd(thread, context.target.groupThreads - 1);
   Value lane = emit.bitAnd(thread, 31);
   context.laneCol = emit.bitAnd(lane, 3);
   context.row = emit.add(emit.mul(emit.shr(context.inGroup, 5), 16), emit.shr(lane, 2));

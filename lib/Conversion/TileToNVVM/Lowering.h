@@ -23,6 +23,9 @@ namespace flashc::tiletonvvm {
 
 /// Values and offsets that the whole kernel shares; computed once, at its entry.
 struct KernelContext {
+  explicit KernelContext(const flashc::GPUTarget &target) : target(target) {}
+
+  const flashc::GPUTarget &target;
   mlir::tile::ScheduleAttr schedule;
   /// Byte offsets of a ring's slots and of its barriers, from `sharedBase`.
   struct RingOffsets {

@@ -14,6 +14,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
+using flashc::kHopper;
 
 namespace {
 
@@ -34,7 +35,7 @@ Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsCol
   int64_t panelBytes = slot.getRows() * kRowBytes;
   if (depthIsColumn) { // K-major: steps walk along the 128 bytes of a row, then to the next panel
     int64_t offset =
-        depth / hopper::kPanelCols * panelBytes + depth % hopper::kPanelCols * 2;
+        depth / kHopper.getPanelCols() * panelBytes + depth % kHopper.getPanelCols() * 2;
     return emit.add(address, getDescriptorFields(16, kSwizzleAtomBytes) + (offset >> 4));
   }
   // MN-major: rows are the depth; the leading offset leads to the next 64 columns
@@ -46,7 +47,7 @@ Value getDescriptor(Emitter &emit, Value address, SlotType slot, bool depthIsCol
 Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType slot, int64_t depth) {
   Value distance = arith::SubIOp::create(emit.builder, emit.loc, ones, address);
   Value leading = arith::ShLIOp::create(emit.builder, emit.loc, distance, emit.i64(16));
-  int64_t panel = slot.getCols() / hopper::kPanelCols - 1;
+  int64_t panel = slot.getCols() / kHopper.getPanelCols() - 1;
   int64_t step = (panel * slot.getRows() + depth) * kRowBytes >> 4;
   return emit.add(emit.add(address, leading), getDescriptorFields(0, kSwizzleAtomBytes) + step - (step << 16));
 }
@@ -54,7 +55,7 @@ Value getDescriptorWithOnes(Emitter &emit, Value address, Value ones, SlotType s
 /// The descriptor of slopes or of numbers of columns: K-major, one step of depth, rows of 32 bytes, whose swizzle is
 /// layout type 3.
 Value getDescriptorOfStep(Emitter &emit, Value address) {
-  constexpr int64_t kEightRows = 8 * hopper::kStepRowBytes;
+  constexpr int64_t kEightRows = 8 * kHopper.getStepRowBytes();
   return emit.add(address, static_cast<int64_t>(uint64_t(3) << 62 | uint64_t(kEightRows >> 4) << 32 | 1 << 16));
 }
 
@@ -112,13 +113,13 @@ private:
       return emitWgmma(emit, op, acc, a, getB(), op.getTransposeB() ? slot.getRows() : slot.getCols());
     // The leading offset leads either to the next panel or to the ones: the panels in front of the last have a wgmma of
     // their own.
-    int64_t before = slot.getCols() - hopper::kPanelCols;
+    int64_t before = slot.getCols() - kHopper.getPanelCols();
     size_t held = acc.empty() ? 0 : before / 2; // elements of these panels
     SmallVector<Value> results;
     if (before > 0)
       results = emitWgmma(emit, op, acc.take_front(held), a, getB(), before);
     Value last = getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], slot, depth);
-    constexpr int64_t kLastCols = hopper::kPanelCols + hopper::kSumCols;
+    constexpr int64_t kLastCols = kHopper.getPanelCols() + kHopper.colStep;
     llvm::append_range(results, emitWgmma(emit, op, acc.drop_front(held), a, last, kLastCols));
     return results;
   }

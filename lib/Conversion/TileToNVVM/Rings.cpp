@@ -13,6 +13,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
+using flashc::kHopper;
 
 namespace {
 
@@ -37,7 +38,7 @@ Value getOwner(Emitter &emit, std::optional<uint64_t> owner) {
 }
 
 Value getBarrier(Emitter &emit, Value barriers, Value slot) {
-  return emit.add(barriers, emit.mul(slot, hopper::kMbarrierBytes));
+  return emit.add(barriers, emit.mul(slot, kHopper.barrierBytes));
 }
 
 struct AllocRingLowering : KernelPattern<AllocRingOp> {
@@ -95,10 +96,10 @@ struct AllocPrivateLowering : KernelPattern<OpTy> {
   }
 
   std::pair<int64_t, int64_t> getPlace(AllocOutputOp op) const {
-    return {this->kernel.outputs.lookup(op), op.getSlot().getType().getBytes()};
+    return {this->kernel.outputs.lookup(op), op.getSlot().getType().getBytes(kHopper)};
   }
   std::pair<int64_t, int64_t> getPlace(AllocSlopesOp op) const {
-    return {this->kernel.slopes, kTileRows * hopper::kStepRowBytes};
+    return {this->kernel.slopes, kTileRows * kHopper.getStepRowBytes()};
   }
 };
 
@@ -124,12 +125,12 @@ struct CopyAsyncLowering : KernelPattern<CopyAsyncOp> {
     Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
     Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
     emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-             {barrier, emit.i32(ring.getSlotBytes())});
-    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes()));
+             {barrier, emit.i32(ring.getSlotBytes(kHopper))});
+    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
     Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
     // One box of 64 columns per panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
     for (int64_t col = 0, offset = 0; col < ring.getCols();
-         col += hopper::kPanelCols, offset += ring.getRows() * 2 * hopper::kPanelCols)
+         col += kHopper.getPanelCols(), offset += ring.getRows() * 2 * kHopper.getPanelCols())
       emit.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
                "[$0], [$1, {$3, $4, $5, $6}], [$2];",
                "r,l,r,r,r,r,r,~{memory}",
@@ -148,7 +149,7 @@ struct WaitLowering : KernelPattern<WaitOp> {
     Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
     Turn turn = getTurn(emit, ring, op.getCount(), owner);
     emit.waitForPhase(getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
-    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes()));
+    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
     SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
     rewriter.replaceOpWithMultiple(op, {values});
     return success();

@@ -20,10 +20,11 @@
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
+using flashc::kHopper;
 
 namespace {
 
-constexpr int64_t kTurnThreads = 2 * hopper::kWarpgroupThreads;
+constexpr int64_t kTurnThreads = 2 * kHopper.groupThreads;
 
 struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
   using KernelPattern::KernelPattern;
@@ -73,12 +74,12 @@ private:
       int64_t consumers = op.getConsumers();
       int64_t slots = ring.getStages() * (ring.getIsPrivate() ? consumers : 1);
       for (int64_t slot = 0; slot < slots; ++slot) {
-        initialise(emit, offsets.full + slot * hopper::kMbarrierBytes, 1);
-        initialise(emit, offsets.empty + slot * hopper::kMbarrierBytes, ring.getIsPrivate() ? 1 : consumers);
+        initialise(emit, offsets.full + slot * kHopper.barrierBytes, 1);
+        initialise(emit, offsets.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
       }
     }
-    for (int64_t place = 0; kernel.announcements && place < hopper::kAnnouncements; ++place)
-      initialise(emit, *kernel.announcements + place * hopper::kMbarrierBytes, 1);
+    for (int64_t place = 0; kernel.announcements && place < kAnnouncements; ++place)
+      initialise(emit, *kernel.announcements + place * kHopper.barrierBytes, 1);
     emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   }
 
@@ -92,14 +93,14 @@ private:
     emit.builder.setInsertionPointToStart(ifFirst.thenBlock());
     if (kernel.onesType)
       writeOnes(emit);
-    for (int64_t row = 0; kernel.columnsType && row < kernel.columnsType.getRows(); row += hopper::kWarpgroupThreads)
+    for (int64_t row = 0; kernel.columnsType && row < kernel.columnsType.getRows(); row += kHopper.groupThreads)
       writeColumns(emit, row);
     emit.ptx("fence.proxy.async.shared::cta;", "~{memory}", {});
   }
 
   /// 16 bytes a thread.
   void writeOnes(Emitter &emit) const {
-    static_assert(hopper::kOnesBytes == hopper::kWarpgroupThreads * 16);
+    static_assert(kHopper.getOnesBytes() == kHopper.groupThreads * 16);
     Value address = emit.add(emit.add(kernel.sharedBase, kernel.ones), emit.mul(kernel.inGroup, 16));
     Value pair = emit.i32(kernel.onesType.isBF16() ? 0x3F803F80 : 0x3C003C00);
     emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
@@ -109,7 +110,7 @@ private:
   void writeColumns(Emitter &emit, int64_t first) const {
     Value column = emit.add(kernel.inGroup, first);
     Value address =
-        emit.add(emit.add(kernel.sharedBase, kernel.columns), emit.mul(column, hopper::kStepRowBytes));
+        emit.add(emit.add(kernel.sharedBase, kernel.columns), emit.mul(column, kHopper.getStepRowBytes()));
     Value number = arith::UIToFPOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), column);
     auto times = [&](float factor) -> Value {
       Value constant = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(factor));
@@ -169,7 +170,7 @@ struct WarpgroupBarrierLowering : KernelPattern<WarpgroupBarrierOp> {
 
 void flashc::tiletonvvm::emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, StringRef first) {
   Value barrier = emit.add(kernel.warpgroup, kWarpgroupBarriers);
-  emit.ptx((first + "bar.sync $0, " + Twine(hopper::kWarpgroupThreads) + ";").str(), "r,~{memory}", {barrier});
+  emit.ptx((first + "bar.sync $0, " + Twine(kHopper.groupThreads) + ";").str(), "r,~{memory}", {barrier});
 }
 
 void flashc::tiletonvvm::populateRolePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,

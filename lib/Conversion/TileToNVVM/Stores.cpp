@@ -14,6 +14,7 @@
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
+using flashc::kHopper;
 
 Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Type element,
                                             ArrayRef<Value> indices) {
@@ -152,7 +153,7 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
     SlotType slot = op.getSlot().getType();
     Value field = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), adaptor.getSlot()[0]);
     Value data = emit.mul(field, 16);
-    int64_t panelBytes = slot.getRows() * 2 * hopper::kPanelCols;
+    int64_t panelBytes = slot.getRows() * 2 * kHopper.getPanelCols();
     writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
     emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
     int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
@@ -163,7 +164,7 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
       issuer = emit.select(isCut, emit.i32(1), issuer);
       storeFromSlot(emit, op, adaptor, data, panelBytes, isCut);
     }
-    for (int64_t col = 0, offset = 0; col < cols; col += hopper::kPanelCols, offset += panelBytes)
+    for (int64_t col = 0, offset = 0; col < cols; col += kHopper.getPanelCols(), offset += panelBytes)
       emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $6, 0;\n @p cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
                "[$0, {$2, $3, $4, $5}], [$1];\n }",
                "l,r,r,r,r,r,r,~{memory}",
@@ -180,18 +181,18 @@ private:
   /// eight neighbouring ones the 128 of a row.
   void storeFromSlot(Emitter &emit, StoreAsyncOp op, OneToNOpAdaptor adaptor, Value data, int64_t panelBytes,
                      Value isCut) const {
-    constexpr int64_t kChunks = 8, kRowsAtOnce = hopper::kWarpgroupThreads / kChunks;
+    constexpr int64_t kChunks = 8, kRowsAtOnce = kHopper.groupThreads / kChunks;
     Type element = op.getSlot().getType().getElementType();
     int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
     Value chunk = emit.bitAnd(kernel.inGroup, kChunks - 1), first = emit.shr(kernel.inGroup, 3);
     Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, chunk, emit.bitAnd(first, kChunks - 1));
-    Value source = emit.add(data, emit.add(emit.mul(first, 2 * hopper::kPanelCols), emit.mul(swizzled, 16)));
+    Value source = emit.add(data, emit.add(emit.mul(first, 2 * kHopper.getPanelCols()), emit.mul(swizzled, 16)));
     Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
     for (int64_t below = 0; below < op.getSlot().getType().getRows(); below += kRowsAtOnce) {
       Value row = emit.add(emit.add(emit.toI32(op.getRow()), first), below);
       Value isStored = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, row, limit);
       isStored = arith::AndIOp::create(emit.builder, emit.loc, isStored, isCut);
-      for (int64_t col = 0, panel = 0; col < cols; col += hopper::kPanelCols, ++panel) {
+      for (int64_t col = 0, panel = 0; col < cols; col += kHopper.getPanelCols(), ++panel) {
         Value predicate = isStored;
         if (int64_t chunks = (cols - col) / kChunks; chunks < kChunks) {
           Value exists =
@@ -200,7 +201,7 @@ private:
         }
         Value place = emit.add(emit.mul(chunk, kChunks), col);
         Value pointer = getElementPointer(emit, adaptor.getDest(), element, {b, h, row, place});
-        Value address = emit.add(source, panel * panelBytes + below * 2 * hopper::kPanelCols);
+        Value address = emit.add(source, panel * panelBytes + below * 2 * kHopper.getPanelCols());
         emit.ptx("{\n .reg .pred p;\n .reg .b32 w<4>;\n setp.ne.u32 p, $2, 0;\n @p ld.shared.v4.b32 {w0, w1, w2, w3}, "
                  "[$1];\n @p st.global.v4.b32 [$0], {w0, w1, w2, w3};\n }",
                  "l,r,r,~{memory}",
@@ -218,8 +219,8 @@ private:
     Value warpRow = emit.mul(emit.shr(kernel.inGroup, 5), 16);
     Value row = emit.add(emit.add(warpRow, rowInMatrix), emit.mul(half, 8));
     Value chunk = arith::XOrIOp::create(emit.builder, emit.loc, nextBlock, rowInMatrix);
-    Value offset = emit.add(emit.mul(row, 2 * hopper::kPanelCols), emit.mul(chunk, 16));
-    int64_t blocks = source.size() / 4, blocksPerPanel = hopper::kPanelCols / 8;
+    Value offset = emit.add(emit.mul(row, 2 * kHopper.getPanelCols()), emit.mul(chunk, 16));
+    int64_t blocks = source.size() / 4, blocksPerPanel = kHopper.getPanelCols() / 8;
     for (int64_t block = 0; block < blocks; block += 2) {
       SmallVector<Value> words;
       for (int64_t e = 4 * block, end = std::min<int64_t>(4 * (block + 2), source.size()); e < end; e += 2)
@@ -254,7 +255,7 @@ struct StoreSlopesLowering : KernelPattern<StoreSlopesOp> {
 
     Value field = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), adaptor.getSlot()[0]);
     Value row = emit.add(kernel.row, emit.select(isSecondRow, emit.i32(8), none));
-    Value offset = emit.add(emit.mul(row, hopper::kStepRowBytes), emit.mul(secondHalf, 16));
+    Value offset = emit.add(emit.mul(row, kHopper.getStepRowBytes()), emit.mul(secondHalf, 16));
     Value address = emit.add(emit.mul(field, 16), offset);
     emitWarpgroupBarrier(emit, kernel);
     emit.ptx("st.shared.v4.b32 [$0], {$1, $2, $3, $3};", "r,r,r,r,~{memory}", {address, pair, third, none});

@@ -104,7 +104,7 @@ private:
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);
     kernel->setAttr("flashc.threads", Builder(&getContext()).getI32IntegerAttr(
-                                          128 * (context.schedule.getConsumers() + 1)));
+                                          context.target.groupThreads * (context.schedule.getConsumers() + 1)));
     return success();
   }
 };

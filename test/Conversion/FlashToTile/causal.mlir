@@ -4,6 +4,7 @@
 // ROTATED: tile.program 2 grid(%{{.*}}) paired rotated {
 
 // CHECK-NOT:     func.func
+// CHECK:         gpu.module @flashc_kernels [#nvvm.target<chip = "sm_90a", features = "+ptx80">] {
 // CHECK:         gpu.func @causal(%[[QMAP:[^:]*]]: !tile.tensor_map<64 x bf16>, %[[KMAP:[^:]*]]: !tile.tensor_map<128 x bf16>, %[[VMAP:[^:]*]]: !tile.tensor_map<128 x bf16>,
 // CHECK-SAME:        %[[NQ:[^:]*]]: index, %[[NK:[^:]*]]: index,
 // CHECK-SAME:        %[[O:[^:]*]]: memref<?x8x?x128xbf16, strided<[?, ?, ?, 1]>>, %[[LSE:[^:]*]]: memref<?x8x?xf32, strided<[?, ?, 1]>>) kernel

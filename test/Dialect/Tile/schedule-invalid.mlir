@@ -154,3 +154,14 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels [#nvvm.target<chip = "sm_42">] {
+  // expected-error @+1 {{expected the target of the gpu.module to be one of sm_90a, got 'sm_42'}}
+  gpu.func @unknown_target() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    gpu.return
+  }
+}

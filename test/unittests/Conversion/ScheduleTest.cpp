@@ -1,6 +1,7 @@
 //===- ScheduleTest.cpp -------------------------------------------------------------------------------------------===//
 
 #include "flashc/Conversion/Schedule.h"
+#include "flashc/Target/Hopper.h"
 #include "gtest/gtest.h"
 
 using namespace flashc;
@@ -44,54 +45,56 @@ TEST(Schedule, KnowsWhatIsOverridden) {
 }
 
 TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
-  ScheduleNeeds needs = getScheduleNeeds(parse("stages=3"), 192, 128);
+  ScheduleNeeds needs = getScheduleNeeds(parse("stages=3"), kHopper, 192, 128);
   EXPECT_EQ(needs.sharedMemoryBytes, 296064);
   EXPECT_EQ(needs.ctaRegisters, 128 * (24 + 2 * 240));
   EXPECT_EQ(needs.tileRegisters, 64 + 64 + 32 + 32);
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("stages=3"), 192, 128)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("stages=3"), kHopper, 192, 128)),
             "expected at most 232448 bytes of shared memory, got 296064");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=3,consumer-registers=240"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=3,consumer-registers=240"), kHopper, 64, 64)),
             "expected at most 65536 registers per CTA, got 96256");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=4,kv-tile=64,consumer-registers=120"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=4,kv-tile=64,consumer-registers=120"), kHopper, 64, 64)),
             "expected at most 61440 registers per CTA, got 65536");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true"), kHopper, 64, 64)),
             "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true,output-slot=true"), 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("output-slot=true"), 64, 64)), "expected tma-store for output-slot");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("rotate-pairs=true,persistent=false"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true,output-slot=true"), kHopper, 64, 64)),
+            "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("output-slot=true"), kHopper, 64, 64)),
+            "expected tma-store for output-slot");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("rotate-pairs=true,persistent=false"), kHopper, 64, 64)),
             "expected persistent for rotate-pairs");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true,tensor-sums=true"), 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true,tensor-sums=true"), kHopper, 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true"), kHopper, 64, 64)),
             "expected tensor-sums for fixed-max");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,persistent=false"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,persistent=false"), kHopper, 64, 64)),
             "expected persistent for overlap-epilogue");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,overlap=false"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,overlap=false"), kHopper, 64, 64)),
             "expected overlap for overlap-epilogue");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true"), kHopper, 64, 64)),
             "expected overlap-epilogue for early-softmax");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true,overlap-epilogue=true"), 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true,overlap-epilogue=true"), kHopper, 64, 64)), "");
   // A slot of 64 rows per consumer, without barriers.
-  EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), 64, 128).sharedMemoryBytes,
-            getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
+  EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), kHopper, 64, 128).sharedMemoryBytes,
+            getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
   // 64 slopes of each consumer and 128 columns, of 32 bytes.
-  EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), 64, 128).sharedMemoryBytes,
-            getScheduleNeeds(parse(""), 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true,fixed-max=true,tensor-sums=true"), 64, 64)),
+  EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), kHopper, 64, 128).sharedMemoryBytes,
+            getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), kHopper, 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true,fixed-max=true,tensor-sums=true"), kHopper, 64, 64)),
             "expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), kHopper, 64, 64)),
             "expected overlap for wait-after");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,overlap-epilogue=true"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), kHopper, 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,overlap-epilogue=true"), kHopper, 64, 64)),
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=17"), 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), kHopper, 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=17"), kHopper, 64, 64)),
             "expected fma-exponentials to be at most 16 of 16 exponentials, got 17");
   for (StringRef terms : {"0", "2", "3"})
-    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), 64, 64)), "");
+    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), kHopper, 64, 64)), "");
   for (StringRef terms : {"-1", "1", "4"})
-    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), 64, 64)),
+    EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), kHopper, 64, 64)),
               "expected tanh-terms of 0, 2 or 3, got " + terms.str());
 }
 

@@ -1,7 +1,6 @@
 //===- TileDialect.cpp - registration, types and the kernel's budget ----------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -37,20 +36,17 @@ void TileDialect::initialize() {
       >();
 }
 
-/// wgmma multiplies so many elements of depth at a time.
-static constexpr int64_t kDepthStep = 16;
-
-SlotType tile::getOnesType(Type element) {
-  static_assert(kDepthStep * hopper::kPanelCols * 2 == hopper::kOnesBytes);
-  return SlotType::get(element.getContext(), kDepthStep, hopper::kPanelCols, element);
+SlotType tile::getOnesType(const GPUTarget &target, Type element) {
+  return SlotType::get(element.getContext(), target.depthStep, target.getPanelCols(), element);
 }
 
-SlotType tile::getColumnsType(int64_t cols, Type element) {
-  static_assert(kDepthStep * 2 == hopper::kStepRowBytes);
-  return SlotType::get(element.getContext(), cols, kDepthStep, element);
+SlotType tile::getColumnsType(const GPUTarget &target, int64_t cols, Type element) {
+  return SlotType::get(element.getContext(), cols, target.depthStep, element);
 }
 
-SlotType tile::getSlopesType(Type element) { return getColumnsType(kTileRows, element); }
+SlotType tile::getSlopesType(const GPUTarget &target, Type element) {
+  return getColumnsType(target, kTileRows, element);
+}
 
 RankedTensorType tile::getAccType(int64_t cols, Type element) {
   return RankedTensorType::get({kTileRows, cols}, element, AccAttr::get(element.getContext()));
@@ -80,23 +76,24 @@ int64_t tile::getAnnouncementWords(gpu::GPUFuncOp kernel) {
     bool isFound = (announce && !announce.getOwn().empty()) || (visits && visits.getListed());
     return isFound ? WalkResult::interrupt() : WalkResult::advance();
   };
-  return kernel.walk(hasOwn).wasInterrupted() ? hopper::kOwnAnnouncementWords : hopper::kAnnouncementWords;
+  return kernel.walk(hasOwn).wasInterrupted() ? kOwnAnnouncementWords : kAnnouncementWords;
 }
 
 int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
+  const GPUTarget &target = GPUTarget::of(kernel);
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
   int64_t bytes = 0, consumers = schedule ? schedule.getConsumers() : 1;
   kernel.walk([&](AllocRingOp alloc) {
     RingType ring = alloc.getRing().getType();
     int64_t copies = ring.getIsPrivate() ? consumers : 1;
-    bytes += copies * ring.getStages() * (ring.getSlotBytes() + 2 * hopper::kMbarrierBytes);
+    bytes += copies * ring.getStages() * (ring.getSlotBytes(target) + 2 * target.barrierBytes);
   });
-  kernel.walk([&](AllocOutputOp alloc) { bytes += consumers * alloc.getSlot().getType().getBytes(); });
-  kernel.walk([&](AllocOnesOp) { bytes += hopper::kOnesBytes; });
-  kernel.walk([&](AllocSlopesOp) { bytes += consumers * kTileRows * hopper::kStepRowBytes; });
-  kernel.walk([&](AllocColumnsOp alloc) { bytes += alloc.getSlot().getType().getRows() * hopper::kStepRowBytes; });
-  bytes += drawsNumbers(kernel) ? hopper::getAnnouncementBytes(getAnnouncementWords(kernel)) : 0;
-  return bytes ? bytes + hopper::kSwizzleAlignment : 0;
+  kernel.walk([&](AllocOutputOp alloc) { bytes += consumers * alloc.getSlot().getType().getBytes(target); });
+  kernel.walk([&](AllocOnesOp) { bytes += target.getOnesBytes(); });
+  kernel.walk([&](AllocSlopesOp) { bytes += consumers * kTileRows * target.getStepRowBytes(); });
+  kernel.walk([&](AllocColumnsOp alloc) { bytes += alloc.getSlot().getType().getRows() * target.getStepRowBytes(); });
+  bytes += drawsNumbers(kernel) ? getAnnouncementBytes(target, getAnnouncementWords(kernel)) : 0;
+  return bytes ? bytes + target.swizzleAlignment : 0;
 }
 
 /// The lowering has one place for what an `OpTy` allocates.
@@ -117,28 +114,32 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   auto kernel = dyn_cast<gpu::GPUFuncOp>(op);
   if (!schedule || !kernel)
     return op->emitError() << "expected '" << kScheduleAttrName << "' to be a #tile.schedule on a gpu.func";
+  if (failed(GPUTarget::verify(kernel)))
+    return failure();
+  const GPUTarget &target = GPUTarget::of(kernel);
   if (schedule.getConsumers() < 1 || schedule.getConsumers() > kMaxConsumers)
     return op->emitError() << "expected 1 to " << kMaxConsumers << " consumer warpgroups, got "
                            << schedule.getConsumers();
-  if (schedule.getKvTile() < 16 || schedule.getKvTile() > 256 || schedule.getKvTile() % 16 != 0)
-    return op->emitError() << "expected a kv tile of 16 to 256 keys in steps of 16, got " << schedule.getKvTile();
+  if (!target.allowsKeys(schedule.getKvTile()))
+    return op->emitError() << "expected a kv tile of " << target.depthStep << " to " << target.maxCols
+                           << " keys in steps of " << target.depthStep << ", got " << schedule.getKvTile();
   if (schedule.getStages() < 1)
     return op->emitError() << "expected at least one stage, got " << schedule.getStages();
   for (int64_t registers : {schedule.getProducerRegisters(), schedule.getConsumerRegisters()})
-    if (registers < hopper::kMinRegisters || registers > hopper::kMaxSetRegisters || registers % 8 != 0)
-      return op->emitError() << "expected " << hopper::kMinRegisters << " to " << hopper::kMaxSetRegisters
+    if (!target.allowsRegisters(registers))
+      return op->emitError() << "expected " << target.minRegisters << " to " << target.maxRegisters
                              << " registers in steps of 8, got " << registers;
-  int64_t registers = hopper::kWarpgroupThreads *
+  int64_t registers = target.groupThreads *
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
-  int64_t most = hopper::getRegistersOfCTA(hopper::kWarpgroupThreads * (schedule.getConsumers() + 1));
+  int64_t most = target.getRegistersOfCTA(target.groupThreads * (schedule.getConsumers() + 1));
   if (registers > most)
     return op->emitError() << "expected at most " << most << " registers per CTA, got " << registers;
   if (failed(verifyAtMostOne<AllocOnesOp>(kernel)) || failed(verifyAtMostOne<AllocSlopesOp>(kernel)) ||
       failed(verifyAtMostOne<AllocColumnsOp>(kernel)))
     return failure();
   int64_t bytes = getSharedMemoryBytes(kernel);
-  if (bytes > hopper::kMaxSharedMemory)
-    return op->emitError() << "expected at most " << hopper::kMaxSharedMemory << " bytes of shared memory, got "
+  if (bytes > target.maxSharedMemory)
+    return op->emitError() << "expected at most " << target.maxSharedMemory << " bytes of shared memory, got "
                            << bytes;
   return success();
 }

@@ -1,7 +1,6 @@
 //===- TileOps.cpp - constraints of the tile ops ------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Builders.h"
@@ -30,18 +29,24 @@ static LogicalResult verifyRowOrPartial(Operation *op, StringRef name, Type type
                                            : verifyTile<RowAttr>(op, name, type);
 }
 
+/// `number` is at most `most`, in steps.
+static LogicalResult verifyRange(Operation *op, StringRef what, int64_t number, int64_t step, int64_t most) {
+  if (number >= step && number <= most && number % step == 0)
+    return success();
+  return op->emitOpError() << "expected " << step << " to " << most << " " << what << " in steps of " << step
+                           << ", got " << number;
+}
+
 LogicalResult AllocRingOp::verify() {
   RingType ring = getRing().getType();
+  const GPUTarget &target = GPUTarget::of(*this);
   if (!is16Bit(ring.getElementType()))
     return emitOpError() << "expected a 16-bit element type, got " << ring.getElementType();
   if (ring.getStages() < 1)
     return emitOpError() << "expected at least one stage, got " << ring.getStages();
-  // The box of a tensor map has at most 256 rows (CUDA driver API, cuTensorMapEncodeTiled); swizzle atoms have 8.
-  if (ring.getRows() < 8 || ring.getRows() > 256 || ring.getRows() % 8 != 0)
-    return emitOpError() << "expected 8 to 256 rows in steps of 8, got " << ring.getRows();
-  if (ring.getCols() < 8 || ring.getCols() > 256 || ring.getCols() % 8 != 0)
-    return emitOpError() << "expected 8 to 256 columns in steps of 8, got " << ring.getCols();
-  return success();
+  if (failed(verifyRange(*this, "rows", ring.getRows(), target.getSwizzleRows(), target.maxBoxRows)))
+    return failure();
+  return verifyRange(*this, "columns", ring.getCols(), target.colStep, target.maxCols);
 }
 
 LogicalResult LoadOp::verify() {
@@ -79,7 +84,8 @@ static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
   if (!op.getSlopes().getDefiningOp<AllocSlopesOp>() || !op.getColumns().getDefiningOp<AllocColumnsOp>())
     return op.emitOpError() << "expected slopes of a tile.alloc_slopes and columns of a tile.alloc_columns";
   Type element = op.getB().getType().getElementType();
-  SlotType slopes = getSlopesType(element), columns = getColumnsType(cols, element);
+  const GPUTarget &target = GPUTarget::of(op);
+  SlotType slopes = getSlopesType(target, element), columns = getColumnsType(target, cols, element);
   if (op.getSlopes().getType() != slopes)
     return op.emitOpError() << "expected slopes of type " << slopes << ", got " << op.getSlopes().getType();
   if (op.getColumns().getType() != columns)
@@ -90,6 +96,7 @@ static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
 LogicalResult MmaAsyncOp::verify() {
   if (!isa<SlotType>(getA().getType()) && failed(verifyTile<OperandAAttr>(*this, "A", getA().getType())))
     return failure();
+  const GPUTarget &target = GPUTarget::of(*this);
   SlotType b = getB().getType();
   int64_t depth = getTransposeB() ? b.getCols() : b.getRows();
   int64_t cols = getTransposeB() ? b.getRows() : b.getCols();
@@ -97,23 +104,24 @@ LogicalResult MmaAsyncOp::verify() {
   RankedTensorType result = getToken().getType().getResultType();
   if (a.element != b.getElementType() || !is16Bit(a.element))
     return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
-  if (a.rows != kTileRows || a.depth != depth)
-    return emitOpError() << "expected A of " << kTileRows << " x " << depth << ", got " << a.rows << " x " << a.depth;
+  if (a.rows != target.productRows || a.depth != depth)
+    return emitOpError() << "expected A of " << target.productRows << " x " << depth << ", got " << a.rows << " x "
+                         << a.depth;
   if (getOnes()) {
-    if (getTransposeB() || cols % hopper::kPanelCols != 0)
-      return emitOpError() << "expected a B of a multiple of " << hopper::kPanelCols
+    if (getTransposeB() || cols % target.getPanelCols() != 0)
+      return emitOpError() << "expected a B of a multiple of " << target.getPanelCols()
                            << " columns beside the ones, not transposed";
-    SlotType ones = getOnesType(b.getElementType());
+    SlotType ones = getOnesType(target, b.getElementType());
     if (getOnes().getType() != ones)
       return emitOpError() << "expected ones of type " << ones << ", got " << getOnes().getType();
-    cols += hopper::kSumCols;
+    cols += target.colStep;
   }
   if (result != getAccType(cols, Float32Type::get(getContext())))
     return emitOpError() << "expected a result of 64 x " << cols << " x f32 with encoding #tile.acc, got " << result;
   if (getAcc() && getAcc().getType() != result)
     return emitOpError() << "expected an accumulator of type " << result << ", got " << getAcc().getType();
-  if (!getTransposeB() && depth % 16 != 0)
-    return emitOpError() << "expected a depth in steps of 16, got " << depth;
+  if (!getTransposeB() && depth % target.depthStep != 0)
+    return emitOpError() << "expected a depth in steps of " << target.depthStep << ", got " << depth;
   return verifySlopes(*this, cols);
 }
 
@@ -136,17 +144,21 @@ LogicalResult RowReduceOp::verify() {
 
 LogicalResult AllocOnesOp::verify() {
   SlotType slot = getSlot().getType();
-  if (is16Bit(slot.getElementType()) && slot == getOnesType(slot.getElementType()))
+  const GPUTarget &target = GPUTarget::of(*this);
+  if (is16Bit(slot.getElementType()) && slot == getOnesType(target, slot.getElementType()))
     return success();
-  return emitOpError() << "expected a slot of 16 x 64 elements of 16 bits, got " << slot;
+  return emitOpError() << "expected a slot of " << target.depthStep << " x " << target.getPanelCols()
+                       << " elements of 16 bits, got " << slot;
 }
 
 LogicalResult AllocColumnsOp::verify() {
   SlotType slot = getSlot().getType();
   int64_t rows = slot.getRows();
-  if (!is16Bit(slot.getElementType()) || rows < 8 || rows > 256 || rows % 8 != 0 ||
-      slot != getColumnsType(rows, slot.getElementType()))
-    return emitOpError() << "expected a slot of 8 to 256 x 16 elements of 16 bits, got " << slot;
+  const GPUTarget &target = GPUTarget::of(*this);
+  if (!is16Bit(slot.getElementType()) || rows < target.colStep || rows > target.maxCols || rows % target.colStep != 0 ||
+      slot != getColumnsType(target, rows, slot.getElementType()))
+    return emitOpError() << "expected a slot of " << target.colStep << " to " << target.maxCols << " x "
+                         << target.depthStep << " elements of 16 bits, got " << slot;
   return success();
 }
 
@@ -156,8 +168,9 @@ LogicalResult SplitSumsOp::verify() {
       failed(verifyTile<RowAttr>(*this, "the second result", getSums().getType())))
     return failure();
   auto source = cast<RankedTensorType>(getSource().getType()), columns = cast<RankedTensorType>(getColumns().getType());
-  if (source.getDimSize(1) != columns.getDimSize(1) + hopper::kSumCols)
-    return emitOpError() << "expected " << hopper::kSumCols << " columns less than " << source.getDimSize(1) << ", got "
+  int64_t sumCols = GPUTarget::of(*this).colStep;
+  if (source.getDimSize(1) != columns.getDimSize(1) + sumCols)
+    return emitOpError() << "expected " << sumCols << " columns less than " << source.getDimSize(1) << ", got "
                          << columns.getDimSize(1);
   for (Value result : getResults())
     if (Type element = getElementTypeOrSelf(result); element != source.getElementType())
@@ -227,9 +240,11 @@ LogicalResult ToOperandAOp::verify() {
 
 LogicalResult AllocSlopesOp::verify() {
   SlotType slot = getSlot().getType();
-  if (is16Bit(slot.getElementType()) && slot == getSlopesType(slot.getElementType()))
+  SlotType slopes = getSlopesType(GPUTarget::of(*this), slot.getElementType());
+  if (is16Bit(slot.getElementType()) && slot == slopes)
     return success();
-  return emitOpError() << "expected a slot of 64 x 16 elements of 16 bits, got " << slot;
+  return emitOpError() << "expected a slot of " << slopes.getRows() << " x " << slopes.getCols()
+                       << " elements of 16 bits, got " << slot;
 }
 
 LogicalResult StoreSlopesOp::verify() {
@@ -280,7 +295,8 @@ LogicalResult StoreAsyncOp::verify() {
     return failure();
   SlotType slot = getSlot().getType();
   int64_t cols = cast<RankedTensorType>(getSource().getType()).getDimSize(1);
-  int64_t room = llvm::divideCeil(slot.getCols(), hopper::kPanelCols) * hopper::kPanelCols;
+  const GPUTarget &target = GPUTarget::of(*this);
+  int64_t room = target.countPanels(slot.getCols()) * target.getPanelCols();
   if (slot.getRows() != kTileRows || cols > room)
     return emitOpError() << "expected a slot of " << kTileRows << " rows with panels for " << cols << " columns, got "
                          << slot;
@@ -376,7 +392,7 @@ LogicalResult DrawOp::verifyRegions() {
 
 LogicalResult AnnounceOp::verify() {
   int64_t values = getValues().size() + getOwn().size();
-  int64_t words = getOwn().empty() ? hopper::kAnnouncementWords : hopper::kOwnAnnouncementWords;
+  int64_t words = getOwn().empty() ? kAnnouncementWords : kOwnAnnouncementWords;
   if (1 + values > words)
     return emitOpError() << "expected at most " << words - 1 << " values, got " << values;
   return success();

@@ -6,7 +6,6 @@
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "flashc/Support/CloneSlice.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -106,9 +105,9 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
 }
 
 /// A point is announced with its numbers (tile.announce): beside whether there is one, and x, y and z.
-static constexpr size_t kMostNumbers = hopper::kAnnouncementWords - 4;
+static constexpr size_t kMostNumbers = kAnnouncementWords - 4;
 /// Those of all warpgroups.
-static constexpr size_t kMostOwnNumbers = hopper::kOwnAnnouncementWords - hopper::kAnnouncementWords;
+static constexpr size_t kMostOwnNumbers = kOwnAnnouncementWords - kAnnouncementWords;
 
 namespace {
 /// What stands behind an item in the list.

@@ -2,7 +2,6 @@
 
 #include "RolePlan.h"
 #include "Utils.h"
-#include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -144,10 +143,10 @@ LogicalResult RolePlan::checkDraw(DrawOp draw) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   auto holdsBack = [](LoadOp load) { // see tile.announce
     RingType ring = load.getRing().getType();
-    return ring.getIsPrivate() && ring.getStages() < hopper::kAnnouncements;
+    return ring.getIsPrivate() && ring.getStages() < kAnnouncements;
   };
   if (llvm::none_of(loop.getOps<LoadOp>(), holdsBack))
-    return refuse(draw) << "expected a load into fewer than " << hopper::kAnnouncements
+    return refuse(draw) << "expected a load into fewer than " << kAnnouncements
                         << " slots of each consumer in every iteration";
   SetVector<Value> needed = getInputs(draw);
   for (unsigned number : getDrawnArgs(loop))

@@ -7,6 +7,7 @@
 #ifndef FLASHC_DIALECT_TILE_IR_TILE_H
 #define FLASHC_DIALECT_TILE_IR_TILE_H
 
+#include "flashc/Target/GPUTarget.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,18 +31,29 @@
 #include "flashc/Dialect/Tile/IR/TileOps.h.inc"
 
 namespace mlir::tile {
+using flashc::GPUTarget;
 
-/// Rows of a tile: what one warpgroup's wgmma covers (PTX ISA 9.7.15.2, shape m64nNk16).
+/// Rows of a tile that four warps hold in fragments of 16 rows each: its encodings say where.
 constexpr int64_t kTileRows = 64;
 /// Warpgroups that compute in a CTA: five of them, and one that loads, would have 80 registers a thread.
 constexpr int64_t kMaxConsumers = 4;
 
-/// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each (PTX ISA 9.7.15.5, figure
-/// of the accumulator D).
+/// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each.
 constexpr int64_t kBlockCols = 8;
 
 /// `tile.exp2` says of so many exponentials how many the FMA pipe computes.
 constexpr int64_t kExponentialGroup = 16;
+
+/// Places for what the producer announces, each of so many numbers and an mbarrier (tile.announce). The ring of Q has
+/// fewer slots.
+constexpr int64_t kAnnouncements = 4;
+constexpr int64_t kAnnouncementWords = 16;
+/// Where some of the numbers are for one consumer each.
+constexpr int64_t kOwnAnnouncementWords = 32;
+/// All of them, on `target`.
+constexpr int64_t getAnnouncementBytes(const GPUTarget &target, int64_t words) {
+  return kAnnouncements * (target.barrierBytes + 4 * words);
+}
 
 /// The name of the schedule attribute on a kernel.
 constexpr llvm::StringLiteral kScheduleAttrName = "tile.schedule";
@@ -61,10 +73,10 @@ RankedTensorType getRowType(Type element);
 RankedTensorType getRowPartialType(MLIRContext *context);
 
 /// The slot of `tile.alloc_ones`: what one step of a product reads.
-SlotType getOnesType(Type element);
+SlotType getOnesType(const GPUTarget &target, Type element);
 /// The slots of `tile.alloc_slopes` and, for products of `cols` columns, of `tile.alloc_columns`.
-SlotType getSlopesType(Type element);
-SlotType getColumnsType(int64_t cols, Type element);
+SlotType getSlopesType(const GPUTarget &target, Type element);
+SlotType getColumnsType(const GPUTarget &target, int64_t cols, Type element);
 
 /// How many blocks of columns a thread sees before a condition on the keys repeats, as `(i - j) mod 3 = 0` does after
 /// three: if that is known, few (kMostRepeat), and within a tile of `cols` columns. `key` is the position j among the

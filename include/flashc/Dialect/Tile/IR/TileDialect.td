@@ -31,6 +31,9 @@ def Tile_Dialect : Dialect {
 
     Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
     asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
+
+    Verifiers ask the facts of the hardware of the target that the `gpu.module` names (GPUTarget.h), as in
+    `gpu.module @kernels [#nvvm.target<chip = "sm_90a">]`; without one it is sm_90a. `tile.schedule` refuses unknown ones.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -101,8 +104,7 @@ def Tile_Ring : Tile_Type<"Ring", "ring"> {
                         DefaultValuedParameter<"bool", "false">:$isPrivate);
   let assemblyFormat = "`<` $stages `,` $rows `,` $cols `,` $elementType (`,` `private` $isPrivate^)? `>`";
   let extraClassDeclaration = [{
-    /// Bytes of one slot: panels of 64 columns, 128 bytes a row.
-    int64_t getSlotBytes() const { return (getCols() + 63) / 64 * getRows() * 128; }
+    int64_t getSlotBytes(const ::flashc::GPUTarget &target) const { return target.getSlotBytes(getRows(), getCols()); }
   }];
 }
 
@@ -111,8 +113,7 @@ def Tile_Slot : Tile_Type<"Slot", "slot"> {
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rows `,` $cols `,` $elementType `>`";
   let extraClassDeclaration = [{
-    /// Panels of 64 columns, 128 bytes a row.
-    int64_t getBytes() const { return (getCols() + 63) / 64 * getRows() * 128; }
+    int64_t getBytes(const ::flashc::GPUTarget &target) const { return target.getSlotBytes(getRows(), getCols()); }
   }];
 }
 

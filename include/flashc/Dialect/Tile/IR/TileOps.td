@@ -370,14 +370,14 @@ def Tile_TakeOp : Tile_Op<"take", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "producer: tell the consumers what comes behind iteration `turn`, and whether anything does";
   let description = [{
-    A CTA has hopper::kAnnouncements places of hopper::kAnnouncementWords numbers, each with an mbarrier; turn t, from 0
+    A CTA has kAnnouncements places of kAnnouncementWords numbers, each with an mbarrier; turn t, from 0
     on, has place t mod kAnnouncements. Nobody says that a place is empty. When turn t is announced, at the end of
     iteration t, the producer has filled Q's ring of q slots t + 1 times; so every consumer has released the Q of
     iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kAnnouncements the turn that
     had the place before, t - kAnnouncements, is among those.
 
     `own` are values for one consumer each: those of consumer 0, then as many of the next one, and so on. With them a
-    place has hopper::kOwnAnnouncementWords numbers.
+    place has kOwnAnnouncementWords numbers.
   }];
   let arguments = (ins I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own, Index:$turn);
   let assemblyFormat = "$exists (`,` $values^)? (`own` $own^)? `in` $turn attr-dict";

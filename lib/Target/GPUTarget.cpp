@@ -1,0 +1,48 @@
+//===- GPUTarget.cpp - the known targets, and how IR names one ----------------------------------------------------===//
+
+#include "flashc/Target/GPUTarget.h"
+#include "flashc/Target/Hopper.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+
+using namespace mlir;
+using flashc::GPUTarget;
+
+static constexpr const GPUTarget *kTargets[] = {&flashc::kHopper};
+
+const GPUTarget *GPUTarget::lookup(StringRef name) {
+  auto *found = llvm::find_if(kTargets, [&](const GPUTarget *target) { return target->name == name; });
+  return found == std::end(kTargets) ? nullptr : *found;
+}
+
+std::string GPUTarget::getNames() {
+  return llvm::join(llvm::map_range(kTargets, [](const GPUTarget *target) { return target->name; }), ", ");
+}
+
+ArrayAttr GPUTarget::getAttr(MLIRContext *context) const {
+  auto attr = NVVM::NVVMTargetAttr::get(context, /*optLevel=*/2, "nvptx64-nvidia-cuda", name, ptxFeature);
+  return ArrayAttr::get(context, attr);
+}
+
+static StringRef getName(Operation *op) {
+  auto module = dyn_cast<gpu::GPUModuleOp>(op);
+  if (!module)
+    module = op->getParentOfType<gpu::GPUModuleOp>();
+  ArrayAttr targets = module ? module.getTargetsAttr() : ArrayAttr();
+  for (Attribute attr : targets ? targets.getValue() : ArrayRef<Attribute>())
+    if (auto target = dyn_cast<NVVM::NVVMTargetAttr>(attr))
+      return target.getChip();
+  return flashc::kDefaultTarget;
+}
+
+const GPUTarget &GPUTarget::of(Operation *op) {
+  const GPUTarget *target = lookup(getName(op));
+  return target ? *target : *lookup(kDefaultTarget);
+}
+
+LogicalResult GPUTarget::verify(Operation *op) {
+  if (lookup(getName(op)))
+    return success();
+  return op->emitError() << "expected the target of the gpu.module to be one of " << getNames() << ", got '"
+                         << getName(op) << "'";
+}
