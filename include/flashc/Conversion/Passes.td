@@ -176,12 +176,13 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
 }
 
 def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
-  let summary = "L2 to L3: tiles become the values that each thread holds, tile ops become PTX (sm_90a)";
+  let summary = "L2 to L3: tiles become the values that each thread holds, tile ops become PTX";
   let description = [{
     What changes: every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes the scalars that one
     thread holds of it, so that `arith` and `math` on tiles become scalar code; rings become addresses in dynamic
     shared memory; copies become TMA (`cp.async.bulk.tensor`), products `wgmma`, turns named barriers, stores predicated
-    PTX. Loops and branches stay `scf`, indices stay `index`.
+    PTX. Loops and branches stay `scf`, indices stay `index`. What every target lowers alike is in `TileToNVVM/Common`;
+    the target of the `gpu.module` has patterns for the rest, as sm_90a has in `TileToNVVM/Hopper`.
 
     Why here: the schedule is final. The next pass, `convert-kernel-to-llvm`, knows no tiles.
 

@@ -1,6 +1,6 @@
 //===- TileToNVVM.cpp - the pass convert-tile-to-nvvm -------------------------------------------------------------===//
 
-#include "Lowering.h"
+#include "Hopper/Hopper.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -20,6 +20,10 @@ namespace flashc {
 
 using namespace mlir;
 using namespace flashc::tiletonvvm;
+
+/// Who lowers what has instructions of its own on a target: products, rings, copies, roles.
+static constexpr std::pair<const flashc::GPUTarget *, decltype(&populateHopperPatterns)> kTargets[] = {
+    {&kHopper, populateHopperPatterns}};
 
 namespace {
 struct ConvertTileToNVVM : flashc::impl::ConvertTileToNVVMBase<ConvertTileToNVVM> {
@@ -95,11 +99,10 @@ private:
     populateRegisterPatterns(converter, patterns, context);
     populateExponentialPatterns(converter, patterns, context);
     populateMapPatterns(converter, patterns, context);
-    populateProductPatterns(converter, patterns, context);
-    populateRingPatterns(converter, patterns, context);
     populateStorePatterns(converter, patterns, context);
-    populateRolePatterns(converter, patterns, context);
-    populateDrawPatterns(converter, patterns, context);
+    populateLoadPatterns(converter, patterns);
+    llvm::find_if(kTargets, [&](auto entry) { return entry.first == &context.target; })
+        ->second(converter, patterns, context);
     if (failed(apply(kernel, converter, std::move(patterns))))
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);

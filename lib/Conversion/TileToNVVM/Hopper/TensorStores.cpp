@@ -1,145 +1,14 @@
-//===- Stores.cpp - tiles to device memory, element addresses in 64 bits ------------------------------------------===//
-//
-// Stores are predicated, never branched around: a divergent branch in a consumer's loop makes ptxas keep the loop's
-// counters and descriptors per thread, two R2UR before every HGMMA.
-//
-//===--------------------------------------------------------------------------------------------------------------===//
+//===- TensorStores.cpp - tiles to device memory by the TMA, and what products read of shared memory --------------===//
 
-#include "Lowering.h"
-#include "flashc/Target/Hopper.h"
+#include "Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
-using flashc::kHopper;
-
-Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Type element,
-                                            ArrayRef<Value> indices) {
-  Value offset = emit.toI64(indices.back());
-  for (auto [dim, index] : llvm::enumerate(indices.drop_back()))
-    offset = emit.add(offset, emit.mul(emit.toI64(index), memref[1 + dim]));
-  return LLVM::GEPOp::create(emit.builder, emit.loc, memref[0].getType(), element, memref[0], ValueRange(offset));
-}
-
-Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, MemRefType type, OperandRange indices) {
-  if (indices.empty())
-    return memref[0];
-  SmallVector<Value> positions = llvm::map_to_vector(indices, [&](Value index) { return emit.toI32(index); });
-  return getElementPointer(emit, memref, type.getElementType(), positions);
-}
 
 namespace {
-
-/// Store `words` (32 bits each) at `pointer` if `predicate`.
-void storeWords(Emitter &emit, Value pointer, ArrayRef<Value> words, Value predicate) {
-  bool isFloat = words.front().getType().isF32();
-  std::string vector = words.size() == 1 ? "" : ".v" + std::to_string(words.size());
-  std::string text = "{\n .reg .pred p;\n setp.ne.u32 p, $1, 0;\n @p st.global" + vector + ".b32 [$0], ";
-  std::string constraints = "l,r", values;
-  SmallVector<Value> operands = {pointer, predicate};
-  for (auto [i, word] : llvm::enumerate(words)) {
-    values += (i ? ", $" : "$") + std::to_string(2 + i);
-    constraints += isFloat ? ",f" : ",r";
-    operands.push_back(word);
-  }
-  text += (words.size() == 1 ? values : "{" + values + "}") + ";\n }";
-  emit.ptx(text, constraints + ",~{memory}", operands);
-}
-
-Value getPredicate(Emitter &emit, Value row, Value limit) {
-  Value below = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, row, limit);
-  return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), below);
-}
-
-struct StoreLowering : KernelPattern<StoreOp> {
-  using KernelPattern::KernelPattern;
-
-  LogicalResult matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    Type element = cast<MemRefType>(op.getDest().getType()).getElementType();
-    ValueRange source = adaptor.getSource();
-    Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
-    for (int64_t half = 0; half < 2; ++half) {
-      Value row = emit.add(emit.add(emit.toI32(op.getRow()), kernel.row), 8 * half);
-      Value predicate = getPredicate(emit, row, limit);
-      if (hasEncoding<RowAttr>(op.getSource().getType())) {
-        // One lane of the four that hold the row writes it.
-        Value first = arith::ExtUIOp::create(rewriter, op.getLoc(), emit.builder.getI32Type(),
-                                             emit.equal(kernel.laneCol, 0));
-        predicate = arith::AndIOp::create(rewriter, op.getLoc(), predicate, first);
-        storeWords(emit, getElementPointer(emit, adaptor.getDest(), element, {b, h, row}), source[half], predicate);
-        continue;
-      }
-      if (element.isF32())
-        storeF32(emit, adaptor, element, {b, h, row}, half, predicate);
-      else
-        store16(emit, adaptor, element, {b, h, row}, half, predicate);
-    }
-    rewriter.eraseOp(op);
-    return success();
-  }
-
-private:
-  using Adaptor = OneToNOpAdaptor;
-
-  /// Eight bytes, one pair of words, per block of eight columns.
-  void storeF32(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, int64_t half,
-                Value predicate) const {
-    ValueRange source = adaptor.getSource();
-    for (int64_t block = 0, blocks = source.size() / 4; block < blocks; ++block) {
-      Value col = emit.add(emit.mul(kernel.laneCol, 2), 8 * block);
-      int64_t e = 4 * block + 2 * half;
-      storeWords(emit, pointerAt(emit, adaptor, element, position, col), {source[e], source[e + 1]}, predicate);
-    }
-  }
-
-  /// Sixteen bytes per 32 columns: four lanes transpose their 4 x 4 words by two exchanges, so that each holds eight
-  /// neighbouring columns. What is left of a width that is no multiple of 32 goes four bytes at a time.
-  void store16(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, int64_t half,
-               Value predicate) const {
-    ValueRange source = adaptor.getSource();
-    SmallVector<Value> words;
-    for (int64_t e = 2 * half, n = source.size(); e < n; e += 4)
-      words.push_back(packPair(emit, element, source[e], source[e + 1]));
-    int64_t block = 0, blocks = words.size();
-    for (; block + 4 <= blocks; block += 4) {
-      MutableArrayRef<Value> group = MutableArrayRef<Value>(words).slice(block, 4);
-      transposeQuad(emit, group);
-      Value col = emit.add(emit.mul(kernel.laneCol, 8), 8 * block);
-      storeWords(emit, pointerAt(emit, adaptor, element, position, col), group, predicate);
-    }
-    for (; block < blocks; ++block) {
-      Value col = emit.add(emit.mul(kernel.laneCol, 2), 8 * block);
-      storeWords(emit, pointerAt(emit, adaptor, element, position, col), words[block], predicate);
-    }
-  }
-
-  Value pointerAt(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, Value col) const {
-    SmallVector<Value> indices(position.begin(), position.end());
-    indices.push_back(col);
-    return getElementPointer(emit, adaptor.getDest(), element, indices);
-  }
-
-  /// Lane c of four holds word c of rows (blocks) 0 to 3; afterwards it holds row c's words 0 to 3.
-  void transposeQuad(Emitter &emit, MutableArrayRef<Value> words) const {
-    Value odd = emit.equal(emit.bitAnd(kernel.laneCol, 1), 1);
-    for (int64_t i : {0, 2}) {
-      Value received = emit.shuffleXor(emit.select(odd, words[i], words[i + 1]), 1);
-      Value low = emit.select(odd, received, words[i]), high = emit.select(odd, words[i + 1], received);
-      words[i] = low, words[i + 1] = high;
-    }
-    Value upper = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2);
-    for (int64_t i : {0, 1}) {
-      Value received = emit.shuffleXor(emit.select(upper, words[i], words[i + 2]), 2);
-      Value low = emit.select(upper, received, words[i]), high = emit.select(upper, words[i + 2], received);
-      words[i] = low, words[i + 2] = high;
-    }
-  }
-};
 
 /// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only
 /// its own part of the products has read, and it has waited for those. In front of a slot of the output's own there is
@@ -295,9 +164,7 @@ struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
 
 } // namespace
 
-void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                               KernelContext &kernel) {
-  patterns.add<StoreLowering, StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>(
-      converter, patterns.getContext(), kernel);
-  populateLoadPatterns(converter, patterns);
+void flashc::tiletonvvm::populateTensorStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                                     KernelContext &kernel) {
+  patterns.add<StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
 }

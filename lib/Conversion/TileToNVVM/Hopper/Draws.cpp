@@ -1,4 +1,4 @@
-//===- Draws.cpp - what CTAs draw, and the loops that end with it -------------------------------------------------===//
+//===- Draws.cpp - what CTAs draw, and how its consumers hear of it -----------------------------------------------===//
 //
 // The producer writes an announcement to one of kAnnouncements places in shared memory and arrives at the place's
 // mbarrier, which releases what it wrote; a consumer waits for the phase and reads (PTX ISA 9.7.13.15.13 and .16: both
@@ -6,15 +6,12 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "Lowering.h"
-#include "flashc/Target/Hopper.h"
+#include "Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
-using flashc::kHopper;
 
 namespace {
 constexpr int64_t kWordBytes = 4;
@@ -58,7 +55,7 @@ struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
     Value turn = emit.toI32(op.getTurn());
     Place place = getPlace(emit, kernel, turn);
     Value round = emit.shr(turn, llvm::Log2_64(kAnnouncements));
-    emit.waitForPhase(place.barrier, emit.bitAnd(round, 1));
+    waitForPhase(emit, place.barrier, emit.bitAnd(round, 1));
     SmallVector<Value> words;
     auto load = [&](Value begin, size_t number) {
       words.push_back(emit.ptx(rewriter.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
@@ -97,45 +94,4 @@ struct TakeLowering : KernelPattern<TakeOp> {
 void flashc::tiletonvvm::populateDrawPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
                                               KernelContext &kernel) {
   patterns.add<AnnounceLowering, AnnouncedLowering, TakeLowering>(converter, patterns.getContext(), kernel);
-}
-
-/// The body becomes the part in front of the condition: it runs at least once if the counted loop would.
-static void expandRepeatedLoop(RepeatIfOp repeat) {
-  auto loop = cast<scf::ForOp>(repeat->getParentOp());
-  Location loc = loop.getLoc();
-  OpBuilder b(loop);
-  auto isBelow = [&](Value x) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, x, loop.getUpperBound());
-  };
-  auto guard = scf::IfOp::create(b, loc, loop.getResultTypes(), isBelow(loop.getLowerBound()), /*withElseRegion=*/true);
-  b.setInsertionPointToEnd(guard.elseBlock());
-  scf::YieldOp::create(b, loc, loop.getInitArgs());
-
-  b.setInsertionPointToEnd(guard.thenBlock());
-  SmallVector<Value> inits{loop.getLowerBound()};
-  llvm::append_range(inits, loop.getInitArgs());
-  auto repeated = scf::WhileOp::create(b, loc, ValueRange(inits).getTypes(), inits);
-  scf::YieldOp::create(b, loc, repeated.getResults().drop_front());
-  SmallVector<Location> locations(inits.size(), loc);
-  Block *after = b.createBlock(&repeated.getAfter(), {}, ValueRange(inits).getTypes(), locations);
-  scf::YieldOp::create(b, loc, after->getArguments());
-
-  repeated.getBefore().takeBody(loop.getRegion());
-  auto yield = cast<scf::YieldOp>(repeated.getBefore().front().getTerminator());
-  b.setInsertionPoint(yield);
-  Value next = arith::AddIOp::create(b, loc, repeated.getBefore().getArgument(0), loop.getStep());
-  Value condition = arith::AndIOp::create(b, loc, repeat.getCondition(), isBelow(next));
-  SmallVector<Value> values{next};
-  llvm::append_range(values, yield.getResults());
-  scf::ConditionOp::create(b, loc, condition, values);
-  yield.erase();
-  repeat.erase();
-  loop.replaceAllUsesWith(guard.getResults());
-  loop.erase();
-}
-
-void flashc::tiletonvvm::expandRepeatedLoops(gpu::GPUFuncOp kernel) {
-  SmallVector<RepeatIfOp> repeats;
-  kernel.walk([&](RepeatIfOp repeat) { repeats.push_back(repeat); });
-  llvm::for_each(repeats, expandRepeatedLoop);
 }

@@ -108,17 +108,6 @@ TileTypeConverter::TileTypeConverter(MLIRContext *context) {
   addConversion([convertTile](TokenType type, SmallVectorImpl<Type> &types) {
     return convertTile(type.getResultType(), types);
   });
-  // A ring is where its slots, full and empty barriers begin (shared-memory addresses).
-  addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
-    types.append(3, i32);
-    return success();
-  });
-  // A slot is the address part of its matrix descriptor, and its empty barrier.
-  addConversion([i32, i64](SlotType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
-    types.append({i64, i32});
-    return success();
-  });
-  addConversion([](TensorMapType type) -> Type { return LLVM::LLVMPointerType::get(type.getContext()); });
   // A memref is its pointer and the strides of all dimensions but the innermost, which is contiguous.
   addConversion([i64](MemRefType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     types.push_back(LLVM::LLVMPointerType::get(type.getContext(), getAddressSpace(type)));

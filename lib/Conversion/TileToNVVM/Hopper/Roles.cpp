@@ -12,15 +12,13 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "Lowering.h"
-#include "flashc/Target/Hopper.h"
+#include "Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
-using flashc::kHopper;
 
 namespace {
 

@@ -1,15 +1,15 @@
 //===- Lowering.h - what the files of convert-tile-to-nvvm share --------------------------------------------------===//
 //
-// How a warpgroup holds a tile (PTX ISA 9.7.15.5.1.1, the m64nNk16 accumulator). Thread t of 128, lane = t mod 32,
-// holds of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
+// How four warps hold a tile (PTX ISA 9.7.15.5.1.1, wgmma's accumulator; mma's has the same 16 rows for each warp).
+// Thread t of 128, lane = t mod 32, holds of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
 //     row    = 16 * (t / 32) + lane / 4 + 8 * half
 //     column = 8 * block + 2 * (lane mod 4) + word.
 // A #tile.row or #tile.row_partial value has two elements, one per half. An #tile.operand_a value has one 32-bit
 // register per pair of words, in the accumulator's own order.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_TILETONVVM_LOWERING_H
-#define FLASHC_LIB_CONVERSION_TILETONVVM_LOWERING_H
+#ifndef FLASHC_LIB_CONVERSION_TILETONVVM_COMMON_LOWERING_H
+#define FLASHC_LIB_CONVERSION_TILETONVVM_COMMON_LOWERING_H
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
@@ -57,10 +57,6 @@ struct KernelContext {
 /// Fills in the context and emits its values at the start of `kernel`.
 KernelContext createKernelContext(mlir::gpu::GPUFuncOp kernel);
 
-/// Named barriers (PTX ISA 9.7.13.1: 16 of them). 0: the CTA at the start. 1 to 4: consumer w's turn at the tensor
-/// cores is 1 + w, its warpgroup's number. 5 to 8: the warps of consumer w meet.
-constexpr int64_t kWarpgroupBarriers = 4; // plus the warpgroup's number
-
 /// Emits PTX and small arithmetic on i32 at one place.
 class Emitter {
 public:
@@ -93,9 +89,6 @@ public:
                                      llvm::StringRef constraints, mlir::ValueRange operands);
   mlir::Value intrinsic(mlir::Type result, llvm::StringRef name, mlir::ValueRange operands);
 
-  /// Spin until the phase of an mbarrier with `parity` has completed. Every instruction in it is uniform.
-  void waitForPhase(mlir::Value barrier, mlir::Value parity);
-
   /// An i32 that is the same in every lane, in a uniform register: ptxas does not know it of a value that threads have
   /// read or shifted, and would keep what follows from it per thread (docs/hopper-schedule.md).
   mlir::Value makeUniform(mlir::Value value);
@@ -109,13 +102,6 @@ public:
   mlir::Location loc;
 };
 
-/// The warps of this consumer meet, each behind the PTX `first`.
-void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::StringRef first = "");
-
-/// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
-/// `tile.alloc_columns`.
-constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
-
 /// Two f32 values rounded to 16 bits and packed into an i32, `low` in the low half.
 mlir::Value packPair(Emitter &emit, mlir::Type element, mlir::Value low, mlir::Value high);
 
@@ -127,7 +113,7 @@ int64_t getElementsPerThread(mlir::RankedTensorType tile);
 inline int64_t getHalf(int64_t element) { return element / 2 % 2; }
 inline int64_t getColumn(int64_t element) { return 8 * (element / 4) + element % 2; }
 
-/// Tiles, slots, rings, maps and memrefs become the values that hold them; everything else stays.
+/// Tiles and memrefs become the values that hold them; a target adds its slots, rings and maps. Everything else stays.
 class TileTypeConverter : public mlir::TypeConverter {
 public:
   explicit TileTypeConverter(mlir::MLIRContext *context);
@@ -137,11 +123,7 @@ void populateRegisterPatterns(TileTypeConverter &converter, mlir::RewritePattern
 void populateExponentialPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns,
                                  KernelContext &kernel);
 void populateMapPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 void populateStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateRolePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateDrawPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
 /// Elements of arrays.
 void populateLoadPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
 /// What kernels without tiles have.
@@ -196,4 +178,4 @@ struct KernelPattern : mlir::OpConversionPattern<OpTy> {
 
 } // namespace flashc::tiletonvvm
 
-#endif // FLASHC_LIB_CONVERSION_TILETONVVM_LOWERING_H
+#endif // FLASHC_LIB_CONVERSION_TILETONVVM_COMMON_LOWERING_H

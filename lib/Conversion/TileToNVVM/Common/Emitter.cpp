@@ -82,9 +82,3 @@ Value Emitter::shuffleXor(Value value, int64_t mask) {
       value.getType().isF32() ? "llvm.nvvm.shfl.sync.bfly.f32" : "llvm.nvvm.shfl.sync.bfly.i32";
   return intrinsic(value.getType(), name, {i32(-1), value, i32(mask), i32(31)});
 }
-
-void Emitter::waitForPhase(Value barrier, Value parity) {
-  ptx("{\n .reg .pred P;\n WAIT: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1;\n"
-      " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
-      "r,r,~{memory}", {barrier, parity});
-}

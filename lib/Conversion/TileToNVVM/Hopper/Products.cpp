@@ -7,14 +7,12 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "Lowering.h"
-#include "flashc/Target/Hopper.h"
+#include "Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
-using flashc::kHopper;
 
 namespace {
 

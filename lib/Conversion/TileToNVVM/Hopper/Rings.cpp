@@ -6,14 +6,18 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "Lowering.h"
-#include "flashc/Target/Hopper.h"
+#include "Hopper.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
-using flashc::kHopper;
+
+void flashc::tiletonvvm::waitForPhase(Emitter &emit, Value barrier, Value parity) {
+  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1;\n"
+           " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
+           "r,r,~{memory}", {barrier, parity});
+}
 
 namespace {
 
@@ -110,7 +114,7 @@ struct AcquireLowering : KernelPattern<AcquireOp> {
     Emitter emit(rewriter, op.getLoc());
     Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
     Value parity = arith::XOrIOp::create(rewriter, op.getLoc(), turn.parity, emit.i32(1));
-    emit.waitForPhase(getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
+    waitForPhase(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
     rewriter.eraseOp(op);
     return success();
   }
@@ -148,7 +152,7 @@ struct WaitLowering : KernelPattern<WaitOp> {
     RingType ring = op.getRing().getType();
     Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
     Turn turn = getTurn(emit, ring, op.getCount(), owner);
-    emit.waitForPhase(getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
+    waitForPhase(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
     Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
     SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
     rewriter.replaceOpWithMultiple(op, {values});

@@ -1,0 +1,32 @@
+//===- Hopper.cpp - the patterns of Hopper, and its types ---------------------------------------------------------===//
+
+#include "Hopper.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
+  Type i32 = IntegerType::get(context, 32), i64 = IntegerType::get(context, 64);
+  // A ring is where its slots, full and empty barriers begin (shared-memory addresses).
+  converter.addConversion([i32](RingType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+    types.append(3, i32);
+    return success();
+  });
+  // A slot is the address part of its matrix descriptor, and its empty barrier.
+  converter.addConversion([i32, i64](SlotType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
+    types.append({i64, i32});
+    return success();
+  });
+  converter.addConversion([](TensorMapType type) -> Type { return LLVM::LLVMPointerType::get(type.getContext()); });
+}
+
+void flashc::tiletonvvm::populateHopperPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
+                                                KernelContext &kernel) {
+  addTypes(converter, patterns.getContext());
+  populateProductPatterns(converter, patterns, kernel);
+  populateRingPatterns(converter, patterns, kernel);
+  populateTensorStorePatterns(converter, patterns, kernel);
+  populateRolePatterns(converter, patterns, kernel);
+  populateDrawPatterns(converter, patterns, kernel);
+}

@@ -1,0 +1,43 @@
+//===- Hopper.h - what the files of Hopper's lowering share -------------------------------------------------------===//
+//
+// The ops that Hopper has instructions of its own for: products (wgmma), rings and their copies (mbarrier, TMA), roles
+// (setmaxnreg), announcements, and stores through shared memory.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_TILETONVVM_HOPPER_HOPPER_H
+#define FLASHC_LIB_CONVERSION_TILETONVVM_HOPPER_HOPPER_H
+
+#include "../Common/Lowering.h"
+#include "flashc/Target/Hopper.h"
+
+namespace flashc::tiletonvvm {
+using flashc::kHopper;
+
+/// Named barriers (PTX ISA 9.7.13.1). 0: the CTA at the start. 1 to 4: consumer w's turn at the tensor cores is 1 + w,
+/// its warpgroup's number. 5 to 8: the warps of consumer w meet.
+constexpr int64_t kWarpgroupBarriers = mlir::tile::kMaxConsumers; // plus the warpgroup's number
+static_assert(kWarpgroupBarriers + mlir::tile::kMaxConsumers < kHopper.namedBarriers);
+
+/// The warps of this consumer meet, each behind the PTX `first`.
+void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::StringRef first = "");
+
+/// Spin until the phase of an mbarrier with `parity` has completed. Every instruction in it is uniform.
+void waitForPhase(Emitter &emit, mlir::Value barrier, mlir::Value parity);
+
+/// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
+/// `tile.alloc_columns`.
+constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
+
+/// All of Hopper's patterns, and the types of their ops.
+void populateHopperPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+
+void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateRolePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateDrawPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateTensorStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns,
+                                 KernelContext &kernel);
+
+} // namespace flashc::tiletonvvm
+
+#endif // FLASHC_LIB_CONVERSION_TILETONVVM_HOPPER_HOPPER_H
