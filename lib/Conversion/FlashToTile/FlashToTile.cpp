@@ -1,6 +1,7 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 
-#include "KernelBuilder.h"
+#include "KernelFrame.h"
+#include "Steps/TileStep.h"
 #include "TileTables.h"
 #include "WorkOrder.h"
 #include "flashc/Conversion/Passes.h"
@@ -21,26 +22,25 @@ using namespace mlir;
 using namespace flashc;
 
 /// The schedule, if it is the one that L1 was tiled for.
-static FailureOr<Schedule> chooseFor(const AttentionPlan &plan, StringRef target, StringRef overrides) {
-  flash::OnlineAttentionOp op = plan.getOp();
-  auto hasInputType = [&](const Output &output) { return output.isLse || output.elementType == plan.elementType; };
-  KernelOutputs outputs{llvm::any_of(plan.outputs, [](const Output &output) { return output.isLse; }),
-                        llvm::all_of(plan.outputs, hasInputType)};
+static FailureOr<Schedule> chooseFor(const LoopNest &nest, StringRef target, StringRef overrides) {
+  flash::StepOpInterface op = nest.getStep();
+  StepShape shape = getStepShape(nest);
   FailureOr<Schedule> schedule =
-      resolveSchedule(op, target, plan.headDim, plan.valueDim, plan.elementType, outputs, overrides);
+      resolveSchedule(op, target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
   if (failed(schedule))
     return failure();
-  if (plan.qTile != schedule->getQTile() || plan.kvTile != schedule->kvTile)
+  if (nest.residentTile != schedule->getQTile() || nest.streamedTile != schedule->kvTile)
     return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
-                          << " keys (schedule " << schedule->str() << "), got " << plan.qTile << " and " << plan.kvTile;
+                          << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "
+                          << nest.streamedTile;
   return schedule;
 }
 
 /// Decides what the schedule leaves open. Returns why points are sorted, or an empty text.
-static std::string decideOrder(const AttentionPlan &plan, Schedule &schedule) {
+static std::string decideOrder(const LoopNest &nest, Schedule &schedule) {
   std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
   if (schedule.order == Order::Auto && schedule.persistent)
-    why = whyUnsorted(plan);
+    why = whyUnsorted(nest);
   schedule.order = why.empty() ? Order::Closed : Order::List;
   return why;
 }
@@ -50,10 +50,10 @@ static std::string decideOrder(const AttentionPlan &plan, Schedule &schedule) {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// The number of tiles of queries as a formula, or an empty text.
-static std::string countQueryTiles(AttentionPlan &plan) {
-  flash::SegmentTileOp segments = plan.segmentTile;
-  std::string queries = getFormula(segments ? OpFoldResult(segments.getLength()) : plan.query.extent);
-  std::string tile = std::to_string(plan.qTile);
+static std::string countQueryTiles(LoopNest &nest) {
+  flash::SegmentTileOp segments = nest.segmentTile;
+  std::string queries = getFormula(segments ? OpFoldResult(segments.getLength()) : nest.resident.extent);
+  std::string tile = std::to_string(nest.residentTile);
   if (queries.empty())
     return "";
   if (!segments)
@@ -66,11 +66,11 @@ static std::string countQueryTiles(AttentionPlan &plan) {
 }
 
 /// The tiles of queries, heads and batches, as formulas.
-static FailureOr<std::array<std::string, 3>> getExtents(AttentionPlan &plan) {
-  std::string tiles = countQueryTiles(plan), heads = getFormula(plan.head.extent);
-  std::string batches = getFormula(plan.batch.extent);
+static FailureOr<std::array<std::string, 3>> getExtents(LoopNest &nest) {
+  std::string tiles = countQueryTiles(nest), heads = getFormula(nest.head.extent);
+  std::string batches = getFormula(nest.batch.extent);
   if (tiles.empty() || heads.empty() || batches.empty())
-    return plan.finalize.emitError() << "expected the extents of the parallel loop to be constants or extents of "
+    return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
                                         "arguments";
   return std::array<std::string, 3>{tiles, heads, batches};
 }
@@ -81,19 +81,6 @@ static ArrayAttr getGrid(Builder b, const std::array<std::string, 3> &extents, b
   if (!persistent)
     return b.getStrArrayAttr({tiles, heads, batches});
   return b.getStrArrayAttr({"min(sm_count, mul(mul(" + tiles + ", " + heads + "), " + batches + "))", "1", "1"});
-}
-
-static LaunchInterface describeLaunch(const AttentionPlan &plan) {
-  AttentionArguments attention;
-  attention.q = plan.q.argument;
-  attention.k = plan.k.argument;
-  attention.v = plan.v.argument;
-  for (const Output &output : plan.outputs)
-    (output.isLse ? attention.lse : attention.o).push_back(output.argument);
-  attention.groupSize = plan.groupSize;
-  attention.headDim = plan.headDim;
-  attention.valueDim = plan.valueDim;
-  return flashc::describeLaunch(plan.func, attention);
 }
 
 static ArrayAttr getArguments(Builder &b, const LaunchInterface &interface) {
@@ -115,10 +102,10 @@ static ArrayAttr getRequirements(Builder &b, const LaunchInterface &interface) {
   return b.getArrayAttr(requirements);
 }
 
-static DictionaryAttr getManifest(AttentionPlan &plan, const Schedule &schedule, KernelSignature &signature,
+static DictionaryAttr getManifest(LoopNest &nest, const Schedule &schedule, KernelSignature &signature,
                                   gpu::GPUFuncOp kernel, ArrayAttr grid, StringRef whySorted) {
   Builder b(kernel.getContext());
-  LaunchInterface interface = describeLaunch(plan);
+  LaunchInterface interface = flashc::describeLaunch(nest.func, getLaunchArguments(nest));
   int64_t threads = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1);
   NamedAttrList manifest({
       b.getNamedAttr("schema", b.getStringAttr(Manifest::kSchema)),
@@ -164,44 +151,45 @@ static LogicalResult addTables(func::FuncOp host, gpu::GPUFuncOp kernel, const T
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
-static LogicalResult convert(ModuleOp module, AttentionPlan &plan, Schedule schedule, const GPUTarget &target) {
-  FailureOr<std::array<std::string, 3>> extents = getExtents(plan);
-  FailureOr<TileTables> tables = TileTables::get(plan.func);
+static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule, const GPUTarget &target) {
+  FailureOr<std::array<std::string, 3>> extents = getExtents(nest);
+  FailureOr<TileTables> tables = TileTables::get(nest.func);
   if (failed(extents) || failed(tables))
     return failure();
-  if (plan.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
+  if (nest.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
     schedule.tmaStore &= schedule.outputSlot;
-  std::string whySorted = decideOrder(plan, schedule);
-  if (llvm::Error error = checkSchedule(schedule, target, plan.headDim, plan.valueDim)) // what a list needs
-    return plan.finalize.emitError() << "schedule: " << llvm::toString(std::move(error));
+  std::string whySorted = decideOrder(nest, schedule);
+  StepShape shape = getStepShape(nest);
+  if (llvm::Error error = checkSchedule(schedule, target, shape.depth, shape.valueDepth)) // what a list needs
+    return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
   schedule.programmaticLaunch &= !whySorted.empty() || !tables->empty();
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  auto gpuModule = gpu::GPUModuleOp::create(b, plan.func.getLoc(), "flashc_kernels", target.getAttr(context));
+  auto gpuModule = gpu::GPUModuleOp::create(b, nest.func.getLoc(), "flashc_kernels", target.getAttr(context));
   b.setInsertionPointToStart(gpuModule.getBody());
-  auto kernel = gpu::GPUFuncOp::create(b, plan.func.getLoc(), plan.func.getName(), b.getFunctionType({}, {}));
+  auto kernel = gpu::GPUFuncOp::create(b, nest.func.getLoc(), nest.func.getName(), b.getFunctionType({}, {}));
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   kernel->setAttr(tile::kScheduleAttrName, getAttr(schedule, context));
 
-  KernelSignature signature(plan.func, kernel, *tables);
-  KernelBuilder builder(plan, schedule, kernel, signature);
-  if (failed(builder.build())) {
+  KernelSignature signature(nest.func, kernel, *tables);
+  KernelFrame frame(nest, schedule, kernel, signature);
+  if (failed(frame.build(*makeTileStep(frame)))) {
     gpuModule.erase();
     return failure();
   }
-  schedule.ownKeys = builder.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
+  schedule.ownKeys = frame.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
-  kernel->setAttr(kManifestAttrName, getManifest(plan, schedule, signature, kernel,
+  kernel->setAttr(kManifestAttrName, getManifest(nest, schedule, signature, kernel,
                                                  getGrid(b, *extents, schedule.persistent), whySorted));
   if (schedule.programmaticLaunch)
     kernel->setAttr(kProgrammaticLaunchAttrName, b.getUnitAttr());
   if (!whySorted.empty())
     kernel->setAttr(kGridFormulasAttrName, b.getStrArrayAttr({(*extents)[0], (*extents)[1], (*extents)[2]}));
-  if (!tables->empty() && failed(addTables(plan.func, kernel, *tables))) {
+  if (!tables->empty() && failed(addTables(nest.func, kernel, *tables))) {
     gpuModule.erase();
     return failure();
   }
-  plan.func.erase();
+  nest.func.erase();
   return success();
 }
 
@@ -211,11 +199,11 @@ struct ConvertFlashToTile : flashc::impl::ConvertFlashToTileBase<ConvertFlashToT
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<AttentionPlan> plan = matchAttention(module);
-    if (failed(plan))
+    FailureOr<LoopNest> nest = matchLoopNest(module);
+    if (failed(nest))
       return signalPassFailure();
-    FailureOr<Schedule> schedule = chooseFor(*plan, target, overrides);
-    if (failed(schedule) || failed(convert(module, *plan, *schedule, *GPUTarget::lookup(target))))
+    FailureOr<Schedule> schedule = chooseFor(*nest, target, overrides);
+    if (failed(schedule) || failed(convert(module, *nest, *schedule, *GPUTarget::lookup(target))))
       return signalPassFailure();
   }
 };

@@ -1,7 +1,7 @@
 //===- ScalarCloner.cpp - copies scalar code into a kernel --------------------------------------------------------===//
 
 #include "ScalarCloner.h"
-#include "AttentionPlan.h"
+#include "LoopNest.h"
 #include "ExpandAffine.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -314,10 +314,10 @@ static bool isCheap(Operation *op) {
          op->hasTrait<OpTrait::ConstantLike>();
 }
 
-SmallVector<Value> ScalarCloner::findRowValues(Region &region) {
+SmallVector<Value> ScalarCloner::findRowValues(Region &region, Value row) {
   llvm::SetVector<Value> ofRow; // in the order of the code
   llvm::DenseSet<Value> costly;
-  ofRow.insert(region.getArguments().end()[-2]);
+  ofRow.insert(row);
   auto isKnown = [&](Value operand) {
     return isa<ShapedType>(operand.getType()) || mapping.contains(operand) || ofRow.contains(operand) ||
            !region.isAncestor(operand.getParentRegion()) || operand.getDefiningOp<arith::ConstantOp>();

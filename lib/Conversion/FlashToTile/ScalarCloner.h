@@ -27,9 +27,9 @@ public:
   /// ahead of the loop over keys, this keeps it out of the loop.
   mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 
-  /// The values of a region, after `cloneInvariants`, that depend on i, but neither on the score nor on j, and that
-  /// code which does depend on those reads; of the ones that cost more than a few instructions.
-  llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region);
+  /// The values of a region, after `cloneInvariants`, that depend on its argument `row`, but on no other, and that code
+  /// which does depend on others reads; of the ones that cost more than a few instructions.
+  llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region, mlir::Value row);
 
   /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Where a tile
   /// sticks out, flash-tile has kept the region's loads inside their arrays.

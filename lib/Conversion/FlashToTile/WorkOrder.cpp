@@ -62,9 +62,9 @@ namespace {
 class BoundEvaluator {
 public:
   /// The tile of queries begins at `first`; see whyUnsorted for `length`.
-  BoundEvaluator(const AttentionPlan &plan, int64_t first, int64_t length)
-      : builder(plan.elementType.getContext()), length(length) {
-    values[plan.query.position] = builder.getIndexAttr(first);
+  BoundEvaluator(const LoopNest &nest, int64_t first, int64_t length)
+      : builder(nest.elementType.getContext()), length(length) {
+    values[nest.resident.position] = builder.getIndexAttr(first);
   }
 
   /// None if it is computed by what does not fold.
@@ -118,27 +118,27 @@ private:
 } // namespace
 
 /// Tiles of keys that a tile of queries visits; none: not known. Loops may leave gaps; a tile belongs to one of them.
-static std::optional<int64_t> countVisits(const AttentionPlan &plan, int64_t first, int64_t length) {
-  BoundEvaluator evaluator(plan, first, length);
+static std::optional<int64_t> countVisits(const LoopNest &nest, int64_t first, int64_t length) {
+  BoundEvaluator evaluator(nest, first, length);
   int64_t visits = 0;
-  for (const KeySegment &segment : plan.segments) {
+  for (const Segment &segment : nest.segments) {
     std::optional<int64_t> begin = evaluator.get(segment.begin), end = evaluator.get(segment.end);
     if (!begin || !end)
       return std::nullopt;
-    visits += llvm::divideCeil(std::max<int64_t>(*end - *begin, 0), plan.kvTile);
+    visits += llvm::divideCeil(std::max<int64_t>(*end - *begin, 0), nest.streamedTile);
   }
   return std::max<int64_t>(visits, 1);
 }
 
 /// A question about `length` queries, of whose tiles at most `samples` are looked at; none: not known.
-using Question = std::optional<bool>(const AttentionPlan &plan, int64_t length, int64_t samples);
+using Question = std::optional<bool>(const LoopNest &nest, int64_t length, int64_t samples);
 
 /// Whether it is so for as many queries as there are, or for one of some numbers of them.
-static std::optional<bool> isSoForSome(const AttentionPlan &plan, Question *isSo) {
-  if (std::optional<int64_t> length = getConstantIntValue(plan.query.extent))
-    return isSo(plan, *length, /*samples=*/64);
+static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
+  if (std::optional<int64_t> length = getConstantIntValue(nest.resident.extent))
+    return isSo(nest, *length, /*samples=*/64);
   for (int64_t tiles : {16, 32, 64, 128}) {
-    std::optional<bool> result = isSo(plan, tiles * plan.qTile, /*samples=*/16);
+    std::optional<bool> result = isSo(nest, tiles * nest.residentTile, /*samples=*/16);
     if (!result || *result)
       return result;
   }
@@ -147,11 +147,11 @@ static std::optional<bool> isSoForSome(const AttentionPlan &plan, Question *isSo
 
 /// Whether of `length` queries tiles see fewer keys than tiles before them, by more than a fifth of what would be if
 /// none did.
-static std::optional<bool> falls(const AttentionPlan &plan, int64_t length, int64_t samples) {
-  int64_t tiles = llvm::divideCeil(length, plan.qTile), most = 0, missing = 0, all = 0;
+static std::optional<bool> falls(const LoopNest &nest, int64_t length, int64_t samples) {
+  int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
     int64_t tile = tiles <= samples ? sample : sample * tiles / samples;
-    std::optional<int64_t> visits = countVisits(plan, tile * plan.qTile, length);
+    std::optional<int64_t> visits = countVisits(nest, tile * nest.residentTile, length);
     if (!visits)
       return std::nullopt;
     most = std::max(most, *visits);
@@ -180,66 +180,66 @@ static std::optional<bool> differ(int64_t count, int64_t samples,
 }
 
 /// The number of queries, or a large one.
-static int64_t getUsualLength(const AttentionPlan &plan) {
-  return getConstantIntValue(plan.query.extent).value_or(128 * plan.qTile);
+static int64_t getUsualLength(const LoopNest &nest) {
+  return getConstantIntValue(nest.resident.extent).value_or(128 * nest.residentTile);
 }
 
 /// Of pairs of tiles, as far from either end.
-static std::optional<bool> pairsDiffer(const AttentionPlan &plan, int64_t length, int64_t samples) {
-  int64_t tiles = llvm::divideCeil(length, plan.qTile);
+static std::optional<bool> pairsDiffer(const LoopNest &nest, int64_t length, int64_t samples) {
+  int64_t tiles = llvm::divideCeil(length, nest.residentTile);
   return differ(tiles / 2, samples, [&](int64_t tile) -> std::optional<int64_t> {
-    std::optional<int64_t> first = countVisits(plan, tile * plan.qTile, length),
-                           second = countVisits(plan, (tiles - 1 - tile) * plan.qTile, length);
+    std::optional<int64_t> first = countVisits(nest, tile * nest.residentTile, length),
+                           second = countVisits(nest, (tiles - 1 - tile) * nest.residentTile, length);
     return first && second ? std::optional(*first + *second) : std::nullopt;
   });
 }
 
 /// Of tiles of the second half that are not the last ones.
-static std::optional<bool> tilesDiffer(const AttentionPlan &plan, int64_t length, int64_t samples) {
-  int64_t tiles = llvm::divideCeil(length, plan.qTile);
+static std::optional<bool> tilesDiffer(const LoopNest &nest, int64_t length, int64_t samples) {
+  int64_t tiles = llvm::divideCeil(length, nest.residentTile);
   return differ(tiles * 3 / 8, samples,
-                [&](int64_t tile) { return countVisits(plan, (tiles / 2 + tile) * plan.qTile, length); });
+                [&](int64_t tile) { return countVisits(nest, (tiles / 2 + tile) * nest.residentTile, length); });
 }
 
-std::string flashc::whyUnsorted(const AttentionPlan &plan) {
-  if (!plan.mask)
+std::string flashc::whyUnsorted(const LoopNest &nest) {
+  if (!nest.mask)
     return "";
-  for (const KeySegment &segment : plan.segments)
+  for (const Segment &segment : nest.segments)
     for (OpFoldResult bound : {segment.begin, segment.end}) {
       BoundInfo info(bound);
       if (info.reads)
         return "the bounds of the keys read an array";
-      if (info.dependsOn(plan.batch.position) || info.dependsOn(plan.head.position))
+      if (info.dependsOn(nest.batch.position) || info.dependsOn(nest.head.position))
         return "the bounds of the keys differ between heads or batches";
     }
-  std::optional<bool> isFalling = isSoForSome(plan, falls);
+  std::optional<bool> isFalling = isSoForSome(nest, falls);
   if (!isFalling)
     return "the bounds of the keys are known at the launch only";
   if (*isFalling)
     return "tiles of queries see fewer keys than tiles before them";
-  if (!dependsOnQueries(plan))
+  if (!dependsOnResident(nest))
     return "";
-  if (levelsOff(plan))
-    return tilesDiffer(plan, getUsualLength(plan), /*samples=*/64).value_or(true)
+  if (levelsOff(nest))
+    return tilesDiffer(nest, getUsualLength(nest), /*samples=*/64).value_or(true)
                ? "tiles of queries differ in their keys"
                : "";
-  return isSoForSome(plan, pairsDiffer).value_or(true)
+  return isSoForSome(nest, pairsDiffer).value_or(true)
              ? "pairs of tiles of queries, one from either end, differ in their keys"
              : "";
 }
 
-bool flashc::dependsOnQueries(const AttentionPlan &plan) {
-  return llvm::any_of(plan.segments, [&](const KeySegment &segment) {
+bool flashc::dependsOnResident(const LoopNest &nest) {
+  return llvm::any_of(nest.segments, [&](const Segment &segment) {
     return llvm::any_of(std::array{segment.begin, segment.end},
-                        [&](OpFoldResult bound) { return BoundInfo(bound).dependsOn(plan.query.position); });
+                        [&](OpFoldResult bound) { return BoundInfo(bound).dependsOn(nest.resident.position); });
   });
 }
 
-bool flashc::levelsOff(const AttentionPlan &plan) {
-  int64_t length = getUsualLength(plan);
-  int64_t tiles = llvm::divideCeil(length, plan.qTile), middle = tiles / 2, later = tiles * 3 / 4;
-  std::optional<int64_t> before = countVisits(plan, middle * plan.qTile, length),
-                         after = countVisits(plan, later * plan.qTile, length);
+bool flashc::levelsOff(const LoopNest &nest) {
+  int64_t length = getUsualLength(nest);
+  int64_t tiles = llvm::divideCeil(length, nest.residentTile), middle = tiles / 2, later = tiles * 3 / 4;
+  std::optional<int64_t> before = countVisits(nest, middle * nest.residentTile, length),
+                         after = countVisits(nest, later * nest.residentTile, length);
   // Under a causal mask the keys grow by as many as the queries move on; by rounding, by a tile.
-  return before && after && 2 * (*after - *before) * plan.kvTile < (later - middle) * plan.qTile;
+  return before && after && 2 * (*after - *before) * nest.streamedTile < (later - middle) * nest.residentTile;
 }

@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H
 
-#include "AttentionPlan.h"
+#include "LoopNest.h"
 
 #include <string>
 
@@ -16,15 +16,15 @@ namespace flashc {
 ///
 /// Bounds that only hang on the query are computed for some of its tiles. What is not known before the launch is
 /// supposed: 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.
-std::string whyUnsorted(const AttentionPlan &plan);
+std::string whyUnsorted(const LoopNest &nest);
 
 /// Whether the keys that a tile of queries sees depend on its number, as under a causal mask. They do not without a
 /// mask: that of the last keys, where their number is not known before the launch, is the same for all tiles.
-bool dependsOnQueries(const AttentionPlan &plan);
+bool dependsOnResident(const LoopNest &nest);
 
 /// Whether tiles of queries see about as many keys as those before them, but at the ends, as under a window; false
 /// where nobody knows. What is not known before the launch is supposed as above.
-bool levelsOff(const AttentionPlan &plan);
+bool levelsOff(const LoopNest &nest);
 
 } // namespace flashc
 

@@ -95,7 +95,7 @@ func.func @computed_query(%p: !q, %k: !q, %v: !q) -> !q {
 !lse = tensor<1x2x256xf32>
 func.func @epilogue(%q: !q, %k: !q, %v: !q) -> !q {
   %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
-  // expected-error @below {{expected o to be returned or written to an argument only, got another use}}
+  // expected-error @below {{expected result 0 of flash.finalize to be returned or written to an argument only, got another use}}
   %n = arith.negf %o : !q
   return %n : !q
 }
@@ -128,7 +128,7 @@ func.func @writes_elsewhere(%q: !q, %k: !q, %v: !q, %flag: memref<i32>) -> !q {
 !lse = tensor<1x1x64xf32>
 func.func @part_of_one_tile(%q: !q, %k: !q, %v: !q) -> tensor<1x1x8x128xbf16> {
   %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
-  // expected-error @below {{expected o to be returned or written to an argument only, got another use}}
+  // expected-error @below {{expected result 0 of flash.finalize to be returned or written to an argument only, got another use}}
   %part = tensor.extract_slice %o[0, 0, 3, 0] [1, 1, 8, 128] [1, 1, 1, 1] : !q to tensor<1x1x8x128xbf16>
   return %part : tensor<1x1x8x128xbf16>
 }
@@ -139,7 +139,7 @@ func.func @part_of_one_tile(%q: !q, %k: !q, %v: !q) -> tensor<1x1x8x128xbf16> {
 !lse = tensor<1x2x256xf32>
 func.func @in_another_tensor(%q: !q, %k: !q, %v: !q, %all: tensor<1x2x512x128xbf16>) -> tensor<1x2x512x128xbf16> {
   %o, %lse = flash.attention ins(%q, %k, %v : !q, !q, !q) {scale = 0.125 : f32} -> !q, !lse
-  // expected-error @below {{expected o to be returned or written to an argument only, got another use}}
+  // expected-error @below {{expected result 0 of flash.finalize to be returned or written to an argument only, got another use}}
   %r = tensor.insert_slice %o into %all[0, 0, 256, 0] [1, 2, 256, 128] [1, 1, 1, 1] : !q into tensor<1x2x512x128xbf16>
   return %r : tensor<1x2x512x128xbf16>
 }

@@ -4,7 +4,7 @@
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "KernelBuilder.h"
+#include "Steps/ForwardStep.h"
 #include "Regions/ScoreMap.h"
 #include "Regions/SmallTanh.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -23,13 +23,13 @@ static constexpr double kStale = 8.0;
 static constexpr double kFar = 0x1p20;
 
 /// Whether the schedule's fixed-max is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
-LogicalResult KernelBuilder::checkFixedMax() {
+LogicalResult ForwardStep::checkFixedMax() {
   if (!schedule.fixedMax)
     return success();
-  Operation *op = plan.getOp();
-  if (!plan.elementType.isBF16())
-    return op->emitError() << "schedule: expected bf16 for fixed-max, got " << plan.elementType;
-  std::optional<double> bound = plan.score ? getScoreBound(*plan.score) : std::nullopt;
+  Operation *op = nest.getStep();
+  if (!nest.elementType.isBF16())
+    return op->emitError() << "schedule: expected bf16 for fixed-max, got " << nest.elementType;
+  std::optional<double> bound = nest.score ? getScoreBound(*nest.score) : std::nullopt;
   if (!bound)
     return op->emitError() << "schedule: expected a score region whose values have a known bound for fixed-max";
   if (*bound > kFixedMaxBound)
@@ -37,16 +37,16 @@ LogicalResult KernelBuilder::checkFixedMax() {
   return success();
 }
 
-LogicalResult KernelBuilder::checkTanhTerms() {
-  if (schedule.tanhTerms == 0 || (plan.score && isSoftCap(*plan.score)))
+LogicalResult ForwardStep::checkTanhTerms() {
+  if (schedule.tanhTerms == 0 || (nest.score && isSoftCap(*nest.score)))
     return success();
-  return plan.getOp()->emitError() << "schedule: expected a score region that is a constant times tanh for tanh-terms";
+  return nest.getStep()->emitError() << "schedule: expected a score region that is a constant times tanh for tanh-terms";
 }
 
 /// The exponentials of a tile's scores, and what becomes of the running maximum.
-FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
+FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key, Value rawScores, Value oldMax) {
   FailureOr<Scores> scores =
-      needsScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>(Scores{rawScores});
+      frame.regions.hasScoreMap() ? emitScoreRegion(visit, key, rawScores) : FailureOr<Scores>(Scores{rawScores});
   if (failed(scores))
     return failure();
   Softmax result;
@@ -67,7 +67,7 @@ FailureOr<KernelBuilder::Softmax> KernelBuilder::emitSoftmax(Value visit, Value 
 }
 
 /// Scores that are split from their terms, or what the score region says, where a term may be large.
-FailureOr<KernelBuilder::Exponents> KernelBuilder::emitEither(Value visit, Value key, Scores scores, Value oldMax,
+FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key, Scores scores, Value oldMax,
                                                               Softmax &result) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   Type types[] = {scores.tile.getType(), scores.offset.getType(), rowType, rowType, b.getI1Type()};
@@ -91,7 +91,7 @@ FailureOr<KernelBuilder::Exponents> KernelBuilder::emitEither(Value visit, Value
 }
 
 /// The maximum is one of scores here, not of scores / scale.
-FailureOr<KernelBuilder::Exponents> KernelBuilder::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
+FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value key, Scores scores, Value oldMax,
                                                                  Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, Scores{scores.asWritten.getResult()}, kNegInf);
   if (failed(masked))
@@ -105,7 +105,7 @@ FailureOr<KernelBuilder::Exponents> KernelBuilder::emitAsWritten(Value visit, Va
 /// The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one. Hardly ever one
 /// does, in any row of the warp; unless one may, nothing is exchanged between lanes. (Where the maximum is to see NaN
 /// the question would cost as much as the answer.)
-FailureOr<KernelBuilder::Exponents> KernelBuilder::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
+FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
                                                               Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
   if (failed(masked))
@@ -135,14 +135,14 @@ FailureOr<KernelBuilder::Exponents> KernelBuilder::emitLazily(Value visit, Value
 
 /// What is added to a score before it is an exponent: minus the maximum, with the score's offset if it has one. (Both
 /// may be large: they are subtracted before anything is rounded by their size.)
-Value KernelBuilder::emitShift(Scores scores, Value max) {
+Value ForwardStep::emitShift(Scores scores, Value max) {
   if (!scores.offset)
     return arith::NegFOp::create(b, max);
   return arith::SubFOp::create(b, scores.offset, tile::BroadcastOp::create(b, scores.offset.getType(), max));
 }
 
 /// Of scores that are exponents of 2 once they are multiplied with `factor`.
-void KernelBuilder::emitNewMaximum(Scores scores, Value oldMax, double factor, Softmax &result) {
+void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Softmax &result) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   Value newMax = emitMaximum(scores);
   Value increase = scale(arith::SubFOp::create(b, newMax, oldMax), factor);
@@ -157,7 +157,7 @@ void KernelBuilder::emitNewMaximum(Scores scores, Value oldMax, double factor, S
 /// The product of the maximum with log2(e) is rounded by its own size, for all scores of a row alike. Where that would
 /// be more than a part of one, as with scores of 1e30, the maximum is taken off every score by itself. In a row that
 /// has seen no key the maximum is -inf, as all its scores, and 0 is taken off.
-KernelBuilder::Exponents KernelBuilder::emitExponents(Scores scores, Value max) {
+ForwardStep::Exponents ForwardStep::emitExponents(Scores scores, Value max) {
   Value distance = math::AbsFOp::create(b, emitShift(scores, max));
   auto type = cast<RankedTensorType>(distance.getType());
   auto is = [&](arith::CmpFPredicate predicate, double limit) {
@@ -179,7 +179,7 @@ KernelBuilder::Exponents KernelBuilder::emitExponents(Scores scores, Value max) 
 
 /// (s * growth - max * growth) / growth, of all scores with their offset: rounded as what they are multiplied with, if
 /// that is more than 1, and infinite where it is.
-Value KernelBuilder::emitDifferences(Scores scores, Value max, double growth) {
+Value ForwardStep::emitDifferences(Scores scores, Value max, double growth) {
   Value tile = scores.tile;
   if (scores.offset)
     tile = arith::AddFOp::create(b, tile, tile::BroadcastOp::create(b, tile.getType(), scores.offset));
@@ -190,16 +190,16 @@ Value KernelBuilder::emitDifferences(Scores scores, Value max, double growth) {
 
 /// Whether a term that the scores are split from is large for one of this warp's rows, at the first key or at the last:
 /// it is affine in between. Sums of large numbers depend on their order; then the order is that of the score region.
-LogicalResult KernelBuilder::emitHasLargeTerms(tile::MapOp split) {
+LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   auto loop = split->getParentOfType<scf::ForOp>();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop);
-  Value numKeys = scalars.getExtent(b, plan.getOp(), plan.func.getArgument(plan.k.argument), 2);
+  Value numKeys = frame.scalars.getExtent(b, nest.getStep(), nest.getArray(nest.getOperand("k")), 2);
   if (!numKeys)
     return failure();
   RankedTensorType type = tile::getRowPartialType(b.getContext());
   Value limit = splat(type, kFar / remainingScale), isLarge;
-  for (Value key : {index(0), numKeys}) {
+  for (Value key : {frame.index(0), numKeys}) {
     IRMapping mapping; // the code may have the first column by itself
     mapping.map(split.getCol(), key);
     mapping.map(split.getSource(), splat(cast<RankedTensorType>(split.getSource().getType()), 0.0));
@@ -220,7 +220,7 @@ LogicalResult KernelBuilder::emitHasLargeTerms(tile::MapOp split) {
 
 /// Whether a score of the warp's rows may exceed the row's maximum by kStale: if one does, and sometimes if none does.
 /// Always in rows whose maximum is far from 0 (emitExponents), or -inf.
-Value KernelBuilder::emitMayExceed(Scores scores, Value oldMax) {
+Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type()), partialType = tile::getRowPartialType(b.getContext());
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kStale / getExponentFactor()));
   limit = tile::BroadcastOp::create(b, partialType, limit);
@@ -240,19 +240,19 @@ Value KernelBuilder::emitMayExceed(Scores scores, Value oldMax) {
 }
 
 /// A polynomial in place of an exponential does not know NaN: there the maximum does.
-bool KernelBuilder::catchesNaN() const { return schedule.fmaExponentials > 0; }
+bool ForwardStep::catchesNaN() const { return schedule.fmaExponentials > 0; }
 
-tile::ReduceKind KernelBuilder::getMaximumKind() const {
+tile::ReduceKind ForwardStep::getMaximumKind() const {
   return catchesNaN() ? tile::ReduceKind::Maximum : tile::ReduceKind::Max;
 }
 
 /// The maximum of a tile's scores in each row and lane, without the offset.
-Value KernelBuilder::emitMost(Scores scores) {
+Value ForwardStep::emitMost(Scores scores) {
   return tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), getMaximumKind(), scores.tile);
 }
 
 /// The maximum of a tile's scores in each row.
-Value KernelBuilder::emitMaximum(Scores scores) {
+Value ForwardStep::emitMaximum(Scores scores) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   tile::ReduceKind kind = getMaximumKind();
   if (scores.offset)
@@ -261,7 +261,7 @@ Value KernelBuilder::emitMaximum(Scores scores) {
 }
 
 /// 2^(factor * s + offset), of all scores; without an offset it is 0.
-Value KernelBuilder::emitExponentials(Value scores, Value offset) {
+Value ForwardStep::emitExponentials(Value scores, Value offset) {
   auto type = cast<RankedTensorType>(scores.getType());
   double factor = getExponentFactor();
   if (schedule.fmaExponentials > 0)
@@ -274,7 +274,7 @@ Value KernelBuilder::emitExponentials(Value scores, Value offset) {
 }
 
 /// The output so far, by the new maximum, where any row of the warp has one.
-Value KernelBuilder::emitRescale(Value acc, const Softmax &softmax) {
+Value ForwardStep::emitRescale(Value acc, const Softmax &softmax) {
   auto rescale = scf::IfOp::create(
       b, softmax.anyStale,
       [&](OpBuilder &nested, Location loc) {
@@ -286,38 +286,32 @@ Value KernelBuilder::emitRescale(Value acc, const Softmax &softmax) {
 }
 
 /// The scores of a tile, with `masked` where the mask keeps nothing.
-FailureOr<KernelBuilder::Scores> KernelBuilder::emitMasked(Value visit, Value key, Scores source, double masked) {
-  if (!visits.hasMask())
-    return source;
-  if (!visits.hasFull())
-    return emitKept(key, source, masked);
-  Value isMasked = visits.emitIsMasked(b, visit);
-  SmallVector<Type> types{source.tile.getType()};
-  if (source.offset)
-    types.push_back(source.offset.getType());
-  auto branch = scf::IfOp::create(b, types, isMasked, /*addThenBlock=*/true, /*addElseBlock=*/true);
-  auto yield = [&](Scores scores) {
-    SmallVector<Value> values{scores.tile, scores.offset};
-    scf::YieldOp::create(b, ArrayRef(values).take_front(types.size()));
+FailureOr<ForwardStep::Scores> ForwardStep::emitMasked(Value visit, Value key, Scores source, double masked) {
+  auto getValues = [](Scores scores) {
+    SmallVector<Value> values{scores.tile};
+    if (scores.offset)
+      values.push_back(scores.offset);
+    return values;
   };
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  FailureOr<Scores> kept = emitKept(key, source, masked);
-  if (failed(kept))
+  FailureOr<SmallVector<Value>> values =
+      frame.emitWhereMasked(visit, getValues(source), [&]() -> FailureOr<SmallVector<Value>> {
+        FailureOr<Scores> kept = emitKept(key, source, masked);
+        if (failed(kept))
+          return failure();
+        return getValues(*kept);
+      });
+  if (failed(values))
     return failure();
-  yield(*kept);
-  b.setInsertionPointToStart(branch.elseBlock());
-  yield(source);
-  return Scores{branch.getResult(0), source.offset ? branch.getResult(1) : Value()};
+  return Scores{values->front(), source.offset ? values->back() : Value()};
 }
 
 /// In a masked tile. What a row adds to its scores may be NaN, or infinite, and must not reach a row that the mask
 /// keeps nothing of: a thread whose columns are all masked leaves the offset out.
-FailureOr<KernelBuilder::Scores> KernelBuilder::emitKept(Value key, Scores source, double masked) {
-  FailureOr<Value> kept = emitMask(key, source.tile, masked);
-  if (failed(kept))
+FailureOr<ForwardStep::Scores> ForwardStep::emitKept(Value key, Scores source, double masked) {
+  Value kept = frame.regions.emitMask(source.tile, key, masked);
+  if (!kept)
     return failure();
-  Scores result{*kept};
+  Scores result{kept};
   if (!source.offset)
     return result;
   auto type = cast<RankedTensorType>(source.offset.getType());

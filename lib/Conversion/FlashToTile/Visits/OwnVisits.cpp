@@ -9,7 +9,7 @@ using namespace flashc;
 
 /// The rows are known in the kernel only: a value that stands for the first one in L1.
 Value Visits::Emitter::getOwnRowInL1(OpBuilder &inL1) {
-  Location loc = plan.finalize.getLoc();
+  Location loc = nest.end->getLoc();
   Value zeroInL1 = arith::ConstantIndexOp::create(inL1, loc, 0);
   Value row = UnrealizedConversionCastOp::create(inL1, loc, b.getIndexType(), zeroInL1).getResult(0);
   scalars.map(row, ownRow);
@@ -40,10 +40,10 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitRowVisits(const flash
 
 /// Rows behind the last query, in its tile, have no output: their warpgroup makes one visit, the last.
 LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
-  std::optional<int64_t> constant = getConstantIntValue(plan.query.extent);
-  if (constant && *constant % plan.qTile == 0)
+  std::optional<int64_t> constant = getConstantIntValue(nest.resident.extent);
+  if (constant && *constant % nest.residentTile == 0)
     return success();
-  Value extent = bound(plan.query.extent);
+  Value extent = bound(nest.resident.extent);
   if (!extent)
     return failure();
   Value isMissing = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, ownRow, extent);
@@ -56,9 +56,9 @@ LogicalResult Visits::Emitter::leaveOutMissingRows(Value &first, Value &last) {
 /// The visits of a warpgroup's own rows; none if the mask does not say. Rows that see no key visit one tile that the
 /// mask empties, which is the first or the last of the others'.
 FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
-  OpBuilder inL1(plan.finalize);
+  OpBuilder inL1(nest.end);
   std::optional<flash::RowBounds> bounds = flash::emitRowBounds(
-      inL1, getMaskedOp(), plan.segments.front().begin, plan.segments.back().end, getOwnRowInL1(inL1), tile::kTileRows);
+      inL1, getMaskedOp(), nest.segments.front().begin, nest.segments.back().end, getOwnRowInL1(inL1), tile::kTileRows);
   bool isListed = !bounds;
   if (isListed && (!hasList || getConstantIntValue(visits.total) == 1))
     return false;
@@ -85,19 +85,19 @@ FailureOr<bool> Visits::Emitter::emitOwn(Value begin, Value end) {
 
 /// Behind the last row that exists.
 OpFoldResult Visits::Emitter::getEndOfRows(OpBuilder &inL1) {
-  if (!plan.segmentTile)
-    return plan.query.extent;
-  return arith::AddIOp::create(inL1, plan.finalize.getLoc(), plan.segmentTile.getBegin(), plan.segmentTile.getSize())
+  if (!nest.segmentTile)
+    return nest.resident.extent;
+  return arith::AddIOp::create(inL1, nest.end->getLoc(), nest.segmentTile.getBegin(), nest.segmentTile.getSize())
       .getResult();
 }
 
 /// Visits by bounds that read arrays; null where the mask does not say. What is the same for all threads is so as a
 /// number of the list, and not before.
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begin, Value end, OpBuilder &inL1) {
-  KeySegment &front = plan.segments.front();
+  Segment &front = nest.segments.front();
   flash::RowRange rows{getOwnRowInL1(inL1), getEndOfRows(inL1), tile::kTileRows, /*isFullInFront=*/!front.isMasked()};
   std::optional<flash::RowBounds> bounds =
-      flash::emitReadRowBounds(inL1, getMaskedOp(), front.begin, plan.segments.back().end, rows);
+      flash::emitReadRowBounds(inL1, getMaskedOp(), front.begin, nest.segments.back().end, rows);
   if (!bounds)
     return RowVisits();
   return emitRowVisits(*bounds, [&](OpFoldResult key) -> Value {
@@ -113,7 +113,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitReadVisits(Value begi
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// The segments that follow on each other up to the last one.
-static MutableArrayRef<KeySegment> getLastRun(MutableArrayRef<KeySegment> segments) {
+static MutableArrayRef<Segment> getLastRun(MutableArrayRef<Segment> segments) {
   size_t begin = segments.size() - 1;
   while (begin > 0 && isEqualConstantIntOrValue(segments[begin - 1].end, segments[begin].begin))
     --begin;
@@ -125,8 +125,8 @@ static MutableArrayRef<KeySegment> getLastRun(MutableArrayRef<KeySegment> segmen
 /// many keys as the CTA has rows. Wherever that does not hold a warpgroup's visits reach to that place, masked.
 LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
   MovingRun run;
-  run.segments = getLastRun(plan.segments);
-  auto others = MutableArrayRef(plan.segments).drop_back(run.segments.size());
+  run.segments = getLastRun(nest.segments);
+  auto others = MutableArrayRef(nest.segments).drop_back(run.segments.size());
   emitConstants();
   run.begin = bound(run.segments.front().begin), run.end = bound(run.segments.back().end);
   run.fixedEnd = bound(fixedEnd);
@@ -166,9 +166,9 @@ LogicalResult Visits::Emitter::emitMovingRun(OpFoldResult fixedEnd) {
 
 /// Of a multiple of the tile, which may be negative.
 Value Visits::Emitter::divideExactly(Value distance) {
-  if (!llvm::isPowerOf2_64(plan.kvTile))
+  if (!llvm::isPowerOf2_64(nest.streamedTile))
     return b.createOrFold<arith::DivSIOp>(distance, step);
-  return b.createOrFold<arith::ShRSIOp>(distance, index(llvm::Log2_64(plan.kvTile)));
+  return b.createOrFold<arith::ShRSIOp>(distance, index(llvm::Log2_64(nest.streamedTile)));
 }
 
 /// The visits of 64 rows in the last run; they lie beyond its own where the rows see no key of it. The bounds are those
@@ -176,7 +176,7 @@ Value Visits::Emitter::divideExactly(Value distance) {
 FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const MovingRun &run, Value firstRow,
                                                                     OpBuilder &inL1) {
   std::optional<flash::RowBounds> bounds =
-      flash::emitRowBounds(inL1, getMaskedOp(), plan.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition),
+      flash::emitRowBounds(inL1, getMaskedOp(), nest.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition),
                            firstRow, tile::kTileRows);
   return emitRowVisits(*bounds, [&](OpFoldResult key) {
     Value copy = bound(key);
@@ -186,7 +186,7 @@ FailureOr<Visits::Emitter::RowVisits> Visits::Emitter::emitVisitsOf(const Moving
 
 /// Where some of the others are full they stand in front of the first rows' full visits, and all are one interval.
 FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
-  OpBuilder inL1(plan.finalize);
+  OpBuilder inL1(nest.end);
   FailureOr<RowVisits> first = emitVisitsOf(run, getMaskedOp().getI0(), inL1);
   if (failed(first))
     return failure();
@@ -200,7 +200,7 @@ FailureOr<Value> Visits::Emitter::emitPlace(const MovingRun &run) {
 /// The visits of a warpgroup's own rows, and those of the other runs among them. Where the last run has tiles of fixed
 /// keys they are its last ones, and everyone's.
 LogicalResult Visits::Emitter::emitOwn(const MovingRun &run) {
-  OpBuilder inL1(plan.finalize);
+  OpBuilder inL1(nest.end);
   FailureOr<RowVisits> own = emitVisitsOf(run, getOwnRowInL1(inL1), inL1);
   if (failed(own))
     return failure();

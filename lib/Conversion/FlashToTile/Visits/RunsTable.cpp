@@ -16,11 +16,11 @@ static tensor::ExtractOp matchRunsElement(OpFoldResult bound) {
   return element && element.getTensor().getDefiningOp<flash::TileRunsOp>() ? element : tensor::ExtractOp();
 }
 
-LogicalResult flashc::matchRuns(AttentionPlan &plan) {
-  auto isOfRuns = [](KeySegment &segment) { return matchRunsElement(segment.begin) || matchRunsElement(segment.end); };
-  if (llvm::none_of(plan.segments, isOfRuns))
+LogicalResult flashc::matchRuns(LoopNest &nest) {
+  auto isOfRuns = [](Segment &segment) { return matchRunsElement(segment.begin) || matchRunsElement(segment.end); };
+  if (llvm::none_of(nest.segments, isOfRuns))
     return success();
-  tensor::ExtractOp first = matchRunsElement(plan.segments.front().begin);
+  tensor::ExtractOp first = matchRunsElement(nest.segments.front().begin);
   bool isWhole = first != nullptr;
   auto isElement = [&](OpFoldResult bound, int64_t run, int64_t field) {
     tensor::ExtractOp element = matchRunsElement(bound);
@@ -29,14 +29,14 @@ LogicalResult flashc::matchRuns(AttentionPlan &plan) {
            isConstantIntValue(element.getIndices()[3], run) && isConstantIntValue(element.getIndices()[4], field);
   };
   if (isWhole) {
-    plan.runs.table = first.getTensor().getDefiningOp<flash::TileRunsOp>();
-    plan.runs.place.assign(first.getIndices().begin(), first.getIndices().begin() + 3);
-    isWhole = static_cast<int64_t>(plan.segments.size()) == 3 * plan.runs.table.getNumRuns();
+    nest.runs.table = first.getTensor().getDefiningOp<flash::TileRunsOp>();
+    nest.runs.place.assign(first.getIndices().begin(), first.getIndices().begin() + 3);
+    isWhole = static_cast<int64_t>(nest.segments.size()) == 3 * nest.runs.table.getNumRuns();
   }
-  for (auto [index, segment] : llvm::enumerate(plan.segments))
+  for (auto [index, segment] : llvm::enumerate(nest.segments))
     isWhole = isWhole && isElement(segment.begin, index / 3, index % 3) &&
               isElement(segment.end, index / 3, index % 3 + 1) && segment.isMasked() == (index % 3 != 1);
   if (!isWhole)
-    return plan.getOp().emitError() << "expected loops over all runs of one flash.tile_runs (flash-bound-loops)";
+    return nest.getStep().emitError() << "expected loops over all runs of one flash.tile_runs (flash-bound-loops)";
   return success();
 }

@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_RUNSTABLE_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_RUNSTABLE_H
 
-#include "AttentionPlan.h"
+#include "LoopNest.h"
 
 namespace flashc {
 
@@ -26,9 +26,9 @@ struct RunsRow {
   int64_t size() const { return 2 + 2 * getNumPieces(); }
 };
 
-/// Finds the table that the plan's segments are read from. If one is of a run, all must be: of each run in order the
+/// Finds the table that the nest's segments are read from. If one is of a run, all must be: of each run in order the
 /// tiles in front of the full ones, these, and those behind. Emits an error and fails otherwise.
-mlir::LogicalResult matchRuns(AttentionPlan &plan);
+mlir::LogicalResult matchRuns(LoopNest &nest);
 
 } // namespace flashc
 

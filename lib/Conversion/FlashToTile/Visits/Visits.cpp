@@ -9,7 +9,7 @@ using namespace mlir;
 using namespace flashc;
 
 /// Whether the segments follow on each other, with one run of full tiles among them at most.
-static bool isOneRun(MutableArrayRef<KeySegment> segments) {
+static bool isOneRun(MutableArrayRef<Segment> segments) {
   int64_t fullRuns = 0;
   for (auto [index, segment] : llvm::enumerate(segments)) {
     if (index > 0 && !isEqualConstantIntOrValue(segment.begin, segments[index - 1].end))
@@ -41,27 +41,27 @@ Value Visits::Emitter::bound(OpFoldResult value) {
 }
 
 LogicalResult Visits::Emitter::emitAny() {
-  if (plan.runs.table)
+  if (nest.runs.table)
     return emitTable();
-  if (ownRow && plan.mask) {
-    OpBuilder inL1(plan.finalize);
+  if (ownRow && nest.mask) {
+    OpBuilder inL1(nest.end);
     OpFoldResult fixedEnd =
-        flash::emitFixedEnd(inL1, getMaskedOp(), plan.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition));
+        flash::emitFixedEnd(inL1, getMaskedOp(), nest.segments.front().begin, inL1.getIndexAttr(flash::kFarPosition));
     if (fixedEnd)
       return emitMovingRun(fixedEnd);
   }
-  return isOneRun(plan.segments) ? emitRun() : emitPieces();
+  return isOneRun(nest.segments) ? emitRun() : emitPieces();
 }
 
 void Visits::Emitter::setTotal(Value count, bool &mayBeEmpty) {
   visits.total = b.createOrFold<arith::MaxSIOp>(count, one);
   std::optional<int64_t> constant = getConstantIntValue(count);
-  mayBeEmpty = !plan.finalize.getNoEmptyRows() && (!constant || *constant < 1);
-  visits.isMasked = plan.mask || mayBeEmpty;
+  mayBeEmpty = nest.mayHaveEmptyRows() && (!constant || *constant < 1);
+  visits.isMasked = nest.mask || mayBeEmpty;
 }
 
 LogicalResult Visits::Emitter::emitRun() {
-  Value begin = bound(plan.segments.front().begin), end = bound(plan.segments.back().end);
+  Value begin = bound(nest.segments.front().begin), end = bound(nest.segments.back().end);
   if (!begin || !end)
     return failure();
   emitConstants();
@@ -69,7 +69,7 @@ LogicalResult Visits::Emitter::emitRun() {
   Value count = countTiles(sub(end, begin));
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  visits.isBackwards = plan.mask != nullptr;
+  visits.isBackwards = nest.mask != nullptr;
   Value firstKey = begin;
   if (visits.isBackwards)
     firstKey = add(begin, mul(sub(visits.total, one), step));
@@ -85,8 +85,8 @@ LogicalResult Visits::Emitter::emitRun() {
   if (!visits.isFull || !visits.isMasked)
     return success();
 
-  auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
-  auto *full = llvm::find_if_not(plan.segments, isMasked), *behind = std::find_if(full, plan.segments.end(), isMasked);
+  auto isMasked = [](Segment &segment) { return segment.isMasked(); };
+  auto *full = llvm::find_if_not(nest.segments, isMasked), *behind = std::find_if(full, nest.segments.end(), isMasked);
   Value fullBegin = bound(full->begin), fullEnd = bound(std::prev(behind)->end);
   if (!fullBegin || !fullEnd)
     return failure();
@@ -97,9 +97,9 @@ LogicalResult Visits::Emitter::emitRun() {
 }
 
 /// Appends the pieces of those segments that are of one kind; `count` goes on from the visits before them.
-LogicalResult Visits::Emitter::emitPiecesOf(MutableArrayRef<KeySegment> segments, bool isMasked,
+LogicalResult Visits::Emitter::emitPiecesOf(MutableArrayRef<Segment> segments, bool isMasked,
                                             SmallVectorImpl<Piece> &pieces, Value &count) {
-  for (KeySegment &segment : llvm::reverse(segments)) {
+  for (Segment &segment : llvm::reverse(segments)) {
     if (segment.isMasked() != isMasked)
       continue;
     Value begin = bound(segment.begin), end = bound(segment.end);
@@ -116,10 +116,10 @@ LogicalResult Visits::Emitter::emitPieces() {
   emitConstants();
   Value count = zero;
   visits.isBackwards = true;
-  if (failed(emitPiecesOf(plan.segments, /*isMasked=*/true, visits.masked, count)))
+  if (failed(emitPiecesOf(nest.segments, /*isMasked=*/true, visits.masked, count)))
     return failure();
   visits.fullBegin = count;
-  if (failed(emitPiecesOf(plan.segments, /*isMasked=*/false, visits.full, count)))
+  if (failed(emitPiecesOf(nest.segments, /*isMasked=*/false, visits.full, count)))
     return failure();
   visits.fullEnd = count;
   bool mayBeEmpty;
@@ -133,8 +133,8 @@ LogicalResult Visits::Emitter::emitPieces() {
 
 LogicalResult Visits::Emitter::emitTable() {
   emitConstants();
-  visits.layout = {plan.runs.table.getNumRuns()};
-  Value table = plan.runs.table.getResult(), number = scalars.getTableRow(b, table, plan.runs.place);
+  visits.layout = {nest.runs.table.getNumRuns()};
+  Value table = nest.runs.table.getResult(), number = scalars.getTableRow(b, table, nest.runs.place);
   if (!number)
     return failure();
   visits.table = signature.getTable(*signature.getTables().getNumber(table));
@@ -151,9 +151,9 @@ LogicalResult Visits::Emitter::emitTable() {
   return success();
 }
 
-FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
+FailureOr<Visits> Visits::emit(ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
                                KernelSignature &signature, Value ownRow, bool hasList) {
-  return Emitter(b, plan, scalars, signature, ownRow, hasList).emit();
+  return Emitter(b, nest, scalars, signature, ownRow, hasList).emit();
 }
 
 Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {

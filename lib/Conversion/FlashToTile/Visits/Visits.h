@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_VISITS_H
 
-#include "AttentionPlan.h"
+#include "LoopNest.h"
 #include "Visits/RunsTable.h"
 #include "ScalarCloner.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
@@ -10,7 +10,7 @@
 
 namespace flashc {
 
-/// Numbers the tiles of a plan's segments, so that one loop over visits takes the place of L1's loops over keys. Those
+/// Numbers the tiles of a nest's segments, so that one loop over visits takes the place of L1's loops over keys. Those
 /// that need no mask are one interval of the numbers:
 ///
 ///   one run of keys, one run of full tiles in it        several of either
@@ -34,7 +34,7 @@ public:
   /// Emits what is the same for all visits. With `ownRow`, the first of a warpgroup's rows, only those of these rows
   /// are between begin and end, and few others, where the mask lets that be known: by itself (flash::emitRowBounds),
   /// or, if there is to be a list for it (`hasList`), by arrays (flash::emitReadRowBounds).
-  static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars,
+  static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
                                       KernelSignature &signature, mlir::Value ownRow, bool hasList);
 
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.

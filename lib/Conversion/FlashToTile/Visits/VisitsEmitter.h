@@ -12,14 +12,14 @@ namespace flashc {
 /// Emits what Visits::emit returns.
 class Visits::Emitter {
 public:
-  Emitter(mlir::ImplicitLocOpBuilder &b, AttentionPlan &plan, ScalarCloner &scalars, KernelSignature &signature,
+  Emitter(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars, KernelSignature &signature,
           mlir::Value ownRow, bool hasList)
-      : b(b), plan(plan), scalars(scalars), signature(signature), ownRow(ownRow), hasList(hasList) {}
+      : b(b), nest(nest), scalars(scalars), signature(signature), ownRow(ownRow), hasList(hasList) {}
 
   mlir::FailureOr<Visits> emit() {
-    visits.tile = plan.kvTile;
-    auto isMasked = [](KeySegment &segment) { return segment.isMasked(); };
-    visits.isFull = !llvm::all_of(plan.segments, isMasked);
+    visits.tile = nest.streamedTile;
+    auto isMasked = [](Segment &segment) { return segment.isMasked(); };
+    visits.isFull = !llvm::all_of(nest.segments, isMasked);
     if (mlir::failed(emitAny()))
       return mlir::failure();
     return std::move(visits);
@@ -29,7 +29,7 @@ private:
   /// The last run of keys, and visits of the others in the midst of its own ones: from number `place` on `numMasked`
   /// and then `numFull` of them. In front of `fixedEnd` all rows see keys.
   struct MovingRun {
-    llvm::MutableArrayRef<KeySegment> segments;
+    llvm::MutableArrayRef<Segment> segments;
     mlir::Value begin, end, fixedEnd, place, numMasked, numFull;
   };
   /// Visits of some rows: all of theirs from `first` to `last`, and those that need no mask.
@@ -41,9 +41,9 @@ private:
   mlir::LogicalResult emitRun();
   mlir::LogicalResult emitPieces();
   mlir::LogicalResult emitTable();
-  mlir::LogicalResult emitPiecesOf(llvm::MutableArrayRef<KeySegment> segments, bool isMasked,
+  mlir::LogicalResult emitPiecesOf(llvm::MutableArrayRef<Segment> segments, bool isMasked,
                                    llvm::SmallVectorImpl<Piece> &pieces, mlir::Value &count);
-  void emitConstants() { step = index(plan.kvTile), one = index(1), zero = index(0); }
+  void emitConstants() { step = index(nest.streamedTile), one = index(1), zero = index(0); }
   void setTotal(mlir::Value count, bool &mayBeEmpty);
 
   // In OwnVisits.cpp.
@@ -71,17 +71,18 @@ private:
   mlir::Value max(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::MaxSIOp>(x, y); }
   /// Any that has the mask, if one has.
   mlir::flash::OnlineAttentionOp getMaskedOp() {
-    return llvm::find_if(plan.segments, [](KeySegment &segment) { return segment.isMasked(); })->op;
+    auto *masked = llvm::find_if(nest.segments, [](Segment &segment) { return segment.isMasked(); });
+    return mlir::cast<mlir::flash::OnlineAttentionOp>(masked->op.getOperation());
   }
   mlir::Value countTiles(mlir::Value distance) {
-    return b.createOrFold<mlir::arith::DivUIOp>(add(distance, index(plan.kvTile - 1)), step);
+    return b.createOrFold<mlir::arith::DivUIOp>(add(distance, index(nest.streamedTile - 1)), step);
   }
   mlir::Value isEmpty(mlir::Value count) {
     return mlir::arith::CmpIOp::create(b, mlir::arith::CmpIPredicate::eq, count, zero);
   }
 
   mlir::ImplicitLocOpBuilder &b;
-  AttentionPlan &plan;
+  LoopNest &nest;
   ScalarCloner &scalars;
   KernelSignature &signature;
   mlir::Value ownRow, step, one, zero;

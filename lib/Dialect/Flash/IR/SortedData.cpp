@@ -288,22 +288,22 @@ SegmentTile mlir::flash::expandSortedRead(OpBuilder &b, SegmentTileOp op) {
                            [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
 }
 
-void mlir::flash::forEachSegmentCount(OnlineAttentionOp op, Region &region,
+void mlir::flash::forEachSegmentCount(StepOpInterface op, Region &region,
                                       llvm::function_ref<void(CountLeOp)> action) {
-  auto tile = op.getI0().getDefiningOp<SegmentTileOp>();
+  auto tile = op.getPositionIn(op.getResidentDim()).getDefiningOp<SegmentTileOp>();
   if (!tile || region.empty())
     return;
   auto getSource = [](Value sorted) { return sorted.getDefiningOp<AssumeSortedOp>().getSource(); };
   Block::BlockArgListType position = region.getArguments().take_back(4); // b, h, i, j
   auto isSameIndex = [&](auto pair) {
     auto [inside, outside] = pair;
-    return inside == outside || (inside == position[0] && outside == op.getB0());
+    return inside == outside || (inside == position[0] && outside == op.getPositionIn(StepDim::B));
   };
   region.walk([&](CountLeOp count) {
-    Value query = count.getValue();
-    while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(query.getDefiningOp()))
-      query = query.getDefiningOp()->getOperand(0);
-    if (query == position[2] && !count.getStrict() && getSource(count.getSorted()) == getSource(tile.getSorted()) &&
+    Value counted = count.getValue();
+    while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(counted.getDefiningOp()))
+      counted = counted.getDefiningOp()->getOperand(0);
+    if (counted == position[static_cast<unsigned>(op.getResidentDim())] && !count.getStrict() && getSource(count.getSorted()) == getSource(tile.getSorted()) &&
         llvm::all_of(llvm::zip_equal(count.getIndices(), tile.getIndices()), isSameIndex))
       action(count);
   });

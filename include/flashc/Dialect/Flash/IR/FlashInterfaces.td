@@ -73,4 +73,16 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
   }];
 }
 
+def Flash_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
+  let cppNamespace = "::mlir::flash";
+  let description = [{
+    What takes the state of a step when its loops have ended, and makes the results of it.
+  }];
+  let methods = [
+    InterfaceMethod<"The state, in the order of the step's results.", "::mlir::OperandRange", "getState">,
+    InterfaceMethod<"Whether a resident position may have seen no streamed one, for all that is known.", "bool",
+                    "mayHaveEmptyRows">
+  ];
+}
+
 #endif // FLASHC_FLASH_INTERFACES_TD

@@ -210,7 +210,7 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
 }
 
 def Flash_FinalizeOp : Flash_Op<"finalize", [
-    Pure, DestinationStyleOpInterface,
+    Pure, DestinationStyleOpInterface, Flash_EpilogueOpInterface,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
       "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition",
@@ -244,6 +244,8 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
     MutableOperandRange getDpsInitsMutable() {
       return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/2);
     }
+    OperandRange getState() { return getOperands().take_front(3); }
+    bool mayHaveEmptyRows() { return !getNoEmptyRows(); }
   }];
 }
 

@@ -66,7 +66,7 @@ SegmentTile expandSortedRead(OpBuilder &b, SegmentTileOp op);
 
 /// Calls `action` for each search in a region of `op` that is the tile's segment for all queries of `op`, which are
 /// those of a flash.segment_tile: it counts the elements up to the query, in the same line.
-void forEachSegmentCount(OnlineAttentionOp op, Region &region, llvm::function_ref<void(CountLeOp)> action);
+void forEachSegmentCount(StepOpInterface op, Region &region, llvm::function_ref<void(CountLeOp)> action);
 
 /// How many tiles flash.segment_tile numbers.
 OpFoldResult countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize);

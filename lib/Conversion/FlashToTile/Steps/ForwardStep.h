@@ -1,42 +1,29 @@
-//===- KernelBuilder.h - from a plan and a schedule to a kernel ---------------------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELBUILDER_H
-#define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELBUILDER_H
+//===- ForwardStep.h - flash.online_attention on tiles ------------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_FORWARDSTEP_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_FORWARDSTEP_H
 
-#include "AttentionPlan.h"
-#include "KernelSignature.h"
-#include "ScalarCloner.h"
-#include "Visits/Visits.h"
-#include "flashc/Conversion/Schedule.h"
-#include "flashc/Dialect/Tile/IR/Tile.h"
-#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "Steps/TileStep.h"
+#include <limits>
 
 namespace flashc {
 
-/// Fills a kernel that has an empty entry block with the sequential program of an attention: a `tile.program` that each
-/// consumer warpgroup runs on 64 query rows. What it computes is FlashAttention-2 with three liberties, all exact:
-/// exponents in base 2 with the scale folded in, the maximum of the row taken off within that multiply-add, and a running
-/// maximum that may be stale by a factor of 2^8 (docs/hopper-schedule.md says why).
-class KernelBuilder {
+/// FlashAttention-2 with three liberties, all exact: exponents in base 2 with the scale folded in, the maximum of the row
+/// taken off within that multiply-add, and a running maximum that may be stale by a factor of 2^8
+/// (docs/hopper-schedule.md says why).
+class ForwardStep : public TileStep {
 public:
-  KernelBuilder(AttentionPlan &plan, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature)
-      : plan(plan), schedule(schedule), signature(signature), scalars(signature),
-        b(plan.finalize.getLoc(), kernel.getContext()), kernel(kernel) {}
+  explicit ForwardStep(KernelFrame &frame)
+      : TileStep(frame), valueDim(nest.getOperand("v").getCols()) {}
 
-  mlir::LogicalResult build();
-  /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
-  bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
+  mlir::LogicalResult check() override;
+  void emitAllocations() override;
+  llvm::SmallVector<mlir::Value> emitIdentity() override;
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
+  void emitOutputs(mlir::ValueRange state) override;
 
 private:
   static constexpr double kNegInf = -std::numeric_limits<double>::infinity();
 
-  /// A value that a score or mask region computes once per row.
-  struct RowValue {
-    mlir::Region *region;
-    mlir::Value inL1, tile;
-  };
-  struct Inputs {
-    mlir::Value map, ring, batch, head;
-  };
   /// What the loop carries. Without `sum`, acc has it in its last eight columns; without `max` it is 0 (fixed-max).
   struct State {
     mlir::Value acc, max, sum;
@@ -59,15 +46,9 @@ private:
     mlir::Value probabilities, max, decay, anyStale;
   };
 
+  State getState(mlir::ValueRange values) const;
   mlir::LogicalResult checkFixedMax();
   mlir::LogicalResult checkTanhTerms();
-  void emitRings();
-  mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
-  mlir::Value emitFirstRow(mlir::Value queryTile, mlir::Value extent);
-  mlir::LogicalResult emitPositions();
-  mlir::LogicalResult emitRows(mlir::Region &region);
-  mlir::tile::MapOp beginMap(mlir::Value scores, mlir::Value key, mlir::Region *region);
-  mlir::LogicalResult emitLoop();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);
   mlir::FailureOr<Softmax> emitSoftmax(mlir::Value visit, mlir::Value key, mlir::Value rawScores, mlir::Value oldMax);
@@ -90,41 +71,23 @@ private:
   mlir::FailureOr<Scores> emitMasked(mlir::Value visit, mlir::Value key, Scores source, double masked);
   mlir::Value emitMost(Scores scores);
   mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
-  mlir::FailureOr<mlir::Value> emitMask(mlir::Value key, mlir::Value source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum);
   mlir::Value emitIsEmpty(mlir::Value max, mlir::Value sum);
-  void emitOutputs(State state);
+  void emitStoreByTMA(unsigned argument, mlir::Value output);
 
-  bool needsScoreMap() const;
   double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }
   bool catchesNaN() const;
   mlir::tile::ReduceKind getMaximumKind() const;
-  bool isHeavyFirst() const;
   /// 64 x the value dimension, and eight columns if they hold the row sums.
   mlir::RankedTensorType getOutputType();
-  mlir::Value load(Inputs &inputs, mlir::Value row);
-  mlir::Value index(int64_t value);
-  mlir::Value splat(mlir::RankedTensorType type, double value);
-  mlir::Value scalar(double value);
-  mlir::Value scale(mlir::Value values, double factor);
+  mlir::Value splat(mlir::RankedTensorType type, double value) { return frame.splat(type, value); }
+  mlir::Value scale(mlir::Value values, double factor) { return frame.scale(values, factor); }
   /// 0 in place of -inf.
   mlir::Value replaceNegInf(mlir::Value rows);
 
-  AttentionPlan &plan;
-  const Schedule &schedule;
-  KernelSignature &signature;
-  ScalarCloner scalars;
-  mlir::ImplicitLocOpBuilder b;
-  mlir::gpu::GPUFuncOp kernel;
-
-  Inputs q, k, v;
-  mlir::Value batch, head, row, numQueries;
-  Visits visits;
-  llvm::SmallVector<RowValue> rowValues;
+  int64_t valueDim;
   /// What the scores of the loop are still to be multiplied with: the exponent of a score is score * this * log2(e).
   double remainingScale;
-  /// This consumer's tile of Q.
-  mlir::Value qTile;
   /// The panel of ones, if the tensor cores sum the rows.
   mlir::Value ones;
   /// If the tensor cores add the bias: what the slopes of the rows go through, the numbers of a tile's columns, and the
@@ -134,9 +97,11 @@ private:
   mlir::Value hasLargeTerms;
   /// What the output leaves through, if not Q's slot.
   mlir::Value outputSlot;
-  State final;
 };
+
+StepShape getForwardShape(const LoopNest &nest);
+AttentionArguments getForwardArguments(const LoopNest &nest);
 
 } // namespace flashc
 
-#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELBUILDER_H
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_FORWARDSTEP_H

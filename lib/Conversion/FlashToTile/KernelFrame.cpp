@@ -1,0 +1,230 @@
+//===- KernelFrame.cpp - the sequential program of a nest ---------------------------------------------------------===//
+
+#include "KernelFrame.h"
+#include "Steps/TileStep.h"
+#include "WorkOrder.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace flashc;
+
+KernelFrame::KernelFrame(LoopNest &nest, const Schedule &schedule, gpu::GPUFuncOp kernel, KernelSignature &signature)
+    : nest(nest), schedule(schedule), signature(signature), scalars(signature),
+      b(nest.end->getLoc(), kernel.getContext()), regions(nest, scalars, b), kernel(kernel) {
+  for (const NestOperand &operand : nest.operands)
+    operands.push_back({operand});
+}
+
+Value KernelFrame::index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+
+Value KernelFrame::splat(RankedTensorType type, double value) {
+  return arith::ConstantOp::create(b, DenseElementsAttr::get(type, APFloat(static_cast<float>(value))));
+}
+
+Value KernelFrame::scale(Value values, double factor) {
+  if (factor == 1.0)
+    return values;
+  return arith::MulFOp::create(b, values, splat(cast<RankedTensorType>(values.getType()), factor));
+}
+
+LogicalResult KernelFrame::build(TileStep &step) {
+  if (failed(step.check()))
+    return failure();
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  emitRings();
+  step.emitAllocations();
+  FailureOr<SmallVector<Value>> grid = emitGrid();
+  if (failed(grid))
+    return failure();
+  bool isSorted = schedule.order == Order::List;
+  bool isUneven = schedule.persistent && nest.mask && dependsOnResident(nest) && !isSorted;
+  bool isGrouped = isUneven && levelsOff(nest), isPaired = isUneven && !isGrouped;
+  auto program =
+      tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs, isGrouped,
+                              isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
+  gpu::ReturnOp::create(b);
+  Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  b.setInsertionPointToStart(body);
+  if (failed(emitPositions(program.getWarpgroup())))
+    return failure();
+  FailureOr<ValueRange> state = emitLoop(step);
+  if (failed(state))
+    return failure();
+  step.emitOutputs(*state);
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Operands
+//===--------------------------------------------------------------------------------------------------------------===//
+
+const KernelFrame::Operand &KernelFrame::find(StringRef name) const {
+  return *llvm::find_if(operands, [&](const Operand &operand) { return operand.info.info.name == name; });
+}
+
+/// A ring for each operand that products read: a warpgroup's own one for its 64 resident rows, and one that all share for
+/// streamed tiles.
+void KernelFrame::emitRings() {
+  auto getRows = [&](const Operand &operand) { return operand.info.isStreamed ? nest.streamedTile : tile::kTileRows; };
+  for (Operand &operand : operands)
+    if (operand.info.isMatrix())
+      operand.map = signature.getTensorMap(operand.info.argument, getRows(operand));
+  for (Operand &operand : operands) {
+    if (!operand.info.isMatrix())
+      continue;
+    int64_t stages = operand.info.isStreamed ? schedule.stages : schedule.qStages;
+    auto type = tile::RingType::get(b.getContext(), stages, getRows(operand), operand.info.getCols(), nest.elementType,
+                                    /*isPrivate=*/!operand.info.isStreamed);
+    operand.ring = tile::AllocRingOp::create(b, type);
+  }
+}
+
+Value KernelFrame::load(const Operand &operand, Value position) {
+  tile::RingType ring = cast<tile::RingType>(operand.ring.getType());
+  Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
+  return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, operand.ring);
+}
+
+Value KernelFrame::loadStreamed(StringRef name, Value position) { return load(find(name), position); }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Positions
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go first.
+bool KernelFrame::isHeavyLast() const {
+  return nest.mask && dependsOnResident(nest) && nest.getStep().getStreamedDim() == flash::StepDim::J;
+}
+
+/// The work tiles that a persistent kernel spreads over its CTAs: resident tiles, heads, batches.
+FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {
+  SmallVector<Value> grid;
+  if (!schedule.persistent)
+    return grid;
+  for (OpFoldResult extent : {nest.resident.extent, nest.head.extent, nest.batch.extent}) {
+    grid.push_back(scalars.get(b, b.getLoc(), extent));
+    if (!grid.back())
+      return failure();
+  }
+  if (!nest.segmentTile)
+    grid.front() = b.createOrFold<arith::CeilDivUIOp>(grid.front(), index(nest.residentTile));
+  return grid;
+}
+
+/// The first row of a resident tile; sets the end of the rows that are stored. Null after an error.
+Value KernelFrame::emitFirstRow(Value tile, Value extent) {
+  if (!nest.segmentTile) {
+    Value firstRow = arith::MulIOp::create(b, tile, index(nest.residentTile));
+    if (isa<BlockArgument>(nest.resident.position))
+      scalars.map(nest.resident.position, firstRow);
+    endOfRows = extent;
+    return firstRow;
+  }
+  scalars.map(nest.resident.position, tile);
+  Value begin = scalars.get(b, nest.segmentTile.getBegin()), size = scalars.get(b, nest.segmentTile.getSize());
+  if (!begin || !size)
+    return {};
+  // Read from memory, but the same in all threads (see Visits).
+  begin = tile::UniformOp::create(b, begin);
+  size = tile::UniformOp::create(b, size);
+  scalars.map(nest.segmentTile.getBegin(), begin);
+  scalars.map(nest.segmentTile.getSize(), size);
+  Value segment = scalars.get(b, nest.segmentTile.getSegment());
+  for (Segment &streamed : nest.segments)
+    for (Region *region : {&streamed.op.getScore(), &streamed.op.getMask()})
+      flash::forEachSegmentCount(streamed.op, *region,
+                                 [&](flash::CountLeOp count) { scalars.map(count, segment); });
+  endOfRows = arith::AddIOp::create(b, begin, size);
+  return begin;
+}
+
+/// Where this CTA and this warpgroup are: the positions of L1's parallel loop.
+LogicalResult KernelFrame::emitPositions(Value warpgroup) {
+  Value blockX = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  head = gpu::BlockIdOp::create(b, gpu::Dimension::y);
+  batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
+  Value extent = scalars.get(b, b.getLoc(), nest.resident.extent);
+  if (!extent)
+    return failure();
+  Value residentTile = blockX;
+  if (isHeavyLast()) {
+    // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
+    Value numTiles = nest.segmentTile ? extent : b.createOrFold<arith::CeilDivUIOp>(extent, index(nest.residentTile));
+    residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), blockX);
+  }
+  if (isa<BlockArgument>(nest.batch.position))
+    scalars.map(nest.batch.position, batch);
+  if (isa<BlockArgument>(nest.head.position))
+    scalars.map(nest.head.position, head);
+  Value firstRow = emitFirstRow(residentTile, extent);
+  if (!firstRow)
+    return failure();
+  row = arith::AddIOp::create(b, firstRow, arith::MulIOp::create(b, warpgroup, index(tile::kTileRows)));
+  for (Operand &operand : operands) {
+    operand.batch = scalars.get(b, b.getLoc(), operand.info.batch);
+    operand.head = scalars.get(b, b.getLoc(), operand.info.head);
+    if (!operand.batch || !operand.head)
+      return failure();
+  }
+  return regions.emitInvariants(batch, head, row);
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The loop over streamed tiles
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<ValueRange> KernelFrame::emitLoop(TileStep &step) {
+  FailureOr<Visits> numbered =
+      Visits::emit(b, nest, scalars, signature, schedule.ownKeys ? row : Value(), schedule.order == Order::List);
+  if (failed(numbered))
+    return failure();
+  visits = std::move(*numbered);
+  SmallVector<Value> streamedRings;
+  for (Operand &operand : operands) {
+    if (operand.ring && !operand.info.isStreamed)
+      operand.resident = load(operand, row);
+    else if (operand.ring)
+      streamedRings.push_back(operand.ring);
+  }
+  SmallVector<Value> identity = step.emitIdentity();
+  Value begin = index(0), end = visits.getTotal();
+  if (tile::OwnVisitsOp own = visits.getOwn()) {
+    begin = own.getBegin(), end = own.getEnd();
+    tile::SkipOp::create(b, begin, streamedRings);
+  }
+  auto loop = scf::ForOp::create(b, begin, end, index(1), identity);
+  if (tile::OwnVisitsOp own = visits.getOwn(); own && own.getLast() != own.getTotal())
+    tile::SkipOp::create(b, arith::SubIOp::create(b, visits.getTotal(), end), streamedRings);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (failed(next))
+    return failure();
+  scf::YieldOp::create(b, *next);
+  return ValueRange(loop.getResults());
+}
+
+Value KernelFrame::emitIsMasked(Value visit) {
+  return visits.hasMask() && visits.hasFull() ? visits.emitIsMasked(b, visit) : Value();
+}
+
+FailureOr<SmallVector<Value>>
+KernelFrame::emitWhereMasked(Value visit, ValueRange unmasked,
+                             llvm::function_ref<FailureOr<SmallVector<Value>>()> emitMasked) {
+  if (!visits.hasMask())
+    return SmallVector<Value>(unmasked);
+  if (!visits.hasFull())
+    return emitMasked();
+  auto branch = scf::IfOp::create(b, unmasked.getTypes(), visits.emitIsMasked(b, visit), /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  FailureOr<SmallVector<Value>> masked = emitMasked();
+  if (failed(masked))
+    return failure();
+  scf::YieldOp::create(b, *masked);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, unmasked);
+  return SmallVector<Value>(branch.getResults());
+}

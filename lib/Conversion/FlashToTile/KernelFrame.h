@@ -1,0 +1,90 @@
+//===- KernelFrame.h - what the kernel of every step has ----------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H
+
+#include "KernelSignature.h"
+#include "LoopNest.h"
+#include "Regions/TileRegions.h"
+#include "ScalarCloner.h"
+#include "Visits/Visits.h"
+#include "flashc/Conversion/Schedule.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace flashc {
+
+class TileStep;
+
+/// Fills a kernel that has an empty entry block with the sequential program of a nest: a `tile.program` that each
+/// consumer warpgroup runs on 64 resident rows.
+///
+///   rings of the operands' tiles; what the step allocates
+///   tile.program over resident tiles, heads, batches {
+///     positions; what score and mask regions compute of them
+///     the resident operands' tiles are loaded
+///     scf.for over visits of streamed tiles, with the step's state { the step }
+///     the step's outputs are stored
+///   }
+///
+/// What happens to a tile, and what leaves the kernel, is the step's (TileStep).
+class KernelFrame {
+public:
+  KernelFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
+
+  mlir::LogicalResult build(TileStep &step);
+  /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
+  bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
+
+  //===------------------------------------------------------------------------------------------------------------===//
+  // For steps
+  //===------------------------------------------------------------------------------------------------------------===//
+
+  /// The tile of a resident operand, this warpgroup's 64 rows.
+  mlir::Value getResident(llvm::StringRef name) const { return find(name).resident; }
+  /// The tile of a streamed operand from row `position` on.
+  mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
+  /// Values for a tile that is visited: what `emitMasked` emits where the mask has a say, and `unmasked` elsewhere. It
+  /// returns one value for each of those.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  emitWhereMasked(mlir::Value visit, mlir::ValueRange unmasked,
+                  llvm::function_ref<mlir::FailureOr<llvm::SmallVector<mlir::Value>>()> emitMasked);
+  /// Whether a visit is masked, as a value; null where all are, or none is.
+  mlir::Value emitIsMasked(mlir::Value visit);
+
+  const GPUTarget &getTarget() const { return GPUTarget::of(kernel); }
+  mlir::Value index(int64_t value);
+  mlir::Value splat(mlir::RankedTensorType type, double value);
+  mlir::Value scale(mlir::Value values, double factor);
+
+  LoopNest &nest;
+  const Schedule &schedule;
+  KernelSignature &signature;
+  ScalarCloner scalars;
+  mlir::ImplicitLocOpBuilder b;
+  /// Where the warpgroup is: its batch, its head, its first resident row, and the end of the rows that exist.
+  mlir::Value batch, head, row, endOfRows;
+  TileRegions regions;
+  Visits visits;
+
+private:
+  struct Operand {
+    const NestOperand &info;
+    mlir::Value map = {}, ring = {}, batch = {}, head = {}, resident = {};
+  };
+
+  const Operand &find(llvm::StringRef name) const;
+  void emitRings();
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
+  mlir::Value emitFirstRow(mlir::Value tile, mlir::Value extent);
+  mlir::LogicalResult emitPositions(mlir::Value warpgroup);
+  mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
+  mlir::Value load(const Operand &operand, mlir::Value position);
+  bool isHeavyLast() const;
+
+  mlir::gpu::GPUFuncOp kernel;
+  llvm::SmallVector<Operand, 3> operands;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H

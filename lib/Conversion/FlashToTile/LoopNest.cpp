@@ -1,0 +1,480 @@
+//===- LoopNest.cpp - reads the nest off the IR -------------------------------------------------------------------===//
+
+#include "LoopNest.h"
+#include "Visits/RunsTable.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOrValue(x, y); }
+
+/// What positions of a dimension are called.
+static StringRef getName(flash::StepDim dim) { return dim == flash::StepDim::I ? "query" : "key"; }
+static StringRef getPlural(flash::StepDim dim) { return dim == flash::StepDim::I ? "queries" : "keys"; }
+
+/// "acc, m and l".
+static std::string getStateNames(flash::StepOpInterface step) {
+  std::string names;
+  SmallVector<flash::StepOperand> state = step.getStepState();
+  for (auto [index, operand] : llvm::enumerate(state))
+    names += (index == 0 ? "" : index + 1 == state.size() ? " and " : ", ") + operand.name.str();
+  return names;
+}
+
+namespace {
+class Matcher {
+public:
+  explicit Matcher(ModuleOp module) : module(module) {}
+
+  FailureOr<LoopNest> match() {
+    if (failed(matchFunction()) || failed(findEnds()) || failed(matchSegments()) || failed(matchRegions()) ||
+        failed(matchParallelLoop()) || failed(matchOperands()) || failed(matchOutputs()))
+      return failure();
+    return std::move(nest);
+  }
+
+private:
+  LogicalResult matchFunction();
+  LogicalResult findEnds();
+  LogicalResult matchSegments();
+  LogicalResult addSegment(Operation *def, scf::ForOp loop, flash::StepOpInterface op);
+  LogicalResult matchInitialState(ValueRange state);
+  LogicalResult matchRegions();
+  LogicalResult matchParallelLoop();
+  FailureOr<ParallelDim> matchParallelDim(Value position, StringRef name);
+  LogicalResult matchOperands();
+  LogicalResult matchGroup();
+  FailureOr<NestOperand> matchOperand(flash::StepOpInterface op, const flash::StepOperand &info);
+  LogicalResult matchOutputs();
+  bool isWholeSlice(Operation *slice, Value result);
+  LogicalResult traceOutput(Value value, unsigned result);
+  /// Where the nest as a whole is said to be wrong.
+  InFlightDiagnostic emitError() { return nest.end->emitError(); }
+  StringRef getResidentName() { return getName(nest.getStep().getResidentDim()); }
+
+  ModuleOp module;
+  LoopNest nest;
+  /// The state when all loops have ended.
+  SmallVector<Value> state;
+  flash::StepOpInterface lastStep;
+};
+} // namespace
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The function and its loops over the streamed dimension
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static bool isInPtxName(char c) { return llvm::isAlnum(c) || c == '_' || c == '$'; }
+
+LogicalResult Matcher::matchFunction() {
+  for (Operation &op : *module.getBody()) {
+    auto func = dyn_cast<func::FuncOp>(op);
+    if (!func || func.isExternal())
+      return op.emitError() << "expected the module to hold one function with a body, got another op";
+    if (nest.func) {
+      InFlightDiagnostic error = func.emitError() << "expected the module to hold one function, got a second one";
+      error.attachNote(nest.func.getLoc()) << "the first one";
+      return failure();
+    }
+    nest.func = func;
+  }
+  if (!nest.func)
+    return module.emitError() << "expected the module to hold one function with a body, got none";
+  StringRef name = nest.func.getName();
+  if (name.empty() || llvm::isDigit(name[0]) || !llvm::all_of(name, isInPtxName))
+    return nest.func.emitError() << "expected a name of letters, digits, '_' and '$', as PTX has them, got '" << name
+                                 << "'";
+  for (Type type : llvm::concat<const Type>(nest.func.getArgumentTypes(), nest.func.getResultTypes()))
+    if (!type.isIntOrIndexOrFloat() && !isa<RankedTensorType, MemRefType>(type))
+      return nest.func.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got "
+                                   << type;
+  if (!nest.func.getBody().hasOneBlock())
+    return nest.func.emitError() << "expected a function of one block";
+  return success();
+}
+
+/// The last step, and what takes its state.
+LogicalResult Matcher::findEnds() {
+  flash::EpilogueOpInterface epilogue;
+  WalkResult result = nest.func.walk([&](Operation *op) {
+    if (isa<flash::ScoresOpInterface>(op) && !isa<flash::StepOpInterface>(op)) {
+      op->emitError() << "expected the tiled loops of the algorithm fa2, got " << op->getName();
+      return WalkResult::interrupt();
+    }
+    if (auto step = dyn_cast<flash::StepOpInterface>(op))
+      lastStep = step;
+    auto other = dyn_cast<flash::EpilogueOpInterface>(op);
+    if (other && epilogue) {
+      InFlightDiagnostic error = other.emitError() << "expected one attention per module, got a second one";
+      error.attachNote(epilogue.getLoc()) << "the first one";
+      return WalkResult::interrupt();
+    }
+    if (other)
+      epilogue = other;
+    return WalkResult::advance();
+  });
+  if (result.wasInterrupted())
+    return failure();
+  if (epilogue) {
+    nest.epilogue = nest.end = epilogue;
+    llvm::append_range(state, epilogue.getState());
+    llvm::append_range(nest.results, epilogue->getResults());
+    return success();
+  }
+  if (!lastStep)
+    return nest.func.emitError() << "expected an attention in the tiled loops of the algorithm fa2, got none";
+  auto loop = dyn_cast<scf::ForOp>(lastStep->getParentOp());
+  bool isCarried = loop && loop.getYieldedValues() == ValueRange(lastStep->getResults());
+  llvm::append_range(state, isCarried ? loop->getResults() : lastStep->getResults());
+  nest.results = state;
+  nest.end = state.front().getDefiningOp()->getBlock()->getTerminator();
+  return success();
+}
+
+/// `state` of the first segment is its identity.
+LogicalResult Matcher::matchInitialState(ValueRange state) {
+  std::string expected;
+  bool isExpected = true;
+  for (auto [value, info] : llvm::zip_equal(state, nest.getStep().getStepState())) {
+    auto fill = value.getDefiningOp<linalg::FillOp>();
+    FloatAttr constant;
+    isExpected &= fill && matchPattern(fill.getInputs()[0], m_Constant(&constant)) &&
+                  constant.getValueAsDouble() == info.padding;
+    expected += (expected.empty() ? "" : ", ") + (std::isinf(info.padding) ? "-inf" : Twine(int(info.padding)).str());
+  }
+  if (size_t last = expected.rfind(", "); last != std::string::npos)
+    expected.replace(last, 2, " and ");
+  if (isExpected)
+    return success();
+  return emitError() << "expected the state to begin as linalg.fill with " << expected
+                                            << " in a parallel loop over " << getResidentName()
+                                            << " tiles (algorithm fa2)";
+}
+
+/// Adds what `def`, the loop or its only op, folds.
+LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOpInterface op) {
+  flash::StepDim streamed = op.getStreamedDim();
+  int64_t tile = op.getTileExtent(streamed);
+  Value position = op.getPositionIn(streamed);
+  auto inits = cast<DestinationStyleOpInterface>(op.getOperation()).getDpsInits();
+  if (!loop) { // A loop of one iteration, which the canonicalizer has inlined.
+    std::optional<int64_t> begin = getConstantIntValue(position);
+    if (!begin)
+      return op.emitError() << "expected the " << getName(streamed)
+                            << " position to be a loop's induction variable or a constant";
+    Builder b(op.getContext());
+    nest.segments.push_back({op, b.getIndexAttr(*begin), b.getIndexAttr(*begin + tile)});
+    state.assign(inits.begin(), inits.end());
+    return success();
+  }
+  if (loop.getYieldedValues() != ValueRange(op->getResults()) || ValueRange(inits) != loop.getRegionIterArgs() ||
+      position != loop.getInductionVar())
+    return loop.emitError() << "expected a loop over " << getPlural(streamed) << " that carries " << getStateNames(op)
+                            << " through one " << op->getName();
+  if (getConstantIntValue(loop.getStep()) != tile)
+    return loop.emitError() << "expected a step of one " << getName(streamed) << " tile (" << tile << ")";
+  nest.segments.push_back({op, getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound())});
+  state.assign(loop.getInitArgs().begin(), loop.getInitArgs().end());
+  return success();
+}
+
+LogicalResult Matcher::matchSegments() {
+  while (Operation *def = state[0].getDefiningOp()) {
+    auto loop = dyn_cast<scf::ForOp>(def);
+    auto op = dyn_cast_or_null<flash::StepOpInterface>(loop ? loop.getYieldedValues()[0].getDefiningOp() : def);
+    if (!op)
+      break;
+    if (def->getResults() != ValueRange(state))
+      return def->emitError() << "expected " << getStateNames(op) << ", in this order, to be the results";
+    if (failed(addSegment(def, loop, op)))
+      return failure();
+  }
+  if (nest.segments.empty())
+    return emitError() << "expected loops over " << (lastStep ? getPlural(lastStep.getStreamedDim()) : "keys")
+                       << " (algorithm fa2), got none: an extent is 0, or the mask keeps no key";
+  std::reverse(nest.segments.begin(), nest.segments.end());
+  if (failed(matchRuns(nest)))
+    return failure();
+  return matchInitialState(state);
+}
+
+LogicalResult Matcher::matchRegions() {
+  flash::StepOpInterface first = nest.getStep();
+  flash::StepDim streamed = first.getStreamedDim(), resident = first.getResidentDim();
+  nest.residentTile = first.getTileExtent(resident);
+  nest.streamedTile = first.getTileExtent(streamed);
+  nest.score = first.hasScore() ? &first.getScore() : nullptr;
+  OperationEquivalence::Flags ignoreLocations = OperationEquivalence::Flags::IgnoreLocations;
+  for (Segment &segment : nest.segments) {
+    flash::StepOpInterface op = segment.op;
+    auto isSamePosition = [&](flash::StepDim dim) { return op.getPositionIn(dim) == first.getPositionIn(dim); };
+    bool isSameOp = op->getName() == first->getName() && op.getScale() == first.getScale() &&
+                    isSamePosition(flash::StepDim::B) && isSamePosition(flash::StepDim::H) &&
+                    isSamePosition(resident) && op.getTileExtent(streamed) == nest.streamedTile &&
+                    OperationEquivalence::isRegionEquivalentTo(&op.getScore(), &first.getScore(), ignoreLocations);
+    if (!isSameOp)
+      return op.emitError() << "expected all loops over " << getPlural(streamed)
+                            << " to have the same tiles, position, scale and score region";
+    if (!op.hasMask())
+      continue;
+    if (!nest.mask)
+      nest.mask = &op.getMask();
+    if (!OperationEquivalence::isRegionEquivalentTo(&op.getMask(), nest.mask, ignoreLocations))
+      return op.emitError() << "expected all masked loops over " << getPlural(streamed)
+                            << " to have the same mask region";
+  }
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The parallel loop
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name) {
+  Builder b(position.getContext());
+  // The canonicalizer folds away a dimension of one iteration.
+  if (std::optional<int64_t> constant = getConstantIntValue(position); constant && *constant == 0)
+    return ParallelDim{position, b.getIndexAttr(1), 1};
+  auto argument = dyn_cast<BlockArgument>(position);
+  auto forall = argument ? dyn_cast<scf::ForallOp>(argument.getOwner()->getParentOp()) : scf::ForallOp();
+  if (!forall)
+    return emitError() << "expected the " << name << " to be a position of an scf.forall over (batch, head, "
+                       << getResidentName() << " tile), which flash-parallelize makes (algorithm fa2)";
+  if (nest.epilogue && nest.epilogue->getParentOp() != forall)
+    return emitError() << "expected " << nest.epilogue->getName() << " directly in the parallel loop";
+  unsigned dim = argument.getArgNumber();
+  std::optional<int64_t> step = getConstantIntValue(forall.getMixedStep()[dim]);
+  if (!isConstantIntValue(forall.getMixedLowerBound()[dim], 0) || !step)
+    return forall.emitError() << "expected a parallel loop from 0 in constant steps";
+  return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
+}
+
+LogicalResult Matcher::matchParallelLoop() {
+  flash::StepOpInterface op = nest.getStep();
+  FailureOr<ParallelDim> batch = matchParallelDim(op.getPositionIn(flash::StepDim::B), "batch");
+  if (failed(batch))
+    return failure();
+  FailureOr<ParallelDim> head = matchParallelDim(op.getPositionIn(flash::StepDim::H), "head");
+  if (failed(head))
+    return failure();
+  Value position = op.getPositionIn(op.getResidentDim());
+  nest.segmentTile = position.getDefiningOp<flash::SegmentTileOp>();
+  FailureOr<ParallelDim> resident =
+      matchParallelDim(nest.segmentTile ? nest.segmentTile.getTile() : position, getResidentName());
+  if (failed(resident))
+    return failure();
+  nest.batch = *batch;
+  nest.head = *head;
+  nest.resident = *resident;
+  if (nest.batch.step != 1 || nest.head.step != 1)
+    return op.emitError() << "expected one batch and one head per tile";
+  int64_t step = nest.segmentTile ? 1 : nest.residentTile;
+  if (isa<BlockArgument>(nest.resident.position) && nest.resident.step != step)
+    return op.emitError() << "expected the parallel loop to step by one " << getResidentName() << " tile (" << step
+                          << "), got " << nest.resident.step;
+  if (nest.segmentTile && static_cast<int64_t>(nest.segmentTile.getTileSize()) != nest.residentTile)
+    return nest.segmentTile.emitError() << "expected tiles of " << nest.residentTile << " queries, got "
+                                        << nest.segmentTile.getTileSize();
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Operands and outputs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+FailureOr<NestOperand> Matcher::matchOperand(flash::StepOpInterface op, const flash::StepOperand &info) {
+  Builder b(op.getContext());
+  flash::StepDim streamed = op.getStreamedDim();
+  Value value = op->getOperand(info.number);
+  auto type = cast<RankedTensorType>(value.getType());
+  bool isStreamed = info.movesWith(streamed);
+  NestOperand result{info, 0, b.getIndexAttr(0), b.getIndexAttr(0), type, isStreamed};
+  OpFoldResult row = b.getIndexAttr(0);
+  if (auto pad = value.getDefiningOp<tensor::PadOp>()) {
+    if (!llvm::all_of(pad.getMixedLowPad(), [](OpFoldResult low) { return isConstantIntValue(low, 0); }))
+      return op.emitError() << "expected a tile of " << info.name << " to be padded at its end only";
+    value = pad.getSource();
+  }
+  if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>()) {
+    SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
+    RankedTensorType source = slice.getSourceType();
+    bool isWholeRows = source.getRank() == type.getRank() && slice.hasUnitStride();
+    if (result.isMatrix())
+      isWholeRows = isWholeRows && isConstantIntValue(offsets.back(), 0) &&
+                    source.getShape().back() == slice.getType().getShape().back();
+    if (!isWholeRows)
+      return op.emitError() << "expected a tile of whole rows of " << info.name;
+    result.batch = offsets[0];
+    result.head = offsets[1];
+    row = offsets[2];
+    value = slice.getSource();
+  }
+  if (!isSame(row, getAsOpFoldResult(op.getPositionIn(isStreamed ? streamed : op.getResidentDim()))))
+    return op.emitError() << "expected the tile of " << info.name << " to begin at the position of the attention";
+  BlockArgument argument = getRootArgument(value);
+  if (!argument) {
+    InFlightDiagnostic error = op.emitError() << "expected " << info.name << " to be a tile of a function argument";
+    error.attachNote(value.getLoc()) << "it is a tile of this";
+    return failure();
+  }
+  result.argument = argument.getArgNumber();
+  return result;
+}
+
+LogicalResult Matcher::matchOperands() {
+  SmallVector<flash::StepOperand> infos = nest.getStep().getStepInputs();
+  for (Segment &segment : nest.segments) {
+    SmallVector<NestOperand, 3> operands;
+    for (const flash::StepOperand &info : infos) {
+      FailureOr<NestOperand> operand = matchOperand(segment.op, info);
+      if (failed(operand))
+        return failure();
+      operands.push_back(*operand);
+    }
+    auto isSameArray = [](auto pair) {
+      auto &[x, y] = pair;
+      return x.argument == y.argument && x.tile == y.tile;
+    };
+    if (!nest.operands.empty() && !llvm::all_of(llvm::zip_equal(nest.operands, operands), isSameArray))
+      return segment.op.emitError() << "expected all loops over " << getPlural(segment.op.getStreamedDim())
+                                    << " to read the same arrays";
+    nest.operands = std::move(operands);
+  }
+  nest.elementType = nest.operands.front().tile.getElementType();
+  if (failed(matchGroup()))
+    return failure();
+  if (isa<BlockArgument>(nest.resident.position))
+    return success();
+  // One resident tile, without a loop: how many rows it has is in the type.
+  auto *operand = llvm::find_if(nest.operands, [](const NestOperand &operand) { return !operand.isStreamed; });
+  auto type = cast<ShapedType>(nest.getArray(*operand).getType());
+  if (type.isDynamicDim(2) || type.getDimSize(2) > nest.residentTile)
+    return emitError() << "expected a parallel loop over " << getResidentName() << " tiles (algorithm fa2)";
+  nest.resident.extent = Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
+  return success();
+}
+
+/// The group size, by which the key head follows from the query head: what the launcher asks of the numbers of heads.
+LogicalResult Matcher::matchGroup() {
+  auto find = [&](flash::StepDim dim) -> const NestOperand & {
+    return *llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
+  };
+  auto getHeads = [&](const NestOperand &operand) {
+    return cast<ShapedType>(nest.getArray(operand).getType()).getDimSize(1);
+  };
+  const NestOperand &ofQueryHeads = find(flash::StepDim::H), &ofKeyHeads = find(flash::StepDim::KeyHead);
+  int64_t hq = getHeads(ofQueryHeads), hk = getHeads(ofKeyHeads);
+  if (!ShapedType::isDynamic(hq) && !ShapedType::isDynamic(hk)) {
+    nest.groupSize = hk > 0 ? hq / hk : 1;
+    return success();
+  }
+  nest.groupSize = 1;
+  if (isSame(ofKeyHeads.head, getAsOpFoldResult(nest.head.position)))
+    return success();
+  auto value = dyn_cast<Value>(ofKeyHeads.head);
+  auto apply = value ? value.getDefiningOp<affine::AffineApplyOp>() : affine::AffineApplyOp();
+  auto quotient = dyn_cast_or_null<AffineBinaryOpExpr>(apply ? apply.getAffineMap().getResult(0) : AffineExpr());
+  auto divisor = dyn_cast_or_null<AffineConstantExpr>(quotient ? quotient.getRHS() : AffineExpr());
+  bool isGroup = divisor && quotient.getKind() == AffineExprKind::FloorDiv && divisor.getValue() > 0 &&
+                 isa<AffineDimExpr, AffineSymbolExpr>(quotient.getLHS()) && apply->getNumOperands() == 1 &&
+                 apply->getOperand(0) == nest.head.position;
+  if (!isGroup)
+    return nest.getStep().emitError() << "expected the key head to be the query head, or the query head floordiv the "
+                                         "group size, where a number of heads is dynamic";
+  nest.groupSize = divisor.getValue();
+  return success();
+}
+
+/// Whether a slice comes from flash-tile, so that the output is whole in the end, and not from the user's program,
+/// which may return only a part of the output, or the output as a part of something else.
+bool Matcher::isWholeSlice(Operation *slice, Value result) {
+  Operation *loop = nest.end->getParentOp();
+  if (loop != nest.func)
+    return slice->getParentOp() == loop;
+  // One tile, without a loop: the slice cuts its padding off.
+  SmallVector<int64_t> whole(cast<ShapedType>(result.getType()).getShape());
+  whole[2] = *getConstantIntValue(nest.resident.extent);
+  return cast<ShapedType>(slice->getResult(0).getType()).getShape() == ArrayRef(whole);
+}
+
+/// Follows a tile to where it is returned or written.
+LogicalResult Matcher::traceOutput(Value value, unsigned result) {
+  Value whole = nest.results[result];
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (isa<func::ReturnOp>(user)) {
+      unsigned number = nest.func.getNumArguments() + use.getOperandNumber();
+      nest.outputs.push_back({result, number, getElementTypeOrSelf(value)});
+      continue;
+    }
+    if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(user)) {
+      auto dest = dyn_cast<BlockArgument>(write.getDest());
+      if (!dest || !isa<func::FuncOp>(dest.getOwner()->getParentOp()))
+        return write.emitError() << "expected the output to be written to a function argument";
+      nest.outputs.push_back({result, dest.getArgNumber(), getElementTypeOrSelf(dest)});
+      continue;
+    }
+    Value next;
+    if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(user, whole))) {
+      next = user->getResult(0);
+    } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(user);
+               insert && insert.getSource() == value && isWholeSlice(user, whole)) {
+      next = insert.getResult();
+    } else if (auto insert = dyn_cast<tensor::ParallelInsertSliceOp>(user); insert && insert.getSource() == value) {
+      auto forall = cast<scf::ForallOp>(insert->getParentOp()->getParentOp());
+      auto dest = cast<BlockArgument>(insert.getDest());
+      next = forall.getTiedOpResult(forall.getTiedOpOperand(dest));
+    }
+    if (!next)
+      return user->emitError() << "expected result " << result << " of " << whole.getDefiningOp()->getName()
+                               << " to be returned or written to an argument only, got another use";
+    if (failed(traceOutput(next, result)))
+      return failure();
+  }
+  return success();
+}
+
+/// Whether `op` may stand in a function that becomes a kernel; what it holds is looked at by itself.
+static bool isPartOfAttention(Operation *op) {
+  return isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, tensor::ParallelInsertSliceOp>(op) ||
+         op->hasTrait<OpTrait::IsTerminator>() || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
+         isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
+}
+
+LogicalResult Matcher::matchOutputs() {
+  for (auto [number, result] : llvm::enumerate(nest.results))
+    if (failed(traceOutput(result, number)))
+      return failure();
+  unsigned numReturned = llvm::count_if(
+      nest.outputs, [&](const NestOutput &output) { return output.argument >= nest.func.getNumArguments(); });
+  if (numReturned != nest.func.getNumResults())
+    return nest.func.emitError() << "expected every function result to be an output of the attention";
+  if (nest.outputs.empty())
+    return nest.func.emitError() << "expected the attention's outputs to be returned or written to an argument";
+  WalkResult result = nest.func.getBody().walk([](Operation *op) {
+    if (isPartOfAttention(op))
+      return WalkResult::advance();
+    op->emitError() << "expected a function that computes an attention only, got another side effect";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+const NestOperand &LoopNest::getOperand(StringRef name) const {
+  return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.name == name; });
+}
+
+bool LoopNest::mayHaveEmptyRows() const {
+  auto takesState = dyn_cast_or_null<flash::EpilogueOpInterface>(epilogue);
+  return !takesState || takesState.mayHaveEmptyRows();
+}
+
+FailureOr<LoopNest> flashc::matchLoopNest(ModuleOp module) { return Matcher(module).match(); }

@@ -1,0 +1,92 @@
+//===- LoopNest.h - what an L1 function computes, as a value ------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
+
+#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace flashc {
+
+/// An operand of the nest's steps: which argument of the entry function it is a tile of, and that tile's batch and head.
+struct NestOperand {
+  mlir::flash::StepOperand info;
+  unsigned argument;
+  mlir::OpFoldResult batch, head;
+  mlir::RankedTensorType tile;
+  bool isStreamed;
+
+  /// Whether it has rows of elements, which a product reads; otherwise it has one element for each position.
+  bool isMatrix() const { return info.movesWith(mlir::flash::StepDim::Whole); }
+  int64_t getCols() const { return tile.getShape().back(); }
+};
+
+/// A value that leaves the nest, and where it goes: entry arguments are numbered first, then results.
+struct NestOutput {
+  /// Of LoopNest::results.
+  unsigned result;
+  unsigned argument;
+  mlir::Type elementType;
+};
+
+/// Consecutive tiles of the streamed dimension from `begin` (inclusive) to `end`, all with the same regions.
+struct Segment {
+  mlir::flash::StepOpInterface op;
+  mlir::OpFoldResult begin, end;
+
+  bool isMasked() { return op.hasMask(); }
+};
+
+/// The table whose runs the segments are, and its row; null if they are not.
+struct RunsOfSegments {
+  mlir::flash::TileRunsOp table;
+  mlir::SmallVector<mlir::Value, 3> place;
+};
+
+/// One dimension of the parallel loop: the position in it, how far it goes, and its step.
+struct ParallelDim {
+  mlir::Value position;
+  mlir::OpFoldResult extent;
+  int64_t step;
+};
+
+/// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads
+/// and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's state
+/// carried from tile to tile. Holds references into the IR and makes none.
+struct LoopNest {
+  mlir::func::FuncOp func;
+  mlir::SmallVector<Segment> segments; // in order of positions, disjoint; any of them may be empty
+  RunsOfSegments runs;
+  ParallelDim batch, head, resident;
+  /// Where a resident tile lies, if they follow segments: `resident` then counts tiles.
+  mlir::flash::SegmentTileOp segmentTile;
+  mlir::SmallVector<NestOperand, 3> operands; // in the step's order
+  /// What takes the state when the loops have ended (flash.finalize); null if the state is the result.
+  mlir::Operation *epilogue = nullptr;
+  mlir::SmallVector<mlir::Value> results;
+  mlir::SmallVector<NestOutput> outputs;
+  int64_t residentTile, streamedTile, groupSize;
+  mlir::Type elementType;           // of what products read
+  mlir::Region *score = nullptr;    // of all segments
+  mlir::Region *mask = nullptr;     // of all masked segments
+  mlir::Operation *end = nullptr;   // where scalars for the kernel may be computed in L1: all of the nest is in front
+
+  mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
+  /// The operand of this name; the step has one.
+  const NestOperand &getOperand(llvm::StringRef name) const;
+  /// The argument of the function that an operand is a tile of.
+  mlir::Value getArray(const NestOperand &operand) const {
+    return mlir::func::FuncOp(func).getArgument(operand.argument);
+  }
+  /// Whether a row may see nothing, for all that is known.
+  bool mayHaveEmptyRows() const;
+};
+
+/// Reads the nest off a module. Emits an error that names what was expected and fails if the module is anything but one
+/// function that computes one nest of a step with the algorithm fa2.
+mlir::FailureOr<LoopNest> matchLoopNest(mlir::ModuleOp module);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H

@@ -1,0 +1,123 @@
+//===- TileRegions.cpp - a step's score and mask regions, on tiles ------------------------------------------------===//
+
+#include "Regions/TileRegions.h"
+#include "Regions/ScoreMap.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace flashc;
+
+bool TileRegions::hasScoreMap() const { return nest.score || !isExponentFactor(getScale()); }
+
+LogicalResult TileRegions::emitInvariants(Value ofBatch, Value ofHead, Value firstRow) {
+  batch = ofBatch, head = ofHead, row = firstRow;
+  for (Region *region : {nest.score, nest.mask})
+    if (region && (failed(scalars.cloneInvariants(b, *region, batch, head)) || failed(emitRows(*region))))
+      return failure();
+  return success();
+}
+
+/// i and j are a region's last arguments.
+Value TileRegions::getRowArgument(Region &region) {
+  return region.getArguments().end()[nest.getStep().getResidentDim() == flash::StepDim::I ? -2 : -1];
+}
+
+/// What a region computes of its row's position, and not of the score or the column, once per row; unless it is a few
+/// instructions.
+LogicalResult TileRegions::emitRows(Region &region) {
+  for (Value value : scalars.findRowValues(region, getRowArgument(region))) {
+    auto type = RankedTensorType::get({tile::kTileRows}, value.getType(), tile::RowAttr::get(b.getContext()));
+    auto rows = tile::RowsOp::create(b, type, row);
+    OpBuilder::InsertionGuard guard(b);
+    Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+    ScalarCloner inside = scalars; // what it maps holds in these rows only
+    inside.map(getRowArgument(region), body->getArgument(0));
+    Value copy = inside.get(b, value);
+    if (!copy)
+      return failure();
+    tile::YieldOp::create(b, copy);
+    rowValues.push_back({&region, value, rows.getResult()});
+  }
+  return success();
+}
+
+/// Makes a tile.map and puts the insertion point into it; what `region` computes of the row alone is known there.
+tile::MapOp TileRegions::beginMap(Value tile, Value column, Region *region) {
+  SmallVector<Value> tiles;
+  SmallVector<Type> types{cast<RankedTensorType>(tile.getType()).getElementType(), b.getIndexType(), b.getIndexType()};
+  for (const RowValue &value : rowValues)
+    if (value.region == region) {
+      tiles.push_back(value.tile);
+      types.push_back(value.inL1.getType());
+    }
+  auto map = tile::MapOp::create(b, tile.getType(), /*offset=*/Type(), tile, tiles, row, column);
+  Block *body = b.createBlock(&map.getBody(), {}, types, SmallVector<Location>(types.size(), b.getLoc()));
+  unsigned argument = 3;
+  for (const RowValue &value : rowValues)
+    if (value.region == region)
+      scalars.map(value.inL1, body->getArgument(argument++));
+  return map;
+}
+
+/// b, h, i and j of an element.
+SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
+  Value ofRow = map.getBody().getArgument(1), ofColumn = map.getBody().getArgument(2);
+  if (nest.getStep().getResidentDim() == flash::StepDim::J)
+    std::swap(ofRow, ofColumn);
+  return {batch, head, ofRow, ofColumn};
+}
+
+/// Whether code of a map computes `value` of the column, and of nothing else that differs between its elements.
+static bool isOfColumnAlone(tile::MapOp map, Value value) {
+  if (!map.getBody().isAncestor(value.getParentRegion()) || value == map.getBody().getArgument(2))
+    return true;
+  Operation *def = value.getDefiningOp();
+  return def && llvm::all_of(def->getOperands(), [&](Value operand) { return isOfColumnAlone(map, operand); });
+}
+
+/// Only in masked tiles columns may lie behind the last one, and what is read for them must be kept inside its array.
+static void keepClampsWhere(Value isMasked, tile::MapOp map) {
+  for (auto clamp : llvm::make_early_inc_range(map.getBody().getOps<arith::MaxSIOp>())) {
+    Value position = flash::stripTileClamp(clamp);
+    if (position == clamp.getResult() || !isOfColumnAlone(map, position))
+      continue;
+    OpBuilder after(clamp->getContext());
+    after.setInsertionPointAfter(clamp);
+    Value kept = arith::SelectOp::create(after, clamp.getLoc(), isMasked, clamp, position);
+    clamp.getResult().replaceAllUsesExcept(kept, kept.getDefiningOp());
+  }
+}
+
+tile::MapOp TileRegions::emitScore(Value products, Value column, Value isMasked) {
+  OpBuilder::InsertionGuard guard(b);
+  tile::MapOp map = beginMap(products, column, nest.score);
+  Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(getScale()));
+  Value score = arith::MulFOp::create(b, map.getBody().getArgument(0), scale);
+  if (nest.score) {
+    SmallVector<Value> arguments = getPosition(map);
+    arguments.insert(arguments.begin(), score);
+    score = scalars.cloneRegion(b, *nest.score, arguments);
+  }
+  if (!score)
+    return {};
+  tile::YieldOp::create(b, score);
+  if (isMasked)
+    keepClampsWhere(isMasked, map);
+  return map;
+}
+
+Value TileRegions::emitMask(Value source, Value column, double masked) {
+  OpBuilder::InsertionGuard guard(b);
+  tile::MapOp map = beginMap(source, column, nest.mask);
+  Value result = arith::ConstantOp::create(b, b.getF32FloatAttr(masked));
+  if (nest.mask) {
+    ScalarCloner inside = scalars; // what it maps holds in this map only
+    Value keep = inside.cloneRegion(b, *nest.mask, getPosition(map));
+    if (!keep)
+      return {};
+    result = arith::SelectOp::create(b, keep, map.getBody().getArgument(0), result);
+  }
+  tile::YieldOp::create(b, result);
+  return map.getResult();
+}

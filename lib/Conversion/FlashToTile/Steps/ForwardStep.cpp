@@ -1,0 +1,240 @@
+//===- ForwardStep.cpp - flash.online_attention on tiles ----------------------------------------------------------===//
+
+#include "Steps/ForwardStep.h"
+#include "Regions/ScoreMap.h"
+#include "Regions/SmallTanh.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// The first result of flash.finalize; the other one is the log-sum-exp.
+static constexpr unsigned kOutput = 0;
+
+StepShape flashc::getForwardShape(const LoopNest &nest) {
+  auto isOutput = [](const NestOutput &output) { return output.result == kOutput; };
+  auto hasInputType = [&](const NestOutput &output) {
+    return !isOutput(output) || output.elementType == nest.elementType;
+  };
+  return {nest.getOperand("q").getCols(), nest.getOperand("v").getCols(),
+          KernelOutputs{!llvm::all_of(nest.outputs, isOutput), llvm::all_of(nest.outputs, hasInputType)}};
+}
+
+AttentionArguments flashc::getForwardArguments(const LoopNest &nest) {
+  AttentionArguments attention;
+  attention.q = nest.getOperand("q").argument;
+  attention.k = nest.getOperand("k").argument;
+  attention.v = nest.getOperand("v").argument;
+  for (const NestOutput &output : nest.outputs)
+    (output.result == kOutput ? attention.o : attention.lse).push_back(output.argument);
+  attention.groupSize = nest.groupSize;
+  attention.headDim = nest.getOperand("q").getCols();
+  attention.valueDim = nest.getOperand("v").getCols();
+  return attention;
+}
+
+Value ForwardStep::replaceNegInf(Value rows) {
+  auto type = cast<RankedTensorType>(rows.getType());
+  Value isLowest = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rows, splat(type, kNegInf));
+  return arith::SelectOp::create(b, isLowest, splat(type, 0.0), rows);
+}
+
+LogicalResult ForwardStep::check() {
+  flash::Normalize deferred = flash::Normalize::Deferred;
+  for (Segment &segment : nest.segments)
+    if (cast<flash::OnlineAttentionOp>(segment.op.getOperation()).getNormalize() != deferred)
+      return segment.op.emitError() << "expected normalize = deferred (algorithm fa2)";
+  if (cast<flash::FinalizeOp>(nest.epilogue).getNormalize() != deferred)
+    return nest.epilogue->emitError() << "expected normalize = deferred (algorithm fa2)";
+  return failure(failed(checkFixedMax()) || failed(checkTanhTerms()));
+}
+
+void ForwardStep::emitAllocations() {
+  if (schedule.tensorSums)
+    ones = tile::AllocOnesOp::create(b, tile::getOnesType(frame.getTarget(), nest.elementType));
+  if (schedule.tensorBias) {
+    slopesSlot = tile::AllocSlopesOp::create(b, tile::getSlopesType(frame.getTarget(), nest.elementType));
+    columns = tile::AllocColumnsOp::create(b, tile::getColumnsType(frame.getTarget(), nest.streamedTile, nest.elementType));
+  }
+  if (schedule.outputSlot)
+    outputSlot = tile::AllocOutputOp::create(
+        b, tile::SlotType::get(b.getContext(), tile::kTileRows, valueDim, nest.elementType));
+}
+
+RankedTensorType ForwardStep::getOutputType() {
+  return tile::getAccType(valueDim + (ones ? frame.getTarget().colStep : 0), b.getF32Type());
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// The step
+//===--------------------------------------------------------------------------------------------------------------===//
+
+SmallVector<Value> ForwardStep::emitIdentity() {
+  remainingScale = frame.regions.hasScoreMap() ? 1.0 : frame.regions.getScale();
+  Type f32 = b.getF32Type();
+  SmallVector<Value> identity{splat(getOutputType(), 0.0)};
+  if (!schedule.fixedMax)
+    identity.push_back(splat(tile::getRowType(f32), kNegInf));
+  if (!ones)
+    identity.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
+  return identity;
+}
+
+ForwardStep::State ForwardStep::getState(ValueRange values) const {
+  return {values[0], schedule.fixedMax ? Value() : values[1], ones ? Value() : values.back()};
+}
+
+FailureOr<SmallVector<Value>> ForwardStep::emit(Value visit, ValueRange carried) {
+  FailureOr<State> state = emitStep(visit, getState(carried));
+  if (failed(state))
+    return failure();
+  SmallVector<Value> next{state->acc};
+  for (Value value : {state->max, state->sum})
+    if (value)
+      next.push_back(value);
+  return next;
+}
+
+FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
+  RankedTensorType scoreType = tile::getAccType(nest.streamedTile, b.getF32Type());
+  Value key = frame.visits.emitKey(b, visit), firstKey = key;
+  Value kTile = frame.loadStreamed("k", firstKey);
+  auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
+                                          /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
+  if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
+    key = frame.visits.emitKey(b, visit);
+  Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
+  FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
+  if (failed(softmax) || failed(addSlopes(product)))
+    return failure();
+  Value probabilities = softmax->probabilities, sum;
+  if (!ones) {
+    Value addend =
+        tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
+    Value before = tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, softmax->decay);
+    sum = arith::AddFOp::create(b, before, addend);
+  }
+
+  auto operandType =
+      RankedTensorType::get(scoreType.getShape(), nest.elementType, tile::OperandAAttr::get(b.getContext()));
+  Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
+  Value acc = softmax->decay ? emitRescale(state.acc, *softmax) : state.acc;
+  Value vTile = frame.loadStreamed("v", firstKey);
+  Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
+                                          operand, vTile, acc, ones, /*transpose_b=*/false);
+  return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
+}
+
+/// Has the first product add what the score map has left to it.
+LogicalResult ForwardStep::addSlopes(tile::MmaAsyncOp product) {
+  if (!schedule.tensorBias)
+    return success();
+  if (!slopes)
+    return nest.getStep()->emitError()
+           << "schedule: expected a score that adds terms to s which are affine in j, with a slope, for tensor-bias";
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointAfterValue(slopes);
+  tile::StoreSlopesOp::create(b, slopes, slopesSlot);
+  product.getSlopesMutable().assign(slopesSlot);
+  product.getColumnsMutable().assign(columns);
+  return success();
+}
+
+FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value key, Value scores) {
+  OpBuilder::InsertionGuard guard(b);
+  Value isMasked = frame.emitIsMasked(visit);
+  tile::MapOp map = frame.regions.emitScore(scores, key, isMasked);
+  if (!map)
+    return failure();
+  b.setInsertionPointAfter(map);
+  auto asWritten = cast<tile::MapOp>(b.clone(*map));
+  ScoreMap simple =
+      simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias, nest.mask);
+  remainingScale = simple.factor;
+  slopes = simple.slopes;
+  if (simple.map.getOffset()) {
+    if (failed(emitHasLargeTerms(simple.map)))
+      return failure();
+    return Scores{simple.map.getResult(), simple.map.getOffset(), /*isExponential=*/false, asWritten};
+  }
+  asWritten.erase();
+  if (schedule.tanhTerms == 0)
+    return Scores{simple.map.getResult()};
+  // The multi-function unit need not wait for a branch to end, unless the wait for a product is to stand between the
+  // exponentials.
+  Scores result;
+  result.isExponential = schedule.fixedMax && schedule.waitAfter == 0;
+  result.tile = splitSmallTanh(simple.map, schedule.tanhTerms, remainingScale, [&](OpBuilder &nested, Value branch) {
+    OpBuilder::InsertionGuard guard(b);
+    b.restoreInsertionPoint(nested.saveInsertionPoint());
+    return result.isExponential ? emitExponentials(branch, /*offset=*/Value()) : branch;
+  });
+  return result;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Outputs
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// max * scale + log(sum): -inf in a row that has seen no key, whose maximum is, and whose sum is 0. Kernels without a
+/// maximum have no such output.
+Value ForwardStep::emitLogSumExp(Value max, Value sum) {
+  auto rowType = cast<RankedTensorType>(sum.getType());
+  Value scaled = scale(max, remainingScale);
+  if (hasLargeTerms)
+    scaled = arith::SelectOp::create(b, hasLargeTerms, max, scaled);
+  return math::FmaOp::create(b, math::Log2Op::create(b, sum), splat(rowType, llvm::numbers::ln2), scaled);
+}
+
+/// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN, or
+/// +inf less itself, makes it NaN. (Where polynomials do not, the maximum is NaN or +inf.)
+Value ForwardStep::emitIsEmpty(Value max, Value sum) {
+  auto rowType = cast<RankedTensorType>(sum.getType());
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
+  if (!max || !catchesNaN())
+    return isEmpty;
+  Value isReal = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, max, splat(rowType, -kNegInf));
+  return arith::AndIOp::create(b, isEmpty, isReal);
+}
+
+/// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
+void ForwardStep::emitOutputs(ValueRange carried) {
+  State state = getState(carried);
+  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  Value acc = state.acc, sum;
+  if (ones) {
+    auto split = tile::SplitSumsOp::create(b, tile::getAccType(valueDim, b.getF32Type()), rowType, acc);
+    acc = split.getColumns(), sum = split.getSums();
+  } else {
+    sum = tile::CombineOp::create(b, rowType, state.sum);
+  }
+  Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
+  // Any score may be -inf where the mask keeps something, unless all have a bound.
+  if (!schedule.fixedMax || nest.mayHaveEmptyRows())
+    inverse = arith::SelectOp::create(b, emitIsEmpty(state.max, sum), splat(rowType, 0.0), inverse);
+  Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
+  Value lse = state.max ? emitLogSumExp(state.max, sum) : Value();
+  bool isStored = false;
+  for (const NestOutput &out : nest.outputs) {
+    bool isOutput = out.result == kOutput;
+    if (isOutput && schedule.tmaStore && !std::exchange(isStored, true)) // a second copy has no slot to go through
+      emitStoreByTMA(out.argument, output);
+    else // tile.store writes the output 16 bytes at a time
+      tile::StoreOp::create(b, isOutput ? output : lse,
+                            frame.signature.getMemRef(out.argument, /*alignment=*/isOutput ? 16 : 0), frame.batch,
+                            frame.head, frame.row, frame.endOfRows);
+  }
+}
+
+void ForwardStep::emitStoreByTMA(unsigned argument, Value output) {
+  Value map = frame.signature.getTensorMap(argument, tile::kTileRows);
+  if (outputSlot)
+    tile::StoreWaitOp::create(b, /*all=*/true);
+  // Behind a sequence's last row is the next one's first.
+  Value dest = nest.segmentTile ? frame.signature.getMemRef(argument, /*alignment=*/16) : Value();
+  tile::StoreAsyncOp::create(b, output, map, frame.batch, frame.head, frame.row,
+                             outputSlot ? outputSlot : frame.getResident("q"),
+                             nest.segmentTile ? frame.endOfRows : Value(), dest);
+}

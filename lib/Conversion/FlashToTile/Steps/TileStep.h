@@ -1,0 +1,54 @@
+//===- TileStep.h - what a step's kernel computes of a tile -------------------------------------------------------===//
+//
+// The algebra of a step on tiles: one class for each op that implements StepOpInterface, in this folder. A new step is
+// new files here, and a line of makeTileStep.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILESTEP_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILESTEP_H
+
+#include "KernelFrame.h"
+#include "flashc/Conversion/ScheduleTable.h"
+
+namespace flashc {
+
+class TileStep {
+public:
+  explicit TileStep(KernelFrame &frame) : frame(frame), nest(frame.nest), schedule(frame.schedule), b(frame.b) {}
+  virtual ~TileStep() = default;
+
+  /// Emits an error and fails where the schedule, or L1, asks for what the step has not.
+  virtual mlir::LogicalResult check() { return mlir::success(); }
+  /// Emits what the step allocates in shared memory, beside the operands' rings.
+  virtual void emitAllocations() {}
+  /// Emits the state that the loop begins with.
+  virtual llvm::SmallVector<mlir::Value> emitIdentity() = 0;
+  /// Emits the step for the streamed tile of a visit; returns the state after it.
+  virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) = 0;
+  /// Emits what the loop's last state becomes, and stores it.
+  virtual void emitOutputs(mlir::ValueRange state) = 0;
+
+protected:
+  KernelFrame &frame;
+  LoopNest &nest;
+  const Schedule &schedule;
+  mlir::ImplicitLocOpBuilder &b;
+};
+
+/// What a schedule depends on, of a nest.
+struct StepShape {
+  /// Of the products along the head dimension of queries and keys, and of values.
+  int64_t depth, valueDepth;
+  KernelOutputs outputs;
+};
+StepShape getStepShape(const LoopNest &nest);
+
+/// Which launch arguments are the nest's.
+AttentionArguments getLaunchArguments(const LoopNest &nest);
+
+/// The step of the frame's nest.
+std::unique_ptr<TileStep> makeTileStep(KernelFrame &frame);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILESTEP_H
