@@ -93,24 +93,32 @@ void InputDescriber::markSorted(flash::AssumeSortedOp op) {
 }
 
 void InputDescriber::nameOperands(Operation *op) {
-  auto nameInputs = [&](auto attention) {
-    if (!group && (isArgument(attention.getQ()) || isArgument(attention.getK())))
-      group = attention.getGroup();
-    nameArgument(attention.getQ(), "q", ArgumentRole::Input, {"B", "Hq", "Nq", "D"});
-    nameArgument(attention.getK(), "k", ArgumentRole::Input, {"B", "Hk", "Nk", "D"});
-    nameArgument(attention.getV(), "v", ArgumentRole::Input, {"B", "Hk", "Nk", "Dv"});
+  auto scores = dyn_cast<flash::ScoresOpInterface>(op);
+  if (!scores)
+    return;
+  if (!group && (isArgument(scores.getQ()) || isArgument(scores.getK())))
+    group = scores.getGroup();
+  auto name = [&](StringRef name, unsigned operand, ArrayRef<StringRef> dims, ArgumentRole role = ArgumentRole::Input) {
+    nameArgument(op->getOperand(operand), name, role, dims);
   };
-  if (auto attention = dyn_cast<flash::AttentionOp>(op)) {
-    nameInputs(attention);
-    if (!attention.hasTensorSemantics()) {
-      nameArgument(attention.getOuts()[0], "o", ArgumentRole::Output, {"B", "Hq", "Nq", "Dv"});
-      nameArgument(attention.getOuts()[1], "lse", ArgumentRole::Output, {"B", "Hq", "Nq"});
-    }
-  } else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op)) {
-    nameInputs(online);
-    nameArgument(online.getAcc(), "acc", ArgumentRole::Input, {"B", "Hq", "Nq", "Dv"});
-    nameArgument(online.getM(), "m", ArgumentRole::Input, {"B", "Hq", "Nq"});
-    nameArgument(online.getL(), "l", ArgumentRole::Input, {"B", "Hq", "Nq"});
+  name("q", 0, {"B", "Hq", "Nq", "D"});
+  name("k", 1, {"B", "Hk", "Nk", "D"});
+  if (isa<flash::AttentionOp, flash::OnlineAttentionOp>(op))
+    name("v", 2, {"B", "Hk", "Nk", "Dv"});
+  else
+    name("lse", 2, {"B", "Hq", "Nq"});
+  bool isOnMemrefs = !isa<RankedTensorType>(scores.getQ().getType());
+  if (isa<flash::AttentionOp>(op) && isOnMemrefs) {
+    name("o", 3, {"B", "Hq", "Nq", "Dv"}, ArgumentRole::Output);
+    name("lse", 4, {"B", "Hq", "Nq"}, ArgumentRole::Output);
+  } else if (auto sums = dyn_cast<flash::ColumnSumsOp>(op); sums && isOnMemrefs) {
+    name("c", 3, {"B", sums.getSumGroups() ? "Hk" : "Hq", "Nk"}, ArgumentRole::Output);
+  } else if (isa<flash::AccumulateColumnSumsOp>(op)) {
+    name("c", 3, {"B", "Hq", "Nk"});
+  } else if (isa<flash::OnlineAttentionOp>(op)) {
+    name("acc", 3, {"B", "Hq", "Nq", "Dv"});
+    name("m", 4, {"B", "Hq", "Nq"});
+    name("l", 5, {"B", "Hq", "Nq"});
   }
 }
 
@@ -245,6 +253,8 @@ void InputDescriber::nameResults() {
     Value value = isa<func::ReturnOp>(terminator) ? terminator->getOperand(number) : Value();
     if (value && isa_and_nonnull<flash::AttentionOp, flash::FinalizeOp>(value.getDefiningOp()))
       name = cast<OpResult>(value).getResultNumber() == 0 ? "o" : "lse";
+    else if (value && value.getDefiningOp<flash::ColumnSumsOp>())
+      name = "c";
     result.resultNames.push_back(name);
   }
 }

@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 
+#include <cmath>
 #include <random>
 
 using namespace mlir;
@@ -75,6 +76,15 @@ static void fillSorted(HostTensor &tensor, const ArgumentInfo &info, int64_t las
   });
 }
 
+/// Log-sum-exps of rows of about `numKeys` scores; every eighth row is one that sees no key.
+static void fillLogSumExps(HostTensor &tensor, int64_t numKeys, std::mt19937_64 &generator) {
+  std::normal_distribution<double> normal(std::log(double(numKeys)) + 0.5, 1.0);
+  tensor.forEach([&](int64_t position, void *data) {
+    double value = normal(generator);
+    storeElement(tensor.getDType(), data, position % 8 == 7 ? -INFINITY : value);
+  });
+}
+
 HostTensor flashc::makeInput(const FunctionInputs &inputs, size_t number, uint64_t seed) {
   const ArgumentInfo &info = inputs.arguments[number];
   HostTensor tensor = makeTensor(info);
@@ -83,6 +93,10 @@ HostTensor flashc::makeInput(const FunctionInputs &inputs, size_t number, uint64
   std::mt19937_64 generator(seed * 0x9E3779B97F4A7C15u + number);
   if (info.isSorted) {
     fillSorted(tensor, info, std::max(inputs.dims.at("Nq"), inputs.dims.at("Nk")), generator);
+    return tensor;
+  }
+  if (info.name == "lse") {
+    fillLogSumExps(tensor, std::max<int64_t>(inputs.dims.at("Nk"), 1), generator);
     return tensor;
   }
   std::normal_distribution<double> normal;

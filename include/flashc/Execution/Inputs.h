@@ -40,7 +40,7 @@ enum class ArgumentRole {
 
 /// One argument of a function, all extents known.
 struct ArgumentInfo {
-  /// q, k, v, o, lse if an attention op uses it so, otherwise what its attribute `flash.name` says, or arg<number>.
+  /// q, k, v, o, lse, c if an op uses it so, otherwise what its attribute `flash.name` says, or arg<number>.
   std::string name;
   ArgumentRole role = ArgumentRole::Input;
   DType dtype = DType::F32;
@@ -54,7 +54,7 @@ struct ArgumentInfo {
 /// The arguments of `function`, and the extents that its attention ops give to the dimensions B, Hq, Hk, Nq, Nk.
 struct FunctionInputs {
   llvm::SmallVector<ArgumentInfo> arguments;
-  /// o or lse for what an attention op computed, otherwise result<number>.
+  /// o, lse or c for what an op computed, otherwise result<number>.
   llvm::SmallVector<std::string> resultNames;
   std::map<std::string, int64_t> dims;
 };
@@ -69,7 +69,8 @@ mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, cons
 /// Values for the arguments: floats are normal(0, 1), integers uniform in [0, Nk], booleans fair, all a function of the
 /// seed and the argument's number only; outputs are poisoned. A line of an array that is declared sorted begins with 0
 /// and ends with the larger of Nq and Nk, like offsets that cut all positions into segments; what lies between is
-/// uniform and sorted. So the segment of a position exists, and some segments are empty.
+/// uniform and sorted. So the segment of a position exists, and some segments are empty. An lse that is read is about
+/// that of Nk random scores, and -inf in every eighth row.
 llvm::SmallVector<HostTensor> makeInputs(const FunctionInputs &inputs, uint64_t seed);
 /// The same for one argument.
 HostTensor makeInput(const FunctionInputs &inputs, size_t number, uint64_t seed);

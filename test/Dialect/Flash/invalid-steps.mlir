@@ -5,7 +5,7 @@
 !t = tensor<1x2x8x16xbf16>
 !r = tensor<1x2x8xf32>
 func.func @acc_is_not_f32(%t: !t, %r: !r, %z: index) {
-  // expected-error @+1 {{expected acc of element type f32, got 'bf16' (C3)}}
+  // expected-error @+1 {{expected acc of element type 'f32', got 'bf16' (C3)}}
   %0:3 = flash.online_attention ins(%t, %t, %t : !t, !t, !t) outs(%t, %r, %r : !t, !r, !r) at(%z, %z, %z, %z)
     {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !t, !r, !r
   return
@@ -128,6 +128,6 @@ func.func @finalize_output_type(%t: !t, %r: !r, %o: tensor<1x2x8x16xf64>) {
 // -----
 
 func.func @yield_outside(%s: f32) {
-  // expected-error @+1 {{expects parent op to be one of 'flash.attention, flash.online_attention, flash.row_table, flash.tile_runs'}}
+  // expected-error @+1 {{expects parent op to be one of 'flash.attention, flash.column_sums, flash.online_attention, flash.accumulate_column_sums, flash.row_table, flash.tile_runs'}}
   flash.yield %s : f32
 }

@@ -70,7 +70,7 @@ func.func @c3_output(%q: !t) {
 
 !t = tensor<1x2x8x16xbf16>
 func.func @c3_lse(%q: !t) {
-  // expected-error @+1 {{expected lse of element type f32, got 'bf16' (C3)}}
+  // expected-error @+1 {{expected lse of element type 'f32', got 'bf16' (C3)}}
   flash.attention ins(%q, %q, %q : !t, !t, !t) {scale = 1.0 : f32} -> !t, tensor<1x2x8xbf16>
   return
 }

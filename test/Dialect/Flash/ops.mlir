@@ -124,3 +124,47 @@ func.func @captured_values(%q: !f32, %bias: tensor<8x8xf32>, %lengths: memref<2x
       } -> !f32, tensor<2x2x8xf32>
   return %o : !f32
 }
+
+// CHECK-LABEL: func @column_sums_example(
+// CHECK:         %[[C:.*]] = flash.column_sums ins(%{{[^:]*}} : tensor<2x8x128x64xbf16>, tensor<2x2x?x64xbf16>, tensor<2x8x128xf32>)
+// CHECK-SAME:        {scale = 1.250000e-01 : f32, sum_groups}
+// CHECK-SAME:        mask (%{{[^:]*}}: index, %{{[^:]*}}: index, %[[I:[^:]*]]: index, %[[J:[^:]*]]: index) {
+// CHECK-NEXT:          %[[KEEP:.*]] = arith.cmpi sle, %[[J]], %[[I]] : index
+// CHECK-NEXT:          flash.yield %[[KEEP]] : i1
+// CHECK-NEXT:        } -> tensor<2x2x?xf32>
+// CHECK:         return %[[C]]
+func.func @column_sums_example(%q: tensor<2x8x128x64xbf16>, %k: tensor<2x2x?x64xbf16>, %lse: tensor<2x8x128xf32>)
+    -> tensor<2x2x?xf32> {
+  %c = flash.column_sums
+      ins(%q, %k, %lse : tensor<2x8x128x64xbf16>, tensor<2x2x?x64xbf16>, tensor<2x8x128xf32>)
+      {scale = 1.250000e-01 : f32, sum_groups}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %keep = arith.cmpi sle, %j, %i : index
+        flash.yield %keep : i1
+      } -> tensor<2x2x?xf32>
+  return %c : tensor<2x2x?xf32>
+}
+
+// CHECK-LABEL: func @column_sums_on_memrefs(
+// CHECK:         flash.column_sums ins(%{{[^:]*}} : memref<1x4x?x16xf16>, memref<1x2x?x16xf16>, memref<1x4x?xf32>)
+// CHECK-SAME:        outs(%{{[^:]*}} : memref<1x4x?xf32>) {scale = 1.250000e-01 : f32}
+// CHECK-NEXT:    return
+func.func @column_sums_on_memrefs(%q: memref<1x4x?x16xf16>, %k: memref<1x2x?x16xf16>, %lse: memref<1x4x?xf32>,
+                                  %c: memref<1x4x?xf32>) {
+  flash.column_sums ins(%q, %k, %lse : memref<1x4x?x16xf16>, memref<1x2x?x16xf16>, memref<1x4x?xf32>)
+    outs(%c : memref<1x4x?xf32>) {scale = 1.250000e-01 : f32}
+  return
+}
+
+// CHECK-LABEL: func @accumulate_column_sums_example(
+// CHECK:         flash.accumulate_column_sums ins(%{{[^:]*}} : tensor<1x1x64x64xbf16>, tensor<1x1x32x64xbf16>, tensor<1x1x64xf32>)
+// CHECK-SAME:        outs(%{{[^:]*}} : tensor<1x1x32xf32>)
+// CHECK-SAME:        at(%{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^)]*}}) {scale = 1.250000e-01 : f32} -> tensor<1x1x32xf32>
+func.func @accumulate_column_sums_example(
+    %q: tensor<1x1x64x64xbf16>, %k: tensor<1x1x32x64xbf16>, %lse: tensor<1x1x64xf32>, %c: tensor<1x1x32xf32>,
+    %b0: index, %h0: index, %i0: index, %j0: index) -> tensor<1x1x32xf32> {
+  %c1 = flash.accumulate_column_sums
+      ins(%q, %k, %lse : tensor<1x1x64x64xbf16>, tensor<1x1x32x64xbf16>, tensor<1x1x64xf32>)
+      outs(%c : tensor<1x1x32xf32>) at(%b0, %h0, %i0, %j0) {scale = 1.250000e-01 : f32} -> tensor<1x1x32xf32>
+  return %c1 : tensor<1x1x32xf32>
+}

@@ -6,6 +6,8 @@
 //   flash.attention         S, m = rowmax(S), P = exp(S - m), l = rowsum(P), acc = T(P) V, finalize     (Algorithm 0)
 //   flash.online_attention  the same, with the running state (acc, m, l) rescaled and folded in
 //   flash.finalize          o = acc / l, lse = m + log(l)
+//   flash.column_sums       S, c = colsum(exp(S - lse))                                               (Algorithm 0)
+//   flash.accumulate_column_sums  the same, added to the running sums
 //
 // Products and elementwise ops are written over the loops (b, h, i, j, d), or a prefix of them.
 //
@@ -92,7 +94,8 @@ static Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexe
                      function_ref<Value(ImplicitLocOpBuilder &, ValueRange)> body, int64_t groupSize = 1) {
   SmallVector<utils::IteratorType> iterators(numLoops, utils::IteratorType::reduction);
   for (unsigned loop : out.second)
-    iterators[loop] = utils::IteratorType::parallel;
+    if (loop != KeyHead)
+      iterators[loop] = utils::IteratorType::parallel;
   auto mapOf = [&](const Indexed &operand) {
     SmallVector<AffineExpr> exprs;
     for (unsigned loop : operand.second)
@@ -137,8 +140,7 @@ static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, I
 
 /// S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask keeps nothing. `at` is the position of the first
 /// element of the op in the iteration space that the regions see.
-template <typename AttentionLikeOp>
-static Value emitScores(ImplicitLocOpBuilder &b, AttentionLikeOp op, ArrayRef<Value> at) {
+static Value emitScores(ImplicitLocOpBuilder &b, ScoresOpInterface op, ArrayRef<Value> at) {
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), op.getQ());
   sizes.back() = tensor::getMixedSize(b, b.getLoc(), op.getK(), 2);
   Value scores = multiplyAccumulate(b, {op.getQ(), {B, H, I, D}}, {op.getK(), {B, KeyHead, J, D}},
@@ -236,9 +238,38 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
   return {output, logSumExp};
 }
 
+/// c + colsum(exp(S - lse)), where a query of lse = -inf has no weight to give.
+static Value emitColumnSums(ImplicitLocOpBuilder &b, Value scores, Value lse, Value c) {
+  return generic(b, 4, {{scores, {B, H, I, J}}, {lse, {B, H, I}}}, {c, {B, H, J}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                   Value zero = f32Constant(b, 0.0f), none = f32Constant(b, kNegInf);
+                   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, args[1], none);
+                   Value weight = math::ExpOp::create(b, arith::SubFOp::create(b, args[0], args[1]));
+                   return arith::AddFOp::create(b, args[2], arith::SelectOp::create(b, isEmpty, zero, weight));
+                 });
+}
+
+Value mlir::flash::emitGroupSums(OpBuilder &builder, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize) {
+  ImplicitLocOpBuilder b(loc, builder);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, c);
+  sizes[1] = keyHeads;
+  // The third loop is that of j.
+  return generic(
+      b, 3, {{c, {0, H, 2}}}, {filledTensor(b, sizes, 0.0f), {0, KeyHead, 2}},
+      [](ImplicitLocOpBuilder &b, ValueRange args) -> Value { return arith::AddFOp::create(b, args[1], args[0]); },
+      groupSize);
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // AggregatedOpInterface
 //===--------------------------------------------------------------------------------------------------------------===//
+
+/// The op's results may know more, or less, of their extents than its operands do.
+static void castResults(ImplicitLocOpBuilder &b, MutableArrayRef<Value> results, Operation *op) {
+  for (auto [result, type] : llvm::zip_equal(results, op->getResultTypes()))
+    if (result.getType() != type)
+      result = tensor::CastOp::create(b, type, result);
+}
 
 FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder) {
   if (!hasTensorSemantics())
@@ -256,16 +287,34 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
   Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
   SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred);
-  // The op's results may know more, or less, of B and Nq than q does.
-  for (auto [result, type] : llvm::zip_equal(results, getResultTypes()))
-    if (result.getType() != type)
-      result = tensor::CastOp::create(b, type, result);
+  castResults(b, results, *this);
   return results;
+}
+
+FailureOr<SmallVector<Value>> ColumnSumsOp::decomposeOperation(OpBuilder &builder) {
+  if (!hasTensorSemantics())
+    return failure();
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value scores = emitScores(b, *this, SmallVector<Value>(4));
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, getLoc(), scores);
+  sizes.erase(sizes.begin() + I);
+  Value c = emitColumnSums(b, scores, getLse(), filledTensor(b, sizes, 0.0f));
+  if (getSumGroups())
+    c = emitGroupSums(b, getLoc(), c, tensor::getMixedSize(b, getLoc(), getK(), 1), getGroup());
+  SmallVector<Value> results{c};
+  castResults(b, results, *this);
+  return results;
+}
+
+FailureOr<SmallVector<Value>> AccumulateColumnSumsOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value scores = emitScores(b, *this, llvm::to_vector_of<Value>(getPosition()));
+  return SmallVector<Value>{emitColumnSums(b, scores, getLse(), getC())};
 }
 
 FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  Value scores = emitScores(b, *this, {getB0(), getH0(), getI0(), getJ0()});
+  Value scores = emitScores(b, *this, llvm::to_vector_of<Value>(getPosition()));
   Value m = emitRowMax(b, scores, getM());
   Value probabilities = emitProbabilities(b, scores, m);
 

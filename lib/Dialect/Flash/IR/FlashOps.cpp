@@ -5,8 +5,8 @@
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/StringExtras.h"
-#include <cmath>
 #include <limits>
+#include <map>
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -44,8 +44,7 @@ static ParseResult parseOperandGroup(OpAsmParser &parser, StringRef keyword, Sma
       parser.parseColonTypeList(types) || parser.parseRParen())
     return failure();
   if (names.size() != expected)
-    return parser.emitError(loc) << "expected " << expected << " operands in '" << keyword << "', got "
-                                 << names.size();
+    return parser.emitError(loc) << "expected " << expected << " operands in '" << keyword << "', got " << names.size();
   return parser.resolveOperands(names, types, loc, operands);
 }
 
@@ -58,9 +57,26 @@ static ParseResult parseOptionalResults(OpAsmParser &parser, OperationState &res
   return failure(succeeded(parser.parseOptionalArrow()) && parser.parseTypeList(result.types));
 }
 
-ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
+static constexpr unsigned kNumInputs = 3; // q, k, and v or lse
+
+/// `{...} score (...) {...} mask (...) {...} -> types`.
+static ParseResult parseRest(OpAsmParser &parser, OperationState &result) {
   Region *score = result.addRegion(), *mask = result.addRegion();
-  if (parseOperandGroup(parser, "ins", result.operands, 3))
+  return failure(parser.parseOptionalAttrDict(result.attributes) || parseOptionalRegion(parser, "score", *score) ||
+                 parseOptionalRegion(parser, "mask", *mask) || parseOptionalResults(parser, result));
+}
+
+static void printRest(OpAsmPrinter &printer, ScoresOpInterface op) {
+  printer.printOptionalAttrDict(op->getAttrs());
+  printOptionalRegion(printer, "score", op.getScore());
+  printOptionalRegion(printer, "mask", op.getMask());
+  if (op->getNumResults() != 0)
+    printer << " -> " << op->getResultTypes();
+}
+
+/// `ins(...) outs(...) {...} score (...) {...} mask (...) {...} -> types`, with `outs` on memrefs.
+static ParseResult parseWhole(OpAsmParser &parser, OperationState &result) {
+  if (parseOperandGroup(parser, "ins", result.operands, kNumInputs))
     return failure();
   if (succeeded(parser.parseOptionalKeyword("outs"))) {
     SmallVector<OpAsmParser::UnresolvedOperand> names;
@@ -70,79 +86,102 @@ ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) {
         parser.parseRParen() || parser.resolveOperands(names, outTypes, loc, result.operands))
       return failure();
   }
-  if (parser.parseOptionalAttrDict(result.attributes) || parseOptionalRegion(parser, "score", *score) ||
-      parseOptionalRegion(parser, "mask", *mask) || parseOptionalResults(parser, result))
-    return failure();
-  return success();
+  return parseRest(parser, result);
 }
 
-void AttentionOp::print(OpAsmPrinter &printer) {
-  printOperandGroup(printer, "ins", getOperands().take_front(3));
-  if (!getOuts().empty())
-    printOperandGroup(printer, "outs", getOuts());
-  printer.printOptionalAttrDict((*this)->getAttrs());
-  printOptionalRegion(printer, "score", getScore());
-  printOptionalRegion(printer, "mask", getMask());
-  if (!getResults().empty())
-    printer << " -> " << getResultTypes();
+static void printWhole(OpAsmPrinter &printer, ScoresOpInterface op) {
+  printOperandGroup(printer, "ins", op->getOperands().take_front(kNumInputs));
+  if (ValueRange outs = op->getOperands().drop_front(kNumInputs); !outs.empty())
+    printOperandGroup(printer, "outs", outs);
+  printRest(printer, op);
 }
+
+/// `ins(...) outs(...) at(%b0, %h0, %i0, %j0) {...} score (...) {...} mask (...) {...} -> types`.
+static ParseResult parseStep(OpAsmParser &parser, OperationState &result, unsigned numStates) {
+  SmallVector<OpAsmParser::UnresolvedOperand> offsets;
+  if (parseOperandGroup(parser, "ins", result.operands, kNumInputs) ||
+      parseOperandGroup(parser, "outs", result.operands, numStates) || parser.parseKeyword("at") ||
+      parser.parseOperandList(offsets, /*requiredOperandCount=*/4, OpAsmParser::Delimiter::Paren) ||
+      parser.resolveOperands(offsets, parser.getBuilder().getIndexType(), result.operands))
+    return failure();
+  return parseRest(parser, result);
+}
+
+static void printStep(OpAsmPrinter &printer, StepOpInterface op) {
+  printOperandGroup(printer, "ins", op->getOperands().take_front(kNumInputs));
+  printOperandGroup(printer, "outs", op->getOperands().slice(kNumInputs, op->getNumResults()));
+  printer << " at(" << op.getPosition() << ')';
+  printRest(printer, op);
+}
+
+ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) { return parseWhole(parser, result); }
+void AttentionOp::print(OpAsmPrinter &printer) { printWhole(printer, *this); }
+
+ParseResult ColumnSumsOp::parse(OpAsmParser &parser, OperationState &result) { return parseWhole(parser, result); }
+void ColumnSumsOp::print(OpAsmPrinter &printer) { printWhole(printer, *this); }
 
 ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result) {
-  Region *score = result.addRegion(), *mask = result.addRegion();
-  SmallVector<OpAsmParser::UnresolvedOperand> offsets;
-  SMLoc offsetsLoc;
-  if (parseOperandGroup(parser, "ins", result.operands, 3) || parseOperandGroup(parser, "outs", result.operands, 3) ||
-      parser.parseKeyword("at") || parser.getCurrentLocation(&offsetsLoc) ||
-      parser.parseOperandList(offsets, /*requiredOperandCount=*/4, OpAsmParser::Delimiter::Paren) ||
-      parser.resolveOperands(offsets, parser.getBuilder().getIndexType(), result.operands) ||
-      parser.parseOptionalAttrDict(result.attributes) || parseOptionalRegion(parser, "score", *score) ||
-      parseOptionalRegion(parser, "mask", *mask) || parseOptionalResults(parser, result))
-    return failure();
-  return success();
+  return parseStep(parser, result, /*numStates=*/3);
 }
+void OnlineAttentionOp::print(OpAsmPrinter &printer) { printStep(printer, *this); }
 
-void OnlineAttentionOp::print(OpAsmPrinter &printer) {
-  printOperandGroup(printer, "ins", getOperands().take_front(3));
-  printOperandGroup(printer, "outs", getOperands().slice(3, 3));
-  printer << " at(" << getOperands().drop_front(6) << ')';
-  printer.printOptionalAttrDict((*this)->getAttrs());
-  printOptionalRegion(printer, "score", getScore());
-  printOptionalRegion(printer, "mask", getMask());
-  printer << " -> " << getResultTypes();
+ParseResult AccumulateColumnSumsOp::parse(OpAsmParser &parser, OperationState &result) {
+  return parseStep(parser, result, /*numStates=*/1);
 }
+void AccumulateColumnSumsOp::print(OpAsmPrinter &printer) { printStep(printer, *this); }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Constraints (numbered in FlashOps.td)
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
+/// A value, the names of its extents (B, Hq, Hk, Nq, Nk, D, Dv), and the element type that it has to have; null if that
+/// is looked at elsewhere.
 struct NamedShape {
   StringRef name;
   ShapedType type;
+  SmallVector<StringRef, 4> extents;
+  Type element = {};
 };
 } // namespace
 
-static bool isAttentionElement(Type type) {
-  return type.isBF16() || type.isF16() || type.isF32();
-}
+static bool isAttentionElement(Type type) { return type.isBF16() || type.isF16() || type.isF32(); }
 
-static LogicalResult verifyRank(Operation *op, NamedShape value, int64_t rank) {
-  if (value.type.getRank() != rank)
-    return op->emitOpError() << "expected " << value.name << " of rank " << rank << ", got " << value.type << " (C2)";
+static LogicalResult verifyRank(Operation *op, const NamedShape &value) {
+  if (value.type.getRank() != int64_t(value.extents.size()))
+    return op->emitOpError() << "expected " << value.name << " of rank " << value.extents.size() << ", got "
+                             << value.type << " (C2)";
   return success();
 }
 
-/// Both extents of dimension `dim`, when both are static, must be the same.
-static LogicalResult verifySameExtent(Operation *op, NamedShape a, unsigned dimA, NamedShape b, unsigned dimB,
-                                      StringRef extent, StringRef constraint) {
-  int64_t x = a.type.getDimSize(dimA), y = b.type.getDimSize(dimB);
-  if (ShapedType::isDynamic(x) || ShapedType::isDynamic(y) || x == y)
-    return success();
-  return op->emitOpError() << "expected " << a.name << " and " << b.name << " to agree on " << extent << ", got " << x
-                           << " and " << y << " (" << constraint << ")";
+static LogicalResult verifyElement(Operation *op, const NamedShape &value) {
+  if (value.element && value.type.getElementType() != value.element)
+    return op->emitOpError() << "expected " << value.name << " of element type " << value.element << ", got "
+                             << value.type.getElementType() << " (C3)";
+  return success();
 }
 
-static LogicalResult verifyHeadDim(Operation *op, NamedShape value, StringRef extent) {
+/// Extents of one name are the same wherever they are static.
+static LogicalResult verifyExtents(Operation *op, ArrayRef<NamedShape> values) {
+  std::map<StringRef, std::pair<StringRef, int64_t>> known; // extent: who has it, how large it is
+  for (const NamedShape &value : values)
+    for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape())) {
+      if (ShapedType::isDynamic(size))
+        continue;
+      auto &[other, otherSize] = known.try_emplace(extent, value.name, size).first->second;
+      if (otherSize != size)
+        return op->emitOpError() << "expected " << other << " and " << value.name << " to agree on " << extent
+                                 << ", got " << otherSize << " and " << size << " ("
+                                 << (extent[0] == 'D'   ? "C4"
+                                     : extent[0] == 'H' ? "C5"
+                                                        : "C6")
+                                 << ")";
+    }
+  return success();
+}
+
+static LogicalResult verifyHeadDim(Operation *op, const NamedShape &value) {
+  StringRef extent = value.extents.back();
   int64_t d = value.type.getDimSize(3);
   bool isF32 = value.type.getElementType().isF32();
   if (ShapedType::isDynamic(d))
@@ -155,7 +194,8 @@ static LogicalResult verifyHeadDim(Operation *op, NamedShape value, StringRef ex
   return success();
 }
 
-static LogicalResult verifyHeads(Operation *op, NamedShape q, NamedShape k, std::optional<int64_t> groupSize) {
+static LogicalResult verifyHeads(Operation *op, const NamedShape &q, const NamedShape &k,
+                                 std::optional<int64_t> groupSize) {
   int64_t hq = q.type.getDimSize(1), hk = k.type.getDimSize(1);
   bool hasDynamic = ShapedType::isDynamic(hq) || ShapedType::isDynamic(hk);
   if (hq == 0 || hk == 0)
@@ -187,8 +227,8 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
   if (isScore)
     expected.front() = b.getF32Type();
   if (!region.hasOneBlock())
-    return op->emitOpError() << "expected the " << name << " region to be one block, got "
-                             << region.getBlocks().size() << " (C8)";
+    return op->emitOpError() << "expected the " << name << " region to be one block, got " << region.getBlocks().size()
+                             << " (C8)";
   if (region.front().getArgumentTypes() != TypeRange(expected))
     return op->emitOpError() << "expected the " << name << " region to take (" << expected << "), got ("
                              << region.front().getArgumentTypes() << ") (C8)";
@@ -201,51 +241,41 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
     if (nested->hasTrait<OpTrait::IsTerminator>() || isMemoryEffectFree(nested) ||
         nested->hasTrait<OpTrait::HasRecursiveMemoryEffects>() || hasSingleEffect<MemoryEffects::Read>(nested))
       return WalkResult::advance();
-    InFlightDiagnostic diag = op->emitOpError()
-                              << "expected the " << name << " region to be free of side effects (C9)";
+    InFlightDiagnostic diag = op->emitOpError() << "expected the " << name << " region to be free of side effects (C9)";
     diag.attachNote(nested->getLoc()) << "'" << nested->getName() << "' has some";
     return WalkResult::interrupt();
   });
   return failure(walk.wasInterrupted());
 }
 
-static LogicalResult verifyCommon(Operation *op, NamedShape q, NamedShape k, NamedShape v, NamedShape o, NamedShape lse,
-                                  float scale, std::optional<int64_t> groupSize, Region &score, Region &mask) {
-  for (NamedShape value : {q, k, v, o})
-    if (failed(verifyRank(op, value, 4)))
+/// What holds of every op with scores. The first values are q and k.
+static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> values) {
+  const NamedShape &q = values[0], &k = values[1];
+  for (const NamedShape &value : values)
+    if (failed(verifyRank(op, value)))
       return failure();
-  if (failed(verifyRank(op, lse, 3)))
-    return failure();
   Type element = q.type.getElementType();
   if (!isAttentionElement(element))
     return op->emitOpError() << "expected element type bf16, f16 or f32, got " << element << " (C3)";
-  for (NamedShape value : {k, v})
-    if (value.type.getElementType() != element)
-      return op->emitOpError() << "expected " << value.name << " of element type " << element << ", got "
-                               << value.type.getElementType() << " (C3)";
-  if (!lse.type.getElementType().isF32())
-    return op->emitOpError() << "expected " << lse.name << " of element type f32, got " << lse.type.getElementType()
-                             << " (C3)";
-  if (failed(verifyHeadDim(op, q, "D")) || failed(verifyHeadDim(op, v, "Dv")) ||
-      failed(verifySameExtent(op, q, 3, k, 3, "D", "C4")) || failed(verifySameExtent(op, v, 3, o, 3, "Dv", "C4")) ||
-      failed(verifyHeads(op, q, k, groupSize)) || failed(verifySameExtent(op, k, 1, v, 1, "Hk", "C5")) ||
-      failed(verifySameExtent(op, q, 1, o, 1, "Hq", "C5")) || failed(verifySameExtent(op, q, 1, lse, 1, "Hq", "C5")))
-    return failure();
-  for (NamedShape value : {k, v, o, lse})
-    if (failed(verifySameExtent(op, q, 0, value, 0, "B", "C6")))
+  for (const NamedShape &value : values)
+    if (failed(verifyElement(op, value)))
       return failure();
-  for (NamedShape value : {o, lse})
-    if (failed(verifySameExtent(op, q, 2, value, 2, "Nq", "C6")))
-      return failure();
-  if (failed(verifySameExtent(op, k, 2, v, 2, "Nk", "C6")))
+  for (const NamedShape &value : values)
+    if (value.name == "q" || value.name == "v")
+      if (failed(verifyHeadDim(op, value)))
+        return failure();
+  std::optional<int64_t> groupSize;
+  if (std::optional<uint64_t> size = op.getGroupSize())
+    groupSize = *size;
+  if (failed(verifyHeads(op, q, k, groupSize)) || failed(verifyExtents(op, values)))
     return failure();
-  if (!std::isfinite(scale))
-    return op->emitOpError() << "expected a finite scale, got " << scale << " (C7)";
-  return success(succeeded(verifyRegion(op, "score", score, /*isScore=*/true)) &&
-                 succeeded(verifyRegion(op, "mask", mask, /*isScore=*/false)));
+  if (!op.getScale().isFinite())
+    return op->emitOpError() << "expected a finite scale, got " << op.getScale().convertToFloat() << " (C7)";
+  return success(succeeded(verifyRegion(op, "score", op.getScore(), /*isScore=*/true)) &&
+                 succeeded(verifyRegion(op, "mask", op.getMask(), /*isScore=*/false)));
 }
 
-static LogicalResult verifyInnermostContiguous(Operation *op, NamedShape value) {
+static LogicalResult verifyInnermostContiguous(Operation *op, const NamedShape &value) {
   auto memref = dyn_cast<MemRefType>(value.type);
   if (!memref || memref.getRank() == 0)
     return success();
@@ -256,43 +286,90 @@ static LogicalResult verifyInnermostContiguous(Operation *op, NamedShape value) 
   return success();
 }
 
-LogicalResult AttentionOp::verify() {
-  bool isTensor = hasTensorSemantics();
-  size_t numOutputs = isTensor ? getNumResults() : getOuts().size();
-  if (numOutputs != 2 || (isTensor ? getOuts().size() : getNumResults()) != 0)
-    return emitOpError() << "expected two results on tensors, or two 'outs' and no result on memrefs, got "
-                         << getNumResults() << " results and " << getOuts().size() << " outs (C10)";
-  NamedShape named[] = {{"q", getQType()},
-                        {"k", getKType()},
-                        {"v", getVType()},
-                        {"o", getOutputType(0)},
-                        {"lse", getOutputType(1)}};
-  for (NamedShape value : named) {
-    if (isa<RankedTensorType>(value.type) != isTensor)
-      return emitOpError() << "expected only tensors or only memrefs, got q of type " << getQ().getType() << " and "
-                           << value.name << " of type " << value.type << " (C1)";
-    if (failed(verifyInnermostContiguous(*this, value)))
+/// Whether there are as many outputs as the op has: results of tensors, `outs` of memrefs.
+static LogicalResult verifyNumOutputs(Operation *op, size_t expected) {
+  size_t numResults = op->getNumResults(), numOuts = op->getNumOperands() - kNumInputs;
+  bool isTensor = isa<RankedTensorType>(op->getOperand(0).getType());
+  if ((isTensor ? numResults : numOuts) == expected && (isTensor ? numOuts : numResults) == 0)
+    return success();
+  return op->emitOpError() << "expected "
+                           << (expected == 1 ? "one result on tensors, or one of 'outs'"
+                                             : "two results on tensors, or two 'outs'")
+                           << " and no result on memrefs, got " << numResults << " results and " << numOuts
+                           << " outs (C10)";
+}
+
+/// Whether all values of an op are tensors, or all are memrefs, contiguous in the innermost dimension.
+static LogicalResult verifyBuffers(Operation *op, ArrayRef<NamedShape> values) {
+  const NamedShape &q = values.front();
+  for (const NamedShape &value : values) {
+    if (isa<RankedTensorType>(value.type) != isa<RankedTensorType>(q.type))
+      return op->emitOpError() << "expected only tensors or only memrefs, got q of type " << q.type << " and "
+                               << value.name << " of type " << value.type << " (C1)";
+    if (failed(verifyInnermostContiguous(op, value)))
       return failure();
   }
-  Type output = named[3].type.getElementType();
-  if (output != named[0].type.getElementType() && !output.isF32())
-    return emitOpError() << "expected o of element type " << named[0].type.getElementType() << " or f32, got " << output
-                         << " (C3)";
-  return verifyCommon(*this, named[0], named[1], named[2], named[3], named[4], getScale().convertToFloat(),
-                      getGroupSize(), getScore(), getMask());
+  return success();
+}
+
+static NamedShape getShape(StringRef name, Value value, ArrayRef<StringRef> extents, Type element) {
+  return {name, cast<ShapedType>(value.getType()), SmallVector<StringRef, 4>(extents), element};
+}
+
+/// q and k of an op.
+static SmallVector<NamedShape> getFactors(ScoresOpInterface op) {
+  Type element = getElementTypeOrSelf(op.getQ().getType());
+  return {getShape("q", op.getQ(), {"B", "Hq", "Nq", "D"}, element),
+          getShape("k", op.getK(), {"B", "Hk", "Nk", "D"}, element)};
+}
+
+LogicalResult AttentionOp::verify() {
+  if (failed(verifyNumOutputs(*this, 2)))
+    return failure();
+  Type element = getQType().getElementType(), f32 = Float32Type::get(getContext());
+  SmallVector<NamedShape> values = getFactors(*this);
+  values.push_back(getShape("v", getV(), {"B", "Hk", "Nk", "Dv"}, element));
+  values.push_back({"o", getOutputType(0), {"B", "Hq", "Nq", "Dv"}});
+  values.push_back({"lse", getOutputType(1), {"B", "Hq", "Nq"}, f32});
+  if (failed(verifyBuffers(*this, values)))
+    return failure();
+  Type output = getOutputType(0).getElementType();
+  if (output != element && !output.isF32())
+    return emitOpError() << "expected o of element type " << element << " or f32, got " << output << " (C3)";
+  return verifyScores(*this, values);
+}
+
+LogicalResult ColumnSumsOp::verify() {
+  if (failed(verifyNumOutputs(*this, 1)))
+    return failure();
+  Type f32 = Float32Type::get(getContext());
+  SmallVector<NamedShape> values = getFactors(*this);
+  values.push_back(getShape("lse", getLse(), {"B", "Hq", "Nq"}, f32));
+  values.push_back({"c", getOutputType(0), {"B", getSumGroups() ? "Hk" : "Hq", "Nk"}, f32});
+  return failure(failed(verifyBuffers(*this, values)) || failed(verifyScores(*this, values)));
 }
 
 LogicalResult OnlineAttentionOp::verify() {
-  auto acc = cast<RankedTensorType>(getAcc().getType());
-  NamedShape m{"m", cast<RankedTensorType>(getM().getType())}, l{"l", cast<RankedTensorType>(getL().getType())};
-  if (!acc.getElementType().isF32())
-    return emitOpError() << "expected acc of element type f32, got " << acc.getElementType() << " (C3)";
+  Type f32 = Float32Type::get(getContext());
   if (getResultTypes() != TypeRange(getDpsInits()))
     return emitOpError() << "expected results typed like outs, got " << getResultTypes();
-  if (l.type != m.type)
-    return emitOpError() << "expected m and l of one type, got " << m.type << " and " << l.type;
-  return verifyCommon(*this, {"q", getQType()}, {"k", getKType()}, {"v", getVType()}, {"acc", acc}, m,
-                      getScale().convertToFloat(), getGroupSize(), getScore(), getMask());
+  if (getL().getType() != getM().getType())
+    return emitOpError() << "expected m and l of one type, got " << getM().getType() << " and " << getL().getType();
+  SmallVector<NamedShape> values = getFactors(*this);
+  values.push_back(getShape("v", getV(), {"B", "Hk", "Nk", "Dv"}, values[0].element));
+  values.push_back(getShape("acc", getAcc(), {"B", "Hq", "Nq", "Dv"}, f32));
+  values.push_back(getShape("m", getM(), {"B", "Hq", "Nq"}, f32));
+  return verifyScores(*this, values);
+}
+
+LogicalResult AccumulateColumnSumsOp::verify() {
+  Type f32 = Float32Type::get(getContext());
+  if (getResult().getType() != getC().getType())
+    return emitOpError() << "expected a result typed like outs, got " << getResult().getType();
+  SmallVector<NamedShape> values = getFactors(*this);
+  values.push_back(getShape("lse", getLse(), {"B", "Hq", "Nq"}, f32));
+  values.push_back(getShape("c", getC(), {"B", "Hq", "Nk"}, f32));
+  return verifyScores(*this, values);
 }
 
 LogicalResult FinalizeOp::verify() {
@@ -336,19 +413,33 @@ SmallVector<StepOperand> OnlineAttentionOp::getStepState() {
           {"l", 5, {Dim::B, Dim::H, Dim::I}}};
 }
 
+SmallVector<StepOperand> AccumulateColumnSumsOp::getStepInputs() {
+  return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+          {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+          {"lse", 2, {Dim::B, Dim::H, Dim::I}}};
+}
+
+SmallVector<StepOperand> AccumulateColumnSumsOp::getStepState() { return {{"c", 3, {Dim::B, Dim::H, Dim::J}}}; }
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Effects
 //===--------------------------------------------------------------------------------------------------------------===//
 
-void AttentionOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
-  if (hasTensorSemantics())
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+/// On memrefs the inputs are read, and `outs` written.
+static void addEffects(Operation *op, Effects &effects) {
+  if (isa<RankedTensorType>(op->getOperand(0).getType()))
     return;
-  for (OpOperand &operand : (*this)->getOpOperands())
-    effects.emplace_back(operand.getOperandNumber() < 3
+  for (OpOperand &operand : op->getOpOperands())
+    effects.emplace_back(operand.getOperandNumber() < kNumInputs
                              ? static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get())
                              : static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get()),
                          &operand, SideEffects::DefaultResource::get());
 }
+
+void AttentionOp::getEffects(Effects &effects) { addEffects(*this, effects); }
+void ColumnSumsOp::getEffects(Effects &effects) { addEffects(*this, effects); }
 
 #include "flashc/Dialect/Flash/IR/FlashInterfaces.cpp.inc"
 

@@ -1,12 +1,12 @@
 //===- TilingInterfaceImpl.cpp - tiles of the flash ops -----------------------------------------------------------===//
 //
-// Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Keys beyond the
-// end are excluded by `j < Nk`, joined to the mask.
+// Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Keys, or
+// queries, that are streamed beyond the end are excluded by `j < Nk`, or `i < Nq`, joined to the mask.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
-#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "StaticTiles.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
@@ -39,19 +39,20 @@ static Range wholeDim(OpBuilder &b, Location loc, Value value, unsigned dim) {
 // Regions of a tile that sticks out
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Joins `j < limit` to the mask region, which is created if there is none.
-static void joinKeyLimit(OpBuilder &b, Location loc, Region &mask, Value limit) {
+/// Joins `position < limit` to the mask region, which is created if there is none.
+static void joinLimit(OpBuilder &b, Location loc, Region &mask, StepDim dim, Value limit) {
   OpBuilder::InsertionGuard guard(b);
+  unsigned position = static_cast<unsigned>(dim);
   if (mask.empty()) {
     SmallVector<Type> types(4, b.getIndexType());
     Block *block = b.createBlock(&mask, mask.end(), types, SmallVector<Location>(4, loc));
-    Value keep = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, block->getArgument(3), limit);
+    Value keep = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, block->getArgument(position), limit);
     YieldOp::create(b, loc, keep);
     return;
   }
   auto yield = cast<YieldOp>(mask.front().getTerminator());
   b.setInsertionPoint(yield);
-  Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, mask.getArgument(3), limit);
+  Value inside = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, mask.getArgument(position), limit);
   yield.getValueMutable().assign(arith::AndIOp::create(b, loc, yield.getValue(), inside));
 }
 
@@ -85,10 +86,11 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
   OpBuilder::InsertionGuard guard(b);
   DenseSet<Value> tainted(outside.begin(), outside.end());
   region.walk<WalkOrder::PreOrder>([&](Operation *op) {
-    bool isTainted = op->walk([&](Operation *nested) {
-      bool uses = llvm::any_of(nested->getOperands(), [&](Value operand) { return tainted.contains(operand); });
-      return uses ? WalkResult::interrupt() : WalkResult::advance();
-    }).wasInterrupted();
+    bool isTainted =
+        op->walk([&](Operation *nested) {
+            bool uses = llvm::any_of(nested->getOperands(), [&](Value operand) { return tainted.contains(operand); });
+            return uses ? WalkResult::interrupt() : WalkResult::advance();
+          }).wasInterrupted();
     if (!isTainted)
       return;
     tainted.insert(op->result_begin(), op->result_end());
@@ -109,7 +111,8 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
   });
 }
 
-/// Adapts the regions of `tile`, which may stick out of the sequences of `whole`.
+/// Adapts the regions of `tile`, which may stick out of the sequences of `whole`. What it has beyond the end of the
+/// resident one is cut off; of the streamed one nothing beyond is folded in.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region *region : {&tile.getScore(), &tile.getMask()}) {
     if (region->empty())
@@ -121,14 +124,16 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
       outside.push_back(region->getArguments().back());
     guardPositions(b, *region, outside);
   }
-  if (!outsideJ)
+  StepDim streamed = whole.getStreamedDim();
+  if (!(streamed == StepDim::I ? outsideI : outsideJ))
     return;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(tile);
-  Value numKeys = getValueOrCreateConstantIndexOp(b, tile.getLoc(),
-                                                  tensor::getMixedSize(b, tile.getLoc(), whole.getK(), 2));
-  Value limit = b.createOrFold<arith::AddIOp>(tile.getLoc(), numKeys, whole.getPositionIn(StepDim::J));
-  joinKeyLimit(b, tile.getLoc(), tile.getMask(), limit);
+  Value sequence = streamed == StepDim::I ? whole.getQ() : whole.getK();
+  OpFoldResult length = tensor::getMixedSize(b, tile.getLoc(), sequence, 2);
+  Value limit = b.createOrFold<arith::AddIOp>(tile.getLoc(), getValueOrCreateConstantIndexOp(b, tile.getLoc(), length),
+                                              whole.getPositionIn(streamed));
+  joinLimit(b, tile.getLoc(), tile.getMask(), streamed, limit);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -136,9 +141,11 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op) {
-  Value q = op.getQ(), k = op.getK();
-  return {wholeDim(b, op.getLoc(), q, 0), wholeDim(b, op.getLoc(), q, 1), wholeDim(b, op.getLoc(), q, 2),
-          wholeDim(b, op.getLoc(), k, 2)};
+  SmallVector<Range> domain;
+  for (unsigned dim : {0, 1, 2})
+    domain.push_back(wholeDim(b, op.getLoc(), op.getQ(), dim));
+  domain.push_back(wholeDim(b, op.getLoc(), op.getK(), 2));
+  return domain;
 }
 
 static SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op) {
@@ -176,9 +183,8 @@ static void setTileGroup(StepOpInterface tile) {
 
 /// Offsets or sizes of an operand's dimensions: `tile` over (b, h, i, j, key head), and `whole` where it has all.
 static SmallVector<OpFoldResult> getDims(const StepOperand &operand, ArrayRef<OpFoldResult> tile, OpFoldResult whole) {
-  return llvm::map_to_vector(operand.dims, [&](StepDim dim) {
-    return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)];
-  });
+  return llvm::map_to_vector(
+      operand.dims, [&](StepDim dim) { return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)]; });
 }
 
 /// The whole of an operand's last dimension.
@@ -239,6 +245,14 @@ static FailureOr<TilingResult> tileStep(OpBuilder &b, StepOpInterface op, ArrayR
   return emitTile(b, op, offsets, sizes, state, slices);
 }
 
+static void getStatePosition(OpBuilder &b, StepOpInterface op, unsigned number, ArrayRef<OpFoldResult> offsets,
+                             ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
+                             SmallVector<OpFoldResult> &resultSizes) {
+  StepOperand carried = op.getStepState()[number];
+  resultOffsets = getOffsets(b, carried, offsets);
+  resultSizes = getSizes(b, op, carried, sizes);
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // flash.online_attention
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -256,9 +270,29 @@ LogicalResult OnlineAttentionOp::getResultTilePosition(OpBuilder &b, unsigned re
                                                        ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
                                                        SmallVector<OpFoldResult> &resultOffsets,
                                                        SmallVector<OpFoldResult> &resultSizes) {
-  StepOperand carried = getStepState()[resultNumber];
-  resultOffsets = getOffsets(b, carried, offsets);
-  resultSizes = getSizes(b, *this, carried, sizes);
+  getStatePosition(b, *this, resultNumber, offsets, sizes, resultOffsets, resultSizes);
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// flash.accumulate_column_sums
+//===--------------------------------------------------------------------------------------------------------------===//
+
+SmallVector<Range> AccumulateColumnSumsOp::getIterationDomain(OpBuilder &b) { return getStepDomain(b, *this); }
+
+SmallVector<utils::IteratorType> AccumulateColumnSumsOp::getLoopIteratorTypes() { return getStepIterators(*this); }
+
+FailureOr<TilingResult> AccumulateColumnSumsOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
+                                                                       ArrayRef<OpFoldResult> sizes) {
+  return tileStep(b, *this, offsets, sizes);
+}
+
+LogicalResult AccumulateColumnSumsOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber,
+                                                            ArrayRef<OpFoldResult> offsets,
+                                                            ArrayRef<OpFoldResult> sizes,
+                                                            SmallVector<OpFoldResult> &resultOffsets,
+                                                            SmallVector<OpFoldResult> &resultSizes) {
+  getStatePosition(b, *this, resultNumber, offsets, sizes, resultOffsets, resultSizes);
   return success();
 }
 
@@ -295,12 +329,9 @@ LogicalResult OnlineAttentionOp::getPartialResultTilePosition(
   return success();
 }
 
-FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(OpBuilder &b, Location loc,
-                                                                  ReductionTilingStrategy strategy, ValueRange init,
-                                                                  ArrayRef<OpFoldResult> offsets,
-                                                                  ArrayRef<OpFoldResult> sizes,
-                                                                  const SetVector<unsigned> &reductionDims,
-                                                                  ArrayRef<OpFoldResult> splitReductionIvs) {
+FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(
+    OpBuilder &b, Location loc, ReductionTilingStrategy strategy, ValueRange init, ArrayRef<OpFoldResult> offsets,
+    ArrayRef<OpFoldResult> sizes, const SetVector<unsigned> &reductionDims, ArrayRef<OpFoldResult> splitReductionIvs) {
   // A state has no dimension of keys, so the other strategy, which keeps one partial result per key of a tile, has
   // nothing to put them in.
   if (strategy != ReductionTilingStrategy::PartialReductionOuterParallel)

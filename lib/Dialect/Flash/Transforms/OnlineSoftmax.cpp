@@ -29,11 +29,31 @@ static Value createFilled(OpBuilder &b, AttentionOp op, RankedTensorType type, f
   return linalg::FillOp::create(b, op.getLoc(), scalar, createEmpty(b, op, type)).getResult(0);
 }
 
+static LogicalResult verifyOnTensors(ScoresOpInterface op) {
+  if (isa<RankedTensorType>(op.getQ().getType()))
+    return success();
+  return op->emitOpError() << "expected an op on tensors, got " << op.getQ().getType() << " (run flash-to-tensors first)";
+}
+
+/// The regions of `op`, which is going to be replaced, become those of `step`.
+static void moveRegions(RewriterBase &rewriter, ScoresOpInterface op, ScoresOpInterface step) {
+  rewriter.inlineRegionBefore(op.getScore(), step.getScore(), step.getScore().end());
+  rewriter.inlineRegionBefore(op.getMask(), step.getMask(), step.getMask().end());
+}
+
+/// Replaces `op` by values whose types may know other extents.
+static void replaceWithCasts(RewriterBase &rewriter, Operation *op, ValueRange values) {
+  SmallVector<Value> results;
+  for (auto [result, type] : llvm::zip_equal(values, op->getResultTypes()))
+    results.push_back(result.getType() == type ? result
+                                               : Value(tensor::CastOp::create(rewriter, op->getLoc(), type, result)));
+  rewriter.replaceOp(op, results);
+}
+
 FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op,
                                                                  Normalize normalize) {
-  if (!op.hasTensorSemantics())
-    return op.emitOpError() << "expected attention on tensors, got " << op.getQ().getType()
-                            << " (run flash-to-tensors first)";
+  if (failed(verifyOnTensors(op)))
+    return failure();
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   Location loc = op.getLoc();
@@ -50,21 +70,40 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Value m = createFilled(rewriter, op, stateType, -std::numeric_limits<float>::infinity());
   Value l = createFilled(rewriter, op, stateType, 0.0f);
   Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
-  auto online = OnlineAttentionOp::create(rewriter, loc, TypeRange{accType, stateType, stateType}, op.getQ(),
-                                          op.getK(), op.getV(), acc, m, l, zero, zero, zero, zero, op.getScaleAttr(),
+  auto online = OnlineAttentionOp::create(rewriter, loc, TypeRange{accType, stateType, stateType}, op.getQ(), op.getK(),
+                                          op.getV(), acc, m, l, zero, zero, zero, zero, op.getScaleAttr(),
                                           NormalizeAttr::get(op.getContext(), normalize), op.getGroupSizeAttr());
-  rewriter.inlineRegionBefore(op.getScore(), online.getScore(), online.getScore().end());
-  rewriter.inlineRegionBefore(op.getMask(), online.getMask(), online.getMask().end());
+  moveRegions(rewriter, op, online);
 
   Value o = createEmpty(rewriter, op, RankedTensorType::get(shape, oType.getElementType()));
   Value lse = createEmpty(rewriter, op, stateType);
   auto finalize = FinalizeOp::create(rewriter, loc, TypeRange{o.getType(), lse.getType()}, online.getResult(0),
                                      online.getResult(1), online.getResult(2), o, lse, online.getNormalizeAttr());
-  SmallVector<Value> results;
-  for (auto [result, type] : llvm::zip_equal(finalize.getResults(), op.getResultTypes()))
-    results.push_back(result.getType() == type ? result : Value(tensor::CastOp::create(rewriter, loc, type, result)));
-  rewriter.replaceOp(op, results);
+  replaceWithCasts(rewriter, op, finalize.getResults());
   return online;
+}
+
+FailureOr<AccumulateColumnSumsOp> mlir::flash::convertToColumnSumsStep(RewriterBase &rewriter, ColumnSumsOp op) {
+  if (failed(verifyOnTensors(op)))
+    return failure();
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  Location loc = op.getLoc();
+  SmallVector<OpFoldResult> sizes{tensor::getMixedSize(rewriter, loc, op.getQ(), 0),
+                                  tensor::getMixedSize(rewriter, loc, op.getQ(), 1),
+                                  tensor::getMixedSize(rewriter, loc, op.getK(), 2)};
+  Value empty = tensor::EmptyOp::create(rewriter, loc, sizes, rewriter.getF32Type());
+  Value scalar = arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(0.0f));
+  Value sums = linalg::FillOp::create(rewriter, loc, scalar, empty).getResult(0);
+  Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
+  auto step = AccumulateColumnSumsOp::create(rewriter, loc, sums.getType(), op.getQ(), op.getK(), op.getLse(), sums,
+                                             zero, zero, zero, zero, op.getScaleAttr(), op.getGroupSizeAttr());
+  moveRegions(rewriter, op, step);
+  Value result = step.getResult();
+  if (op.getSumGroups())
+    result = emitGroupSums(rewriter, loc, result, tensor::getMixedSize(rewriter, loc, op.getK(), 1), op.getGroup());
+  replaceWithCasts(rewriter, op, result);
+  return step;
 }
 
 namespace {
@@ -73,10 +112,11 @@ struct OnlineSoftmax : flash::impl::OnlineSoftmaxBase<OnlineSoftmax> {
 
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    WalkResult walk = getOperation()->walk([&](AttentionOp op) {
-      return WalkResult(convertToOnlineSoftmax(rewriter, op, normalize));
-    });
-    if (walk.wasInterrupted())
+    WalkResult walk = getOperation()->walk(
+        [&](AttentionOp op) { return WalkResult(convertToOnlineSoftmax(rewriter, op, normalize)); });
+    WalkResult walkSums =
+        getOperation()->walk([&](ColumnSumsOp op) { return WalkResult(convertToColumnSumsStep(rewriter, op)); });
+    if (walk.wasInterrupted() || walkSums.wasInterrupted())
       signalPassFailure();
   }
 };

@@ -12,17 +12,16 @@ namespace mlir::flash {
 using namespace mlir;
 using namespace mlir::flash;
 
-bool mlir::flash::isTile(OnlineAttentionOp op, TileSizes sizes) {
-  ArrayRef<int64_t> q = op.getQType().getShape();
-  return op->getParentOfType<LoopLikeOpInterface>() && q[0] == 1 && q[1] == 1 && q[2] == sizes.q &&
-         op.getKType().getDimSize(2) == sizes.kv;
+bool mlir::flash::isTile(StepOpInterface op, TileSizes sizes) {
+  return op->getParentOfType<LoopLikeOpInterface>() && op.getTileExtent(StepDim::B) == 1 &&
+         op.getTileExtent(StepDim::H) == 1 && op.getTileExtent(StepDim::I) == sizes.q &&
+         op.getTileExtent(StepDim::J) == sizes.kv;
 }
 
-FailureOr<scf::SCFTilingResult> mlir::flash::tileOnlineAttention(RewriterBase &rewriter, OnlineAttentionOp op,
-                                                                 TileSizes sizes) {
+FailureOr<scf::SCFTilingResult> mlir::flash::tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes) {
   for (int64_t size : {sizes.q, sizes.kv})
     if (size < 1)
-      return op.emitOpError() << "expected a positive tile size, got " << size;
+      return op->emitOpError() << "expected a positive tile size, got " << size;
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
   scf::SCFTilingOptions options;
@@ -31,7 +30,7 @@ FailureOr<scf::SCFTilingResult> mlir::flash::tileOnlineAttention(RewriterBase &r
   FailureOr<scf::SCFTilingResult> tiled =
       scf::tileUsingSCF(rewriter, cast<TilingInterface>(op.getOperation()), options);
   if (failed(tiled))
-    return op.emitOpError() << "expected an op that can be tiled";
+    return op->emitOpError() << "expected an op that can be tiled";
   rewriter.replaceOp(op, tiled->replacements);
   return tiled;
 }
@@ -42,14 +41,14 @@ struct Tile : flash::impl::TileBase<Tile> {
 
   void runOnOperation() override {
     TileSizes sizes{qTile, kvTile};
-    SmallVector<OnlineAttentionOp> ops;
-    getOperation()->walk([&](OnlineAttentionOp op) {
+    SmallVector<StepOpInterface> ops;
+    getOperation()->walk([&](StepOpInterface op) {
       if (!isTile(op, sizes))
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());
-    for (OnlineAttentionOp op : ops) {
-      if (failed(tileOnlineAttention(rewriter, op, sizes)))
+    for (StepOpInterface op : ops) {
+      if (failed(tileStep(rewriter, op, sizes)))
         return signalPassFailure();
       ++numTiled;
     }

@@ -1,7 +1,7 @@
 //===- Flash.h - the flash dialect (L0, L1) -----------------------------------------------------------------------===//
 //
-// `flash.attention` says what is computed; `flash.online_attention` and `flash.finalize` say by which algorithm. The
-// ops and their constraints are described in FlashOps.td.
+// `flash.attention` and `flash.column_sums` say what is computed; `flash.online_attention`, `flash.finalize` and
+// `flash.accumulate_column_sums` say by which algorithm. The ops and their constraints are described in FlashOps.td.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_FLASH_H
@@ -28,5 +28,12 @@
 
 #define GET_OP_CLASSES
 #include "flashc/Dialect/Flash/IR/FlashOps.h.inc"
+
+namespace mlir::flash {
+
+/// `c [B, Hq, Nk]`, added up over the `groupSize` query heads of each of `keyHeads` key heads.
+Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize);
+
+} // namespace mlir::flash
 
 #endif // FLASHC_DIALECT_FLASH_IR_FLASH_H

@@ -16,8 +16,9 @@ def Flash_Dialect : Dialect {
   let cppNamespace = "::mlir::flash";
   let summary = "Attention as an op, and the state that online softmax carries";
   let description = [{
-    L0 of flashc says *what* attention is computed (`flash.attention`); L1 says by which algorithm
-    (`flash.online_attention`, `flash.finalize`, in loops of `scf`).
+    L0 of flashc says *what* is computed: attention (`flash.attention`), or the weight that keys receive
+    (`flash.column_sums`). L1 says by which algorithm (`flash.online_attention` and `flash.finalize`, or
+    `flash.accumulate_column_sums`, in loops of `scf`).
 
     Names used throughout: `B` batch, `Hq` query heads, `Hk` key/value heads, `Nq`/`Nk` query/key sequence length,
     `D` head dimension of queries and keys, `Dv` head dimension of values and outputs, `i` a query position, `j` a key
@@ -46,9 +47,27 @@ def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> 
   let assemblyFormat = "`<` $value `>`";
 }
 
-def Flash_AttentionOp : Flash_Op<"attention", [
+/// L0: an op on whole tensors, with results, or on memrefs, with `outs`. The first three operands are read.
+class Flash_WholeOp<string mnemonic> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, Flash_ScoresOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  code wholeOpDeclaration = [{
+    bool hasTensorSemantics() { return isa<RankedTensorType>(getQ().getType()); }
+    /// The type of an output: a result or an `outs` operand.
+    ShapedType getOutputType(unsigned index) {
+      return cast<ShapedType>(hasTensorSemantics() ? getResult(index).getType() : getOuts()[index].getType());
+    }
+    ShapedType getQType() { return cast<ShapedType>(getQ().getType()); }
+    ShapedType getKType() { return cast<ShapedType>(getK().getType()); }
+  }];
+  let extraClassDeclaration = wholeOpDeclaration;
+}
+
+def Flash_AttentionOp : Flash_WholeOp<"attention"> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
     Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with
@@ -121,20 +140,54 @@ def Flash_AttentionOp : Flash_Op<"attention", [
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
                        OptionalAttr<I64Attr>:$group_size);
-  let results = (outs Variadic<AnyRankedTensor>:$results);
-  let regions = (region AnyRegion:$score, AnyRegion:$mask);
-  let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
-  let extraClassDeclaration = [{
-    bool hasTensorSemantics() { return isa<RankedTensorType>(getQ().getType()); }
-    /// The type of o (index 0) or lse (index 1), a result or an `outs` operand.
-    ShapedType getOutputType(unsigned index) {
-      return cast<ShapedType>(hasTensorSemantics() ? getResult(index).getType() : getOuts()[index].getType());
-    }
-    ShapedType getQType() { return cast<ShapedType>(getQ().getType()); }
-    ShapedType getKType() { return cast<ShapedType>(getK().getType()); }
+  let extraClassDeclaration = wholeOpDeclaration # [{
     ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
   }];
+}
+
+def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums"> {
+  let summary = "the weight that each key receives from all queries";
+  let description = [{
+    The sums of attention's probabilities over queries, `c_j = sum_i exp(S_ij - lse_i)` with
+    `S = score(scale * Q K^T) where mask` and the log-sum-exp `lse` that `flash.attention` gives for the same q, k, score
+    and mask. Eviction of keys from a cache (H2O, SnapKV) ranks keys by it.
+
+    | value | shape             | element type |
+    |-------|-------------------|--------------|
+    | q     | `[B, Hq, Nq, D]`  | T            |
+    | k     | `[B, Hk, Nk, D]`  | T            |
+    | lse   | `[B, Hq, Nq]`     | f32          |
+    | c     | `[B, Hq, Nk]`     | f32          |
+
+    With `sum_groups` the query heads that share a key head are added up, and c is `[B, Hk, Nk]`. Memrefs, regions and
+    `group_size` are those of `flash.attention`.
+
+    Precision: products and sums accumulate in f32. A pair that the mask does not keep adds 0, and so does a query whose
+    `lse` is -inf, never NaN.
+
+    Constraints: those of `flash.attention` (C1, C4, C6 to C9) for q, k and the regions, and by the same numbers:
+    - (C2) q and k have rank 4, lse and c have rank 3.
+    - (C3) q and k share the element type T in {bf16, f16, f32}; lse and c have f32.
+    - (C5) heads as for `flash.attention`; q and lse agree on Hq, and so do q and c; with `sum_groups` k and c agree on
+      Hk.
+    - (C6) B, Nq, Nk agree wherever two operands both know them.
+    - (C10) on memrefs `outs` holds c and there is no result; on tensors there is one result and no `outs`.
+
+    Lowers to: Algorithm 0 in linalg (`flash-decompose`) or `flash.accumulate_column_sums` (`flash-online-softmax`).
+
+    Example:
+    ```mlir
+    %c = flash.column_sums
+        ins(%q, %k, %lse : tensor<2x8x128x64xbf16>, tensor<2x2x?x64xbf16>, tensor<2x8x128xf32>)
+        {scale = 1.250000e-01 : f32, sum_groups}
+        mask (%b: index, %h: index, %i: index, %j: index) {
+          %keep = arith.cmpi sle, %j, %i : index
+          flash.yield %keep : i1
+        } -> tensor<2x2x?xf32>
+    ```
+  }];
+  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$lse, Variadic<Flash_Buffer>:$outs,
+                       F32Attr:$scale, OptionalAttr<I64Attr>:$group_size, UnitAttr:$sum_groups);
 }
 
 def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
@@ -249,8 +302,57 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
   }];
 }
 
+def Flash_AccumulateColumnSumsOp : Flash_Op<"accumulate_column_sums", [
+    RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_StepOpInterface,
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
+    DeclareOpInterfaceMethods<TilingInterface, [
+      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>]> {
+  let summary = "one step of the keys' weights, over a block of queries";
+  let description = [{
+    Adds what a block of queries gives to a block of keys:
+
+        c' = c + colsum(P)        P = exp(S - lse), 0 where the mask keeps nothing or lse = -inf
+
+    | value | shape            | element type |
+    |-------|------------------|--------------|
+    | q     | `[B, Hq, Nq, D]` | T            |
+    | k     | `[B, Hk, Nk, D]` | T            |
+    | lse   | `[B, Hq, Nq]`    | f32          |
+    | c     | `[B, Hq, Nk]`    | f32          |
+
+    The mirror image of `flash.online_attention`: keys are resident and queries are streamed, so `i` is the reduction,
+    `i < Nq` is joined to the mask of a tile that sticks out, and bounds of the loop over queries are those of the
+    mask's dual view.
+
+    Constraints: those of `flash.column_sums` (C2 to C9) on tensors; the result is typed like `outs`.
+
+    Lowers to: linalg (AggregatedOpInterface).
+
+    Example:
+    ```mlir
+    %c1 = flash.accumulate_column_sums
+        ins(%q, %k, %lse : tensor<1x1x64x64xbf16>, tensor<1x1x32x64xbf16>, tensor<1x1x64xf32>)
+        outs(%c : tensor<1x1x32xf32>) at(%b0, %h0, %i0, %j0) {scale = 1.250000e-01 : f32} -> tensor<1x1x32xf32>
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$lse, AnyRankedTensor:$c,
+                       Index:$b0, Index:$h0, Index:$i0, Index:$j0, F32Attr:$scale, OptionalAttr<I64Attr>:$group_size);
+  let results = (outs AnyRankedTensor:$c_out);
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    MutableOperandRange getDpsInitsMutable() { return getCMutable(); }
+    StepDim getStreamedDim() { return StepDim::I; }
+    SmallVector<StepOperand> getStepInputs();
+    SmallVector<StepOperand> getStepState();
+    OperandRange getPosition() { return getOperands().drop_front(4); }
+  }];
+}
+
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "OnlineAttentionOp", "RowTableOp", "TileRunsOp"]>]> {
+    ParentOneOf<["AttentionOp", "ColumnSumsOp", "OnlineAttentionOp", "AccumulateColumnSumsOp", "RowTableOp",
+                 "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
     Ends a `score` region with the new score (f32), a `mask` region with whether the key is kept (i1), the region of a

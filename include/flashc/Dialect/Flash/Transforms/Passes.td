@@ -5,11 +5,11 @@
 include "mlir/Pass/PassBase.td"
 
 def ToTensors : Pass<"flash-to-tensors"> {
-  let summary = "attention on memrefs becomes attention on tensors";
+  let summary = "ops on memrefs become ops on tensors";
   let description = [{
-    Rewrites a `flash.attention` on memrefs into one on tensors, between reads of its operands and writes of its
-    results. The algorithm passes work on tensors only; so that they see one form, this pass comes first. An op on
-    tensors is left alone.
+    Rewrites a `flash.attention` or `flash.column_sums` on memrefs into one on tensors, between reads of its operands
+    and writes of its results. The algorithm passes work on tensors only; so that they see one form, this pass comes
+    first. An op on tensors is left alone.
 
     Before:
     ```mlir
@@ -108,7 +108,8 @@ def Decompose : Pass<"flash-decompose"> {
     %o   = linalg.generic ... // acc / l, 0 in a row whose l is 0
     %lse = linalg.generic ... // m + log(l)
     ```
-    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface). Query heads that share
+    `flash.online_attention` and `flash.finalize` become the same steps (AggregatedOpInterface), and so do
+    `flash.column_sums` and `flash.accumulate_column_sums`, whose probabilities are exp(S - lse). Query heads that share
     a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
 
     Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) become loops of `scf` and reads, and
@@ -141,7 +142,10 @@ def OnlineSoftmax : Pass<"flash-online-softmax"> {
         {normalize = #flash.normalize<deferred>} -> tensor<1x8x?x64xbf16>, tensor<1x8x?xf32>
     ```
 
-    Refuses an attention on memrefs: "expected attention on tensors".
+    `flash.column_sums` becomes one `flash.accumulate_column_sums` over all queries, which folds them into sums that
+    begin with 0, and with `sum_groups` a `linalg.generic` behind it adds up the heads of each group.
+
+    Refuses an op on memrefs: "expected an op on tensors".
   }];
   let options = [
     Option<"normalize", "normalize", "::mlir::flash::Normalize", "::mlir::flash::Normalize::Deferred",
@@ -154,8 +158,8 @@ def OnlineSoftmax : Pass<"flash-online-softmax"> {
 def Tile : Pass<"flash-tile"> {
   let summary = "tile both sequences, keys outermost: FlashAttention, Algorithm 1";
   let description = [{
-    Tiles every `flash.online_attention` with tiles of `q-tile` queries by `kv-tile` keys of one head, in loops over
-    batch, head, key tiles and, innermost, query tiles. The state (acc, m, l) stays in whole tensors, of which each step
+    Tiles every step (StepOpInterface) with tiles of `q-tile` queries by `kv-tile` keys of one head, in loops over batch,
+    head, key tiles and, innermost, query tiles. The state (acc, m, l of `flash.online_attention`) stays in whole tensors, of which each step
     reads and writes the slice of its queries: line by line the FlashAttention paper's Algorithm 1.
 
     Before: `flash-online-softmax`'s one step over all keys. After (bounds static and divisible):
@@ -172,7 +176,7 @@ def Tile : Pass<"flash-tile"> {
 
     Tiles have static shapes. Where a sequence is not known to be a multiple of its tile, the slice has the clamped size
     `affine.min(64, N - i)` and is padded (`tensor.pad`) to the tile with zeros (-inf for m); the result is cut back;
-    `j < Nk` is joined to the mask; reads of the regions (a bias) are clamped into their tensors, and divisors that are
+    `j < Nk` (`i < Nq`, where queries are streamed) is joined to the mask; reads of the regions (a bias) are clamped into their tensors, and divisors that are
     computed from positions, which may be 0 behind the end only, are replaced by 1 there.
 
     An op that already is one tile of these sizes inside a loop is left alone.
@@ -183,7 +187,7 @@ def Tile : Pass<"flash-tile"> {
     Option<"qTile", "q-tile", "int64_t", "64", "queries per tile (Br)">,
     Option<"kvTile", "kv-tile", "int64_t", "64", "keys per tile (Bc)">];
   let statistics = [
-    Statistic<"numTiled", "num-tiled", "online_attention ops tiled">];
+    Statistic<"numTiled", "num-tiled", "steps tiled">];
 }
 
 def SwapLoops : Pass<"flash-swap-loops"> {

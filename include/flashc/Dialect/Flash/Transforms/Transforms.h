@@ -15,9 +15,8 @@
 
 namespace mlir::flash {
 
-/// Replaces `op`, on memrefs, by one on tensors between bufferization.to_tensor and materialize_in_destination; returns
-/// the new op, or `op` itself if it is on tensors already.
-AttentionOp convertToTensors(RewriterBase &rewriter, AttentionOp op);
+/// Replaces `op`, if it is on memrefs, by one on tensors between bufferization.to_tensor and materialize_in_destination.
+void convertToTensors(RewriterBase &rewriter, ScoresOpInterface op);
 
 /// Computes what elementwise ops compute where the scores and masks inside `root` read it. Returns how many reads
 /// became code.
@@ -37,6 +36,10 @@ LogicalResult decomposeFlashOp(RewriterBase &rewriter, linalg::AggregatedOpInter
 /// Emits an error and fails if `op` is on memrefs.
 FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, AttentionOp op, Normalize normalize);
 
+/// Replaces `op`, on tensors, by one flash.accumulate_column_sums over all queries, and sums over groups if it has them;
+/// returns the former. Emits an error and fails if `op` is on memrefs.
+FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter, ColumnSumsOp op);
+
 /// Splits the keys of `op` into chunks of `kvChunk`, folded side by side in an scf.forall and merged by log-sum-exp,
 /// and replaces it. Emits an error and fails if the chunk is not positive.
 FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
@@ -47,11 +50,11 @@ struct TileSizes {
 };
 
 /// Whether `op` is one tile of `sizes`, in a loop.
-bool isTile(OnlineAttentionOp op, TileSizes sizes);
+bool isTile(StepOpInterface op, TileSizes sizes);
 
 /// Tiles `op` by one head and `sizes`, in scf.for loops over batch, head, key tiles, query tiles (innermost), and
 /// replaces it. Emits an error and fails if a size is not positive.
-FailureOr<scf::SCFTilingResult> tileOnlineAttention(RewriterBase &rewriter, OnlineAttentionOp op, TileSizes sizes);
+FailureOr<scf::SCFTilingResult> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
 /// A mask, and the bounds that it gives to the loop over key tiles.
 struct KeyBounds {
