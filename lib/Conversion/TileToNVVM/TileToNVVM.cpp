@@ -96,13 +96,13 @@ private:
     KernelContext context = createKernelContext(kernel);
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
-    populateRegisterPatterns(converter, patterns, context);
-    populateExponentialPatterns(converter, patterns, context);
-    populateMapPatterns(converter, patterns, context);
-    populateStorePatterns(converter, patterns, context);
+    KernelPatterns ofKernel{converter, patterns, context};
+    populateRegisterPatterns(ofKernel);
+    populateExponentialPatterns(ofKernel);
+    populateMapPatterns(ofKernel);
+    populateStorePatterns(ofKernel);
     populateLoadPatterns(converter, patterns);
-    llvm::find_if(kTargets, [&](auto entry) { return entry.first == &context.target; })
-        ->second(converter, patterns, context);
+    llvm::find_if(kTargets, [&](auto entry) { return entry.first == &context.target; })->second(ofKernel);
     if (failed(apply(kernel, converter, std::move(patterns))))
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);

@@ -90,9 +90,8 @@ private:
 
 struct Exp2Lowering : KernelPattern<Exp2Op> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(Exp2Op op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Exponentials exponentials(op, op.getOffset() ? adaptor.getOffset() : ValueRange(), rewriter);
+  TileValues lower(Exp2Op op, Adaptor adaptor, Emitter &emit) const override {
+    Exponentials exponentials(op, op.getOffset() ? adaptor.getOffset() : ValueRange(), emit.builder);
     SmallVector<Value> results;
     for (auto [e, score] : llvm::enumerate(adaptor.getSource())) {
       bool isPolynomial = (e + 1) * op.getFma() / kExponentialGroup > e * op.getFma() / kExponentialGroup;
@@ -100,14 +99,12 @@ struct Exp2Lowering : KernelPattern<Exp2Op> {
                         : op.getOffset() ? exponentials.emitSaturated(score, getHalf(e))
                                          : exponentials.emitSmall(score));
     }
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 } // namespace
 
-void flashc::tiletonvvm::populateExponentialPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                                     KernelContext &kernel) {
-  patterns.add<Exp2Lowering>(converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateExponentialPatterns(KernelPatterns &patterns) {
+  patterns.add<Exp2Lowering>();
 }

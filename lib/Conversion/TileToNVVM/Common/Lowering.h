@@ -119,11 +119,22 @@ public:
   explicit TileTypeConverter(mlir::MLIRContext *context);
 };
 
-void populateRegisterPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateExponentialPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns,
-                                 KernelContext &kernel);
-void populateMapPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+/// A set of patterns to add to, and what each pattern is given.
+struct KernelPatterns {
+  TileTypeConverter &converter;
+  mlir::RewritePatternSet &set;
+  KernelContext &kernel;
+
+  template <typename... PatternTs, typename... ArgTs>
+  void add(ArgTs... args) {
+    set.add<PatternTs...>(converter, set.getContext(), kernel, args...);
+  }
+};
+
+void populateRegisterPatterns(KernelPatterns &patterns);
+void populateExponentialPatterns(KernelPatterns &patterns);
+void populateMapPatterns(KernelPatterns &patterns);
+void populateStorePatterns(KernelPatterns &patterns);
 /// Elements of arrays.
 void populateLoadPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
 /// What kernels without tiles have.
@@ -168,11 +179,25 @@ llvm::SmallVector<mlir::Value> expandInLoops(mlir::tile::MapOp map, mlir::ValueR
                                              llvm::ArrayRef<mlir::ValueRange> rows, const KernelContext &kernel,
                                              mlir::OpBuilder &b, llvm::SmallVector<mlir::Value> &offsets);
 
-/// A pattern that knows its kernel.
+/// The values that hold each result of an op.
+using TileValues = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
+
+/// A pattern that knows its kernel, and always matches.
 template <typename OpTy>
 struct KernelPattern : mlir::OpConversionPattern<OpTy> {
+  using Adaptor = typename mlir::OpConversionPattern<OpTy>::OneToNOpAdaptor;
   KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel)
       : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel) {}
+
+  virtual TileValues lower(OpTy op, Adaptor adaptor, Emitter &emit) const = 0;
+
+  llvm::LogicalResult matchAndRewrite(OpTy op, Adaptor adaptor,
+                                      mlir::ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    rewriter.replaceOpWithMultiple(op, lower(op, adaptor, emit));
+    return llvm::success();
+  }
+
   KernelContext &kernel;
 };
 

@@ -275,44 +275,35 @@ namespace {
 
 struct MapLowering : KernelPattern<MapOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(MapOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
+  TileValues lower(MapOp op, Adaptor adaptor, Emitter &emit) const override {
     SmallVector<ValueRange> rows = llvm::to_vector(adaptor.getRows());
     SmallVector<Value> offsets, results;
     if (isLargeMap(op))
-      results = expandInLoops(op, adaptor.getSource(), rows, kernel, rewriter, offsets);
+      results = expandInLoops(op, adaptor.getSource(), rows, kernel, emit.builder, offsets);
     else
-      results = MapExpander(op, adaptor.getSource(), rows, kernel, rewriter).expand(offsets);
-    SmallVector<ValueRange> replacements{results};
-    if (op.getOffset())
-      replacements.push_back(offsets);
-    rewriter.replaceOpWithMultiple(op, replacements);
-    return success();
+      results = MapExpander(op, adaptor.getSource(), rows, kernel, emit.builder).expand(offsets);
+    return op.getOffset() ? TileValues{results, offsets} : TileValues{results};
   }
 };
 
 struct RowsLowering : KernelPattern<RowsOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(RowsOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(RowsOp op, Adaptor adaptor, Emitter &emit) const override {
     Value first = emit.add(op.getRow(), emit.toIndex(kernel.row));
     SmallVector<Value> results;
     for (int64_t half = 0; half < 2; ++half) {
       IRMapping mapping;
       mapping.map(op.getBody().getArgument(0), emit.add(first, 8 * half));
       for (Operation &nested : op.getBody().front().without_terminator())
-        rewriter.clone(nested, mapping);
+        emit.builder.clone(nested, mapping);
       results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValue()));
     }
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 } // namespace
 
-void flashc::tiletonvvm::populateMapPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                             KernelContext &kernel) {
-  patterns.add<MapLowering, RowsLowering>(converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateMapPatterns(KernelPatterns &patterns) {
+  patterns.add<MapLowering, RowsLowering>();
 }

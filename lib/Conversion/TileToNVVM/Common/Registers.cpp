@@ -78,9 +78,7 @@ Value combineLanes(Emitter &emit, ReduceKind kind, Value value) {
 
 struct RowReduceLowering : KernelPattern<RowReduceOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(RowReduceOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(RowReduceOp op, Adaptor adaptor, Emitter &emit) const override {
     ValueRange source = adaptor.getSource();
     SmallVector<Value> results;
     for (int64_t half = 0; half < 2; ++half) {
@@ -96,86 +94,70 @@ struct RowReduceLowering : KernelPattern<RowReduceOp> {
       Value reduced = combine(emit, op.getKind(), chains[0], chains[1]);
       results.push_back(hasEncoding<RowAttr>(op.getType()) ? combineLanes(emit, op.getKind(), reduced) : reduced);
     }
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 struct CombineLowering : KernelPattern<CombineOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(CombineOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(CombineOp op, Adaptor adaptor, Emitter &emit) const override {
     SmallVector<Value> results = llvm::to_vector(adaptor.getSource());
     for (Value &value : results)
       value = combineLanes(emit, op.getKind(), value);
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 struct SplitSumsLowering : KernelPattern<SplitSumsOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(SplitSumsOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
+  TileValues lower(SplitSumsOp op, Adaptor adaptor, Emitter &emit) const override {
     ValueRange source = adaptor.getSource();
     ValueRange last = source.take_back(4); // of one block of eight columns, all equal: two of each half
     SmallVector<Value> columns = llvm::to_vector(source.drop_back(4)), sums = {last[0], last[2]};
-    rewriter.replaceOpWithMultiple(op, {columns, sums});
-    return success();
+    return {columns, sums};
   }
 };
 
 struct BroadcastLowering : KernelPattern<BroadcastOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(BroadcastOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
+  TileValues lower(BroadcastOp op, Adaptor adaptor, Emitter &emit) const override {
     SmallVector<Value> results;
     bool isAcc = hasEncoding<AccAttr>(op.getType());
     for (int64_t e = 0, n = getElementsPerThread(cast<RankedTensorType>(op.getType())); e < n; ++e)
       results.push_back(adaptor.getSource()[isAcc ? getHalf(e) : e]);
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 struct ScaleRowsLowering : KernelPattern<ScaleRowsOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(ScaleRowsOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
+  TileValues lower(ScaleRowsOp op, Adaptor adaptor, Emitter &emit) const override {
     bool isPartial = hasEncoding<RowPartialAttr>(op.getType());
     SmallVector<Value> results;
     for (auto [e, value] : llvm::enumerate(adaptor.getSource()))
-      results.push_back(arith::MulFOp::create(rewriter, op.getLoc(), value,
+      results.push_back(arith::MulFOp::create(emit.builder, emit.loc, value,
                                               adaptor.getFactor()[isPartial ? e : getHalf(e)]));
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 /// Blocks 2s and 2s + 1 of the accumulator are the A operand of step s, in its own order: pairs of words.
 struct ToOperandALowering : KernelPattern<ToOperandAOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(ToOperandAOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(ToOperandAOp op, Adaptor adaptor, Emitter &emit) const override {
     auto type = cast<RankedTensorType>(op.getType());
     SmallVector<Value> results;
     for (int64_t e = 0, n = adaptor.getSource().size(); e < n; e += 2)
       results.push_back(packPair(emit, type.getElementType(), adaptor.getSource()[e], adaptor.getSource()[e + 1]));
-    rewriter.replaceOpWithMultiple(op, {results});
-    return success();
+    return {results};
   }
 };
 
 struct VoteAnyLowering : KernelPattern<VoteAnyOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(VoteAnyOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    Value any = arith::OrIOp::create(rewriter, op.getLoc(), adaptor.getSource()[0], adaptor.getSource()[1]);
-    rewriter.replaceOp(op, emit.intrinsic(rewriter.getI1Type(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any}));
-    return success();
+  TileValues lower(VoteAnyOp op, Adaptor adaptor, Emitter &emit) const override {
+    Value any = arith::OrIOp::create(emit.builder, emit.loc, adaptor.getSource()[0], adaptor.getSource()[1]);
+    return {{emit.intrinsic(any.getType(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any})}};
   }
 };
 
@@ -184,22 +166,19 @@ struct VoteAnyLowering : KernelPattern<VoteAnyOp> {
 /// maximum in one instruction.
 struct AllWithinLowering : KernelPattern<AllWithinOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AllWithinOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(AllWithinOp op, Adaptor adaptor, Emitter &emit) const override {
     ValueRange source = adaptor.getSource();
     Value chains[2];
     for (int64_t e = 0, n = source.size(); e < n / 2; ++e) {
-      Value sum = emitSum(rewriter, op.getLoc(), source[e], source[n - 1 - e]), &chain = chains[e % 2];
-      chain = chain ? arith::MaxSIOp::create(rewriter, op.getLoc(), chain, sum) : sum;
+      Value sum = emitSum(emit.builder, emit.loc, source[e], source[n - 1 - e]), &chain = chains[e % 2];
+      chain = chain ? arith::MaxSIOp::create(emit.builder, emit.loc, chain, sum) : sum;
     }
-    Value most = arith::MaxSIOp::create(rewriter, op.getLoc(), chains[0], chains[1]);
-    most = arith::BitcastOp::create(rewriter, op.getLoc(), rewriter.getF32Type(), most);
-    Value limit = arith::ConstantOp::create(rewriter, op.getLoc(), op.getLimitAttr());
+    Value most = arith::MaxSIOp::create(emit.builder, emit.loc, chains[0], chains[1]);
+    most = arith::BitcastOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), most);
+    Value limit = arith::ConstantOp::create(emit.builder, emit.loc, op.getLimitAttr());
     Value isWithin =
-        arith::CmpFOp::create(rewriter, op.getLoc(), arith::CmpFPredicate::OLE, most, limit); // false for NaN
-    rewriter.replaceOp(op, emit.intrinsic(rewriter.getI1Type(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), isWithin}));
-    return success();
+        arith::CmpFOp::create(emit.builder, emit.loc, arith::CmpFPredicate::OLE, most, limit); // false for NaN
+    return {{emit.intrinsic(isWithin.getType(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), isWithin})}};
   }
 
 private:
@@ -210,26 +189,21 @@ private:
   }
 };
 
-struct UniformLowering : OpConversionPattern<UniformOp> {
-  using OpConversionPattern::OpConversionPattern;
-  LogicalResult matchAndRewrite(UniformOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    rewriter.replaceOp(op, emit.toIndex(emit.makeUniform(emit.toI32(op.getSource()))));
-    return success();
+struct UniformLowering : KernelPattern<UniformOp> {
+  using KernelPattern::KernelPattern;
+  TileValues lower(UniformOp op, Adaptor adaptor, Emitter &emit) const override {
+    return {{emit.toIndex(emit.makeUniform(emit.toI32(op.getSource())))}};
   }
 };
 
 struct OutsideLowering : KernelPattern<OutsideOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(OutsideOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
+  TileValues lower(OutsideOp op, Adaptor adaptor, Emitter &emit) const override {
     Value below =
-        arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
+        arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
     Value above =
-        arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
-    rewriter.replaceOpWithNewOp<arith::OrIOp>(op, below, above);
-    return success();
+        arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
+    return {{arith::OrIOp::create(emit.builder, emit.loc, below, above)}};
   }
 };
 
@@ -240,10 +214,8 @@ Value flashc::tiletonvvm::packPair(Emitter &emit, Type element, Value low, Value
   return emit.ptx(emit.builder.getI32Type(), text, "=r,f,f", {high, low}, /*sideEffects=*/false);
 }
 
-void flashc::tiletonvvm::populateRegisterPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                                  KernelContext &kernel) {
-  MLIRContext *context = patterns.getContext();
-  patterns.add<ElementwiseLowering, ConstantLowering, UniformLowering>(converter, context);
+void flashc::tiletonvvm::populateRegisterPatterns(KernelPatterns &patterns) {
+  patterns.set.add<ElementwiseLowering, ConstantLowering>(patterns.converter, patterns.set.getContext());
   patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering,
-               ToOperandALowering, VoteAnyLowering, AllWithinLowering, OutsideLowering>(converter, context, kernel);
+               ToOperandALowering, VoteAnyLowering, AllWithinLowering, UniformLowering, OutsideLowering>();
 }

@@ -53,9 +53,7 @@ Value getPredicate(Emitter &emit, Value row, Value limit) {
 struct StoreLowering : KernelPattern<StoreOp> {
   using KernelPattern::KernelPattern;
 
-  LogicalResult matchAndRewrite(StoreOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(StoreOp op, Adaptor adaptor, Emitter &emit) const override {
     Type element = cast<MemRefType>(op.getDest().getType()).getElementType();
     ValueRange source = adaptor.getSource();
     Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
@@ -64,9 +62,9 @@ struct StoreLowering : KernelPattern<StoreOp> {
       Value predicate = getPredicate(emit, row, limit);
       if (hasEncoding<RowAttr>(op.getSource().getType())) {
         // One lane of the four that hold the row writes it.
-        Value first = arith::ExtUIOp::create(rewriter, op.getLoc(), emit.builder.getI32Type(),
+        Value first = arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(),
                                              emit.equal(kernel.laneCol, 0));
-        predicate = arith::AndIOp::create(rewriter, op.getLoc(), predicate, first);
+        predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, first);
         storeWords(emit, getElementPointer(emit, adaptor.getDest(), element, {b, h, row}), source[half], predicate);
         continue;
       }
@@ -75,13 +73,10 @@ struct StoreLowering : KernelPattern<StoreOp> {
       else
         store16(emit, adaptor, element, {b, h, row}, half, predicate);
     }
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 
 private:
-  using Adaptor = OneToNOpAdaptor;
-
   /// Eight bytes, one pair of words, per block of eight columns.
   void storeF32(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, int64_t half,
                 Value predicate) const {
@@ -139,7 +134,6 @@ private:
 
 } // namespace
 
-void flashc::tiletonvvm::populateStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                               KernelContext &kernel) {
-  patterns.add<StoreLowering>(converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateStorePatterns(KernelPatterns &patterns) {
+  patterns.add<StoreLowering>();
 }

@@ -32,9 +32,7 @@ Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
 
 struct AnnounceLowering : KernelPattern<AnnounceOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AnnounceOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(AnnounceOp op, Adaptor adaptor, Emitter &emit) const override {
     Place place = getPlace(emit, kernel, emit.toI32(op.getTurn()));
     SmallVector<Value> words{emit.select(op.getExists(), emit.i32(1), emit.i32(0))};
     for (Value value : llvm::concat<Value>(op.getValues(), op.getOwn()))
@@ -42,23 +40,20 @@ struct AnnounceLowering : KernelPattern<AnnounceOp> {
     for (auto [number, word] : llvm::enumerate(words))
       emit.ptx("st.shared.u32 [$0], $1;", "r,r,~{memory}", {emit.add(place.words, kWordBytes * number), word});
     emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {place.barrier});
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AnnouncedOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(AnnouncedOp op, Adaptor adaptor, Emitter &emit) const override {
     Value turn = emit.toI32(op.getTurn());
     Place place = getPlace(emit, kernel, turn);
     Value round = emit.shr(turn, llvm::Log2_64(kAnnouncements));
     waitForPhase(emit, place.barrier, emit.bitAnd(round, 1));
     SmallVector<Value> words;
     auto load = [&](Value begin, size_t number) {
-      words.push_back(emit.ptx(rewriter.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
+      words.push_back(emit.ptx(emit.builder.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
                                {emit.add(begin, kWordBytes * number)}, /*sideEffects=*/true));
     };
     size_t numShared = 1 + op.getValues().size(), numOwn = op.getOwn().size();
@@ -71,27 +66,22 @@ struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
       load(own, numShared + number);
     SmallVector<Value> values = llvm::map_to_vector(words, [&](Value word) { return emit.toIndex(word); });
     Value exists = emit.makeUniform(words.front());
-    values.front() = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::ne, exists, emit.i32(0));
-    rewriter.replaceOp(op, values);
-    return success();
+    values.front() = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::ne, exists, emit.i32(0));
+    return llvm::map_to_vector<6>(values, [](Value value) { return SmallVector<Value>{value}; });
   }
 };
 
 struct TakeLowering : KernelPattern<TakeOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(TakeOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    Value counter = getElementPointer(emit, adaptor.getList(), rewriter.getI32Type(), emit.toI32(op.getPlace()));
-    Value before = emit.ptx(rewriter.getI32Type(), "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}",
+  TileValues lower(TakeOp op, Adaptor adaptor, Emitter &emit) const override {
+    Value counter = getElementPointer(emit, adaptor.getList(), emit.builder.getI32Type(), emit.toI32(op.getPlace()));
+    Value before = emit.ptx(emit.builder.getI32Type(), "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}",
                             {counter}, /*sideEffects=*/true);
-    rewriter.replaceOp(op, emit.toIndex(before));
-    return success();
+    return {{emit.toIndex(before)}};
   }
 };
 } // namespace
 
-void flashc::tiletonvvm::populateDrawPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                              KernelContext &kernel) {
-  patterns.add<AnnounceLowering, AnnouncedLowering, TakeLowering>(converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateDrawPatterns(KernelPatterns &patterns) {
+  patterns.add<AnnounceLowering, AnnouncedLowering, TakeLowering>();
 }

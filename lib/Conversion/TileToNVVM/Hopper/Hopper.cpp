@@ -21,12 +21,11 @@ static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
   converter.addConversion([](TensorMapType type) -> Type { return LLVM::LLVMPointerType::get(type.getContext()); });
 }
 
-void flashc::tiletonvvm::populateHopperPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                                KernelContext &kernel) {
-  addTypes(converter, patterns.getContext());
-  populateProductPatterns(converter, patterns, kernel);
-  populateRingPatterns(converter, patterns, kernel);
-  populateTensorStorePatterns(converter, patterns, kernel);
-  populateRolePatterns(converter, patterns, kernel);
-  populateDrawPatterns(converter, patterns, kernel);
+void flashc::tiletonvvm::populateHopperPatterns(KernelPatterns &patterns) {
+  addTypes(patterns.converter, patterns.set.getContext());
+  populateProductPatterns(patterns);
+  populateRingPatterns(patterns);
+  populateTensorStorePatterns(patterns);
+  populateRolePatterns(patterns);
+  populateDrawPatterns(patterns);
 }

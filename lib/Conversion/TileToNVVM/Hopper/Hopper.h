@@ -29,14 +29,13 @@ void waitForPhase(Emitter &emit, mlir::Value barrier, mlir::Value parity);
 constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
 
 /// All of Hopper's patterns, and the types of their ops.
-void populateHopperPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
+void populateHopperPatterns(KernelPatterns &patterns);
 
-void populateProductPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateRingPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateRolePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateDrawPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns, KernelContext &kernel);
-void populateTensorStorePatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns,
-                                 KernelContext &kernel);
+void populateProductPatterns(KernelPatterns &patterns);
+void populateRingPatterns(KernelPatterns &patterns);
+void populateRolePatterns(KernelPatterns &patterns);
+void populateDrawPatterns(KernelPatterns &patterns);
+void populateTensorStorePatterns(KernelPatterns &patterns);
 
 } // namespace flashc::tiletonvvm
 

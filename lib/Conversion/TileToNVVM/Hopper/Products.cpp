@@ -78,9 +78,7 @@ std::string accumulatorConstraints(int64_t count, bool tied) {
 struct MmaAsyncLowering : KernelPattern<MmaAsyncOp> {
   using KernelPattern::KernelPattern;
 
-  LogicalResult matchAndRewrite(MmaAsyncOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(MmaAsyncOp op, Adaptor adaptor, Emitter &emit) const override {
     SlotType b = op.getB().getType();
     int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
     emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
@@ -93,12 +91,11 @@ struct MmaAsyncLowering : KernelPattern<MmaAsyncOp> {
       acc = emitWgmma(emit, op, acc, getDescriptorOfStep(emit, adaptor.getSlopes()[0]),
                       getDescriptorOfStep(emit, adaptor.getColumns()[0]), b.getRows());
     emit.ptx("wgmma.commit_group.sync.aligned;", "~{memory}", {});
-    rewriter.replaceOpWithMultiple(op, {acc});
-    return success();
+    return {acc};
   }
 
 private:
-  SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, OneToNOpAdaptor adaptor, ArrayRef<Value> acc,
+  SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor adaptor, ArrayRef<Value> acc,
                               int64_t depth) const {
     SmallVector<Value> a;
     if (auto slot = dyn_cast<SlotType>(op.getA().getType()))
@@ -149,22 +146,18 @@ private:
 
 struct MmaWaitLowering : KernelPattern<MmaWaitOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(MmaWaitOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(MmaWaitOp op, Adaptor adaptor, Emitter &emit) const override {
     ValueRange acc = adaptor.getToken();
     SmallVector<Type> results(acc.getTypes());
     std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
     SmallVector<Value> values =
         emit.ptx(results, text, accumulatorConstraints(acc.size(), /*tied=*/true) + ",~{memory}", acc);
-    rewriter.replaceOpWithMultiple(op, {values});
-    return success();
+    return {values};
   }
 };
 
 } // namespace
 
-void flashc::tiletonvvm::populateProductPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                                 KernelContext &kernel) {
-  patterns.add<MmaAsyncLowering, MmaWaitLowering>(converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateProductPatterns(KernelPatterns &patterns) {
+  patterns.add<MmaAsyncLowering, MmaWaitLowering>();
 }

@@ -47,14 +47,11 @@ Value getBarrier(Emitter &emit, Value barriers, Value slot) {
 
 struct AllocRingLowering : KernelPattern<AllocRingOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AllocRingOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(AllocRingOp op, Adaptor adaptor, Emitter &emit) const override {
     KernelContext::RingOffsets offsets = kernel.rings.lookup(op);
     SmallVector<Value> values = {emit.add(kernel.sharedBase, offsets.data), emit.add(kernel.sharedBase, offsets.full),
                                  emit.add(kernel.sharedBase, offsets.empty)};
-    rewriter.replaceOpWithMultiple(op, {values});
-    return success();
+    return {values};
   }
 };
 
@@ -70,13 +67,10 @@ struct AllocConstantLowering : KernelPattern<OpTy> {
   AllocConstantLowering(TileTypeConverter &converter, MLIRContext *context, KernelContext &kernel, int64_t offset)
       : KernelPattern<OpTy>(converter, context, kernel), offset(offset) {}
 
-  LogicalResult matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(OpTy op, typename KernelPattern<OpTy>::Adaptor adaptor, Emitter &emit) const override {
     Value field = getAddressField(emit, emit.add(this->kernel.sharedBase, offset));
     SmallVector<Value> values = {field, emit.i32(0)}; // never released
-    rewriter.replaceOpWithMultiple(op, {values});
-    return success();
+    return {values};
   }
 
   int64_t offset;
@@ -87,16 +81,13 @@ template <typename OpTy>
 struct AllocPrivateLowering : KernelPattern<OpTy> {
   using KernelPattern<OpTy>::KernelPattern;
 
-  LogicalResult matchAndRewrite(OpTy op, typename KernelPattern<OpTy>::OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(OpTy op, typename KernelPattern<OpTy>::Adaptor adaptor, Emitter &emit) const override {
     Value consumer = emit.add(this->kernel.warpgroup, -1);
     auto [first, bytes] = getPlace(op);
     Value offset = emit.add(emit.mul(consumer, bytes), first);
     Value field = getAddressField(emit, emit.add(this->kernel.sharedBase, offset));
     SmallVector<Value> values = {field, emit.i32(0)}; // never released
-    rewriter.replaceOpWithMultiple(op, {values});
-    return success();
+    return {values};
   }
 
   std::pair<int64_t, int64_t> getPlace(AllocOutputOp op) const {
@@ -109,22 +100,17 @@ struct AllocPrivateLowering : KernelPattern<OpTy> {
 
 struct AcquireLowering : KernelPattern<AcquireOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(AcquireOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(AcquireOp op, Adaptor adaptor, Emitter &emit) const override {
     Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
-    Value parity = arith::XOrIOp::create(rewriter, op.getLoc(), turn.parity, emit.i32(1));
+    Value parity = arith::XOrIOp::create(emit.builder, emit.loc, turn.parity, emit.i32(1));
     waitForPhase(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 struct CopyAsyncLowering : KernelPattern<CopyAsyncOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(CopyAsyncOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(CopyAsyncOp op, Adaptor adaptor, Emitter &emit) const override {
     RingType ring = op.getRing().getType();
     Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
     Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
@@ -139,32 +125,26 @@ struct CopyAsyncLowering : KernelPattern<CopyAsyncOp> {
                "[$0], [$1, {$3, $4, $5, $6}], [$2];",
                "r,l,r,r,r,r,r,~{memory}",
                {emit.add(data, offset), adaptor.getMap()[0], barrier, emit.i32(col), row, h, b});
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 struct WaitLowering : KernelPattern<WaitOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(WaitOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(WaitOp op, Adaptor adaptor, Emitter &emit) const override {
     RingType ring = op.getRing().getType();
     Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
     Turn turn = getTurn(emit, ring, op.getCount(), owner);
     waitForPhase(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
     Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
     SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
-    rewriter.replaceOpWithMultiple(op, {values});
-    return success();
+    return {values};
   }
 };
 
 struct ReleaseLowering : KernelPattern<ReleaseOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(ReleaseOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(ReleaseOp op, Adaptor adaptor, Emitter &emit) const override {
     // One thread arrives for its warpgroup, whose products that read the slot have been waited for, or whose warps have
     // met (tile.skip).
     std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
@@ -177,18 +157,15 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
       operands.push_back(after[after.size() - 1 - i * after.size() / count]);
     }
     emit.ptx(text + " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }", constraints + ",~{memory}", operands);
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 } // namespace
 
-void flashc::tiletonvvm::populateRingPatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                              KernelContext &kernel) {
+void flashc::tiletonvvm::populateRingPatterns(KernelPatterns &patterns) {
   patterns.add<AllocRingLowering, AllocPrivateLowering<AllocOutputOp>, AllocPrivateLowering<AllocSlopesOp>,
-               AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>(converter, patterns.getContext(),
-                                                                                  kernel);
-  patterns.add<AllocConstantLowering<AllocOnesOp>>(converter, patterns.getContext(), kernel, kernel.ones);
-  patterns.add<AllocConstantLowering<AllocColumnsOp>>(converter, patterns.getContext(), kernel, kernel.columns);
+               AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>();
+  patterns.add<AllocConstantLowering<AllocOnesOp>>(patterns.kernel.ones);
+  patterns.add<AllocConstantLowering<AllocColumnsOp>>(patterns.kernel.columns);
 }

@@ -27,9 +27,9 @@ constexpr int64_t kTurnThreads = 2 * kHopper.groupThreads;
 struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
   using KernelPattern::KernelPattern;
 
-  LogicalResult matchAndRewrite(WarpSpecializeOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(WarpSpecializeOp op, Adaptor adaptor, Emitter &emit) const override {
+    // Patterns emit by their rewriter.
+    auto &rewriter = static_cast<ConversionPatternRewriter &>(emit.builder);
     initialiseBarriers(emit, op);
     initialiseConstants(emit);
     emit.ptx("bar.sync 0;", "~{memory}", {});
@@ -48,8 +48,7 @@ struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
                    ";\n @p bar.arrive 1, " + std::to_string(kTurnThreads) + ";\n }",
                "r,~{memory}", {kernel.warpgroup});
     rewriter.inlineBlockBefore(&op.getConsumer().front(), roles.elseBlock()->getTerminator(), w);
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 
 private:
@@ -130,37 +129,28 @@ private:
 
 struct TurnWaitLowering : KernelPattern<TurnWaitOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(TurnWaitOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(TurnWaitOp op, Adaptor adaptor, Emitter &emit) const override {
     emit.ptx("bar.sync $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {kernel.warpgroup});
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 struct TurnPassLowering : KernelPattern<TurnPassOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(TurnPassOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(TurnPassOp op, Adaptor adaptor, Emitter &emit) const override {
     // Warpgroup g = 1 + w waits at barrier g; the next one is g mod C + 1.
     int64_t consumers = kernel.schedule.getConsumers();
     Value next = emit.select(emit.equal(kernel.warpgroup, consumers), emit.i32(1), emit.add(kernel.warpgroup, 1));
     emit.ptx("bar.arrive $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {next});
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 struct WarpgroupBarrierLowering : KernelPattern<WarpgroupBarrierOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(WarpgroupBarrierOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(WarpgroupBarrierOp op, Adaptor adaptor, Emitter &emit) const override {
     emitWarpgroupBarrier(emit, kernel);
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
@@ -171,8 +161,6 @@ void flashc::tiletonvvm::emitWarpgroupBarrier(Emitter &emit, const KernelContext
   emit.ptx((first + "bar.sync $0, " + Twine(kHopper.groupThreads) + ";").str(), "r,~{memory}", {barrier});
 }
 
-void flashc::tiletonvvm::populateRolePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                              KernelContext &kernel) {
-  patterns.add<WarpSpecializeLowering, TurnWaitLowering, TurnPassLowering, WarpgroupBarrierLowering>(
-      converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateRolePatterns(KernelPatterns &patterns) {
+  patterns.add<WarpSpecializeLowering, TurnWaitLowering, TurnPassLowering, WarpgroupBarrierLowering>();
 }

@@ -16,11 +16,9 @@ namespace {
 struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
   using KernelPattern::KernelPattern;
 
-  LogicalResult matchAndRewrite(StoreAsyncOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(StoreAsyncOp op, Adaptor adaptor, Emitter &emit) const override {
     SlotType slot = op.getSlot().getType();
-    Value field = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), adaptor.getSlot()[0]);
+    Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
     Value data = emit.mul(field, 16);
     int64_t panelBytes = slot.getRows() * 2 * kHopper.getPanelCols();
     writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
@@ -29,7 +27,7 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
     Value issuer = kernel.inGroup; // the thread that has 0 here starts the copies
     if (op.getLimit()) {
       Value end = emit.add(emit.toI32(op.getRow()), slot.getRows()), limit = emit.toI32(op.getLimit());
-      Value isCut = arith::CmpIOp::create(rewriter, op.getLoc(), arith::CmpIPredicate::sgt, end, limit);
+      Value isCut = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sgt, end, limit);
       issuer = emit.select(isCut, emit.i32(1), issuer);
       storeFromSlot(emit, op, adaptor, data, panelBytes, isCut);
     }
@@ -41,14 +39,13 @@ struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
                 emit.toI32(op.getH()), emit.toI32(op.getB()), issuer});
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
              {issuer});
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 
 private:
   /// The rows in front of the limit, if the tile is cut there. Each thread has 16 bytes of every 16th row of a panel,
   /// eight neighbouring ones the 128 of a row.
-  void storeFromSlot(Emitter &emit, StoreAsyncOp op, OneToNOpAdaptor adaptor, Value data, int64_t panelBytes,
+  void storeFromSlot(Emitter &emit, StoreAsyncOp op, Adaptor adaptor, Value data, int64_t panelBytes,
                      Value isCut) const {
     constexpr int64_t kChunks = 8, kRowsAtOnce = kHopper.groupThreads / kChunks;
     Type element = op.getSlot().getType().getElementType();
@@ -110,27 +107,24 @@ private:
 struct StoreSlopesLowering : KernelPattern<StoreSlopesOp> {
   using KernelPattern::KernelPattern;
 
-  LogicalResult matchAndRewrite(StoreSlopesOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(StoreSlopesOp op, Adaptor adaptor, Emitter &emit) const override {
     Type element = op.getSlot().getType().getElementType();
     Value isSecondRow = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2), secondHalf = emit.bitAnd(kernel.laneCol, 1);
     Value rest = emit.select(isSecondRow, adaptor.getSource()[1], adaptor.getSource()[0]);
     Value high = takeRounded(emit, element, rest, kHighWeight), mid = takeRounded(emit, element, rest, kLowWeight);
     Value low = takeRounded(emit, element, rest, kLowWeight), none = emit.i32(0), isFirst = emit.equal(secondHalf, 0);
-    Value zero = arith::ConstantOp::create(rewriter, op.getLoc(), rewriter.getF32FloatAttr(0.0f));
+    Value zero = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f));
     Value pair = emit.select(isFirst, packPair(emit, element, high, mid), none);
     Value third = emit.select(isFirst, packPair(emit, element, low, zero), none);
 
-    Value field = arith::TruncIOp::create(rewriter, op.getLoc(), rewriter.getI32Type(), adaptor.getSlot()[0]);
+    Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
     Value row = emit.add(kernel.row, emit.select(isSecondRow, emit.i32(8), none));
     Value offset = emit.add(emit.mul(row, kHopper.getStepRowBytes()), emit.mul(secondHalf, 16));
     Value address = emit.add(emit.mul(field, 16), offset);
     emitWarpgroupBarrier(emit, kernel);
     emit.ptx("st.shared.v4.b32 [$0], {$1, $2, $3, $3};", "r,r,r,r,~{memory}", {address, pair, third, none});
     emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 
 private:
@@ -149,22 +143,18 @@ private:
 
 struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
   using KernelPattern::KernelPattern;
-  LogicalResult matchAndRewrite(StoreWaitOp op, OneToNOpAdaptor adaptor,
-                                ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
+  TileValues lower(StoreWaitOp op, Adaptor adaptor, Emitter &emit) const override {
     // The thread that started the copies, and that will release the slot.
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
              {kernel.inGroup});
     if (op.getAll())
       emitWarpgroupBarrier(emit, kernel);
-    rewriter.eraseOp(op);
-    return success();
+    return {};
   }
 };
 
 } // namespace
 
-void flashc::tiletonvvm::populateTensorStorePatterns(TileTypeConverter &converter, RewritePatternSet &patterns,
-                                                     KernelContext &kernel) {
-  patterns.add<StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>(converter, patterns.getContext(), kernel);
+void flashc::tiletonvvm::populateTensorStorePatterns(KernelPatterns &patterns) {
+  patterns.add<StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>();
 }
