@@ -2,7 +2,7 @@
 
 #include "IndexEvaluator.h"
 #include "KeyRanges.h"
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -154,7 +154,7 @@ Attribute IndexEvaluator::load(Value array, ValueRange indices) const {
 }
 
 Attribute IndexEvaluator::read(Value array, ArrayRef<int64_t> positions) const {
-  Value argument = getRootArgument(array);
+  Value argument = flash::getRootArgument(array);
   auto found = elements.find(argument);
   auto shape = shapes.find(argument);
   unknown = argument ? argument : array;

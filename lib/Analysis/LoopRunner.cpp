@@ -6,8 +6,8 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "LineEvaluator.h"
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/TileMap.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -106,7 +106,7 @@ void LoopRunner::diagnoseUnknown(Operation *op) {
   }
   unsigned number = argument.getArgNumber();
   InFlightDiagnostic error = op->emitError("expected the elements of argument ") << number;
-  if (auto name = function.getArgAttrOfType<StringAttr>(number, kArgumentNameAttr))
+  if (auto name = function.getArgAttrOfType<StringAttr>(number, flash::kArgumentNameAttr))
     error << " (" << name.getValue() << ")";
   error << ", which loop bounds read, got " << (arguments[number].address ? "a position outside" : "none");
 }

@@ -1,7 +1,7 @@
 //===- CPUManifest.cpp - the manifest of a program for the CPU ----------------------------------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/Support/JSON.h"
 

@@ -1,7 +1,7 @@
 //===- Decisions.cpp - what was chosen, and why -------------------------------------------------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;

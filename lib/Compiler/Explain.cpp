@@ -4,7 +4,7 @@
 #include "Lowering.h"
 #include "MaskObserver.h"
 #include "ShortSequences.h"
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 
@@ -81,7 +81,7 @@ static FailureOr<flash::AttentionOp> findAttention(func::FuncOp function) {
 static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<LaunchArgument> arguments) {
   TileGrid grid;
   for (auto [number, value] : {std::pair(0, attention.getQ()), {1, attention.getK()}}) {
-    BlockArgument argument = getRootArgument(value);
+    BlockArgument argument = flash::getRootArgument(value);
     if (!argument || argument.getArgNumber() >= arguments.size())
       return attention.emitError("expected q and k to be arguments of the function, got something computed");
     ArrayRef<int64_t> shape = arguments[argument.getArgNumber()].shape;

@@ -2,9 +2,9 @@
 
 #include "MaskObserver.h"
 #include "ValueNames.h"
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"

@@ -1,8 +1,9 @@
 //===- ShortSequences.cpp - packed sequences that are shorter than a tile -----------------------------------------===//
 
 #include "ShortSequences.h"
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Launch/LaunchInterface.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -17,7 +18,7 @@ struct Extent {
 } // namespace
 
 static std::optional<Extent> getExtent(Value array, unsigned dim) {
-  BlockArgument argument = getRootArgument(array);
+  BlockArgument argument = flash::getRootArgument(array);
   return argument ? std::optional(Extent{argument.getArgNumber(), dim}) : std::nullopt;
 }
 

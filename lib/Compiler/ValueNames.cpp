@@ -1,7 +1,7 @@
 //===- ValueNames.cpp - formulas for people -----------------------------------------------------------------------===//
 
 #include "ValueNames.h"
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -36,7 +36,7 @@ static std::string printOperand(Value value, AsmState &state) {
 /// An extent of q, k, v by its letter; of another argument as extent(name, dimension).
 std::string ValueNames::describeExtent(Operation *dim, AsmState &state) {
   APInt number;
-  BlockArgument argument = getRootArgument(dim->getOperand(0));
+  BlockArgument argument = flash::getRootArgument(dim->getOperand(0));
   if (!argument || !matchPattern(dim->getOperand(1), m_ConstantInt(&number)) ||
       number.uge(std::min<int64_t>(4, cast<ShapedType>(dim->getOperand(0).getType()).getRank())))
     return printOperand(dim->getResult(0), state);
@@ -129,7 +129,7 @@ std::string ValueNames::describe(Value value, AsmState &state) {
     return digits.str().str();
   }
   if (isa<ShapedType>(value.getType()))
-    if (BlockArgument argument = getRootArgument(value))
+    if (BlockArgument argument = flash::getRootArgument(value))
       value = argument;
   auto [entry, isNew] = names.try_emplace(value, printOperand(value, state));
   if (!isNew)

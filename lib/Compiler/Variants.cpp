@@ -1,8 +1,8 @@
 //===- Variants.cpp - several entries of one kernel ---------------------------------------------------------------===//
 
 #include "Variants.h"
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;

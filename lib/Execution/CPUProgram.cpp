@@ -1,8 +1,8 @@
 //===- CPUProgram.cpp - runs L0 and L1 on this machine's CPU ------------------------------------------------------===//
 
 #include "flashc/Execution/CPUProgram.h"
-#include "flashc/Analysis/LaunchInterface.h"
 #include "JITRuntime.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -192,7 +192,7 @@ static LogicalResult checkLowered(ModuleOp module) {
 static void dropArgumentNames(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
     for (unsigned number = 0; number < function.getNumArguments(); ++number)
-      function.removeArgAttr(number, kArgumentNameAttr);
+      function.removeArgAttr(number, flash::kArgumentNameAttr);
 }
 
 static LogicalResult renameFunctions(ModuleOp module) {

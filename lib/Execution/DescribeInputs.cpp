@@ -1,6 +1,6 @@
 //===- DescribeInputs.cpp - names, extents and strides of random arguments ----------------------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Execution/Inputs.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -51,7 +51,7 @@ private:
 LogicalResult InputDescriber::addArgument(unsigned number) {
   Type type = function.getArgument(number).getType();
   ArgumentInfo &info = result.arguments.emplace_back();
-  auto name = function.getArgAttrOfType<StringAttr>(number, kArgumentNameAttr);
+  auto name = function.getArgAttrOfType<StringAttr>(number, flash::kArgumentNameAttr);
   info.name = name ? name.str() : "arg" + std::to_string(number);
   auto shaped = dyn_cast<ShapedType>(type);
   std::optional<DType> dtype = flashc::getDType(shaped ? shaped.getElementType() : type);
@@ -88,7 +88,7 @@ void InputDescriber::nameArgument(Value value, StringRef name, ArgumentRole role
 }
 
 void InputDescriber::markSorted(flash::AssumeSortedOp op) {
-  if (BlockArgument argument = getRootArgument(op))
+  if (BlockArgument argument = flash::getRootArgument(op))
     result.arguments[argument.getArgNumber()].isSorted = true;
 }
 

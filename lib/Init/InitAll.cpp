@@ -6,6 +6,7 @@
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Launch/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
@@ -66,6 +67,7 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
 
 void flashc::registerAllPasses() {
   registerFlashcConversionPasses();
+  registerFlashcLaunchPasses();
   registerTransformsPasses();
   registerPass([] { return createLowerAffinePass(); });
   registerPass([] { return arith::createArithExpandOpsPass(); });

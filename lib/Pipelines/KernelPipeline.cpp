@@ -2,6 +2,7 @@
 
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Launch/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ReconcileUnrealizedCasts/ReconcileUnrealizedCasts.h"
@@ -18,13 +19,13 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(flashc::createConvertFlashToTile(convert));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
-  pm.addPass(tile::createOrder());
+  pm.addPass(flashc::createOrder());
   pm.addPass(tile::createPipeline());
   pm.addPass(tile::createPersist());
   pm.addPass(tile::createSpecialize());
   pm.addPass(tile::createSplitLoops());
   pm.addPass(tile::createOverlapEpilogue());
-  pm.addPass(tile::createProgrammaticLaunch());
+  pm.addPass(flashc::createProgrammaticLaunch());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }

@@ -1,6 +1,6 @@
 //===- Manifest.cpp - the kernel's manifest, from its attribute to JSON -------------------------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"

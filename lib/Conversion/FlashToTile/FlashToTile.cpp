@@ -2,10 +2,11 @@
 
 #include "KernelFrame.h"
 #include "Steps/TileStep.h"
-#include "TileTables.h"
 #include "WorkOrder.h"
+#include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -140,7 +141,7 @@ static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context
 
 /// Makes the kernels that compute tables before the entry's.
 static LogicalResult addTables(func::FuncOp host, gpu::GPUFuncOp kernel, const TileTables &tables) {
-  FailureOr<ArrayAttr> before = tables.emitKernels(host, kernel);
+  FailureOr<ArrayAttr> before = emitTableKernels(host, kernel, tables);
   if (failed(before))
     return failure();
   NamedAttrList manifest(kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName));

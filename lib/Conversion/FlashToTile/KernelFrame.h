@@ -2,11 +2,11 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELFRAME_H
 
-#include "KernelSignature.h"
 #include "LoopNest.h"
 #include "Regions/TileRegions.h"
-#include "ScalarCloner.h"
 #include "Visits/Visits.h"
+#include "flashc/Conversion/HostToKernel/KernelSignature.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Conversion/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"

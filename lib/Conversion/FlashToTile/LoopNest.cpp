@@ -2,6 +2,7 @@
 
 #include "LoopNest.h"
 #include "Visits/RunsTable.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -319,7 +320,7 @@ FailureOr<NestOperand> Matcher::matchOperand(flash::StepOpInterface op, const fl
   }
   if (!isSame(row, getAsOpFoldResult(op.getPositionIn(isStreamed ? streamed : op.getResidentDim()))))
     return op.emitError() << "expected the tile of " << info.name << " to begin at the position of the attention";
-  BlockArgument argument = getRootArgument(value);
+  BlockArgument argument = flash::getRootArgument(value);
   if (!argument) {
     InFlightDiagnostic error = op.emitError() << "expected " << info.name << " to be a tile of a function argument";
     error.attachNote(value.getLoc()) << "it is a tile of this";

@@ -2,7 +2,6 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -3,8 +3,8 @@
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "Regions/ScoreMap.h"
 #include "Regions/SmallTanh.h"
-#include "flashc/Analysis/LaunchInterface.h"
 #include "flashc/Analysis/MaskProver.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -297,7 +297,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
       decision.key.queries = q.getDimSize(2);
     decision.key.outputs.hasLse = attention->getNumResults() == 0 || !attention->getResult(1).use_empty();
     decision.key.outputs.hasInputType = getOutputType(attention).getElementType() == q.getElementType();
-    if (BlockArgument argument = getRootArgument(attention.getQ())) {
+    if (BlockArgument argument = flash::getRootArgument(attention.getQ())) {
       mayVary = request.mayVary;
       decision.queriesArgument = argument.getArgNumber();
     }

@@ -1,6 +1,6 @@
 //===- LaunchInterfaceTest.cpp - what a launch passes, by the function and by the kernel --------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "flashc/Compiler/BuildAttention.h"
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/InitAll.h"

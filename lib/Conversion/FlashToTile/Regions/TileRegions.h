@@ -3,7 +3,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_REGIONS_TILEREGIONS_H
 
 #include "LoopNest.h"
-#include "ScalarCloner.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 

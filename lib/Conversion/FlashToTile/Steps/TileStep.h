@@ -9,6 +9,7 @@
 
 #include "KernelFrame.h"
 #include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Launch/LaunchInterface.h"
 
 namespace flashc {
 

@@ -4,7 +4,7 @@
 
 #include "LoopNest.h"
 #include "Visits/RunsTable.h"
-#include "ScalarCloner.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 

@@ -1,7 +1,6 @@
 //===- Points.cpp - which points a CTA works on, and where they lie -----------------------------------------------===//
 
 #include "Points.h"
-#include "OrderKernel.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -289,7 +288,7 @@ public:
         numOwn(program.getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
 
   scf::ForOp emitLoop() override {
-    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(OrderKernel::getItemSize(perEntry)));
+    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(getListItemWords(perEntry)));
     SmallVector<Value> first = emitEntry(arith::MinUIOp::create(b, cta, sub(total, index(1))));
     for (Value &value : first)
       value = UniformOp::create(b, value);

@@ -2,23 +2,10 @@
 #ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
 #define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_UTILS_H
 
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/IR/ScalarCode.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "llvm/ADT/SetVector.h"
 
 namespace mlir::tile {
-
-/// Everything that `op` reads, its regions included.
-SetVector<Value> getInputs(Operation *op);
-
-/// Whether `op` is a tile.load or has one inside.
-bool hasLoads(Operation *op);
-
-/// Whether `op` only computes: no effects but reading arrays and asking the warp.
-bool isArithmetic(Operation *op);
-
-/// Whether `op` is scalar code: no tiles, no effects but reading arrays.
-bool isScalarCode(Operation *op);
 
 /// The tile.draw that says what the next iteration of `loop` works on, or null.
 DrawOp findDraw(scf::ForOp loop);

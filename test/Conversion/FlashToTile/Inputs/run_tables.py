@@ -12,7 +12,7 @@ import sys
 
 import numpy as np
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../Dialect/Tile/Inputs"))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../Launch/Inputs"))
 import run_order
 
 LANES, CTAS, Q_TILE, KV_TILE, RUNS = 32, 3, 64, 32, 5

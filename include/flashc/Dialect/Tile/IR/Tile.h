@@ -90,6 +90,10 @@ Value getMagnitudeOperand(Operation *op);
 /// Whether the CTAs of `kernel` draw numbers of points (tile.draw), or will when a list has been made.
 bool drawsNumbers(gpu::GPUFuncOp kernel);
 
+/// Words (i32) in the list of a program for each item with so many numbers: the item and these, and behind all of those
+/// its work and its numbers again. The counter of `tile.draw` is the word behind the last item's.
+constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); }
+
 /// Numbers in a place for announcements (tile.announce).
 int64_t getAnnouncementWords(gpu::GPUFuncOp kernel);
 

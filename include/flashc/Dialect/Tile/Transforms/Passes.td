@@ -2,7 +2,6 @@
 #ifndef FLASHC_TILE_PASSES_TD
 #define FLASHC_TILE_PASSES_TD
 
-include "flashc/Dialect/Tile/Transforms/LaunchPasses.td"
 include "mlir/Pass/PassBase.td"
 
 def Pipeline : Pass<"tile-pipeline"> {
@@ -78,6 +77,84 @@ def Pipeline : Pass<"tile-pipeline"> {
     Option<"printPlan", "print-plan", "bool", "false", "print which op goes where, on standard output">];
   let statistics = [
     Statistic<"numPipelined", "num-pipelined", "key loops rotated">];
+}
+
+def Persist : Pass<"tile-persist"> {
+  let summary = "a CTA works on one tile of queries after another";
+  let description = [{
+    A `tile.program` that has a grid of its own does the work of one point of it. This pass puts a loop around the body,
+    in which CTA c of n works on the points c, c + n, c + 2n, ..., x running fastest, so that CTAs that run at the same
+    time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles once, and
+    the producer loads for the next point while the consumers still finish and store the last one.
+
+    A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
+    nx - 1 - x of the next: pairs take equally long. If it is `rotated` too, a CTA is one place further in each round,
+    as far as all have a pair in it. Where the pairs end, some CTAs would have one more than others; so the last heads,
+    with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair
+    less, then to all, from the last CTA to the first, from the first to the last, and so on.
+
+    A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
+    every CTA three points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
+    list once, the longest first. Points of that sequence are drawn (`tile.draw`): CTA c of n begins with number c, and
+    takes the next one that nobody has when it begins to work on the last one. So CTAs end together however long points
+    really take, which the list only estimates. The loop carries the point and its numbers, of own ones the warpgroup's,
+    whose place in an entry depends on `%w`.
+
+    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every
+    CTA two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
+
+    The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
+    thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
+    `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into
+    private rings (Q) of one slot move down to their first reader, behind the first load of K, whose slot is empty
+    earlier. With two slots the next Q can come while this one is in use, and stays in front.
+
+    Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
+    loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without
+    a list is an error.
+
+    Before:
+    ```mlir
+    tile.program 2 grid(%nx, %ny, %nz) {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    tile.program 2 {
+    ^bb0(%w: index):
+      %c = gpu.block_id x
+      %n = gpu.grid_dim x
+      %points = %nx * %ny * %nz
+      %mult = tile.uniform ...                               // of 1 / %nx, and its %shift
+      scf.for %item = %c to %points step %n {
+        %rest = %item * %mult >> %shift
+        %x = %item - %rest * %nx
+        ...
+      }
+    }
+    ```
+    And with a list:
+    ```mlir
+      scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0, %y = %y0, %z = %z0, %number = %number0) {
+        %next:4 = tile.draw %list[%counter] from %n below %points {
+        ^bb0(%i: index):
+          %place, %head = ... %i ...
+          %x1 = memref.load %list[2 * %place]                    // and the item's number behind it
+          ...
+          tile.drawn %x1, %y1, %z1, %number1
+        }
+        ...
+        scf.yield %next#0, %next#1, %next#2, %next#3
+      }
+    ```
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
+                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+  let statistics = [
+    Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
 }
 
 def Specialize : Pass<"tile-specialize"> {

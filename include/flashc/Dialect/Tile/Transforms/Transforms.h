@@ -39,16 +39,6 @@ FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 /// Rotates the loop: prologue, kernel, epilogue. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
-/// Gives a `sorted` program a list of its points, which a kernel of its own makes. Returns whether it has one: where a
-/// point has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an error and
-/// fails if what a point takes is not known ahead.
-FailureOr<bool> orderProgram(ProgramOp program);
-
-/// Lets the kernels of a launch overlap: those that run before `kernel`, by its manifest, let the next one start at
-/// once, and all but the first wait for the one before them. Returns whether there are any; then the manifest says so.
-/// Emits an error and fails if one of them is missing.
-FailureOr<bool> overlapLaunches(gpu::GPUFuncOp kernel);
-
 /// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
 void persistProgram(ProgramOp program);
 

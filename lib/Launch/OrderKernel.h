@@ -1,8 +1,8 @@
 //===- OrderKernel.h - a kernel that sorts items by their work ----------------------------------------------------===//
-#ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ORDERKERNEL_H
-#define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ORDERKERNEL_H
+#ifndef FLASHC_LIB_LAUNCH_ORDERKERNEL_H
+#define FLASHC_LIB_LAUNCH_ORDERKERNEL_H
 
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::tile {
@@ -47,12 +47,9 @@ public:
     SmallVector<Value> numbers;
   };
 
-  /// `list` has room for `count` times getItemSize(numbers) i32 and one more: the list, whose entries are an item and
+  /// `list` has room for `count` times getListItemWords(numbers) and one more: the list, whose entries are an item and
   /// its numbers; the items' work; the items' numbers; the counter of tile.draw, which begins at 0.
   OrderKernel(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, Value list, Value count, int64_t numbers);
-
-  /// In i32.
-  static int64_t getItemSize(int64_t numbers) { return 2 * (1 + numbers); }
 
   /// `emitFacts` computes the facts of an item, inside of a loop.
   void emit(llvm::function_ref<Facts(Value)> emitFacts);
@@ -104,4 +101,4 @@ private:
 
 } // namespace mlir::tile
 
-#endif // FLASHC_LIB_DIALECT_TILE_TRANSFORMS_ORDERKERNEL_H
+#endif // FLASHC_LIB_LAUNCH_ORDERKERNEL_H

@@ -3,8 +3,8 @@
 // The part of the manifest that does not depend on how the function is compiled: the same for a GPU and for the CPU.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
-#ifndef FLASHC_ANALYSIS_LAUNCHINTERFACE_H
-#define FLASHC_ANALYSIS_LAUNCHINTERFACE_H
+#ifndef FLASHC_LAUNCH_LAUNCHINTERFACE_H
+#define FLASHC_LAUNCH_LAUNCHINTERFACE_H
 
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -55,12 +55,6 @@ constexpr llvm::StringLiteral kVariantConditionKey = "when";
 /// A manifest's parameter that is the address `offset` bytes (a formula) behind the workspace's first.
 mlir::DictionaryAttr describeWorkspace(mlir::Builder b, llvm::StringRef offset);
 
-/// The name of the attribute that names a function's argument.
-constexpr llvm::StringLiteral kArgumentNameAttr = "flash.name";
-
-/// The argument of the entry block that a tensor shows (through casts and bufferization.to_tensor), or null.
-mlir::BlockArgument getRootArgument(mlir::Value value);
-
 } // namespace flashc
 
-#endif // FLASHC_ANALYSIS_LAUNCHINTERFACE_H
+#endif // FLASHC_LAUNCH_LAUNCHINTERFACE_H

@@ -1,7 +1,6 @@
 //===- TableKernel.cpp - the kernel that computes a table of tiles ------------------------------------------------===//
 
-#include "TableKernel.h"
-#include "Visits/RunsTable.h"
+#include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -224,4 +223,56 @@ SmallVector<Value> TableKernel::emitVisits(flash::TileRunsOp op, Value first, Va
   llvm::append_range(next, runs.emitVisit(loop.getRegionIterArgs().drop_front(), key, isFull));
   scf::YieldOp::create(b, next);
   return llvm::to_vector_of<Value>(loop.getResults().drop_front());
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Kernels
+//===--------------------------------------------------------------------------------------------------------------===//
+
+static FailureOr<DictionaryAttr> emitKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
+                                            StringRef suffix, ArrayRef<TileTables::Table> some) {
+  OpBuilder b(host.getContext());
+  b.setInsertionPointToEnd(main->getBlock());
+  std::string name = (main.getName() + suffix).str(), warps;
+  SmallVector<Operation *> ops;
+  for (const TileTables::Table &table : some) {
+    ops.push_back(table.value.getDefiningOp());
+    warps = warps.empty() ? table.tiles : "add(" + warps + ", " + table.tiles + ")";
+  }
+  auto kernel = gpu::GPUFuncOp::create(b, main.getLoc(), name, b.getFunctionType({}, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  kernel->setAttr("flashc.threads", b.getI32IntegerAttr(kTableThreads));
+  KernelSignature signature(host, kernel, tables);
+  if (failed(TableKernel(kernel, signature).emit(ops)))
+    return failure();
+  signature.finish();
+  NamedAttrList entry;
+  entry.set("kernel", b.getStringAttr(name));
+  entry.set("parameters", signature.getParameters());
+  std::string blocks = "ceildiv(" + warps + ", " + std::to_string(kTableThreads / kLanes) + ")";
+  entry.set("grid", b.getStrArrayAttr({blocks, "1", "1"}));
+  entry.set("block", b.getI64ArrayAttr({kTableThreads, 1, 1}));
+  entry.set("cluster", b.getI64ArrayAttr({1, 1, 1}));
+  entry.set("dynamic_shared_memory", b.getI64IntegerAttr(0));
+  return entry.getDictionary(b.getContext());
+}
+
+FailureOr<ArrayAttr> flashc::emitTableKernels(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables) {
+  auto getSuffix = [](const TileTables::Table &table) -> StringRef {
+    Operation *op = table.value.getDefiningOp();
+    return isa<flash::RowTableOp>(op) ? "_rows" : isa<flash::TileMinMaxOp>(op) ? "_minmax" : "_runs";
+  };
+  SmallVector<Attribute> before;
+  for (StringRef suffix : {"_rows", "_minmax", "_runs"}) { // the last of which read the others
+    SmallVector<TileTables::Table> some;
+    llvm::copy_if(tables.getTables(), std::back_inserter(some),
+                  [&](const TileTables::Table &table) { return getSuffix(table) == suffix; });
+    if (some.empty())
+      continue;
+    FailureOr<DictionaryAttr> entry = emitKernel(host, main, tables, suffix, some);
+    if (failed(entry))
+      return failure();
+    before.push_back(*entry);
+  }
+  return Builder(host.getContext()).getArrayAttr(before);
 }

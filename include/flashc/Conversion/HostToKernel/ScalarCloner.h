@@ -1,8 +1,8 @@
 //===- ScalarCloner.h - scalar code of L1, again inside the kernel ------------------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H
-#define FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H
+#ifndef FLASHC_CONVERSION_HOSTTOKERNEL_SCALARCLONER_H
+#define FLASHC_CONVERSION_HOSTTOKERNEL_SCALARCLONER_H
 
-#include "KernelSignature.h"
+#include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/IRMapping.h"
@@ -65,4 +65,4 @@ private:
 
 } // namespace flashc
 
-#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_SCALARCLONER_H
+#endif // FLASHC_CONVERSION_HOSTTOKERNEL_SCALARCLONER_H

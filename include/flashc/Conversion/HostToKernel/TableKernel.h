@@ -1,8 +1,8 @@
 //===- TableKernel.h - the kernel that computes a table of tiles --------------------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_TABLEKERNEL_H
-#define FLASHC_LIB_CONVERSION_FLASHTOTILE_TABLEKERNEL_H
+#ifndef FLASHC_CONVERSION_HOSTTOKERNEL_TABLEKERNEL_H
+#define FLASHC_CONVERSION_HOSTTOKERNEL_TABLEKERNEL_H
 
-#include "ScalarCloner.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -10,8 +10,6 @@
 namespace flashc {
 
 constexpr int64_t kTableThreads = 256;
-/// Rows of a flash.row_table that a warp computes.
-constexpr int64_t kTableRows = 32;
 
 /// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each,
 /// those of one table behind those of another:
@@ -67,6 +65,12 @@ private:
   mlir::Value warp, lane, tile;
 };
 
+/// Makes a kernel for tables of rows, another for those of arrays and a third one for those of runs, where there are
+/// such, behind `main`, which they are named for: eight warps in a CTA, a warp for each tile. Returns the manifest's
+/// `before`, or fails after an error.
+mlir::FailureOr<mlir::ArrayAttr> emitTableKernels(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main,
+                                                  const TileTables &tables);
+
 } // namespace flashc
 
-#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_TABLEKERNEL_H
+#endif // FLASHC_CONVERSION_HOSTTOKERNEL_TABLEKERNEL_H

@@ -1,24 +1,13 @@
 //===- LaunchInterface.cpp - what a launch passes, and what must hold of it ---------------------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
-#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace flashc;
-
-BlockArgument flashc::getRootArgument(Value value) {
-  while (Operation *op = value.getDefiningOp()) {
-    if (!isa<tensor::CastOp, memref::CastOp, bufferization::ToTensorOp, flash::AssumeSortedOp>(op))
-      return {};
-    value = op->getOperand(0);
-  }
-  auto argument = cast<BlockArgument>(value);
-  return isa<func::FuncOp>(argument.getOwner()->getParentOp()) ? argument : BlockArgument();
-}
 
 DictionaryAttr flashc::describeWorkspace(Builder b, StringRef offset) {
   SmallVector<NamedAttribute> fields{b.getNamedAttr("kind", b.getStringAttr("workspace"))};
@@ -42,7 +31,7 @@ static ManifestArgument describeArgument(func::FuncOp function, unsigned number)
   ManifestArgument info;
   info.name = "arg" + std::to_string(number);
   info.isOutput = number >= function.getNumArguments();
-  if (auto name = info.isOutput ? StringAttr() : function.getArgAttrOfType<StringAttr>(number, kArgumentNameAttr))
+  if (auto name = info.isOutput ? StringAttr() : function.getArgAttrOfType<StringAttr>(number, flash::kArgumentNameAttr))
     info.name = name.str();
   if (auto shaped = dyn_cast<ShapedType>(type))
     for (int64_t extent : shaped.getShape())
@@ -165,7 +154,7 @@ LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<Attention
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static std::optional<unsigned> getNumber(func::FuncOp function, Value value) {
-  BlockArgument argument = getRootArgument(value);
+  BlockArgument argument = flash::getRootArgument(value);
   if (!argument || argument.getOwner() != &function.getBody().front())
     return std::nullopt;
   return argument.getArgNumber();

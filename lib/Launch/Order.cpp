@@ -1,10 +1,9 @@
 //===- Order.cpp - a kernel that lists the points of a program, the longest first ---------------------------------===//
 
 #include "OrderKernel.h"
-#include "Utils.h"
-#include "flashc/Analysis/LaunchInterface.h"
-#include "flashc/Dialect/Tile/Transforms/Passes.h"
-#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "flashc/Dialect/Tile/IR/ScalarCode.h"
+#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Launch/Passes.h"
 #include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -13,13 +12,14 @@
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/Transforms/RegionUtils.h"
 
-namespace mlir::tile {
+namespace flashc {
 #define GEN_PASS_DEF_ORDER
-#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
-} // namespace mlir::tile
+#include "flashc/Launch/Passes.h.inc"
+} // namespace flashc
 
 using namespace mlir;
 using namespace mlir::tile;
+using namespace flashc;
 
 static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot sort its points: "; }
 
@@ -214,7 +214,7 @@ private:
 
 /// `value` in the order kernel.
 Value OrderBuilder::copy(Value value) {
-  return flashc::cloneSlice(b, value, map, [&](Value end) -> Value {
+  return cloneSlice(b, value, map, [&](Value end) -> Value {
     if (auto argument = dyn_cast<BlockArgument>(end)) {
       parameters.push_back(argument.getArgNumber());
       return kernel.getBody().front().addArgument(argument.getType(), argument.getLoc());
@@ -349,9 +349,9 @@ static unsigned countParameters(Type type) {
 }
 
 void OrderBuilder::describe() {
-  auto manifest = main->getAttrOfType<DictionaryAttr>(flashc::kManifestAttrName);
-  auto extents = main->getAttrOfType<ArrayAttr>(flashc::kGridFormulasAttrName);
-  main->removeAttr(flashc::kGridFormulasAttrName);
+  auto manifest = main->getAttrOfType<DictionaryAttr>(kManifestAttrName);
+  auto extents = main->getAttrOfType<ArrayAttr>(kGridFormulasAttrName);
+  main->removeAttr(kGridFormulasAttrName);
   if (!manifest || !extents)
     return;
   SmallVector<Attribute> all(manifest.getAs<ArrayAttr>("parameters").getValue()), some;
@@ -362,11 +362,11 @@ void OrderBuilder::describe() {
     some.append(all.begin() + first[number], all.begin() + first[number + 1]);
   // Behind what other kernels put there.
   auto others = manifest.getAs<StringAttr>("workspace");
-  Attribute workspace = flashc::describeWorkspace(b, others ? others.getValue() : "0");
+  Attribute workspace = describeWorkspace(b, others ? others.getValue() : "0");
   all.push_back(workspace);
   some.push_back(workspace);
 
-  std::string bytes = std::to_string(4 * OrderKernel::getItemSize(countNumbers()));
+  std::string bytes = std::to_string(4 * getListItemWords(countNumbers()));
   for (unsigned dim : getDims(scope))
     bytes = "mul(" + bytes + ", " + cast<StringAttr>(extents[dim]).str() + ")";
   bytes = "add(" + bytes + ", 4)"; // the counter
@@ -384,20 +384,20 @@ void OrderBuilder::describe() {
     llvm::append_range(before, known);
   before.push_back(order.getDictionary(b.getContext()));
   entry.set("before", b.getArrayAttr(before));
-  main->setAttr(flashc::kManifestAttrName, entry.getDictionary(b.getContext()));
+  main->setAttr(kManifestAttrName, entry.getDictionary(b.getContext()));
 }
 
 /// Removes what asks for a list from a kernel that needs none.
 static void dropRequest(Operation *kernel) {
-  kernel->removeAttr(flashc::kGridFormulasAttrName);
-  if (auto manifest = kernel->getAttrOfType<DictionaryAttr>(flashc::kManifestAttrName)) {
+  kernel->removeAttr(kGridFormulasAttrName);
+  if (auto manifest = kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName)) {
     NamedAttrList entry(manifest);
     entry.erase("sorted");
-    kernel->setAttr(flashc::kManifestAttrName, entry.getDictionary(kernel->getContext()));
+    kernel->setAttr(kManifestAttrName, entry.getDictionary(kernel->getContext()));
   }
 }
 
-FailureOr<bool> tile::orderProgram(ProgramOp program) {
+FailureOr<bool> flashc::orderProgram(ProgramOp program) {
   scf::ForOp loop = findLoopOverKeys(program);
   if (!loop) { // one tile of keys
     program.setSorted(false);
@@ -410,7 +410,7 @@ FailureOr<bool> tile::orderProgram(ProgramOp program) {
 }
 
 namespace {
-struct Order : tile::impl::OrderBase<Order> {
+struct Order : flashc::impl::OrderBase<Order> {
   using OrderBase::OrderBase;
 
   void runOnOperation() override {

@@ -1,8 +1,9 @@
 //===- KernelSignature.h - the parameters of a kernel, made as they are needed ------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
-#define FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
+#ifndef FLASHC_CONVERSION_HOSTTOKERNEL_KERNELSIGNATURE_H
+#define FLASHC_CONVERSION_HOSTTOKERNEL_KERNELSIGNATURE_H
 
-#include "TileTables.h"
+#include "flashc/Launch/TileTables.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 namespace flashc {
 
@@ -53,4 +54,4 @@ private:
 
 } // namespace flashc
 
-#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_KERNELSIGNATURE_H
+#endif // FLASHC_CONVERSION_HOSTTOKERNEL_KERNELSIGNATURE_H

@@ -1,6 +1,6 @@
 //===- ExpandAffine.h - affine ops as arith -----------------------------------------------------------------------===//
-#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_EXPANDAFFINE_H
-#define FLASHC_LIB_CONVERSION_FLASHTOTILE_EXPANDAFFINE_H
+#ifndef FLASHC_LIB_CONVERSION_HOSTTOKERNEL_EXPANDAFFINE_H
+#define FLASHC_LIB_CONVERSION_HOSTTOKERNEL_EXPANDAFFINE_H
 
 #include "mlir/IR/Builders.h"
 
@@ -11,4 +11,4 @@ mlir::Value expandAffine(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRan
 
 } // namespace flashc
 
-#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_EXPANDAFFINE_H
+#endif // FLASHC_LIB_CONVERSION_HOSTTOKERNEL_EXPANDAFFINE_H

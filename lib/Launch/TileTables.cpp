@@ -1,19 +1,14 @@
-//===- TileTables.cpp - tables that kernels of their own compute --------------------------------------------------===//
+//===- TileTables.cpp - where tables that kernels of their own compute lie in the workspace -----------------------===//
 
-#include "TileTables.h"
-#include "Visits/RunsTable.h"
-#include "TableKernel.h"
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Launch/TileTables.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace flashc;
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Where they lie
-//===--------------------------------------------------------------------------------------------------------------===//
 
 std::string flashc::getFormula(OpFoldResult extent) {
   if (std::optional<int64_t> constant = getConstantIntValue(extent))
@@ -30,7 +25,7 @@ std::string flashc::getFormula(Value array, int64_t dim) {
   auto type = cast<ShapedType>(array.getType());
   if (!type.isDynamicDim(dim))
     return std::to_string(type.getDimSize(dim));
-  BlockArgument argument = getRootArgument(array);
+  BlockArgument argument = flash::getRootArgument(array);
   return argument ? ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(dim)).str() : "";
 }
 
@@ -57,7 +52,7 @@ static std::string countTiles(flash::RowTableOp op) {
 }
 
 static std::string countTiles(flash::TileMinMaxOp op) {
-  BlockArgument argument = getRootArgument(op.getSource());
+  BlockArgument argument = flash::getRootArgument(op.getSource());
   auto type = cast<ShapedType>(op.getSource().getType());
   SmallVector<std::string> extents;
   for (auto [dim, extent] : llvm::enumerate(type.getShape())) {
@@ -110,54 +105,4 @@ std::string TileTables::getOffset(unsigned number) const {
     offset = offset.empty() ? bytes : "add(" + offset + ", " + bytes + ")";
   }
   return offset.empty() ? "0" : offset;
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Kernels
-//===--------------------------------------------------------------------------------------------------------------===//
-
-FailureOr<DictionaryAttr> TileTables::emitKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef suffix,
-                                                 ArrayRef<Table> some) const {
-  OpBuilder b(host.getContext());
-  b.setInsertionPointToEnd(main->getBlock());
-  std::string name = (main.getName() + suffix).str(), warps;
-  SmallVector<Operation *> ops;
-  for (const Table &table : some) {
-    ops.push_back(table.value.getDefiningOp());
-    warps = warps.empty() ? table.tiles : "add(" + warps + ", " + table.tiles + ")";
-  }
-  auto kernel = gpu::GPUFuncOp::create(b, main.getLoc(), name, b.getFunctionType({}, {}));
-  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  kernel->setAttr("flashc.threads", b.getI32IntegerAttr(kTableThreads));
-  KernelSignature signature(host, kernel, *this);
-  if (failed(TableKernel(kernel, signature).emit(ops)))
-    return failure();
-  signature.finish();
-  NamedAttrList entry;
-  entry.set("kernel", b.getStringAttr(name));
-  entry.set("parameters", signature.getParameters());
-  entry.set("grid", b.getStrArrayAttr({ceilDiv(warps, kTableThreads / 32), "1", "1"}));
-  entry.set("block", b.getI64ArrayAttr({kTableThreads, 1, 1}));
-  entry.set("cluster", b.getI64ArrayAttr({1, 1, 1}));
-  entry.set("dynamic_shared_memory", b.getI64IntegerAttr(0));
-  return entry.getDictionary(b.getContext());
-}
-
-FailureOr<ArrayAttr> TileTables::emitKernels(func::FuncOp host, gpu::GPUFuncOp main) const {
-  auto getSuffix = [](const Table &table) -> StringRef {
-    Operation *op = table.value.getDefiningOp();
-    return isa<flash::RowTableOp>(op) ? "_rows" : isa<flash::TileMinMaxOp>(op) ? "_minmax" : "_runs";
-  };
-  SmallVector<Attribute> before;
-  for (StringRef suffix : {"_rows", "_minmax", "_runs"}) { // the last of which read the others
-    SmallVector<Table> some;
-    llvm::copy_if(tables, std::back_inserter(some), [&](const Table &table) { return getSuffix(table) == suffix; });
-    if (some.empty())
-      continue;
-    FailureOr<DictionaryAttr> entry = emitKernel(host, main, suffix, some);
-    if (failed(entry))
-      return failure();
-    before.push_back(*entry);
-  }
-  return Builder(host.getContext()).getArrayAttr(before);
 }

@@ -103,7 +103,7 @@ void OrderKernel::emitCounter() {
   auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, thread, index(0)));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  memref::StoreOp::create(b, i32(0), list, mul(count, getItemSize(numbers)));
+  memref::StoreOp::create(b, i32(0), list, mul(count, getListItemWords(numbers)));
 }
 
 void OrderKernel::emitMeasure(llvm::function_ref<Facts(Value)> emitFacts) {

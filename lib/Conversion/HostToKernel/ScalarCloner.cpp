@@ -1,8 +1,8 @@
 //===- ScalarCloner.cpp - copies scalar code into a kernel --------------------------------------------------------===//
 
-#include "ScalarCloner.h"
-#include "LoopNest.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "ExpandAffine.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -49,7 +49,7 @@ Value ScalarCloner::getArgument(OpBuilder &b, BlockArgument argument) {
 
 /// The argument of the host function that an array is, or null after an error.
 static BlockArgument getArrayArgument(Operation *op, Value array) {
-  BlockArgument argument = getRootArgument(array);
+  BlockArgument argument = flash::getRootArgument(array);
   if (!argument) {
     InFlightDiagnostic error = op->emitError() << "expected a captured array to be a function argument";
     error.attachNote(array.getLoc()) << "it is this";

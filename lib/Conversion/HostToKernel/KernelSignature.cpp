@@ -1,8 +1,8 @@
 //===- KernelSignature.cpp - kernel parameters and their manifest -------------------------------------------------===//
 
-#include "KernelSignature.h"
-#include "flashc/Analysis/LaunchInterface.h"
+#include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Launch/LaunchInterface.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;

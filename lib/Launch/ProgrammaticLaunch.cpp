@@ -1,19 +1,19 @@
 //===- ProgrammaticLaunch.cpp - kernels start before those in front of them have ended ----------------------------===//
 
-#include "flashc/Analysis/LaunchInterface.h"
-#include "flashc/Dialect/Tile/Transforms/Passes.h"
-#include "flashc/Dialect/Tile/Transforms/Transforms.h"
+#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Launch/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
-namespace mlir::tile {
+namespace flashc {
 #define GEN_PASS_DEF_PROGRAMMATICLAUNCH
-#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
-} // namespace mlir::tile
+#include "flashc/Launch/Passes.h.inc"
+} // namespace flashc
 
 using namespace mlir;
 using namespace mlir::tile;
+using namespace flashc;
 
 /// Whether `op` reads or writes memory, as far as is known; rings and the like only come to be.
 static bool touchesMemory(Operation *op) {
@@ -38,8 +38,8 @@ static void insertWait(Block &block) {
   NVVM::GriddepcontrolOp::create(b, block.getParentOp()->getLoc(), NVVM::GridDepActionKind::wait);
 }
 
-FailureOr<bool> tile::overlapLaunches(gpu::GPUFuncOp kernel) {
-  auto manifest = kernel->getAttrOfType<DictionaryAttr>(flashc::kManifestAttrName);
+FailureOr<bool> flashc::overlapLaunches(gpu::GPUFuncOp kernel) {
+  auto manifest = kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName);
   auto before = manifest ? manifest.getAs<ArrayAttr>("before") : ArrayAttr();
   SmallVector<gpu::GPUFuncOp> kernels;
   if (before) {
@@ -54,7 +54,7 @@ FailureOr<bool> tile::overlapLaunches(gpu::GPUFuncOp kernel) {
                                      << "' beside it, which its manifest names";
     }
   }
-  kernel->removeAttr(flashc::kProgrammaticLaunchAttrName);
+  kernel->removeAttr(kProgrammaticLaunchAttrName);
   if (kernels.empty())
     return false;
   for (gpu::GPUFuncOp other : kernels) {
@@ -65,19 +65,19 @@ FailureOr<bool> tile::overlapLaunches(gpu::GPUFuncOp kernel) {
   }
   insertWait(kernel.getBody().front());
   NamedAttrList entry(manifest);
-  entry.set(flashc::kProgrammaticLaunchKey, BoolAttr::get(kernel.getContext(), true));
-  kernel->setAttr(flashc::kManifestAttrName, entry.getDictionary(kernel.getContext()));
+  entry.set(kProgrammaticLaunchKey, BoolAttr::get(kernel.getContext(), true));
+  kernel->setAttr(kManifestAttrName, entry.getDictionary(kernel.getContext()));
   return true;
 }
 
 namespace {
-struct ProgrammaticLaunch : tile::impl::ProgrammaticLaunchBase<ProgrammaticLaunch> {
+struct ProgrammaticLaunch : flashc::impl::ProgrammaticLaunchBase<ProgrammaticLaunch> {
   using ProgrammaticLaunchBase::ProgrammaticLaunchBase;
 
   void runOnOperation() override {
     SmallVector<gpu::GPUFuncOp> kernels;
     getOperation()->walk([&](gpu::GPUFuncOp kernel) {
-      if (kernel->hasAttr(flashc::kProgrammaticLaunchAttrName))
+      if (kernel->hasAttr(kProgrammaticLaunchAttrName))
         kernels.push_back(kernel);
     });
     for (gpu::GPUFuncOp kernel : kernels) {

@@ -1,0 +1,30 @@
+//===- Passes.h - passes on the kernels of a launch, and their work as functions ----------------------------------===//
+//
+// The passes are described in Passes.td. A function that fails leaves the IR as it was.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_LAUNCH_PASSES_H
+#define FLASHC_LAUNCH_PASSES_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Pass/Pass.h"
+
+namespace flashc {
+
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "flashc/Launch/Passes.h.inc"
+
+/// Gives a `sorted` program a list of its points, which a kernel of its own makes. Returns whether it has one: where a
+/// point has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an error and
+/// fails if what a point takes is not known ahead.
+mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
+
+/// Lets the kernels of a launch overlap: those that run before `kernel`, by its manifest, let the next one start at
+/// once, and all but the first wait for the one before them. Returns whether there are any; then the manifest says so.
+/// Emits an error and fails if one of them is missing.
+mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp kernel);
+
+} // namespace flashc
+
+#endif // FLASHC_LAUNCH_PASSES_H
