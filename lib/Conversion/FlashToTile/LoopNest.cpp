@@ -21,15 +21,6 @@ static bool isSame(OpFoldResult x, OpFoldResult y) { return isEqualConstantIntOr
 static StringRef getName(flash::StepDim dim) { return dim == flash::StepDim::I ? "query" : "key"; }
 static StringRef getPlural(flash::StepDim dim) { return dim == flash::StepDim::I ? "queries" : "keys"; }
 
-/// "acc, m and l".
-static std::string getStateNames(flash::StepOpInterface step) {
-  std::string names;
-  SmallVector<flash::StepOperand> state = step.getStepState();
-  for (auto [index, operand] : llvm::enumerate(state))
-    names += (index == 0 ? "" : index + 1 == state.size() ? " and " : ", ") + operand.name.str();
-  return names;
-}
-
 namespace {
 class Matcher {
 public:
@@ -178,7 +169,7 @@ LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOp
   }
   if (loop.getYieldedValues() != ValueRange(op->getResults()) || ValueRange(inits) != loop.getRegionIterArgs() ||
       position != loop.getInductionVar())
-    return loop.emitError() << "expected a loop over " << getPlural(streamed) << " that carries " << getStateNames(op)
+    return loop.emitError() << "expected a loop over " << getPlural(streamed) << " that carries " << op.getStateNames()
                             << " through one " << op->getName();
   if (getConstantIntValue(loop.getStep()) != tile)
     return loop.emitError() << "expected a step of one " << getName(streamed) << " tile (" << tile << ")";
@@ -194,7 +185,7 @@ LogicalResult Matcher::matchSegments() {
     if (!op)
       break;
     if (def->getResults() != ValueRange(state))
-      return def->emitError() << "expected " << getStateNames(op) << ", in this order, to be the results";
+      return def->emitError() << "expected " << op.getStateNames() << ", in this order, to be the results";
     if (failed(addSegment(def, loop, op)))
       return failure();
   }

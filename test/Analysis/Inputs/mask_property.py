@@ -1,7 +1,8 @@
 """Checks flash-bound-loops against brute force, for masks as programs.
 
-    mask_property.py generate [dual]     prints a function for each mask, tile shape and way to give the sizes
-    mask_property.py check < output      runs what flash-bound-loops made of them, for many sizes
+    mask_property.py generate [dual|columns]   prints a function for each mask, tile shape and way to give the sizes;
+                                         with `columns` the loops over queries are inside, around the keys' sums
+    mask_property.py check [columns] < output  runs what flash-bound-loops made of them, for many sizes
     mask_property.py dual < output       evaluates the bounds of the loops over queries that flash-print-mask-bounds
                                          prints, for many sizes
 
@@ -12,6 +13,7 @@ pairs (i, j) of each tile of queries:
 - moved tiles, where an origin is printed: they follow on each other from any key on, of which in a tight mask one query
   keeps the first one. All else is asked of these tiles; how many masks have them is printed;
 - tight, where the mask is reported to be exact: no tile without a kept pair is visited, no whole tile is masked;
+- columns: the same is asked of the loops over tiles of queries, for each tile of keys;
 - dual: the same is asked of the tiles of queries, for each tile of keys, and of the class of the dual;
 - where the runs of tiles are read from a table (flash.tile_runs, for masks over data), its region is evaluated, and
   what is visited is held against all pairs like any other; how many masks have such a table is printed;
@@ -56,23 +58,65 @@ class Case:
         arrays = lambda nq, nk: make_arrays(rng, nq, nk) if self.has_arrays else []
         return [(nq, nk, [rng.randint(0, nk + 20), rng.randint(0, nk + 20)] + arrays(nq, nk)) for nq, nk in SIZES]
 
+    def write_mask(self, limit=None):
+        """The region's text; `limit` is `%i` or `%j` and where it ends."""
+        writer = Writer()
+        keep = writer.write(self.mask)
+        if limit:
+            inside = writer.emit(f"arith.cmpi slt, {limit} : index")
+            keep = writer.emit(f"arith.andi {keep}, {inside} : i1")
+        return "\n".join(writer.lines + [f"flash.yield {keep} : i1"])
+
+    def write_sizes(self):
+        """What is constant, and what is an argument."""
+        given = dict(zip(("nq", "nk", "s0", "s1"), (*self.sizes, *self.symbols))) if self.sizes else {}
+        constants = "\n".join(f"%{key} = arith.constant {value} : index" for key, value in given.items())
+        arguments = "".join(f", %{key}: index" for key in ("nq", "nk", "s0", "s1") if key not in given)
+        if self.has_arrays:
+            arguments += "".join(f", %a{n}: tensor<?xi32>" for n in range(4))
+        return constants, arguments
+
+    def columns_function(self, name):
+        """The queries that stick out of the last tile are cut by the mask."""
+        q, kv = self.q_tile, self.kv_tile
+        sums, row, tile, valid = f"tensor<1x1x{kv}xf32>", f"tensor<1x1x{q}xf32>", f"tensor<1x1x{q}x1xf32>", "tensor<1x1x?x1xf32>"
+        keys = f"tensor<1x1x{kv}x1xf32>"
+        constants, arguments = self.write_sizes()
+        return f"""func.func @{name}(%q: {tile}, %k: {valid}, %c: {sums}, %l: {row}{arguments}) -> {sums} {{
+{constants}
+%zero = arith.constant 0 : index
+%qstep = arith.constant {q} : index
+%step = arith.constant {kv} : index
+%f = arith.constant 0.0 : f32
+%all = scf.for %j0 = %zero to %nk step %step iter_args(%state = %c) -> ({sums}) {{
+%keys = affine.min affine_map<(d0)[s0] -> ({kv}, s0 - d0)>(%j0)[%nk]
+%ks = tensor.extract_slice %k[0, 0, %j0, 0] [1, 1, %keys, 1] [1, 1, 1, 1] : {valid} to {valid}
+%high = affine.apply affine_map<(d0) -> ({kv} - d0)>(%keys)
+%kt = tensor.pad %ks low[0, 0, 0, 0] high[0, 0, %high, 0] {{
+^bb0(%x0: index, %x1: index, %x2: index, %x3: index):
+tensor.yield %f : f32
+}} : {valid} to {keys}
+%r = scf.for %pos = %zero to %nq step %qstep iter_args(%p = %state) -> ({sums}) {{
+%t = flash.accumulate_column_sums ins(%q, %kt, %l : {tile}, {keys}, {row}) outs(%p : {sums})
+  at(%zero, %zero, %pos, %j0) {{scale = 1.0 : f32}} mask (%b: index, %h: index, %i: index, %j: index) {{
+{self.write_mask("%i, %nq" if not self.sizes or self.sizes[0] % q else None)}
+}} -> {sums}
+scf.yield %t : {sums}
+}}
+scf.yield %r : {sums}
+}}
+return %all : {sums}
+}}
+"""
+
     def function(self, name, is_dual):
         """The keys that stick out of the last tile are cut by the mask, unless it is for the dual, which has that
         tile's number of keys."""
         q, kv = self.q_tile, self.kv_tile
         acc, row = f"tensor<1x1x{q}x1xf32>", f"tensor<1x1x{q}xf32>"
         tile, valid = f"tensor<1x1x{kv}x1xf32>", "tensor<1x1x?x1xf32>"
-        given = dict(zip(("nq", "nk", "s0", "s1"), (*self.sizes, *self.symbols))) if self.sizes else {}
-        constants = "\n".join(f"%{key} = arith.constant {value} : index" for key, value in given.items())
-        arguments = "".join(f", %{key}: index" for key in ("nq", "nk", "s0", "s1") if key not in given)
-        if self.has_arrays:
-            arguments += "".join(f", %a{n}: tensor<?xi32>" for n in range(4))
-        writer = Writer()
-        keep = writer.write(self.mask)
-        if not is_dual and (not self.sizes or self.sizes[1] % kv):
-            inside = writer.emit("arith.cmpi slt, %j, %nk : index")
-            keep = writer.emit(f"arith.andi {keep}, {inside} : i1")
-        mask = "\n".join(writer.lines)
+        constants, arguments = self.write_sizes()
+        sticks_out = not is_dual and (not self.sizes or self.sizes[1] % kv)
         return f"""func.func @{name}(%q: {valid}, %k: {tile}, %a: {acc}, %m: {row}{arguments}) -> {acc} {{
 {constants}
 %zero = arith.constant 0 : index
@@ -91,8 +135,7 @@ tensor.yield %f : f32
 %t:3 = flash.online_attention ins(%qt, %k, %k : {acc}, {tile}, {tile}) outs(%p0, %p1, %p2 : {acc}, {row}, {row})
   at(%zero, %zero, %i0, %pos) {{normalize = #flash.normalize<deferred>, scale = 1.0 : f32}}
   mask (%b: index, %h: index, %i: index, %j: index) {{
-{mask}
-flash.yield {keep} : i1
+{self.write_mask("%j, %nk" if sticks_out else None)}
 }} -> {acc}, {row}, {row}
 scf.yield %t#0, %t#1, %t#2 : {acc}, {row}, {row}
 }}
@@ -128,7 +171,7 @@ def make_cases():
 
 
 class Program:
-    """The part of one function that computes the bounds of its key loops."""
+    """The part of one function that computes the bounds of its inner loops."""
 
     def __init__(self, header, body):
         self.arguments = re.findall(r"(%[\w-]+): (?:index|tensor<\?xi32>)", header)
@@ -148,7 +191,7 @@ class Program:
                 self.steps.append(step)
 
     def run(self, arguments, i0):
-        """The key loops for one tile of queries: (begin, end, is masked)."""
+        """The inner loops for one tile of the outer one: (begin, end, is masked)."""
         values = {name: value if isinstance(value, numpy.ndarray) else Int(value)
                   for name, value in zip(self.arguments, arguments, strict=True)}
         if hasattr(self, "i0"):
@@ -163,20 +206,20 @@ class Program:
         return [(values[begin], values[end], is_masked) for begin, end, is_masked in self.loops]
 
 
-def find_fault(case, loops, kept, nk, is_exact, is_hull, is_moved):
-    """`kept` has a row for each query of the tile. `is_hull`: no tile in front of the first one that holds a kept pair,
+def find_fault(size, loops, kept, nk, is_exact, is_hull, is_moved):
+    """`kept` has a row for each query of the tile, and `nk` columns, of which `size` are a tile. `is_hull`: no tile in front of the first one that holds a kept pair,
     or behind the last one, is visited. `is_moved`: tiles begin at the first loop's begin. Returns what is wrong, or
     None."""
     origin = next((begin for begin, end, _ in loops if begin < end), nk) if is_moved else 0
-    starts = range(origin, nk, case.kv_tile)
+    starts = range(origin, nk, size)
     if origin < 0 or kept[:, :origin].any():
         return f"unsound: tiles from {origin} on"
     if is_exact and is_moved and origin < nk and not kept[:, origin].any():
         return f"not tight: tiles from {origin} on"
-    needed = [t for t in starts if kept[:, t:t + case.kv_tile].any()]
-    whole = [t for t in starts if t + case.kv_tile <= nk and kept[:, t:t + case.kv_tile].all()]
-    visited = [t for begin, end, _ in loops for t in range(begin, end, case.kv_tile)]
-    unmasked = [t for begin, end, masked in loops for t in range(begin, end, case.kv_tile) if not masked]
+    needed = [t for t in starts if kept[:, t:t + size].any()]
+    whole = [t for t in starts if t + size <= nk and kept[:, t:t + size].all()]
+    visited = [t for begin, end, _ in loops for t in range(begin, end, size)]
+    unmasked = [t for begin, end, masked in loops for t in range(begin, end, size) if not masked]
     if visited != sorted(set(visited)) or not set(visited) <= set(starts):
         return f"out of order: visits {visited}"
     if not set(needed) <= set(visited):
@@ -199,10 +242,23 @@ def check(case, program, is_exact, is_moved, rng):
             tile = kept[i0:i0 + case.q_tile]
             seen, = tile.any(axis=0).nonzero()
             is_tight = is_exact or (case.expected is not None and (len(seen) == 0 or seen[-1] - seen[0] < len(seen)))
-            fault = find_fault(case, program.run(arguments, i0), tile, nk, is_tight, is_hull=case.expected is not None,
+            fault = find_fault(case.kv_tile, program.run(arguments, i0), tile, nk, is_tight, is_hull=case.expected is not None,
                                is_moved=is_moved)
             if fault:
                 return f"nq={nq} nk={nk} symbols={symbols} i0={i0} tiles={case.q_tile}x{case.kv_tile}: {fault}"
+    return None
+
+
+def check_columns(case, program, is_exact, is_moved, rng):
+    for nq, nk, symbols in case.runs(rng):
+        kept = numpy.broadcast_to(evaluate(case.mask, numpy.arange(nq)[:, None], numpy.arange(nk)[None, :], symbols),
+                                  (nq, nk))
+        arguments = [] if case.sizes else [nq, nk, *symbols]
+        for j0 in range(0, nk, case.kv_tile):
+            fault = find_fault(case.q_tile, program.run(arguments, j0), kept[:, j0:j0 + case.kv_tile].T, nq, is_exact,
+                               is_hull=False, is_moved=is_moved)
+            if fault:
+                return f"nq={nq} nk={nk} symbols={symbols} j0={j0} tiles={case.q_tile}x{case.kv_tile}: {fault}"
     return None
 
 
@@ -256,10 +312,11 @@ def check_duals(cases, text):
 
 
 def main():
-    cases = make_cases()
+    cases, is_columns = make_cases(), "columns" in sys.argv
     if sys.argv[1] == "generate":
         for n, case in enumerate(cases):
-            print(case.function(f"case_{n}", is_dual="dual" in sys.argv))
+            print(case.columns_function(f"case_{n}") if is_columns else
+                  case.function(f"case_{n}", is_dual="dual" in sys.argv))
         return
     text = sys.stdin.read()
     if sys.argv[1] == "dual":
@@ -276,9 +333,10 @@ def main():
         numbers[kind] += 1
         tables += program.has_table
         moved += is_moved
-        fault = check(case, program, kind == "exact", is_moved, random.Random(int(n)))
-        if not fault and case.expected and kind != case.expected:
-            fault = f"expected the class to be {case.expected}, got {kind}"
+        fault = (check_columns if is_columns else check)(case, program, kind == "exact", is_moved, random.Random(int(n)))
+        expected = case.expected_dual if is_columns else case.expected
+        if not fault and expected and kind != expected:
+            fault = f"expected the class to be {expected}, got {kind}"
         if fault:
             failures += 1
             print(f"case_{n} {case.name}: {fault}")

@@ -170,7 +170,7 @@ func.func @keys_outside(%q: !q, %k: !tile, %m: !row) -> (!q, !row, !row) {
 // CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %c256 step
 // CHECK:           flash.online_attention {{.*}} mask
 // CHECK-NOT:     scf.for
-// REMARK:      the loop carries more than the attention's state
+// REMARK:      the loop carries more than the state
 func.func @carries_more(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
   %c32 = arith.constant 32 : index
@@ -195,7 +195,7 @@ func.func @carries_more(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index,
 // CHECK:         scf.for %{{[a-z0-9]+}} = %c0 to %c256 step
 // CHECK:           flash.online_attention {{.*}} mask
 // CHECK-NOT:     scf.for
-// REMARK:      the tile's query position changes inside the loop
+// REMARK:      the position of the tile of queries changes inside the loop
 func.func @moving_queries(%q: !q, %k: tensor<1x1x256x8xf32>, %m: !row, %b0: index, %i0: index) -> (!q, !row, !row) {
   %c0 = arith.constant 0 : index
   %c32 = arith.constant 32 : index

@@ -2,6 +2,24 @@
 // is about that of as many keys, and -inf in some rows.
 // RUN: flashc %s --run=cpu --check --algorithm=standard | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --algorithm=fa1 --q-tile=16 --kv-tile=8 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --check-each-pass --function=causal --q-tile=8 --kv-tile=16 \
+// RUN:   | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
+// RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --run=cpu --check --q-tile=16 --kv-tile=8 --dims=B=2,Nq=29,Nk=17 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=17,Nk=100 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 --dims=Nq=1,Nk=1 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --function=causal --print-cost --q-tile=8 --kv-tile=16 --dims=Nq=64,Nk=64 | FileCheck %s --check-prefix=COST
+// RUN: not flashc %s --function=causal --explain 2>&1 | FileCheck %s --check-prefix=EXPLAIN
+
+// EACH: after flash-online-softmax: @causal: {{.*}} PASS
+// EACH: after flash-tile: @causal: {{.*}} PASS
+// EACH: after flash-swap-loops: @causal: {{.*}} PASS
+// EACH: after flash-bound-loops: @causal: {{.*}} PASS
+// EACH: after flash-parallelize: @causal: {{.*}} PASS
+
+// Of 4 tiles of keys by 8 of queries, causality leaves 8 + 6 + 4 + 2 in each of 4 heads, of 2 * 8 * 16 * 8 FLOPs each.
+// COST: cost @causal by fa2 {{.*}} matmul FLOPs 163840,
+// EXPLAIN: error: expected one attention to explain, got 0
 
 // CHECK: check @causal: c: {{.*}} PASS
 func.func @causal(%q: tensor<?x4x?x8xf32>, %k: tensor<?x2x?x8xf32>, %lse: tensor<?x4x?xf32>) -> tensor<?x4x?xf32> {

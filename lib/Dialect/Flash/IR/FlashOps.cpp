@@ -398,6 +398,14 @@ LogicalResult FinalizeOp::verify() {
 // StepOpInterface
 //===--------------------------------------------------------------------------------------------------------------===//
 
+std::string StepOpInterface::getStateNames() {
+  std::string names;
+  SmallVector<StepOperand> state = getStepState();
+  for (auto [number, carried] : llvm::enumerate(state))
+    names += (number == 0 ? "" : number + 1 == state.size() ? " and " : ", ") + carried.name.str();
+  return names;
+}
+
 using Dim = StepDim;
 
 SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {

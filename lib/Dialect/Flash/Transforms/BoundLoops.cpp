@@ -34,39 +34,45 @@ static void emitMissed(Operation *op, StringRef reason) {
 // Which loop, and which bounds
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The loop over key tiles that does nothing but fold `op` into its state, so that an iteration that the mask leaves
-/// empty may be skipped.
-static scf::ForOp matchKeyLoop(OnlineAttentionOp op) {
-  auto reject = [&](StringRef reason) {
-    emitMissed(op, reason);
+static StringRef getPlural(StepDim dim) { return dim == StepDim::I ? "queries" : "keys"; }
+
+static OperandRange getInits(StepOpInterface op) { return cast<DestinationStyleOpInterface>(*op).getDpsInits(); }
+
+/// The loop over tiles of the streamed dimension that does nothing but fold `op` into its state, so that an iteration
+/// that the mask leaves empty may be skipped.
+static scf::ForOp matchStreamedLoop(StepOpInterface op) {
+  auto reject = [&](const Twine &reason) {
+    emitMissed(op, reason.str());
     return scf::ForOp();
   };
+  StepDim streamed = op.getStreamedDim(), resident = op.getResidentDim();
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-  if (!loop || op.getJ0() != loop.getInductionVar())
-    return reject("the innermost loop does not go over keys (flash-swap-loops comes first)");
-  if (getConstantIntValue(loop.getStep()) != op.getKType().getDimSize(2))
-    return reject("the loop's step is not the number of keys in a tile");
-  if (op.getQType().getDimSize(0) != 1 || op.getQType().getDimSize(1) != 1)
+  if (!loop || op.getPositionIn(streamed) != loop.getInductionVar())
+    return reject("the innermost loop does not go over " + getPlural(streamed) + " (flash-swap-loops comes first)");
+  if (getConstantIntValue(loop.getStep()) != op.getTileExtent(streamed))
+    return reject("the loop's step is not the number of " + getPlural(streamed) + " in a tile");
+  if (op.getTileExtent(StepDim::B) != 1 || op.getTileExtent(StepDim::H) != 1)
     return reject("a tile spans several heads");
-  if (op.getQType().isDynamicDim(2))
-    return reject("the number of queries in a tile is not known");
-  if (ValueRange(op.getDpsInits()) != ValueRange(loop.getRegionIterArgs()) ||
+  if (ShapedType::isDynamic(op.getTileExtent(resident)))
+    return reject("the number of " + getPlural(resident) + " in a tile is not known");
+  if (ValueRange(getInits(op)) != ValueRange(loop.getRegionIterArgs()) ||
       loop.getYieldedValues() != ValueRange(op->getResults()))
-    return reject("the loop carries more than the attention's state");
+    return reject("the loop carries more than the state");
   for (Operation &nested : loop.getBody()->without_terminator())
     if (&nested != op && !isMemoryEffectFree(&nested) && !hasSingleEffect<MemoryEffects::Read>(&nested))
       return reject("the loop has side effects");
-  for (Value position : {op.getB0(), op.getH0(), op.getI0()})
-    if (!loop.isDefinedOutsideOfLoop(position))
-      return reject("the tile's query position changes inside the loop");
+  for (StepDim dim : {StepDim::B, StepDim::H, resident})
+    if (!loop.isDefinedOutsideOfLoop(op.getPositionIn(dim)))
+      return reject("the position of the tile of " + getPlural(resident) + " changes inside the loop");
   return loop;
 }
 
-/// How many queries of the tile exist: all of them, or those that a padded tile was made from. Of fewer queries than a
-/// tile there is no slice, but q itself.
-static OpFoldResult getNumQueries(OnlineAttentionOp op, scf::ForOp loop) {
-  OpFoldResult all = OpBuilder(op).getIndexAttr(op.getQType().getDimSize(2));
-  auto pad = op.getQ().getDefiningOp<tensor::PadOp>();
+/// How many positions of the resident tile exist: all of them, or those that a padded tile was made from. Of fewer than
+/// a tile there is no slice, but the array itself.
+static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
+  StepDim resident = op.getResidentDim();
+  OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
+  auto pad = (resident == StepDim::I ? op.getQ() : op.getK()).getDefiningOp<tensor::PadOp>();
   if (!pad || pad.getSourceType().getRank() != 4 || !isConstantIntValue(pad.getMixedLowPad()[2], 0))
     return all;
   OpFoldResult size;
@@ -121,7 +127,7 @@ static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, ArrayRef<KeySegment> s
     state.assign(part.result_begin(), part.result_end());
     if (!segment.isFull)
       continue;
-    for (OnlineAttentionOp op : part.getOps<OnlineAttentionOp>())
+    for (StepOpInterface op : part.getOps<StepOpInterface>())
       op.getMask().getBlocks().clear();
     unclampSlices(part, loop.getUpperBound(), tile);
     fullLoops.push_back(part);
@@ -131,42 +137,49 @@ static SmallVector<scf::ForOp> splitLoop(scf::ForOp loop, ArrayRef<KeySegment> s
   return fullLoops;
 }
 
-/// What is known about the loop over keys.
-static MaskLoop describe(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult numQueries) {
+/// What is known about the loop over the streamed dimension.
+static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numResident) {
   MaskLoop result;
-  result.tileSize = op.getKType().getDimSize(2);
-  result.otherTileSize = op.getQType().getDimSize(2);
+  result.view = op.getMaskView();
+  result.tileSize = op.getTileExtent(op.getStreamedDim());
+  result.otherTileSize = op.getTileExtent(op.getResidentDim());
   result.begin = LinearExpr::get(loop.getLowerBound());
   result.end = LinearExpr::get(loop.getUpperBound());
-  result.count = LinearExpr::get(numQueries);
-  // The loop over queries: flash-swap-loops has put it around this one.
-  auto argument = dyn_cast<BlockArgument>(op.getI0());
-  auto queries = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
-  if (queries && getConstantIntValue(queries.getStep()) == result.otherTileSize) {
-    result.from = LinearExpr::get(queries.getLowerBound());
-    result.to = LinearExpr::get(queries.getUpperBound());
+  result.count = LinearExpr::get(numResident);
+  // The loop over resident tiles: flash-swap-loops has put it around this one.
+  auto argument = dyn_cast<BlockArgument>(op.getPositionIn(op.getResidentDim()));
+  auto outer = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  if (outer && getConstantIntValue(outer.getStep()) == result.otherTileSize) {
+    result.from = LinearExpr::get(outer.getLowerBound());
+    result.to = LinearExpr::get(outer.getUpperBound());
   }
   return result;
 }
 
-/// Whether tiles may lie where some of their keys do not exist: flash-tile has clamped their slices, and joined the end
-/// of the keys to the mask, unless it knew that no tile on its grid sticks out.
+/// Whether tiles may lie where some of their positions do not exist: flash-tile has clamped their slices, and joined
+/// the end of the sequence to the mask, unless it knew that no tile on its grid sticks out.
 static bool mayEndAnywhere(const MaskLoop &loop) {
   std::optional<int64_t> length = (*loop.end - *loop.begin).getConstantValue();
   return !length || *length % loop.tileSize != 0;
 }
 
-std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
-  scf::ForOp loop = matchKeyLoop(op);
+/// Runs of tiles, which only steps that stream keys have, or null.
+static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &mask) {
+  auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
+  return online ? RangedMask::create(online, mask) : nullptr;
+}
+
+std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op) {
+  scf::ForOp loop = matchStreamedLoop(op);
   if (!loop)
     return std::nullopt;
-  auto searched = std::make_unique<SearchedMask>(op);
+  auto searched = std::make_unique<SearchedMask>(op, op.getMaskView());
   // What the loop computes is not known before it.
   MaskSet mask = readMask(op.getMask(), [&](Value value) {
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
-  std::unique_ptr<RangedMask> ranged = mask.opaque.empty() ? nullptr : RangedMask::create(op, searched->getOriginal());
-  MaskLoop described = describe(op, loop, getNumQueries(op, loop));
+  std::unique_ptr<RangedMask> ranged = mask.opaque.empty() ? nullptr : createRanged(op, searched->getOriginal());
+  MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Runs of tiles are on the loop's grid.
   described.isMoved = !ranged && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
   LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());
@@ -174,12 +187,12 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(OnlineAttentionOp op) {
 }
 
 bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
-  scf::ForOp loop = matchKeyLoop(op);
+  scf::ForOp loop = matchStreamedLoop(op);
   if (!loop)
     return false;
   SearchedMask searched(op);
   MaskSet mask = readMask(op.getMask());
-  MaskLoop described = describe(op, loop, getNumQueries(op, loop));
+  MaskLoop described = describe(op, loop, getNumResident(op, loop));
   described.from = described.to = std::nullopt;
   return mask.opaque.empty() && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
 }
@@ -232,31 +245,32 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
   using BoundLoopsBase::BoundLoopsBase;
 
   void runOnOperation() override {
-    SmallVector<OnlineAttentionOp> ops;
-    getOperation()->walk([&](OnlineAttentionOp op) {
+    SmallVector<StepOpInterface> ops;
+    getOperation()->walk([&](StepOpInterface op) {
       if (op.hasMask())
         ops.push_back(op);
       else
         markUnmasked(op);
     });
-    for (OnlineAttentionOp op : ops)
+    for (StepOpInterface op : ops)
       if (std::optional<KeyBounds> found = computeKeyBounds(op))
         boundLoop(op, cast<scf::ForOp>(op->getParentOp()), *found);
   }
 
   /// Without a mask every row sees all keys, if there are any.
-  void markUnmasked(OnlineAttentionOp op) {
+  void markUnmasked(StepOpInterface op) {
     auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-    if (!loop || op.getJ0() != loop.getInductionVar() || ValueRange(op.getDpsInits()) != loop.getRegionIterArgs())
+    if (!op.needsFinalize() || !loop || op.getPositionIn(op.getStreamedDim()) != loop.getInductionVar() ||
+        ValueRange(getInits(op)) != loop.getRegionIterArgs())
       return;
     auto begin = getConstantIntValue(loop.getLowerBound()), end = getConstantIntValue(loop.getUpperBound());
     if (begin && end && *begin < *end)
       markRows(loop);
   }
 
-  void boundLoop(OnlineAttentionOp op, scf::ForOp loop, KeyBounds &found) {
+  void boundLoop(StepOpInterface op, scf::ForOp loop, KeyBounds &found) {
     auto &[searched, mask, bounds, ranged] = found;
-    if (keepsEveryRow(mask, bounds))
+    if (op.needsFinalize() && keepsEveryRow(mask, bounds))
       markRows(loop);
     if (ranged)
       return boundByRuns(op, loop, found);
@@ -271,7 +285,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       return;
     if (op.getContext()->getRemarkEngine())
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << toString(bounds, op);
-    KeyRange range = KeyRange::of(op, loop, getNumQueries(op, loop));
+    KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
     searched->restore();
     numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
@@ -279,14 +293,14 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
   }
 
   /// The runs of tiles that a table says, each with its full tiles inside.
-  void boundByRuns(OnlineAttentionOp op, scf::ForOp loop, KeyBounds &found) {
+  void boundByRuns(StepOpInterface op, scf::ForOp loop, KeyBounds &found) {
     if (op.getContext()->getRemarkEngine()) {
       AsmState state(op->getParentOfType<FunctionOpInterface>());
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash"))
           << describeRanges(*found.ranged, [&](Value array) { return printName(array, state); });
     }
     SmallVector<std::pair<OpFoldResult, OpFoldResult>> stretches;
-    KeyRange range = KeyRange::of(op, loop, getNumQueries(op, loop));
+    KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     if (!isTrivial(found.bounds)) // what is understood bounds the runs as it would bound the loops
       for (KeySegment &kept : emitKeySegments(op, range, found.bounds, found.mask.space))
         stretches.emplace_back(kept.begin, kept.end);
@@ -306,14 +320,14 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
   using PrintMaskBoundsBase::PrintMaskBoundsBase;
 
   void runOnOperation() override {
-    WalkResult result = getOperation()->walk([&](OnlineAttentionOp op) {
+    WalkResult result = getOperation()->walk([&](StepOpInterface op) {
       if (!op.hasMask() || !op->getParentOfType<FunctionOpInterface>())
         return WalkResult::advance();
-      if (op.getQType().isDynamicDim(2) || op.getKType().isDynamicDim(2)) {
-        op.emitOpError() << "expected tiles of static sizes (flash-tile comes first)";
+      if (ShapedType::isDynamic(op.getTileExtent(StepDim::I)) || ShapedType::isDynamic(op.getTileExtent(StepDim::J))) {
+        op->emitOpError() << "expected tiles of static sizes (flash-tile comes first)";
         return WalkResult::interrupt();
       }
-      print(op, dual ? MaskView::Dual : MaskView::Primal);
+      print(op, dual ? MaskView::Dual : op.getMaskView());
       return WalkResult::advance();
     });
     if (result.wasInterrupted())
@@ -321,16 +335,16 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     markAllAnalysesPreserved();
   }
 
-  void print(OnlineAttentionOp op, MaskView view) {
+  void print(StepOpInterface op, MaskView view) {
     auto function = op->getParentOfType<FunctionOpInterface>();
-    bool isMoved = view == MaskView::Primal && areTilesMoved(op);
+    bool isMoved = view == op.getMaskView() && areTilesMoved(op);
     SearchedMask searched(op, view);
     AsmState state(function);
     MaskSet mask = readMask(op.getMask());
     MaskLoop loop;
     loop.view = view;
-    loop.tileSize = op.getKType().getDimSize(2);
-    loop.otherTileSize = op.getQType().getDimSize(2);
+    loop.tileSize = op.getTileExtent(StepDim::J);
+    loop.otherTileSize = op.getTileExtent(StepDim::I);
     if (view == MaskView::Dual)
       std::swap(loop.tileSize, loop.otherTileSize);
     loop.isMoved = isMoved;
@@ -343,14 +357,14 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     llvm::outs() << "\nclass ";
     std::unique_ptr<RangedMask> ranged;
     if (view == MaskView::Primal && !mask.opaque.empty() && isa<scf::ForOp>(op->getParentOp()))
-      ranged = RangedMask::create(op, searched.getOriginal());
+      ranged = createRanged(op, searched.getOriginal());
     auto getName = [&](Value array) { return printName(array, state); };
     classify(mask, bounds, ranged.get(), getName).print(llvm::outs());
     llvm::outs() << '\n';
   }
 
   /// What is decided for the loop around `op`.
-  static bool areTilesMoved(OnlineAttentionOp op) {
+  static bool areTilesMoved(StepOpInterface op) {
     std::optional<KeyBounds> found = computeKeyBounds(op);
     return found && found->bounds.isMoved;
   }

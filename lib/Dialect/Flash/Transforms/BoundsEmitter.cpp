@@ -11,12 +11,12 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-BoundsEmitter::BoundsEmitter(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds)
+BoundsEmitter::BoundsEmitter(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds)
     : bounds(bounds), symbols{range.begin, range.end, getAsOpFoldResult(range.first), range.count}, op(op),
       b(range.place), loc(op.getLoc()), mayBeEmpty(range.mayBeEmpty) {
   for (IRMapping &mapping : hoisted) {
-    mapping.map(op.getMask().getArgument(0), op.getB0());
-    mapping.map(op.getMask().getArgument(1), op.getH0());
+    mapping.map(op.getMask().getArgument(0), op.getPositionIn(StepDim::B));
+    mapping.map(op.getMask().getArgument(1), op.getPositionIn(StepDim::H));
   }
   mapRows(range.first);
   for (const CapturedValue &captured : bounds.captured)

@@ -10,7 +10,7 @@ namespace mlir::flash {
 /// Turns the expressions of LoopBounds into IR.
 class BoundsEmitter {
 public:
-  BoundsEmitter(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds);
+  BoundsEmitter(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds);
 
 protected:
   static bool isSame(OpFoldResult x, OpFoldResult y);
@@ -45,7 +45,7 @@ private:
   Value hoist(Value value, IRMapping &mapping);
   Value makeIndex(Value value);
 
-  OnlineAttentionOp op;
+  StepOpInterface op;
   OpBuilder b;
   Location loc;
   bool mayBeEmpty;

@@ -117,7 +117,7 @@ struct Point {
 /// made.
 class SeveralIntervals : BoundsEmitter {
 public:
-  SeveralIntervals(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds, MaskSpace &space)
+  SeveralIntervals(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds, MaskSpace &space)
       : BoundsEmitter(op, range, bounds), prover(space, bounds.facts) {
     MaskExpr length = bounds.end - bounds.begin;
     loopBegin = makePoint(symbol(LoopBounds::Begin), MaskExpr(0));
@@ -367,7 +367,7 @@ bool mlir::flash::isOneInterval(const LoopBounds &bounds) {
          });
 }
 
-SmallVector<KeySegment> mlir::flash::emitKeySegments(OnlineAttentionOp op, const KeyRange &range,
+SmallVector<KeySegment> mlir::flash::emitKeySegments(StepOpInterface op, const KeyRange &range,
                                                      const LoopBounds &bounds, MaskSpace &space) {
   if (isOneInterval(bounds))
     return SingleInterval(op, range, bounds).emit();

@@ -8,7 +8,7 @@
 
 namespace mlir::flash {
 
-/// Consecutive key tiles that are all kept as a whole, or that all need the mask.
+/// Consecutive tiles of the streamed dimension (called keys here, as they are of attention) that are all kept as a whole, or that all need the mask.
 struct KeySegment {
   OpFoldResult begin, end;
   bool isFull;
@@ -25,15 +25,15 @@ struct KeyRange {
   bool mayBeEmpty = false;
 
   /// Those of the loop around `op`, of which `count` queries exist.
-  static KeyRange of(OnlineAttentionOp op, scf::ForOp loop, OpFoldResult count) {
+  static KeyRange of(StepOpInterface op, scf::ForOp loop, OpFoldResult count) {
     return {OpBuilder(loop), getAsOpFoldResult(loop.getLowerBound()), getAsOpFoldResult(loop.getUpperBound()),
-            op.getI0(), count};
+            op.getPositionIn(op.getResidentDim()), count};
   }
 };
 
 /// Computes the bounds of tiles of keys. The segments ascend and are disjoint; those that are known to be empty are left
 /// out.
-SmallVector<KeySegment> emitKeySegments(OnlineAttentionOp op, const KeyRange &range, const LoopBounds &bounds,
+SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 
 /// Whether bounds are one interval of tiles with cuts at its ends: segments are masked, full and masked.

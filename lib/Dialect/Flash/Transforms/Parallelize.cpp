@@ -116,27 +116,46 @@ static void applyParallelize(ParallelNest &nest) {
     }
   b.setInsertionPointToEnd(forall.getTerminator().getBody());
   for (auto [write, output] : llvm::zip(nest.writes, forall.getRegionIterArgs()))
-    tensor::ParallelInsertSliceOp::create(b, write.getLoc(), mapping.lookupOrDefault(write.getSource()), output,
-                                          remap(mapping, write.getMixedOffsets()),
-                                          remap(mapping, write.getMixedSizes()),
-                                          remap(mapping, write.getMixedStrides()));
+    tensor::ParallelInsertSliceOp::create(
+        b, write.getLoc(), mapping.lookupOrDefault(write.getSource()), output, remap(mapping, write.getMixedOffsets()),
+        remap(mapping, write.getMixedSizes()), remap(mapping, write.getMixedStrides()));
   outermost->replaceAllUsesWith(forall.getResults());
   outermost->erase();
 }
 
 /// Whether `value` is a result of `op`, or a tensor with such a result in one of its slices.
-static bool isResultOf(Value value, FinalizeOp op) {
+static bool isResultOf(Value value, Operation *op) {
   Operation *def = value.getDefiningOp();
   if (isa_and_nonnull<tensor::InsertSliceOp, tensor::ExtractSliceOp, tensor::CastOp>(def))
     return isResultOf(def->getOperand(0), op); // what is inserted, cut or cast
   return def == op;
 }
 
+/// What makes a finished tile: flash.finalize, or of a step whose state is the result the loop that carries that tile,
+/// or the step itself. Null for other ops, and where the state is not a tile yet (before flash-swap-loops).
+static Operation *getTileOp(Operation *op) {
+  auto step = dyn_cast<StepOpInterface>(op);
+  if (!step || step.needsFinalize())
+    return isa<FinalizeOp>(op) ? op : nullptr;
+  Value state = op->getOperand(step.getStepState().front().number);
+  for (auto loop = op->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
+    if (loop.getYieldedValues() != ValueRange(op->getResults()))
+      break;
+    state = loop.getInitArgs().front();
+    op = loop;
+  }
+  while (isa_and_nonnull<tensor::PadOp, tensor::ExtractSliceOp>(state.getDefiningOp()))
+    state = state.getDefiningOp()->getOperand(0);
+  return isa<BlockArgument>(state) ? nullptr : op;
+}
+
 /// The outermost loop of the nest that stores the tiles of `op`; none if the op is not in such a nest, or in a parallel
 /// loop already. A loop further out is the program's own and carries what it likes.
-static scf::ForOp getOutermostLoop(FinalizeOp op) {
+static scf::ForOp getOutermostLoop(Operation *op) {
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-  auto isStored = [&](Value yielded) { return yielded.getDefiningOp<tensor::InsertSliceOp>() && isResultOf(yielded, op); };
+  auto isStored = [&](Value yielded) {
+    return yielded.getDefiningOp<tensor::InsertSliceOp>() && isResultOf(yielded, op);
+  };
   if (!loop || loop->getNumResults() == 0 || !llvm::all_of(loop.getYieldedValues(), isStored) ||
       loop->getParentOfType<scf::ForallOp>() || loop->getParentOfType<scf::ParallelOp>())
     return {};
@@ -154,8 +173,9 @@ struct Parallelize : flash::impl::ParallelizeBase<Parallelize> {
 
   void runOnOperation() override {
     llvm::SetVector<Operation *> nests;
-    getOperation()->walk([&](FinalizeOp op) {
-      if (scf::ForOp loop = getOutermostLoop(op))
+    getOperation()->walk([&](Operation *op) {
+      Operation *tile = getTileOp(op);
+      if (scf::ForOp loop = tile ? getOutermostLoop(tile) : scf::ForOp())
         nests.insert(loop);
     });
     for (Operation *outermost : nests) {

@@ -240,7 +240,7 @@ SearchedMask::SearchedMask(Region &mask)
   search();
 }
 
-SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view)
+SearchedMask::SearchedMask(StepOpInterface op, MaskView view)
     : mask(op.getMask()), isSearched(readsSortedArray(mask)), isDivided(dividesByCaptured(mask)) {
   if (!isSearched && !isDivided && view == MaskView::Primal)
     return;
@@ -249,7 +249,7 @@ SearchedMask::SearchedMask(OnlineAttentionOp op, MaskView view)
     exchangePositions(mask);
   if (view == MaskView::Primal) // all queries of the tile are in one segment
     forEachSegmentCount(op, mask, [&](CountLeOp count) {
-      count.replaceAllUsesWith(op.getI0().getDefiningOp<SegmentTileOp>().getSegment());
+      count.replaceAllUsesWith(op.getPositionIn(StepDim::I).getDefiningOp<SegmentTileOp>().getSegment());
     });
   search();
 }

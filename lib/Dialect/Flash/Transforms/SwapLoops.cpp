@@ -16,25 +16,41 @@ using namespace mlir;
 using namespace mlir::flash;
 
 namespace {
-/// Builds the swapped nest in front of `flash.finalize`, from the outside in.
+/// Builds the swapped nest in front of `flash.finalize`, or in the old one's place, from the outside in.
 class Swapper {
 public:
-  explicit Swapper(SwapPlan thePlan) : plan(std::move(thePlan)), op(plan.op), finalize(plan.finalize), b(finalize) {}
+  explicit Swapper(SwapPlan thePlan)
+      : plan(std::move(thePlan)), op(plan.op), finalize(plan.finalize),
+        b(finalize ? finalize.getOperation() : plan.getNest()) {}
 
   void run() {
-    SmallVector<Value> outputs(finalize.getDpsInits());
-    SmallVector<scf::ForOp> newLoops = cloneQueryLoops(outputs);
-    SmallVector<Value> stored = storeOutputs(outputs, cloneKvLoop(makeInitialTiles()));
+    SmallVector<Value> outputs = getOutputs();
+    SmallVector<scf::ForOp> newLoops = cloneOuterLoops(outputs);
+    SmallVector<Value> stored = storeOutputs(outputs, cloneStreamedLoop(makeInitialTiles()));
     for (scf::ForOp loop : llvm::reverse(newLoops)) {
       scf::YieldOp::create(b, loop.getLoc(), stored);
       stored.assign(loop.result_begin(), loop.result_end());
       b.setInsertionPointAfter(loop);
     }
-    finalize->replaceAllUsesWith(stored);
+    if (finalize)
+      finalize->replaceAllUsesWith(stored);
+    else
+      for (auto [access, value] : llvm::zip_equal(plan.state, stored))
+        access.result.replaceAllUsesWith(value);
     eraseOldNest();
   }
 
 private:
+  /// The tensors that tiles are stored into: all of them is written.
+  SmallVector<Value> getOutputs() {
+    if (finalize)
+      return llvm::to_vector_of<Value>(finalize.getDpsInits());
+    return llvm::map_to_vector(plan.state, [&](StateAccess &access) -> Value {
+      SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, op.getLoc(), access.init);
+      return tensor::EmptyOp::create(b, op.getLoc(), sizes, getElementTypeOrSelf(access.init.getType()));
+    });
+  }
+
   bool isStateOp(Operation *candidate) const {
     return llvm::any_of(plan.state, [&](const StateAccess &access) {
       return candidate == access.read || candidate == access.pad || candidate == access.cut ||
@@ -42,14 +58,14 @@ private:
     });
   }
 
-  /// Clones every loop but the kv loop, with the ops that may run outside the kv loop, and collects the others. Leaves
+  /// Clones every loop but the streamed one, with the ops that may run outside of that, and collects the others. Leaves
   /// the insertion point in the innermost new loop and its arguments in `outputs`.
-  SmallVector<scf::ForOp> cloneQueryLoops(SmallVectorImpl<Value> &outputs) {
+  SmallVector<scf::ForOp> cloneOuterLoops(SmallVectorImpl<Value> &outputs) {
     SmallVector<scf::ForOp> newLoops;
     if (plan.loops.empty())
-      kvBody.push_back(op);
+      streamBody.push_back(op);
     for (auto [position, loop] : llvm::enumerate(plan.loops)) {
-      if (position != plan.kvLoop) {
+      if (position != plan.streamedLoop) {
         auto newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
                                           mapping.lookupOrDefault(loop.getUpperBound()),
                                           mapping.lookupOrDefault(loop.getStep()), outputs);
@@ -63,8 +79,8 @@ private:
         bool isNextLoop = position + 1 < plan.loops.size() && &nested == plan.loops[position + 1];
         if (isNextLoop || isStateOp(&nested))
           continue;
-        if (plan.onKv.contains(&nested))
-          kvBody.push_back(&nested);
+        if (plan.onStream.contains(&nested))
+          streamBody.push_back(&nested);
         else
           b.clone(nested, mapping);
       }
@@ -72,10 +88,10 @@ private:
     return newLoops;
   }
 
-  /// The state tiles before the first key.
+  /// The state tiles before the first step.
   SmallVector<Value> makeInitialTiles() {
     SmallVector<Value> tiles;
-    for (auto [access, init] : llvm::zip(plan.state, op.getDpsInits())) {
+    for (auto [access, init] : llvm::zip_equal(plan.state, getInits())) {
       auto tileType = cast<RankedTensorType>(init.getType());
       auto fill = access.init.getDefiningOp<linalg::FillOp>();
       if (fill) {
@@ -95,13 +111,18 @@ private:
     return tiles;
   }
 
-  /// Clones the kv loop (or its only iteration) around the ops that belong in it; returns the final state tiles.
-  SmallVector<Value> cloneKvLoop(ArrayRef<Value> initialTiles) {
+  SmallVector<Value> getInits() {
+    return llvm::map_to_vector(op.getStepState(),
+                               [&](const StepOperand &state) { return op->getOperand(state.number); });
+  }
+
+  /// Clones the streamed loop (or its only iteration) around the ops that belong in it; returns the final state tiles.
+  SmallVector<Value> cloneStreamedLoop(ArrayRef<Value> initialTiles) {
     OpBuilder::InsertionGuard guard(b);
     scf::ForOp newLoop;
     SmallVector<Value> tiles(initialTiles);
-    if (plan.kvLoop) {
-      scf::ForOp loop = plan.loops[*plan.kvLoop];
+    if (plan.streamedLoop) {
+      scf::ForOp loop = plan.loops[*plan.streamedLoop];
       newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
                                    mapping.lookupOrDefault(loop.getUpperBound()),
                                    mapping.lookupOrDefault(loop.getStep()), tiles);
@@ -110,30 +131,38 @@ private:
       tiles.assign(newLoop.getRegionIterArgs().begin(), newLoop.getRegionIterArgs().end());
       b.setInsertionPointToStart(newLoop.getBody());
     }
-    mapping.map(op.getDpsInits(), tiles);
-    for (Operation *nested : kvBody)
+    mapping.map(getInits(), tiles);
+    for (Operation *nested : streamBody)
       b.clone(*nested, mapping);
-    auto newOp = mapping.lookup(op.getAccOut()).getDefiningOp<OnlineAttentionOp>();
-    if (plan.startsEmpty)
-      newOp.setNormalize(Normalize::Deferred);
+    Operation *newOp = mapping.lookup(op->getResult(0)).getDefiningOp();
+    if (auto online = dyn_cast<OnlineAttentionOp>(newOp); online && plan.startsEmpty)
+      online.setNormalize(Normalize::Deferred);
     if (!newLoop)
       return llvm::to_vector_of<Value>(newOp->getResults());
     scf::YieldOp::create(b, newLoop.getLoc(), newOp->getResults());
     return llvm::to_vector_of<Value>(newLoop.getResults());
   }
 
-  /// Finalizes the tiles and inserts o and lse where acc and m used to be written.
-  SmallVector<Value> storeOutputs(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
+  /// The outputs' tiles.
+  SmallVector<Value> finalizeTiles(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
+    if (!finalize)
+      return llvm::to_vector(tiles);
     Location loc = finalize.getLoc();
     SmallVector<Value> empties;
     for (auto [output, tile] : llvm::zip(outputs, tiles))
       empties.push_back(tensor::EmptyOp::create(b, loc, cast<RankedTensorType>(tile.getType()).getShape(),
                                                 cast<RankedTensorType>(output.getType()).getElementType()));
-    auto tiled = FinalizeOp::create(b, loc, TypeRange(ValueRange(empties)), tiles[0], tiles[1], tiles[2], empties[0],
-                                    empties[1], plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(),
-                                    finalize.getNoEmptyRows());
+    auto tiled =
+        FinalizeOp::create(b, loc, TypeRange(ValueRange(empties)), tiles[0], tiles[1], tiles[2], empties[0], empties[1],
+                           plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(), finalize.getNoEmptyRows());
+    return llvm::to_vector_of<Value>(tiled->getResults());
+  }
+
+  /// Inserts the outputs' tiles where the state used to be written: of attention o and lse where acc and m were.
+  SmallVector<Value> storeOutputs(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
+    Location loc = finalize ? finalize.getLoc() : op.getLoc();
     SmallVector<Value> stored;
-    for (auto [access, output, tile] : llvm::zip(plan.state, outputs, tiled->getResults())) {
+    for (auto [access, output, tile] : llvm::zip(plan.state, outputs, finalizeTiles(outputs, tiles))) {
       Value valid = tile;
       if (access.cut) {
         tensor::ExtractSliceOp cut = access.cut;
@@ -149,7 +178,8 @@ private:
   }
 
   void eraseOldNest() {
-    finalize->erase();
+    if (finalize)
+      finalize->erase();
     if (!plan.loops.empty()) {
       plan.loops.front()->erase();
     } else {
@@ -169,11 +199,11 @@ private:
   }
 
   SwapPlan plan;
-  OnlineAttentionOp op;
+  StepOpInterface op;
   FinalizeOp finalize;
   OpBuilder b;
   IRMapping mapping;
-  SmallVector<Operation *> kvBody; // in execution order
+  SmallVector<Operation *> streamBody; // in execution order
 };
 
 /// Whether a result goes to flash.finalize only, cut or not.
@@ -185,19 +215,27 @@ bool isFinalized(Value acc) {
   return cut ? isFinalized(cut.getResult()) : isa<FinalizeOp>(user);
 }
 
+/// Whether it is a step that the pass has nothing to do with: neither tiled nor all there is to compute.
+bool isPartial(StepOpInterface op) {
+  if (op->getParentOfType<scf::ForOp>())
+    return false;
+  return op.needsFinalize() ? !isFinalized(op->getResult(0))
+                            : !cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
+}
+
 struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
   using SwapLoopsBase::SwapLoopsBase;
 
   void runOnOperation() override {
-    SmallVector<OnlineAttentionOp> ops;
-    getOperation()->walk([&](OnlineAttentionOp op) { ops.push_back(op); });
-    for (OnlineAttentionOp op : ops) {
-      if (!op->getParentOfType<scf::ForOp>() && !isFinalized(op.getAccOut()))
-        continue; // Neither tiled nor a complete attention.
+    SmallVector<StepOpInterface> ops;
+    getOperation()->walk([&](StepOpInterface op) { ops.push_back(op); });
+    for (StepOpInterface op : ops) {
+      if (isPartial(op))
+        continue;
       FailureOr<SwapPlan> plan = planSwapLoops(op);
       if (failed(plan))
         return signalPassFailure();
-      numInterchanged += !plan->isKvInnermost();
+      numInterchanged += !plan->isStreamInnermost();
       numPromoted += !plan->isTilewise();
       applySwapLoops(*plan);
     }
@@ -209,8 +247,8 @@ void mlir::flash::applySwapLoops(SwapPlan plan) {
   if (!plan.isTilewise())
     return Swapper(std::move(plan)).run();
   // The tiles are carried already: only the normalisation is left to defer.
-  if (!plan.startsEmpty)
+  if (!plan.startsEmpty || !plan.finalize)
     return;
-  plan.op.setNormalize(Normalize::Deferred);
+  cast<OnlineAttentionOp>(plan.op.getOperation()).setNormalize(Normalize::Deferred);
   plan.finalize.setNormalize(Normalize::Deferred);
 }

@@ -12,24 +12,15 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-static constexpr StringLiteral kStateNames[] = {"acc", "m", "l"};
-
 static constexpr Refusal refuse{"swap loops"};
 
-static Operation *getOnlyUser(Value value) {
-  return value.hasOneUse() ? *value.user_begin() : nullptr;
-}
+static Operation *getOnlyUser(Value value) { return value.hasOneUse() ? *value.user_begin() : nullptr; }
 
 /// The loop that carries `value` as an iteration argument.
 static scf::ForOp getCarryingLoop(Value value) {
   auto argument = dyn_cast<BlockArgument>(value);
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
   return loop && value != loop.getInductionVar() ? loop : scf::ForOp();
-}
-
-/// The whole nest: its outermost loop, or the op itself.
-static Operation *getNest(SwapPlan &plan) {
-  return plan.loops.empty() ? plan.op.getOperation() : plan.loops.front().getOperation();
 }
 
 /// The innermost loop, or the op itself.
@@ -39,8 +30,8 @@ static Operation *getInnermost(SwapPlan &plan) {
 
 /// Finds the ops between the state of `op`'s innermost loop and the op: what is read, and what is written back.
 /// Returns the tensors at both ends.
-static std::pair<Value, Value> traceAccess(OnlineAttentionOp op, unsigned k, StateAccess &access) {
-  Value in = op.getDpsInits()[k], out = op->getResult(k);
+static std::pair<Value, Value> traceAccess(StepOpInterface op, unsigned k, StateAccess &access) {
+  Value in = op->getOperand(op.getStepState()[k].number), out = op->getResult(k);
   if ((access.pad = in.getDefiningOp<tensor::PadOp>()))
     in = access.pad.getSource();
   if ((access.read = in.getDefiningOp<tensor::ExtractSliceOp>()))
@@ -58,7 +49,7 @@ static std::pair<Value, Value> traceAccess(OnlineAttentionOp op, unsigned k, Sta
 static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operation *loop) {
   StateAccess &access = plan.state[k];
   if (!access.read != !access.write || (access.write && access.write.getDest() != in))
-    return refuse(loop, "expected " + kStateNames[k] + " to be read by a slice and written back by a slice", plan.op);
+    return refuse(loop, "expected " + plan.getName(k) + " to be read by a slice and written back by a slice", plan.op);
   SmallVector<Value> reads{in};
   for (Operation *slice : {access.read.getOperation(), access.pad.getOperation()})
     if (slice)
@@ -67,16 +58,17 @@ static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operatio
   for (Value value : reads)
     for (Operation *user : value.getUsers())
       if (!llvm::is_contained(expected, user))
-        return refuse(loop, kStateNames[k] + " is used by more than this flash.online_attention", user);
+        return refuse(loop, plan.getName(k) + " is used by more than this " + plan.op->getName().getStringRef(), user);
   auto isNotZero = [](OpFoldResult value) { return !isConstantIntValue(value, 0); };
   if (access.pad && llvm::any_of(access.pad.getMixedLowPad(), isNotZero))
-    return refuse(loop, "expected " + kStateNames[k] + " to be padded at its end only", access.pad);
+    return refuse(loop, "expected " + plan.getName(k) + " to be padded at its end only", access.pad);
   if (access.cut && (llvm::any_of(access.cut.getMixedOffsets(), isNotZero) || !access.cut.hasUnitStride()))
-    return refuse(loop, "expected the padding of " + kStateNames[k] + " to be cut from its end only", access.cut);
+    return refuse(loop, "expected the padding of " + plan.getName(k) + " to be cut from its end only", access.cut);
   return success();
 }
 
-/// Follows one state tensor outwards through the loops that carry it, to its init and to `flash.finalize`.
+/// Follows one state tensor outwards through the loops that carry it, to its init and to `flash.finalize`, if the step
+/// needs one.
 static LogicalResult traceState(SwapPlan &plan, unsigned k) {
   auto [in, out] = traceAccess(plan.op, k, plan.state[k]);
   SmallVector<scf::ForOp> loops;
@@ -86,26 +78,30 @@ static LogicalResult traceState(SwapPlan &plan, unsigned k) {
     return failure();
   for (; loop; loop = getCarryingLoop(in)) {
     if (!loops.empty() && (!in.hasOneUse() || loops.back()->getParentOp() != loop))
-      return refuse(loop, "expected " + kStateNames[k] + " to pass only through the loop inside", loops.back());
+      return refuse(loop, "expected " + plan.getName(k) + " to pass only through the loop inside", loops.back());
     OpResult result = loop.getTiedLoopResult(cast<BlockArgument>(in));
     if (loop.getTiedLoopYieldedValue(cast<BlockArgument>(in))->get() != out)
-      return refuse(loop, "expected the loop to yield " + kStateNames[k] + " as the step inside leaves it",
+      return refuse(loop, "expected the loop to yield " + plan.getName(k) + " as the step inside leaves it",
                     loop.getBody()->getTerminator());
     if (!out.hasOneUse())
-      return refuse(loop, kStateNames[k] + " is used by more than this flash.online_attention", *out.user_begin());
+      return refuse(loop, plan.getName(k) + " is used by more than this " + plan.op->getName().getStringRef(),
+                    *out.user_begin());
     loops.push_back(loop);
     in = loop.getTiedLoopInit(cast<BlockArgument>(in))->get();
     out = result;
   }
   std::reverse(loops.begin(), loops.end());
   if (k != 0 && loops != plan.loops)
-    return refuse(inner, "expected acc, m and l to be carried by the same loops", plan.op);
+    return refuse(inner, "expected " + plan.op.getStateNames() + " to be carried by the same loops", plan.op);
   plan.loops = loops;
   plan.state[k].init = in;
+  plan.state[k].result = out;
+  if (!plan.op.needsFinalize())
+    return success();
   auto finalize = dyn_cast_or_null<FinalizeOp>(getOnlyUser(out));
   auto otherUser = llvm::find_if(out.getUsers(), [](Operation *user) { return !isa<FinalizeOp>(user); });
   if (!finalize || finalize->getOperand(k) != out || (k != 0 && finalize != plan.finalize))
-    return refuse(getNest(plan), "expected " + kStateNames[k] + " to be used by one flash.finalize only",
+    return refuse(plan.getNest(), "expected " + plan.getName(k) + " to be used by one flash.finalize only",
                   otherUser == out.user_end() ? nullptr : *otherUser);
   plan.finalize = finalize;
   return success();
@@ -127,12 +123,13 @@ static bool onlyReads(Operation *op) {
 
 /// Finds the loop that no slice of the state moves with, and proves that each of the others owns its slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
-  SmallVector<std::optional<unsigned>> loopOfRow(3); // the loops that move acc by (b, h, i), and so m and l
-  for (unsigned k = 0; k < 3; ++k) {
+  SmallVector<std::optional<unsigned>> loopOfRow(3); // the loops that move the first state by (b, h, i), and so others
+  for (unsigned k = 0; k < plan.state.size(); ++k) {
     StateAccess &access = plan.state[k];
     SmallVector<OpFoldResult> extents = getKnownExtents(access.init);
     if (access.cut && !plan.loops.empty() && !cutsToSlice(access, extents)) // without a loop any cut will do
-      return refuse(getNest(plan), "expected the cut of " + kStateNames[k] + " to be as large as its slice", access.cut);
+      return refuse(plan.getNest(), "expected the cut of " + plan.getName(k) + " to be as large as its slice",
+                    access.cut);
     SmallVector<std::optional<unsigned>> loopOfDim(extents.size());
     if (access.read) {
       auto prove = [&](Operation *slice) {
@@ -141,52 +138,54 @@ static LogicalResult classifyLoops(SwapPlan &plan) {
       TilePartition read = prove(access.read), write = prove(access.write);
       if (!read || !write)
         return refuse(getInnermost(plan),
-                      "the iterations do not own their slices of " + kStateNames[k] + ": " +
+                      "the iterations do not own their slices of " + plan.getName(k) + ": " +
                           (read ? write.failure : read.failure),
                       read ? access.write.getOperation() : access.read.getOperation());
       if (read.loopOfDim != write.loopOfDim)
-        return refuse(getInnermost(plan), "expected " + kStateNames[k] + " to be written back where it was read",
+        return refuse(getInnermost(plan), "expected " + plan.getName(k) + " to be written back where it was read",
                       access.write);
       loopOfDim = read.loopOfDim;
     }
     if (k == 0)
       loopOfRow.assign(loopOfDim.begin(), loopOfDim.begin() + 3);
-    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // m and l have no dimension 3; that of acc stays
+    loopOfDim.resize(std::max<size_t>(loopOfDim.size(), 4)); // dimension 3, where there is one, stays
     if (ArrayRef(loopOfDim).take_front(3) != ArrayRef(loopOfRow) || loopOfDim[3])
-      return refuse(getNest(plan), "expected acc, m and l to move with the same loops",
+      return refuse(plan.getNest(), "expected " + plan.op.getStateNames() + " to move with the same loops",
                     access.read ? access.read.getOperation() : plan.op.getOperation());
   }
   for (unsigned loop = 0; loop < plan.loops.size(); ++loop) {
     if (llvm::is_contained(loopOfRow, std::optional<unsigned>(loop)))
       continue;
-    if (plan.kvLoop)
+    if (plan.streamedLoop)
       return refuse(plan.loops[loop], "expected one loop that carries a state tile from step to step, got two",
-                    plan.loops[*plan.kvLoop]);
-    plan.kvLoop = loop;
+                    plan.loops[*plan.streamedLoop]);
+    plan.streamedLoop = loop;
   }
   return success();
 }
 
-/// Collects the ops that have to run in the kv loop: those that depend on its position or on the state, and reads,
-/// which must not run when it has no iteration. Checks that only the state ties iterations together, and that nothing
-/// which has to leave the kv loop depends on it.
+/// Collects the ops that have to run in the streamed loop: those that depend on its position or on the state, and
+/// reads, which must not run when it has no iteration. Checks that only the state ties iterations together, and that
+/// nothing which has to leave the streamed loop depends on it.
 static LogicalResult checkBodies(SwapPlan &plan) {
-  DenseSet<Value> onKv;
-  if (plan.kvLoop)
-    onKv.insert(plan.loops[*plan.kvLoop].getInductionVar());
+  DenseSet<Value> onStream;
+  if (plan.streamedLoop)
+    onStream.insert(plan.loops[*plan.streamedLoop].getInductionVar());
   for (scf::ForOp loop : plan.loops) {
-    if (loop.getNumRegionIterArgs() != 3)
-      return refuse(loop, "expected the loop to carry acc, m and l only, got " + Twine(loop.getNumRegionIterArgs()) +
-                              " values");
+    if (loop.getNumRegionIterArgs() != plan.state.size())
+      return refuse(loop, "expected the loop to carry " + plan.op.getStateNames() + " only, got " +
+                              Twine(loop.getNumRegionIterArgs()) + " values");
     for (Value carried : loop.getRegionIterArgs())
-      onKv.insert(carried);
+      onStream.insert(carried);
   }
-  auto dependsOnKv = [&](Operation *op) {
-    return op->walk([&](Operation *nested) {
-               return llvm::any_of(nested->getOperands(), [&](Value v) { return onKv.contains(v); })
-                          ? WalkResult::interrupt()
-                          : WalkResult::advance();
-             }).wasInterrupted();
+  auto dependsOnStream = [&](Operation *op) {
+    return op
+        ->walk([&](Operation *nested) {
+          return llvm::any_of(nested->getOperands(), [&](Value v) { return onStream.contains(v); })
+                     ? WalkResult::interrupt()
+                     : WalkResult::advance();
+        })
+        .wasInterrupted();
   };
   for (auto [position, loop] : llvm::enumerate(plan.loops)) {
     for (Operation &op : loop.getBody()->without_terminator()) {
@@ -194,31 +193,33 @@ static LogicalResult checkBodies(SwapPlan &plan) {
         continue;
       if (&op != plan.op && !isMemoryEffectFree(&op) && !hasSingleEffect<MemoryEffects::Read>(&op))
         return refuse(loop, "expected a loop body without side effects", &op);
-      bool leavesKv = plan.kvLoop && position >= *plan.kvLoop;
-      if (&op == plan.op || dependsOnKv(&op) || (leavesKv && !isPure(&op))) {
-        plan.onKv.insert(&op);
-        onKv.insert(op.result_begin(), op.result_end());
+      bool leavesStream = plan.streamedLoop && position >= *plan.streamedLoop;
+      if (&op == plan.op || dependsOnStream(&op) || (leavesStream && !isPure(&op))) {
+        plan.onStream.insert(&op);
+        onStream.insert(op.result_begin(), op.result_end());
       }
     }
   }
   for (scf::ForOp loop : plan.loops)
     for (Value bound : {loop.getLowerBound(), loop.getUpperBound(), loop.getStep()})
-      if (onKv.contains(bound))
+      if (onStream.contains(bound))
         return refuse(loop, "the loop's bounds depend on the loops around it", bound.getDefiningOp());
   for (StateAccess &access : plan.state)
     for (Operation *slice : {access.read.getOperation(), access.write.getOperation(), access.pad.getOperation()})
       for (Value operand : slice ? slice->getOperands() : ValueRange())
-        if (onKv.contains(operand) && !isa<RankedTensorType>(operand.getType()))
+        if (onStream.contains(operand) && !isa<RankedTensorType>(operand.getType()))
           return refuse(getInnermost(plan), "the slice of the state depends on the kv loop", slice);
   return success();
 }
 
 /// What the nest's place and its ends have to satisfy once it is rebuilt in front of `flash.finalize`.
 static LogicalResult checkRebuild(SwapPlan &plan) {
-  Operation *nest = getNest(plan), *finalize = plan.finalize;
-  for (Value tile : plan.op.getDpsInits())
-    if (!cast<RankedTensorType>(tile.getType()).hasStaticShape())
+  Operation *nest = plan.getNest(), *finalize = plan.finalize;
+  for (Type tile : plan.op->getResultTypes())
+    if (!cast<RankedTensorType>(tile).hasStaticShape())
       return refuse(nest, "expected tiles of static shape", plan.op);
+  if (!finalize) // the new nest takes the place of the old one
+    return success();
   if (nest->getBlock() != finalize->getBlock())
     return refuse(nest, "expected flash.finalize in the same block", finalize);
   if (isMemoryEffectFree(nest))
@@ -229,25 +230,27 @@ static LogicalResult checkRebuild(SwapPlan &plan) {
   return success();
 }
 
-static bool isFillOf(Value tensor, bool (*matches)(const APFloat &)) {
+/// Whether a tensor is filled with `identity`.
+static bool isFilled(Value tensor, float identity) {
   auto fill = tensor.getDefiningOp<linalg::FillOp>();
   FloatAttr value;
-  return fill && matchPattern(fill.getInputs()[0], m_Constant(&value)) && matches(value.getValue());
+  return fill && matchPattern(fill.getInputs()[0], m_Constant(&value)) && value.getValueAsDouble() == identity;
 }
 
-FailureOr<SwapPlan> mlir::flash::planSwapLoops(OnlineAttentionOp op) {
+FailureOr<SwapPlan> mlir::flash::planSwapLoops(StepOpInterface op) {
   SwapPlan plan;
   plan.op = op;
-  for (unsigned k = 0; k < 3; ++k)
+  plan.state.resize(op->getNumResults());
+  for (unsigned k = 0; k < plan.state.size(); ++k)
     if (failed(traceState(plan, k)))
       return failure();
-  if (op.getNormalize() != plan.finalize.getNormalize())
-    return refuse(getNest(plan), "expected flash.finalize to normalize as flash.online_attention does", plan.finalize);
+  auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
+  if (online && online.getNormalize() != plan.finalize.getNormalize())
+    return refuse(plan.getNest(), "expected flash.finalize to normalize as flash.online_attention does", plan.finalize);
   if (failed(classifyLoops(plan)) || failed(checkBodies(plan)) || (!plan.isTilewise() && failed(checkRebuild(plan))))
     return failure();
-  auto isZero = [](const APFloat &v) { return v.isZero(); };
-  auto isMinusInfinity = [](const APFloat &v) { return v.isInfinity() && v.isNegative(); };
-  plan.startsEmpty = isFillOf(plan.state[0].init, isZero) && isFillOf(plan.state[1].init, isMinusInfinity) &&
-                     isFillOf(plan.state[2].init, isZero);
+  plan.startsEmpty = llvm::all_of(llvm::zip_equal(plan.state, op.getStepState()), [](auto state) {
+    return isFilled(std::get<0>(state).init, std::get<1>(state).padding);
+  });
   return plan;
 }

@@ -51,8 +51,14 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
     InterfaceMethod<"What is carried from step to step, in the order of the results: operands that results replace.",
                     "::llvm::SmallVector<::mlir::flash::StepOperand>", "getStepState">,
     InterfaceMethod<"The operands b0, h0, i0, j0: where the tile's first element lies.",
-                    "::mlir::OperandRange", "getPosition">
+                    "::mlir::OperandRange", "getPosition">,
+    InterfaceMethod<"Whether flash.finalize makes the results of the state. Otherwise the state is the result.",
+                    "bool", "needsFinalize", (ins), "", "return false;">
   ];
+  let extraClassDeclaration = [{
+    /// What the state is called: "acc, m and l".
+    std::string getStateNames();
+  }];
   let extraSharedClassDeclaration = [{
     ::mlir::flash::StepDim getResidentDim() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::StepDim::I : ::mlir::flash::StepDim::J;

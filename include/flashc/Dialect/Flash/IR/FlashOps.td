@@ -256,6 +256,7 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
     RankedTensorType getKType() { return cast<RankedTensorType>(getK().getType()); }
     RankedTensorType getVType() { return cast<RankedTensorType>(getV().getType()); }
     StepDim getStreamedDim() { return StepDim::J; }
+    bool needsFinalize() { return true; }
     SmallVector<StepOperand> getStepInputs();
     SmallVector<StepOperand> getStepState();
     OperandRange getPosition() { return getOperands().drop_front(6); }

@@ -99,8 +99,8 @@ def AlignQueries : Pass<"flash-align-queries"> {
 def BoundLoops : Pass<"flash-bound-loops"> {
   let summary = "the mask becomes loop bounds: skip empty tiles, drop the mask where it keeps everything";
   let description = [{
-    Reads the mask of a `flash.online_attention` in its key loop as bounds on j (`lib/Analysis/MaskBounds`), and
-    replaces the loop by consecutive ones, in ascending order of keys, that pass the state on: those with tiles that the
+    Reads the mask of a step in its streamed loop, of `flash.online_attention` the loop over keys, as bounds on j
+    (`lib/Analysis/MaskBounds`), and replaces the loop by consecutive ones, in ascending order of keys, that pass the state on: those with tiles that the
     mask cuts, and those with tiles that it keeps as a whole, which lose the mask. Tiles that it leaves empty are not
     visited. Causal attention does half of the work this way, and compares positions only along the diagonal; a sliding
     window does work proportional to its width; sink tokens in front of it are one masked tile more; the tail of a
@@ -181,10 +181,14 @@ def BoundLoops : Pass<"flash-bound-loops"> {
       still bound it;
     - the loop is left alone: "the innermost loop does not go over keys (flash-swap-loops comes first)", "the loop's
       step is not the number of keys in a tile", "a tile spans several heads", "the loop carries more than the
-      attention's state", "the loop has side effects", "the tile's query position changes inside the loop".
+      state", "the loop has side effects", "the position of the tile of queries changes inside the loop".
+
+    Where a step streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j, and
+    queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`). Tables of runs, by the ranges of arrays,
+    are made for loops over keys only.
   }];
   let statistics = [
-    Statistic<"numBounded", "num-bounded", "key loops bounded by their mask">,
+    Statistic<"numBounded", "num-bounded", "streamed loops bounded by their mask">,
     Statistic<"numRanged", "num-ranged", "key loops bounded by the ranges of arrays in each tile">,
     Statistic<"numUnmasked", "num-unmasked", "loops made that need no mask">,
     Statistic<"numOpaque", "num-opaque", "conjuncts of masks that are not understood">];
@@ -193,7 +197,7 @@ def BoundLoops : Pass<"flash-bound-loops"> {
 def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
   let summary = "print what flash-bound-loops knows about masks";
   let description = [{
-    For every `flash.online_attention` with a mask, prints on standard output what is kept, as a union of conjunctions
+    For every step with a mask, `flash.online_attention` say, prints on standard output what is kept, as a union of conjunctions
     of bounds on j; the intervals of key tiles that hold a kept pair, and those that hold one that is not kept; what the
     mask computes of which they use the value for the tile's `[first]` or `[last]` query; and the class: exact,
     conservative or opaque, and why. Where the loop's tiles are moved (`flash-bound-loops`), intervals are not rounded,
@@ -201,8 +205,9 @@ def PrintMaskBounds : Pass<"flash-print-mask-bounds"> {
     first query of the tile, `rows` the number of its queries. The IR does not change. Tiles whose sizes are dynamic are
     refused.
 
-    The dual says the same of the query tiles for a tile of `keys` keys from `j0` on: a backward pass that goes over
-    keys outside needs it. It is the mask with i and j exchanged, so `[first]` is the tile's first key.
+    The dual says the same of the query tiles for a tile of `keys` keys from `j0` on. It is the mask with i and j
+    exchanged, so `[first]` is the tile's first key. Of a step that streams queries it is what the loop needs, and
+    printed in any case.
   }];
   let options = [Option<"dual", "dual", "bool", "false", "print the intervals of query tiles for each tile of keys">];
 }

@@ -193,7 +193,7 @@ def Tile : Pass<"flash-tile"> {
 def SwapLoops : Pass<"flash-swap-loops"> {
   let summary = "queries outside, keys inside: FlashAttention-2";
   let description = [{
-    Interchanges the loops of a tiled attention so that the key loop is innermost. Its state (acc, m, l) becomes tiles
+    Interchanges the loops of a tiled step so that the streamed loop is innermost, of attention the key loop. Its state (acc, m, l) becomes tiles
     that the loop carries, the division by the row sum moves behind it, and only o and lse are ever written.
 
     Why here: after `flash-tile` (Algorithm 1) every key tile reads and writes the state of every query tile in device
@@ -240,6 +240,10 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     stays, and the first tiles are slices of the given state. An attention in this form already is only switched to
     deferred. An op outside loops that does not end in `flash.finalize` is left alone.
 
+    The loops of `flash.accumulate_column_sums`, keys outside and queries inside, are in order already, and its state is
+    the result. What is left to do, and proved in the same way but for 5., is that the sums become a tile that the loop
+    over queries carries.
+
     Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the nest
     unchanged:
     - "the iterations do not own their slices of acc: ...", "expected acc to be written back where it was read",
@@ -264,7 +268,8 @@ def SwapLoops : Pass<"flash-swap-loops"> {
 def Parallelize : Pass<"flash-parallelize"> {
   let summary = "the loops over batch, heads and query tiles become one parallel loop";
   let description = [{
-    Replaces the perfectly nested loops around `flash.finalize` by one `scf.forall` over their common iteration space
+    Replaces the perfectly nested loops around `flash.finalize`, or around the streamed loops of a step that needs none
+    (`flash.accumulate_column_sums`), by one `scf.forall` over their common iteration space
     (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
 
     Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. What lowers

@@ -20,7 +20,7 @@ namespace mlir::flash {
 ///   diagonal of a packed sequence) is brought between the segment's ends, where it ascends altogether.
 class SearchedMask {
 public:
-  explicit SearchedMask(OnlineAttentionOp op, MaskView view = MaskView::Primal);
+  explicit SearchedMask(StepOpInterface op, MaskView view = MaskView::Primal);
   /// Of an attention whose queries are not cut into tiles.
   explicit SearchedMask(Region &mask);
   ~SearchedMask() { restore(); }

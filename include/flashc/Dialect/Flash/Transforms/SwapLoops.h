@@ -13,34 +13,37 @@
 
 namespace mlir::flash {
 
-/// How one state tensor (acc, m or l) goes through an iteration of the innermost loop. Each op may be null; without
+/// How one state tensor (of attention: acc, m or l) goes through an iteration of the innermost loop. Each op may be null; without
 /// any the loop carries the tile itself.
 struct StateAccess {
   tensor::ExtractSliceOp read; // the queries' slice
   tensor::PadOp pad;           // that slice, padded to the static tile
   tensor::ExtractSliceOp cut;  // the result without the padding
   tensor::InsertSliceOp write; // back to where it was read; there with `read`
-  Value init;                  // the tensor before the outermost loop
+  Value init, result;          // the tensor before the outermost loop, and behind it
 };
 
-/// A loop nest around a `flash.online_attention` whose state can be carried tile by tile.
+/// A loop nest around a step whose state can be carried tile by tile.
 struct SwapPlan {
-  OnlineAttentionOp op;
-  FinalizeOp finalize;
+  StepOpInterface op;
+  FinalizeOp finalize;            // null if the step needs none
   SmallVector<scf::ForOp> loops;  // outermost first
-  std::optional<unsigned> kvLoop; // the position of the loop that folds into the same state tile, if it is there
-  std::array<StateAccess, 3> state; // acc, m, l
-  llvm::SmallPtrSet<Operation *, 32> onKv; // ops that have to run in the kv loop
-  bool startsEmpty = false; // acc = 0, m = -inf, l = 0 before the first key
+  std::optional<unsigned> streamedLoop; // the position of the loop that folds into the same state tile, if it is there
+  SmallVector<StateAccess> state;       // in the step's order
+  llvm::SmallPtrSet<Operation *, 32> onStream; // ops that have to run in the streamed loop
+  bool startsEmpty = false;             // the state begins as its identities: acc = 0, m = -inf, l = 0
 
   bool isTilewise() const { return !state[0].read && !state[0].pad && !state[0].cut; }
-  bool isKvInnermost() const { return !kvLoop || *kvLoop + 1 == loops.size(); }
+  bool isStreamInnermost() const { return !streamedLoop || *streamedLoop + 1 == loops.size(); }
+  /// The whole nest: its outermost loop, or the op itself.
+  Operation *getNest() { return loops.empty() ? op.getOperation() : loops.front().getOperation(); }
+  StringRef getName(unsigned k) { return op.getStepState()[k].name; }
 };
 
 /// Proves that the nest around `op` can be swapped. Emits an error on the loop that stands in the way otherwise.
-FailureOr<SwapPlan> planSwapLoops(OnlineAttentionOp op);
+FailureOr<SwapPlan> planSwapLoops(StepOpInterface op);
 
-/// Rewrites the nest: query loops outside, keys inside, state tiles carried by the key loop.
+/// Rewrites the nest: the streamed loop inside all others, and state tiles carried by it.
 void applySwapLoops(SwapPlan plan);
 
 } // namespace mlir::flash

@@ -56,7 +56,7 @@ bool isTile(StepOpInterface op, TileSizes sizes);
 /// replaces it. Emits an error and fails if a size is not positive.
 FailureOr<scf::SCFTilingResult> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
-/// A mask, and the bounds that it gives to the loop over key tiles.
+/// A mask, and the bounds that it gives to the loop over tiles of the streamed dimension, in that loop's view.
 struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // whose values the others have
   MaskSet mask;
@@ -66,8 +66,8 @@ struct KeyBounds {
 };
 
 /// The bounds of the loop around `op`, which has a mask, and that as a `SearchedMask` while they live; none, and a
-/// missed-optimisation remark, where it is not a loop over key tiles that does nothing else.
-std::optional<KeyBounds> computeKeyBounds(OnlineAttentionOp op);
+/// missed-optimisation remark, where it is not a loop over streamed tiles that does nothing else.
+std::optional<KeyBounds> computeKeyBounds(StepOpInterface op);
 
 /// Of the tiles of keys that a tile of queries visits, those from `begin` to `end` are enough for some of its rows, and
 /// from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
