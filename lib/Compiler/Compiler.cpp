@@ -88,12 +88,15 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
       *fused, {pipeline.target, pipeline.schedule, pipeline.scheduleTable, /*mayVary=*/!hasOwnTiles(options)});
 }
 
-CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedule &schedule) {
+CompileOptions flashc::withSchedule(const CompileOptions &options, const ScheduleChoice &choice) {
   CompileOptions result = options;
   PipelineOptions &pipeline = result.pipeline;
-  pipeline.schedule = schedule.str(); // decided once: L1 shows less of the shapes and more of the mask
-  pipeline.qTile = pipeline.qTile ? pipeline.qTile : schedule.getQTile();
-  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : schedule.kvTile;
+  pipeline.schedule = choice.schedule.str(); // decided once: L1 shows less of the shapes and more of the mask
+  int64_t queries = choice.schedule.getQTile(), keys = choice.schedule.kvTile;
+  if (choice.row.kind == kColumnSumsKind) // keys are resident
+    std::swap(queries, keys);
+  pipeline.qTile = pipeline.qTile ? pipeline.qTile : queries;
+  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : keys;
   return result;
 }
 
@@ -146,7 +149,7 @@ struct Entry {
 /// choices from that one on: what suits few queries suits short sequences.
 static LogicalResult addEntries(ModuleOp module, ScheduleChoice choice, const CompileOptions &options,
                                 SmallVectorImpl<Entry> &entries) {
-  CompileOptions tiled = withSchedule(options, choice.schedule);
+  CompileOptions tiled = withSchedule(options, choice);
   auto aligned = lowerToLoops(module, choice, tiled);
   if (failed(aligned))
     return failure();
@@ -187,7 +190,7 @@ static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, cons
 /// L1 to `level`; the entry's schedule becomes what the lowering has decided.
 static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
   Schedule given = entry.choice.schedule;
-  CompileOptions tiled = withSchedule(options, given);
+  CompileOptions tiled = withSchedule(options, entry.choice);
   auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
   if (failed(runPasses(*entry.module, build, "lower", tiled)))
     return failure();

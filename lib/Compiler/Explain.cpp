@@ -33,7 +33,7 @@ struct TileChoice {
 static TileChoice takeTiles(const ScheduleChoice &choice, CompileOptions &options) {
   TileChoice result{describeChoice(choice, options.pipeline.target)};
   bool isOwn = choice.schedule.ownKeys && !options.pipeline.qTile;
-  options = withSchedule(options, choice.schedule);
+  options = withSchedule(options, choice);
   if (isOwn) {
     options.pipeline.qTile = mlir::tile::kTileRows;
     result.source += ", each consumer's own (own-keys)";
@@ -104,7 +104,7 @@ static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, Array
       llvm::map_to_vector(arguments, [](const LaunchArgument &argument) { return ArrayRef<int64_t>(argument.shape); });
   bool maySearch = module.walk([](flash::CountLeOp) { return WalkResult::interrupt(); }).wasInterrupted();
   for (const ScheduleChoice &choice : asked.take_front(maySearch ? asked.size() : 0)) {
-    auto loops = lowerToLoops(module, withSchedule(options, choice.schedule));
+    auto loops = lowerToLoops(module, withSchedule(options, choice));
     if (failed(loops))
       return failure();
     SmallVector<LaunchCondition, 2> conditions = findShortSequences(module, **loops).conditions;

@@ -16,7 +16,7 @@ mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const C
 bool hasOwnTiles(const CompileOptions &options);
 
 /// The options for a kernel of one schedule: L1's tiles are those of the schedule unless the options give others.
-CompileOptions withSchedule(const CompileOptions &options, const Schedule &schedule);
+CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice &choice);
 
 /// A clone of `module` at L1, by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);

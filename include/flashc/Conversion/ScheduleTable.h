@@ -9,6 +9,7 @@
 //   dtype=bf16 d<=64 dv<=64 score=bounded: fixed-max=true
 //   d<=64 dv<=64 rows=bounded: consumers=3,own-keys=true
 //   d=256 dv=256: kv-tile=64
+//   kind=column-sums d<=64: consumers=3,kv-tile=128,stages=4
 //
 // The first row whose conditions all hold applies.
 //
@@ -61,8 +62,13 @@ struct KernelOutputs {
   bool hasInputType = true;
 };
 
+/// Kinds of kernels; a row that names none is for the forward pass.
+constexpr llvm::StringLiteral kForwardKind = "forward", kColumnSumsKind = "column-sums";
+
 /// What a row's conditions are about.
 struct ScheduleKey {
+  /// Of the kernel: which step it is of (`forward`, `column-sums`).
+  std::string kind = kForwardKind.str();
   /// A known one (GPUTarget).
   std::string target = kDefaultTarget.str();
   /// bf16 or f16.
@@ -98,6 +104,7 @@ struct DimensionCondition {
 };
 
 struct ScheduleRow {
+  std::string kind = kForwardKind.str();
   std::optional<std::string> target, dtype;
   std::optional<DimensionCondition> d, dv;
   std::optional<int64_t> maxQueries, maxKeys;

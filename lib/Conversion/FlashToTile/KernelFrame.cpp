@@ -88,6 +88,20 @@ Value KernelFrame::load(const Operand &operand, Value position) {
 
 Value KernelFrame::loadStreamed(StringRef name, Value position) { return load(find(name), position); }
 
+Value KernelFrame::loadStreamedElement(StringRef name, Value position, Value isMasked) {
+  const Operand &operand = find(name);
+  Operation *step = nest.getStep();
+  if (visits.hasMask()) {
+    Value extent = scalars.getExtent(b, step, nest.getArray(operand.info), 2);
+    if (!extent)
+      return {};
+    Value last = arith::SubIOp::create(b, extent, index(1));
+    Value kept = arith::MinSIOp::create(b, position, last);
+    position = isMasked ? arith::SelectOp::create(b, isMasked, kept, position).getResult() : kept;
+  }
+  return scalars.loadElement(b, step, nest.getArray(operand.info), {operand.batch, operand.head, position});
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Positions
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -43,6 +43,9 @@ public:
   mlir::Value getResident(llvm::StringRef name) const { return find(name).resident; }
   /// The tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
+  /// The element of a streamed operand that is no matrix, at `position`; where that may not exist (`isMasked`, of the
+  /// visit), that of the last one. Null after an error.
+  mlir::Value loadStreamedElement(llvm::StringRef name, mlir::Value position, mlir::Value isMasked);
   /// Values for a tile that is visited: what `emitMasked` emits where the mask has a say, and `unmasked` elsewhere. It
   /// returns one value for each of those.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>

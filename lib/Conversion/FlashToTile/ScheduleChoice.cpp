@@ -33,7 +33,7 @@ struct MaskFinding {
 static Operation *findRead(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
   (function ? function : op)->walk([&](Operation *nested) {
-    if (isa<flash::AttentionOp, flash::OnlineAttentionOp>(nested))
+    if (isa<flash::ScoresOpInterface>(nested))
       for (Region &region : nested->getRegions())
         read = read ? read : flash::findReadForKeys(region);
     return read ? WalkResult::interrupt() : WalkResult::advance();
@@ -214,6 +214,8 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Sch
   return choices;
 }
 
+static bool isColumnSums(Operation *op) { return isa<flash::ColumnSumsOp, flash::AccumulateColumnSumsOp>(op); }
+
 static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type element, StringRef target) {
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
@@ -221,6 +223,8 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   ScheduleKey key;
+  if (isColumnSums(op))
+    key.kind = kColumnSumsKind;
   key.target = target.str();
   key.dtype = element.isBF16() ? "bf16" : "f16";
   key.d = d;
@@ -238,9 +242,10 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int
   key->hasBoundedScores = hasBoundedScores(op, outputs);
   key->hasSlopes = hasSlopesInScore(op);
   key->hasSoftCap = hasSoftCap(op);
-  key->rows = mayHaveRowBounds(op, hasOverride(overrides, "own-keys")) ? RowsClass::Bounded
-              : mayHaveListedRows(op)                                  ? RowsClass::Listed
-                                                                       : RowsClass::None;
+  if (!isColumnSums(op))
+    key->rows = mayHaveRowBounds(op, hasOverride(overrides, "own-keys")) ? RowsClass::Bounded
+                : mayHaveListedRows(op)                                  ? RowsClass::Listed
+                                                                         : RowsClass::None;
   key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
@@ -248,17 +253,24 @@ FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int
   return choices->front().schedule;
 }
 
-/// The first attention of a module and its types, in either form.
-static Operation *findAttention(ModuleOp module, ShapedType &q, ShapedType &v) {
-  Operation *found = nullptr;
-  module.walk([&](Operation *op) {
-    if (auto attention = dyn_cast<flash::AttentionOp>(op))
-      std::tie(found, q, v) = std::make_tuple(op, attention.getQType(), attention.getVType());
-    else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
-      std::tie(found, q, v) = std::make_tuple(op, ShapedType(online.getQType()), ShapedType(online.getVType()));
-    return found ? WalkResult::interrupt() : WalkResult::advance();
+/// The first op with scores of a module, at L0 or L1.
+static flash::ScoresOpInterface findScores(ModuleOp module) {
+  flash::ScoresOpInterface found;
+  module.walk([&](flash::ScoresOpInterface op) {
+    found = op;
+    return WalkResult::interrupt();
   });
   return found;
+}
+
+/// The depth of the product with values; 0 if there is none.
+static int64_t getValueDepth(Operation *op) {
+  Value v;
+  if (auto attention = dyn_cast<flash::AttentionOp>(op))
+    v = attention.getV();
+  else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
+    v = online.getV();
+  return v ? cast<ShapedType>(v.getType()).getDimSize(3) : 0;
 }
 
 /// The type of O: a result on tensors, of `outs` on memrefs.
@@ -270,11 +282,12 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   llvm::Expected<ScheduleTable> table = ScheduleTable::parse(request.table, "schedule table");
   if (!table)
     return module.emitError() << llvm::toString(table.takeError());
-  ShapedType q, v;
-  Operation *op = findAttention(module, q, v);
+  flash::ScoresOpInterface op = findScores(module);
   if (!op)
     return module.emitError() << "expected an attention in the module, got none";
-  FailureOr<ScheduleKey> key = makeKey(op, q.getDimSize(3), v.getDimSize(3), q.getElementType(), request.target);
+  auto q = cast<ShapedType>(op.getQ().getType());
+  FailureOr<ScheduleKey> key =
+      makeKey(op, q.getDimSize(3), getValueDepth(op), q.getElementType(), request.target);
   if (failed(key))
     return failure();
   ScheduleDecision decision;
@@ -285,14 +298,15 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.key.keys = getMostKeys(op);
   decision.key.hasSlopes = hasSlopesInScore(op);
   decision.key.hasSoftCap = hasSoftCap(op);
-  decision.key.rows = hasRowBounds(op)                            ? RowsClass::Bounded
-                      : flash::hasReadRowBounds(op->getRegion(1)) ? RowsClass::Listed
-                                                                  : RowsClass::None;
+  if (!isColumnSums(op))
+    decision.key.rows = hasRowBounds(op)                            ? RowsClass::Bounded
+                        : flash::hasReadRowBounds(op->getRegion(1)) ? RowsClass::Listed
+                                                                    : RowsClass::None;
   decision.maskReason = std::move(finding.reason);
 
   // The tile of an online_attention says nothing about the number of queries.
   bool mayVary = false;
-  if (auto attention = dyn_cast<flash::AttentionOp>(op)) {
+  if (auto attention = dyn_cast<flash::AttentionOp>(op.getOperation())) {
     if (!q.isDynamicDim(2))
       decision.key.queries = q.getDimSize(2);
     decision.key.outputs.hasLse = attention->getNumResults() == 0 || !attention->getResult(1).use_empty();

@@ -14,7 +14,7 @@ static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
 StringRef flashc::getMaskClassName(MaskClass mask) { return kMaskClassNames[static_cast<int>(mask)]; }
 
 std::string ScheduleKey::str() const {
-  std::string text = ("target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
+  std::string text = ((kind == kForwardKind ? "" : "kind=" + kind + " ") + "target=" + target + " dtype=" + dtype + " d=" + Twine(d) + " dv=" + Twine(dv) +
                       " mask=" + getMaskClassName(mask))
                          .str();
   if (keys)
@@ -88,6 +88,14 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     return llvm::Error::success();
   }
   if (relation == "=") {
+    if (key == "kind") {
+      std::optional<std::string> name;
+      llvm::Error error = setName(
+          name, condition, [](StringRef value) { return value == kForwardKind || value == kColumnSumsKind; },
+          "forward or column-sums");
+      row.kind = name.value_or(row.kind);
+      return error;
+    }
     if (key == "target")
       return setName(
           row.target, condition, [](StringRef value) { return value.starts_with("sm_"); },
@@ -108,7 +116,7 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
                       "none, bounds, several, periodic, code, arithmetic or memory");
   }
   return llvm::createStringError(
-      "expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, rows=, keys<= or queries<=, got '" +
+      "expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, rows=, keys<= or queries<=, got '" +
       condition + "'");
 }
 
@@ -168,7 +176,7 @@ const ScheduleTable &ScheduleTable::getBuiltIn() {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 bool ScheduleRow::matches(const ScheduleKey &key) const {
-  return (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
+  return kind == key.kind && (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
          (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) &&
          (!maxKeys || (key.keys && *key.keys <= *maxKeys)) && (!needsBoundedScores || key.hasBoundedScores) &&
          (!rows || *rows == key.rows);

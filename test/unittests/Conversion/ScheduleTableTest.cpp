@@ -68,6 +68,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
       for (MaskClass mask : kMasks) {
         ScheduleKey key =
             makeKey(row.d ? row.d->value : 256, row.dv ? row.dv->value : 256, mask, row.maxQueries.value_or(1 << 20));
+        key.kind = row.kind;
         key.dtype = dtype.str();
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
@@ -119,6 +120,8 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
             "table, line 1: expected one condition on mask, got 'mask=code' too");
   EXPECT_EQ(getError("mask=causal: stages=2"),
             "table, line 1: expected mask= and none, bounds, several, periodic, code, arithmetic or memory, got 'mask=causal'");
+  EXPECT_EQ(getError("kind=backward: stages=2"),
+            "table, line 1: expected kind= and forward or column-sums, got 'kind=backward'");
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
@@ -133,7 +136,8 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
             "table, line 1: expected target= and an architecture such as sm_90a, got 'target=h100'");
   for (StringRef condition : {"queries=64", "keys=64", "d<64", "d", "mask<=none", "64"})
     EXPECT_EQ(getError((condition + ": stages=2").str()),
-              ("table, line 1: expected a condition on target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, rows=, keys<= or queries<=, "
+              ("table, line 1: expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, "
+               "rows=, keys<= or queries<=, "
                "got '" +
                condition + "'")
                   .str());

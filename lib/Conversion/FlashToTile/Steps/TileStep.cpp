@@ -1,6 +1,7 @@
 //===- TileStep.cpp - which step an op is -------------------------------------------------------------------------===//
 
 #include "Steps/TileStep.h"
+#include "Steps/ColumnSumsStep.h"
 #include "Steps/ForwardStep.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -9,9 +10,18 @@ using namespace flashc;
 
 std::unique_ptr<TileStep> flashc::makeTileStep(KernelFrame &frame) {
   return llvm::TypeSwitch<Operation *, std::unique_ptr<TileStep>>(frame.nest.getStep())
-      .Case([&](flash::OnlineAttentionOp) { return std::make_unique<ForwardStep>(frame); });
+      .Case([&](flash::OnlineAttentionOp) { return std::make_unique<ForwardStep>(frame); })
+      .Case([&](flash::AccumulateColumnSumsOp) { return std::make_unique<ColumnSumsStep>(frame); });
 }
 
-StepShape flashc::getStepShape(const LoopNest &nest) { return getForwardShape(nest); }
+StepShape flashc::getStepShape(const LoopNest &nest) {
+  return llvm::TypeSwitch<Operation *, StepShape>(nest.getStep())
+      .Case([&](flash::OnlineAttentionOp) { return getForwardShape(nest); })
+      .Case([&](flash::AccumulateColumnSumsOp) { return getColumnSumsShape(nest); });
+}
 
-AttentionArguments flashc::getLaunchArguments(const LoopNest &nest) { return getForwardArguments(nest); }
+AttentionArguments flashc::getLaunchArguments(const LoopNest &nest) {
+  return llvm::TypeSwitch<Operation *, AttentionArguments>(nest.getStep())
+      .Case([&](flash::OnlineAttentionOp) { return getForwardArguments(nest); })
+      .Case([&](flash::AccumulateColumnSumsOp) { return getColumnSumsArguments(nest); });
+}

@@ -1,0 +1,29 @@
+//===- ColumnSumsStep.h - flash.accumulate_column_sums on tiles ---------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_COLUMNSUMSSTEP_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_COLUMNSUMSSTEP_H
+
+#include "Steps/TileStep.h"
+
+namespace flashc {
+
+/// The mirror image of the forward's first half: S^T = K Q^T with keys resident and queries streamed, its exponentials
+/// less the log-sum-exp of each column, and their sums along the rows.
+class ColumnSumsStep : public TileStep {
+public:
+  using TileStep::TileStep;
+
+  llvm::SmallVector<mlir::Value> emitIdentity() override;
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
+  void emitOutputs(mlir::ValueRange state) override;
+
+private:
+  mlir::Value emitProbabilities(mlir::Value visit, mlir::Value query, mlir::Value products);
+  mlir::Value emitExponentials(mlir::Value visit, mlir::Value query, mlir::Value scores, double factor);
+};
+
+StepShape getColumnSumsShape(const LoopNest &nest);
+AttentionArguments getColumnSumsArguments(const LoopNest &nest);
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_COLUMNSUMSSTEP_H
