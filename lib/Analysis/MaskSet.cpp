@@ -73,7 +73,7 @@ MaskSpace::MaskSpace() : variables(FirstDynamic) {
 /// A captured value that cannot be negative: a condition, a size, or the position b or h.
 static bool isNaturalValue(Value value) {
   if (auto argument = dyn_cast<BlockArgument>(value))
-    return isa<OnlineAttentionOp, AttentionOp>(argument.getOwner()->getParentOp());
+    return isa<ScoresOpInterface>(argument.getOwner()->getParentOp());
   return value.getType().isInteger(1) || isa_and_nonnull<tensor::DimOp, memref::DimOp>(value.getDefiningOp());
 }
 

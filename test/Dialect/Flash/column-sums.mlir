@@ -1,5 +1,6 @@
 // flash.column_sums as linalg, as one step over all queries, and in tiles.
 // RUN: flashc-opt %s --flash-decompose | FileCheck %s --check-prefix=STANDARD
+// RUN: flashc-opt %s --flash-fuse | FileCheck %s --check-prefix=FUSE
 // RUN: flashc-opt %s --flash-online-softmax | FileCheck %s --check-prefix=STEP
 // RUN: flashc-opt %s --flash-online-softmax --flash-tile="q-tile=16 kv-tile=32" --canonicalize --cse | FileCheck %s --check-prefix=TILE
 
@@ -51,4 +52,20 @@ func.func @group_sums(%q: !q, %k: !k, %lse: !lse) -> tensor<1x2x64xf32> {
       flash.yield %keep : i1
     } -> tensor<1x2x64xf32>
   return %c : tensor<1x2x64xf32>
+}
+
+// What computes a captured tensor becomes code of the score.
+// FUSE-LABEL: func @fused_score(
+// FUSE-NOT:     tensor.splat
+// FUSE:         score (%[[S:[^:]*]]: f32,
+// FUSE:           arith.addf %[[S]], %{{.*}} : f32
+func.func @fused_score(%q: !q, %k: !k, %lse: !lse, %x: f32) -> tensor<1x4x64xf32> {
+  %bias = tensor.splat %x : tensor<64xf32>
+  %c = flash.column_sums ins(%q, %k, %lse : !q, !k, !lse) {scale = 1.0 : f32}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %y = tensor.extract %bias[%j] : tensor<64xf32>
+      %t = arith.addf %s, %y : f32
+      flash.yield %t : f32
+    } -> tensor<1x4x64xf32>
+  return %c : tensor<1x4x64xf32>
 }

@@ -11,7 +11,7 @@ using namespace mlir::flash;
 namespace {
 /// The region of a mask in which a value lies, or null.
 Region *getMaskRegion(Operation *op) {
-  while (op && !isa_and_nonnull<AttentionOp, OnlineAttentionOp>(op->getParentOp()))
+  while (op && !isa_and_nonnull<ScoresOpInterface>(op->getParentOp()))
     op = op->getParentOp();
   if (!op)
     return nullptr;

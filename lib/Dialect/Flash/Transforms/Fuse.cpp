@@ -28,7 +28,7 @@ using namespace mlir::flash;
 /// Whether every use is a read in a score or a mask, so that nobody needs the tensor once these have the code.
 static bool isOnlyRead(Value tensor) {
   return llvm::all_of(tensor.getUsers(), [](Operation *user) {
-    return isa<tensor::ExtractOp>(user) && user->getParentOfType<AttentionOp>();
+    return isa<tensor::ExtractOp>(user) && user->getParentOfType<ScoresOpInterface>();
   });
 }
 
@@ -223,7 +223,7 @@ static void eraseIfDead(RewriterBase &rewriter, Operation *op) {
 static SmallVector<tensor::ExtractOp> findReads(Operation *root) {
   SmallVector<tensor::ExtractOp> reads;
   root->walk([&](tensor::ExtractOp read) {
-    auto attention = read->getParentOfType<AttentionOp>();
+    auto attention = read->getParentOfType<ScoresOpInterface>();
     Operation *producer = read.getTensor().getDefiningOp();
     bool isLeaf = !producer || isa<bufferization::ToTensorOp, AssumeSortedOp>(producer);
     if (attention && !isLeaf && !attention->isProperAncestor(producer))
