@@ -168,6 +168,15 @@ typedef enum FlashcMask {
   FLASHC_MASK_WINDOW = 2
 } FlashcMask;
 
+typedef enum FlashcOperation {
+  /** O = softmax(S) V. */
+  FLASHC_ATTENTION = 0,
+  /** The weight that each key receives, c_j = sum over i of exp(S_ij - lse_i), for each query head. */
+  FLASHC_COLUMN_SUMS = 1,
+  /** The same, added up over the query heads of each key head. */
+  FLASHC_GROUP_COLUMN_SUMS = 2
+} FlashcOperation;
+
 /** An extent that is known at launch only. */
 #define FLASHC_ANY 0
 
@@ -190,7 +199,10 @@ typedef struct FlashcCapture {
  *    3...   the captures                         read
  *    then   o    [B, Hq, Nq, value_dim]  dtype   written
  *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with omit_lse
- *  A row that sees no key has o = 0 and lse = -inf. */
+ *  A row that sees no key has o = 0 and lse = -inf.
+ *
+ *  Of column sums there is no v and no value_dim; lse, of the same attention, is read in the place of v, and the only
+ *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32. They run on the CPU ("cpu") so far. */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
   FlashcDType dtype;
@@ -215,6 +227,8 @@ typedef struct FlashcAttention {
   int64_t batch, key_heads, queries, keys;
   /** Leaves lse out: nothing computes it, and the kernel has no argument for it. */
   bool omit_lse;
+  /** What is computed. */
+  FlashcOperation operation;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`

@@ -85,8 +85,9 @@ static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &na
 static Error checkSpec(const AttentionSpec &spec) {
   if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
     return makeError("expected dtype to be bf16, f16 or f32, got '%s'", spec.dtype.c_str());
+  int64_t valueDim = spec.operation == AttentionSpec::Operation::Attention ? spec.valueDim : 1; // or there is none
   std::pair<const char *, int64_t> positive[] = {
-      {"head_dim", spec.headDim}, {"value_dim", spec.valueDim}, {"group_size", spec.groupSize}};
+      {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
   for (auto [name, value] : positive)
     if (value <= 0)
       return makeError("expected %s to be positive, got %lld", name, static_cast<long long>(value));
@@ -150,7 +151,8 @@ public:
         k(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.headDim}, spec.dtype)),
         v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)),
         o(getTensor({spec.batch, queryHeads, spec.queries, spec.valueDim}, spec.dtype)),
-        lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")) {
+        lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")),
+        c(getTensor({spec.batch, sumsGroups() ? spec.keyHeads : queryHeads, spec.keys}, "f32")) {
     if (spec.mask == AttentionSpec::Mask::Causal)
       right = 0;
     if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(spec.windowLeft))
@@ -162,13 +164,18 @@ public:
   std::string print(const std::optional<Code> &score, const std::optional<Code> &mask);
 
 private:
+  void printSignature(StringRef name, StringRef last, StringRef results);
+  void printOp(StringRef results, StringRef name, StringRef last);
+  void printRegions(const std::optional<Code> &score, const std::optional<Code> &mask);
   void printConstants();
   SmallVector<std::string> printWindow();
   void printMask(const std::optional<Code> &code);
 
+  bool sumsGroups() const { return spec.operation == AttentionSpec::Operation::GroupColumnSums; }
+
   const AttentionSpec &spec;
   int64_t queryHeads;
-  std::string q, k, v, o, lse;
+  std::string q, k, v, o, lse, c;
   /// j - (i + Nk - Nq) is from -left to right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -231,26 +238,48 @@ void Printer::printMask(const std::optional<Code> &code) {
   os << "        flash.yield " << keep << " : i1\n      }\n";
 }
 
-std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
-  os << "func.func @attention(%q: " << q << ", %k: " << k << ", %v: " << v;
+/// The function's head, with q, k and a last argument beside the captures.
+void Printer::printSignature(StringRef name, StringRef last, StringRef results) {
+  os << "func.func @" << name << "(%q: " << q << ", %k: " << k << ", " << last;
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
-  // The op has both results; what is not returned is no output of the kernel, and nothing computes it.
-  StringRef results = spec.logSumExp ? "%flashc.o, %flashc.lse" : "%flashc.o";
-  std::string types = spec.logSumExp ? o + ", " + lse : o;
-  os << ")\n    -> (" << types << ") {\n";
+  os << ")\n    -> (" << results << ") {\n";
   printConstants();
-  os << "  %flashc.o, %flashc.lse = flash.attention\n      ins(%q, %k, %v : " << q << ", " << k << ", " << v
-     << ")\n      {";
+}
+
+/// The op up to its regions; `last` is its last operand.
+void Printer::printOp(StringRef results, StringRef name, StringRef last) {
+  StringRef type = spec.operation == AttentionSpec::Operation::Attention ? v : lse;
+  os << "  " << results << " = flash." << name << "\n      ins(%q, %k, " << last << " : " << q << ", " << k << ", "
+     << type << ")\n      {";
   if (spec.keyHeads < 0)
     os << "group_size = " << spec.groupSize << " : i64, ";
-  os << "scale = " << getFloat(spec.scale) << " : f32}\n";
+  os << "scale = " << getFloat(spec.scale) << " : f32" << (sumsGroups() ? ", sum_groups" : "") << "}\n";
+}
+
+void Printer::printRegions(const std::optional<Code> &score, const std::optional<Code> &mask) {
   if (score)
     os << "      score (%s: f32, %b: index, %h: index, %i: index, %j: index) {\n"
        << score->body << "\n        flash.yield " << score->result << " : f32\n      }\n";
   if (left || right || mask)
     printMask(mask);
-  os << "      -> " << o << ", " << lse << "\n  return " << results << " : " << types << "\n}\n";
+}
+
+std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
+  if (spec.operation == AttentionSpec::Operation::Attention) {
+    // The op has both results; what is not returned is no output of the kernel, and nothing computes it.
+    StringRef results = spec.logSumExp ? "%flashc.o, %flashc.lse" : "%flashc.o";
+    std::string types = spec.logSumExp ? o + ", " + lse : o;
+    printSignature("attention", "%v: " + v, types);
+    printOp("%flashc.o, %flashc.lse", "attention", "%v");
+    printRegions(score, mask);
+    os << "      -> " << o << ", " << lse << "\n  return " << results << " : " << types << "\n}\n";
+  } else {
+    printSignature("column_sums", "%flashc.lse: " + lse, c);
+    printOp("%flashc.c", "column_sums", "%flashc.lse");
+    printRegions(score, mask);
+    os << "      -> " << c << "\n  return %flashc.c : " << c << "\n}\n";
+  }
   return std::move(text);
 }
 

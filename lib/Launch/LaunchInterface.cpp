@@ -31,7 +31,8 @@ static ManifestArgument describeArgument(func::FuncOp function, unsigned number)
   ManifestArgument info;
   info.name = "arg" + std::to_string(number);
   info.isOutput = number >= function.getNumArguments();
-  if (auto name = info.isOutput ? StringAttr() : function.getArgAttrOfType<StringAttr>(number, flash::kArgumentNameAttr))
+  if (auto name =
+          info.isOutput ? StringAttr() : function.getArgAttrOfType<StringAttr>(number, flash::kArgumentNameAttr))
     info.name = name.str();
   if (auto shaped = dyn_cast<ShapedType>(type))
     for (int64_t extent : shaped.getShape())
@@ -58,8 +59,10 @@ static void nameArguments(LaunchInterface &interface, ArrayRef<AttentionArgument
     nameInput(attention.q, "q");
     nameInput(attention.k, "k");
     nameInput(attention.v, "v");
+    nameInput(attention.lseInput, "lse");
     name(attention.o, "o", /*isOutput=*/true);
     name(attention.lse, "lse", /*isOutput=*/true);
+    name(attention.c, "c", /*isOutput=*/true);
   }
 }
 
@@ -90,9 +93,16 @@ public:
         requireSame(q, o, dim);
       requireExtent(o, 3, attention.valueDim);
     }
+    for (unsigned dim : {0, 1, 2})
+      requireSame(q, attention.lseInput, dim);
     for (unsigned lse : attention.lse)
       for (unsigned dim : {0, 1, 2})
         requireSame(q, lse, dim);
+    for (unsigned c : attention.c) {
+      requireSame(q, c, 0);
+      requireSame(attention.sumsGroups ? k : q, c, 1);
+      requireSame(k, c, 2);
+    }
   }
 
 private:
@@ -170,25 +180,40 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
   }
 }
 
+/// The numbers of an output: of results, or of the memref that is written.
+static SmallVector<unsigned, 1> findOutput(func::FuncOp function, Operation *op, unsigned index) {
+  constexpr unsigned kNumInputs = 3;
+  SmallVector<unsigned, 1> numbers;
+  if (op->getNumResults() != 0)
+    findResults(function, op->getResult(index), numbers);
+  else if (std::optional<unsigned> number = getNumber(function, op->getOperand(kNumInputs + index)))
+    numbers.push_back(*number);
+  llvm::sort(numbers);
+  return numbers;
+}
+
 LaunchInterface flashc::describeLaunch(func::FuncOp function) {
   SmallVector<AttentionArguments> attentions;
-  function.walk([&](flash::AttentionOp op) {
+  function.walk([&](flash::ScoresOpInterface op) {
+    auto whole = dyn_cast<flash::AttentionOp>(*op);
+    auto sums = dyn_cast<flash::ColumnSumsOp>(*op);
+    if (!whole && !sums)
+      return;
     AttentionArguments &attention = attentions.emplace_back();
     attention.q = getNumber(function, op.getQ());
     attention.k = getNumber(function, op.getK());
-    attention.v = getNumber(function, op.getV());
     attention.groupSize = op.getGroup();
-    attention.headDim = op.getQType().getDimSize(3);
-    attention.valueDim = op.getVType().getDimSize(3);
-    for (unsigned index : {0, 1}) {
-      SmallVectorImpl<unsigned> &numbers = index == 0 ? attention.o : attention.lse;
-      if (op.hasTensorSemantics())
-        findResults(function, op.getResult(index), numbers);
-      else if (std::optional<unsigned> number = getNumber(function, op.getOuts()[index]))
-        numbers.push_back(*number);
+    attention.headDim = cast<ShapedType>(op.getQ().getType()).getDimSize(3);
+    if (whole) {
+      attention.v = getNumber(function, whole.getV());
+      attention.valueDim = whole.getVType().getDimSize(3);
+      attention.o = findOutput(function, op, 0);
+      attention.lse = findOutput(function, op, 1);
+    } else {
+      attention.lseInput = getNumber(function, sums.getLse());
+      attention.c = findOutput(function, op, 0);
+      attention.sumsGroups = sums.getSumGroups();
     }
-    llvm::sort(attention.o);
-    llvm::sort(attention.lse);
   });
   return describeLaunch(function, attentions);
 }

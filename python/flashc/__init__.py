@@ -14,6 +14,7 @@ from __future__ import annotations
 from . import masks, ops
 from ._array import ArraySpec
 from ._attention import attention
+from ._column_sums import column_sums
 from ._context import Statistics, configure, statistics
 from ._declared import assume_sorted
 from ._explain import Explanation, explain
@@ -26,5 +27,5 @@ from ._varlen import varlen_attention
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
            "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention",
-           "compile", "configure", "devices", "explain", "masks", "ops", "statistics", "varlen_attention",
+           "column_sums", "compile", "configure", "devices", "explain", "masks", "ops", "statistics", "varlen_attention",
            "__version__"]

@@ -33,10 +33,15 @@ class Specialization(NamedTuple):
     schedule: Optional[str]
     #: Whether the log-sum-exp is an output.
     has_lse: bool
+    #: ATTENTION, COLUMN_SUMS or GROUP_COLUMN_SUMS.
+    operation: int = _library.ATTENTION
 
     @property
     def ranks(self) -> List[int]:
-        """Those of the kernel's arguments: q, k, v, the captures, o, and lse if it is an output."""
+        """Those of the kernel's arguments: q, k, v, the captures, o, and lse if it is an output; of sums q, k, lse, the
+        captures and c."""
+        if self.operation != _library.ATTENTION:
+            return [4, 4, 3, *(len(capture.shape) for capture in self.captures), 3]
         return [4, 4, 4, *(len(capture.shape) for capture in self.captures), 4, *([3] if self.has_lse else [])]
 
     def describe(self) -> _library.Attention:
@@ -54,7 +59,8 @@ class Specialization(NamedTuple):
         return _library.make_attention(
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
-            score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse)
+            score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
+            operation=self.operation)
 
     def compile(self, context: Optional[_context.Context] = None) -> _context.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
@@ -133,46 +139,51 @@ class Extents(NamedTuple):
     value_dim: int
 
 
-def check_inputs(q: Array, k: Array, v: Array, is_bshd: bool, enable_gqa: bool) -> Extents:
-    """The extents, after all that can be said about q, k and v alone."""
+def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_gqa: bool) -> Extents:
+    """The extents, after all that can be said about q, k and v alone; or about q and k, where there is no v."""
     order = "[B, N, H, D]" if is_bshd else "[B, H, N, D]"
-    for name, x in (("q", q), ("k", k), ("v", v)):
+    others = [("k", k)] if v is None else [("k", k), ("v", v)]
+    arrays = [("q", q), *others]
+    names, keys = ("q and k", "k") if v is None else ("q, k and v", "k and v")
+    for name, x in arrays:
         if len(x.shape) != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions {order}, got shape {tuple(x.shape)}")
-    for name, x in (("k", k), ("v", v)):
+    for name, x in others:
         if x.dtype != q.dtype:
-            raise UnsupportedTypeError(f"expected q, k and v of one element type, got q of {q.dtype} and {name} of "
+            raise UnsupportedTypeError(f"expected {names} of one element type, got q of {q.dtype} and {name} of "
                                        f"{x.dtype}")
         if x.device != q.device:
-            raise ArgumentError(f"expected q, k and v on one device, got q on {device_name(q.device)} and {name} on "
+            raise ArgumentError(f"expected {names} on one device, got q on {device_name(q.device)} and {name} on "
                                 f"{device_name(x.device)}")
     if q.dtype not in ("bf16", "f16", "f32"):
-        raise UnsupportedTypeError(f"expected q, k and v of bf16, f16 or, on the CPU, f32; got {q.dtype}")
+        raise UnsupportedTypeError(f"expected {names} of bf16, f16 or, on the CPU, f32; got {q.dtype}")
     if q.device != CPU and q.dtype == "f32":
-        raise UnsupportedTypeError("expected q, k and v of bf16 or f16 on a GPU, got f32: Tensor Cores multiply 16-bit "
+        raise UnsupportedTypeError(f"expected {names} of bf16 or f16 on a GPU, got f32: Tensor Cores multiply 16-bit "
                                    "numbers; convert the arrays, or use arrays on the CPU")
     heads, length = (2, 1) if is_bshd else (1, 2)
-    shapes = f"got q {tuple(q.shape)}, k {tuple(k.shape)}, v {tuple(v.shape)} in order {order}"
+    shapes = "got " + ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays) + f" in order {order}"
     for dim, what in ((0, "batch B"), (heads, "number of heads Hk"), (length, "length Nk")):
-        if k.shape[dim] != v.shape[dim]:
+        if v is not None and k.shape[dim] != v.shape[dim]:
             raise ArgumentError(f"expected k and v of one {what}, {shapes}")
     if q.shape[0] != k.shape[0]:
         raise ArgumentError(f"expected q and k of one batch B, {shapes}")
     if q.shape[3] != k.shape[3]:
         raise ArgumentError(f"expected q and k of one head dimension D, {shapes}")
-    if q.shape[3] == 0 or v.shape[3] == 0:
+    if any(x.shape[3] == 0 for _, x in arrays):
         raise ArgumentError(f"expected head dimensions of at least 1, {shapes}")
     query_heads, key_heads = q.shape[heads], k.shape[heads]
     if query_heads != key_heads:
         if not enable_gqa:
-            raise ArgumentError(f"expected as many heads in k and v as in q, unless enable_gqa=True, {shapes}")
+            raise ArgumentError(f"expected as many heads in {keys} as in q, unless enable_gqa=True, {shapes}")
         if key_heads == 0 or query_heads % key_heads:
-            raise ArgumentError(f"expected the heads of q to be a multiple of those of k and v, {shapes}")
-    for name, x in (("q", q), ("k", k), ("v", v)):
+            what = "that of k" if v is None else "those of k and v"
+            raise ArgumentError(f"expected the heads of q to be a multiple of {what}, {shapes}")
+    for name, x in arrays:
         if x.strides[3] != 1 and x.shape[3] != 1 and 0 not in x.shape:
             raise ArgumentError(f"expected the last dimension of {name} to be contiguous (stride 1), got stride "
                                 f"{x.strides[3]}; make a contiguous copy")
-    return Extents(q.shape[0], query_heads, key_heads, q.shape[length], k.shape[length], q.shape[3], v.shape[3])
+    return Extents(q.shape[0], query_heads, key_heads, q.shape[length], k.shape[length], q.shape[3],
+                   q.shape[3] if v is None else v.shape[3])
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:

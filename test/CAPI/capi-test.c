@@ -158,6 +158,11 @@ static void testErrors(FlashcContext context) {
   attention = causal;
   attention.mask = (FlashcMask)7;
   failAttention(context, "mask", attention);
+  attention = causal;
+  attention.operation = (FlashcOperation)7;
+  failAttention(context, "operation", attention);
+  attention.operation = FLASHC_COLUMN_SUMS;
+  failAttention(context, "sums", attention);
   failText(context, "syntax", "func.func @f(\n");
   failText(context, "empty", "");
   failText(context, "nesting", nested);

@@ -19,6 +19,14 @@ namespace flashc {
 
 /// O = softmax(score(scale * Q K^T) where mask) V, in plain values. Extents of -1 are known at launch only.
 struct AttentionSpec {
+  enum class Operation {
+    Attention,
+    /// c_j = sum over i of exp(S_ij - lse_i), for each query head.
+    ColumnSums,
+    /// The same, summed over the query heads of each key head.
+    GroupColumnSums
+  };
+
   enum class Mask {
     None,
     /// Query i sees key j when j <= i + Nk - Nq.
@@ -52,12 +60,13 @@ struct AttentionSpec {
   std::string maskCode, scoreCode;
   std::vector<Capture> captures;
   int64_t batch = -1, keyHeads = -1, queries = -1, keys = -1;
-  /// Whether the function returns the log-sum-exp too.
+  /// Whether the function returns the log-sum-exp too. Sums take it as an argument.
   bool logSumExp = true;
+  Operation operation = Operation::Attention;
 };
 
-/// The text of a module with one function, `@attention(%q, %k, %v, captures...) -> (o, lse)` or `-> o`, on tensors; or
-/// an error that says which field is wrong, by its name in FlashcAttention. What the text form can express and the op
+/// The text of a module with one function, `@attention(%q, %k, %v, captures...) -> (o, lse)` or `-> o`, or
+/// `@column_sums(%q, %k, %flashc.lse, captures...) -> c`, on tensors; or an error that says which field is wrong, by its name in FlashcAttention. What the text form can express and the op
 /// does not allow is left to the op's verifier.
 llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 

@@ -22,10 +22,12 @@ struct LaunchInterface {
   std::vector<std::pair<std::string, std::string>> requirements;
 };
 
-/// Which launch arguments are those of one attention. What is not one has no number.
+/// Which launch arguments are those of one attention, or of the sums of its columns, which read an lse and give c. What
+/// is not one has no number.
 struct AttentionArguments {
-  std::optional<unsigned> q, k, v;
-  mlir::SmallVector<unsigned, 1> o, lse;
+  std::optional<unsigned> q, k, v, lseInput;
+  mlir::SmallVector<unsigned, 1> o, lse, c;
+  bool sumsGroups = false; // c has a row for each key head
   /// None: not known. D and Dv are.
   std::optional<int64_t> groupSize;
   int64_t headDim = 0, valueDim = 0;

@@ -66,7 +66,8 @@ std::string print(const AttentionSpec &spec) {
 }
 
 /// The text is a program.
-void expectGood(const AttentionSpec &spec, llvm::function_ref<void(Parsed &)> check = [](Parsed &) {}) {
+void expectGood(
+    const AttentionSpec &spec, llvm::function_ref<void(Parsed &)> check = [](Parsed &) {}) {
   std::string text = print(spec);
   Parsed parsed(text);
   ASSERT_TRUE(parsed.module) << text << parsed.error;
@@ -74,6 +75,23 @@ void expectGood(const AttentionSpec &spec, llvm::function_ref<void(Parsed &)> ch
 }
 
 void expectError(const AttentionSpec &spec, StringRef error) { EXPECT_EQ(print(spec), ("error: " + error).str()); }
+
+TEST(BuildAttention, ColumnSums) {
+  AttentionSpec spec = makeSpec();
+  spec.valueDim = 0; // there are no values
+  spec.mask = Mask::Causal;
+  for (auto operation : {AttentionSpec::Operation::ColumnSums, AttentionSpec::Operation::GroupColumnSums}) {
+    spec.operation = operation;
+    expectGood(spec, [&](Parsed &parsed) {
+      auto sums = *parsed.getFunction().getOps<flash::ColumnSumsOp>().begin();
+      bool isGrouped = operation == AttentionSpec::Operation::GroupColumnSums;
+      EXPECT_EQ(sums.getSumGroups(), isGrouped);
+      EXPECT_EQ(sums.getOutputType(0).getDimSize(1), isGrouped ? 2 : 8);
+      EXPECT_TRUE(sums.hasMask());
+      EXPECT_EQ(parsed.count("flash.attention"), 0u);
+    });
+  }
+}
 
 TEST(BuildAttention, PrintsTheShapes) {
   expectGood(makeSpec(), [](Parsed &parsed) {
