@@ -3,7 +3,6 @@
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/Support/JSON.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -29,19 +28,12 @@ FailureOr<CompiledKernel> flashc::compileForCPU(ModuleOp module, const PipelineO
   if (failed(function))
     return failure();
   LaunchInterface interface = describeLaunch(*function);
-  llvm::json::Array arguments, requirements;
-  for (const ManifestArgument &info : interface.arguments)
-    arguments.push_back(llvm::json::Object{{"name", info.name},
-                                           {"role", info.isOutput ? "output" : "input"},
-                                           {"shape", llvm::json::Array(info.shape)},
-                                           {"dtype", info.dtype}});
-  for (const auto &[first, second] : interface.requirements)
-    requirements.push_back(llvm::json::Array{first, second});
-  llvm::json::Value manifest =
-      llvm::json::Object{{"schema", Manifest::kSchema},       {"version", Manifest::kVersion},
-                         {"kernel", function->getName()},     {"target", kCPUTarget},
-                         {"arguments", std::move(arguments)}, {"requires", std::move(requirements)}};
+  Manifest manifest;
+  manifest.kernel = function->getName();
+  manifest.target = kCPUTarget.str();
+  manifest.arguments = std::move(interface.arguments);
+  manifest.requirements = std::move(interface.requirements);
   CompiledKernel kernel;
-  llvm::raw_string_ostream(kernel.manifest) << llvm::formatv("{0:2}", manifest) << "\n";
+  llvm::raw_string_ostream(kernel.manifest) << llvm::formatv("{0:2}", llvm::json::Value(manifest.toJSON())) << "\n";
   return kernel;
 }

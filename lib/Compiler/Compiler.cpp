@@ -6,7 +6,7 @@
 #include "ShortSequences.h"
 #include "Variants.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
-#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Launch/Launch.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -128,12 +128,11 @@ static FailureOr<OwningOpRef<ModuleOp>> lowerToLoops(ModuleOp module, ScheduleCh
   return loops;
 }
 
-/// What the lowering has decided of a schedule, as the manifest says it.
+/// What the lowering has decided of a schedule, as the launch says it.
 static void adoptSchedule(ModuleOp kernel, Schedule &schedule) {
-  kernel.walk([&](Operation *op) {
-    if (auto manifest = op->getAttrOfType<DictionaryAttr>(kManifestAttrName))
-      llvm::cantFail(overrideSchedule(schedule, manifest.getAs<StringAttr>("schedule")));
-  });
+  SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
+  for (const Launch &launch : launches)
+    llvm::cantFail(overrideSchedule(schedule, launch.schedule));
 }
 
 namespace {

@@ -13,7 +13,7 @@ namespace {
 struct Extent {
   unsigned argument, dim;
 
-  std::string str() const { return ("arg" + Twine(argument) + ".dim" + Twine(dim)).str(); }
+  GridFormula getFormula() const { return GridFormula::extent(argument, dim); }
 };
 } // namespace
 
@@ -42,10 +42,10 @@ ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops) {
   if (!queries || !keys || !count)
     return {};
   int64_t rows = tile.getTileSize();
-  std::string extra = std::to_string(2 * rows); // for the two sequences that M + 1 counts too many
+  int64_t extra = 2 * rows; // for the two sequences that M + 1 counts too many
   ShortSequences result;
-  result.conditions = {{"ceildiv(add(" + queries->str() + ", " + extra + "), add(" + count->str() + ", 1))", rows},
-                       {"ceildiv(" + keys->str() + ", add(" + queries->str() + ", 1))", 2}};
+  result.conditions = {{ceilDiv(queries->getFormula() + extra, count->getFormula() + 1), rows},
+                       {ceilDiv(keys->getFormula(), queries->getFormula() + 1), 2}};
   std::vector<ManifestArgument> arguments = describeLaunch(attention->getParentOfType<func::FuncOp>()).arguments;
   auto isKnown = [&](const Extent &extent) { return arguments[extent.argument].shape[extent.dim] >= 0; };
   if (isKnown(*queries) && isKnown(*keys) && isKnown(*count))
@@ -57,7 +57,6 @@ ShortSequences flashc::findShortSequences(ModuleOp module, ModuleOp loops) {
 
 bool flashc::holds(ArrayRef<LaunchCondition> conditions, ArrayRef<ArrayRef<int64_t>> shapes) {
   return llvm::all_of(conditions, [&](const LaunchCondition &condition) {
-    GridFormula formula = llvm::cantFail(GridFormula::parse(condition.formula));
-    return llvm::cantFail(formula.evaluate(shapes, /*smCount=*/1)) <= condition.bound;
+    return llvm::cantFail(condition.formula.evaluate(shapes, /*smCount=*/1)) <= condition.bound;
   });
 }

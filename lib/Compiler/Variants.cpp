@@ -2,7 +2,7 @@
 
 #include "Variants.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
-#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;
@@ -32,28 +32,24 @@ std::string flashc::getVariantName(ModuleOp module, const ScheduleChoice &choice
 
 void flashc::renameEntry(ModuleOp module, StringRef name) { findFunction(module).setName(name); }
 
-/// Says in the kernel's manifest when it is launched.
-static void setConditions(Operation *kernel, unsigned queriesArgument, const ScheduleChoice &choice) {
-  Builder b(kernel->getContext());
-  SmallVector<Attribute> pairs;
-  auto add = [&](const Twine &formula, int64_t bound) {
-    pairs.push_back(b.getArrayAttr({b.getStringAttr(formula), b.getI64IntegerAttr(bound)}));
-  };
+/// The launches that a choice is for.
+static SmallVector<LaunchCondition, 2> getConditions(unsigned queriesArgument, const ScheduleChoice &choice) {
+  SmallVector<LaunchCondition, 2> conditions;
   if (choice.maxQueries)
-    add("arg" + Twine(queriesArgument) + ".dim2", *choice.maxQueries);
-  for (const LaunchCondition &condition : choice.shortSequences)
-    add(condition.formula, condition.bound);
-  NamedAttrList manifest(kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName));
-  manifest.set(kVariantConditionKey, b.getArrayAttr(pairs));
-  kernel->setAttr(kManifestAttrName, manifest.getDictionary(kernel->getContext()));
+    conditions.push_back({GridFormula::extent(queriesArgument, 2), *choice.maxQueries});
+  llvm::append_range(conditions, choice.shortSequences);
+  return conditions;
 }
 
 void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned queriesArgument,
                         const ScheduleChoice &choice) {
   Block *from = (*variant->getOps<gpu::GPUModuleOp>().begin()).getBody();
   for (Operation &op : *from)
-    if (op.hasAttr(kManifestAttrName))
-      setConditions(&op, queriesArgument, choice);
+    if (Launch::isOn(&op)) {
+      Launch launch = *Launch::get(&op);
+      launch.conditions = getConditions(queriesArgument, choice);
+      launch.set(&op);
+    }
   Block *into = (*kernel.getOps<gpu::GPUModuleOp>().begin()).getBody();
   into->getOperations().splice(into->end(), from->getOperations());
 }

@@ -9,13 +9,6 @@
 using namespace mlir;
 using namespace flashc;
 
-DictionaryAttr flashc::describeWorkspace(Builder b, StringRef offset) {
-  SmallVector<NamedAttribute> fields{b.getNamedAttr("kind", b.getStringAttr("workspace"))};
-  if (offset != "0")
-    fields.push_back(b.getNamedAttr("offset", b.getStringAttr(offset)));
-  return b.getDictionaryAttr(fields);
-}
-
 static Type getType(func::FuncOp function, unsigned argument) {
   unsigned numArguments = function.getNumArguments();
   return argument < numArguments ? function.getArgumentTypes()[argument]
@@ -111,16 +104,16 @@ private:
     bool operator==(const Extent &other) const { return argument == other.argument && dim == other.dim; }
   };
 
-  static std::string print(Extent extent) {
-    return "arg" + std::to_string(extent.argument) + ".dim" + std::to_string(extent.dim);
-  }
+  static GridFormula getFormula(Extent extent) { return GridFormula::extent(extent.argument, extent.dim); }
 
   int64_t getSize(Extent extent) { return cast<ShapedType>(getType(function, extent.argument)).getDimSize(extent.dim); }
 
-  void add(std::string first, std::string second) {
-    std::pair<std::string, std::string> pair(std::move(first), std::move(second));
-    if (!llvm::is_contained(interface.requirements, pair))
-      interface.requirements.push_back(std::move(pair));
+  void add(const GridFormula &first, const GridFormula &second) {
+    auto isSame = [&](const auto &pair) {
+      return pair.first.getText() == first.getText() && pair.second.getText() == second.getText();
+    };
+    if (llvm::none_of(interface.requirements, isSame))
+      interface.requirements.emplace_back(first, second);
   }
 
   /// `first` is `factor * second`.
@@ -129,7 +122,7 @@ private:
     bool isStatic = !ShapedType::isDynamic(x) && !ShapedType::isDynamic(y);
     if ((factor == 1 && first == second) || (isStatic && x == factor * y))
       return;
-    add(print(first), factor == 1 ? print(second) : "mul(" + print(second) + ", " + std::to_string(factor) + ")");
+    add(getFormula(first), factor == 1 ? getFormula(second) : getFormula(second) * factor);
   }
 
   void requireSame(std::optional<unsigned> first, std::optional<unsigned> second, unsigned dim) {
@@ -140,7 +133,7 @@ private:
   /// A cast may hide an extent that the function's type leaves open.
   void requireExtent(std::optional<unsigned> argument, unsigned dim, int64_t extent) {
     if (argument && getSize({*argument, dim}) != extent)
-      add(std::to_string(extent), print({*argument, dim}));
+      add(extent, getFormula({*argument, dim}));
   }
 
   func::FuncOp function;

@@ -2,7 +2,7 @@
 
 #include "OrderKernel.h"
 #include "flashc/Dialect/Tile/IR/ScalarCode.h"
-#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Launch/Launch.h"
 #include "flashc/Launch/Passes.h"
 #include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -189,6 +189,8 @@ public:
         b(program.getLoc(), program.getContext()) {}
 
   LogicalResult build();
+  /// How the two kernels are launched; after `build`.
+  void describe(Launch &launch);
 
 private:
   Value copy(Value value);
@@ -197,7 +199,6 @@ private:
   OrderKernel::Facts emitFacts(Value item);
   void readNumbers();
   void finish();
-  void describe();
 
   ProgramOp program;
   scf::ForOp loop;
@@ -326,7 +327,7 @@ void OrderBuilder::readNumbers() {
   (void)runRegionDCE(rewriter, program->getRegions());
 }
 
-/// Types of the two kernels, what the program knows of the list, and the manifest.
+/// Types of the two kernels, and what the program knows of the list.
 void OrderBuilder::finish() {
   auto setType = [&](gpu::GPUFuncOp function) {
     function.setFunctionType(b.getFunctionType(function.getBody().front().getArgumentTypes(), {}));
@@ -339,7 +340,6 @@ void OrderBuilder::finish() {
   program.setScope(scope);
   program.setSorted(false);
   readNumbers();
-  describe();
 }
 
 /// The parameters of the manifest that stand for one of the kernel's: a memref is a pointer and strides.
@@ -348,65 +348,54 @@ static unsigned countParameters(Type type) {
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
-void OrderBuilder::describe() {
-  auto manifest = main->getAttrOfType<DictionaryAttr>(kManifestAttrName);
-  auto extents = main->getAttrOfType<ArrayAttr>(kGridFormulasAttrName);
-  main->removeAttr(kGridFormulasAttrName);
-  if (!manifest || !extents)
-    return;
-  SmallVector<Attribute> all(manifest.getAs<ArrayAttr>("parameters").getValue()), some;
+void OrderBuilder::describe(Launch &launch) {
   SmallVector<unsigned> first{0};
   for (Type type : main.getArgumentTypes())
     first.push_back(first.back() + countParameters(type));
+  ManifestKernel order;
+  order.kernel = kernel.getName();
+  order.grid = {1, 1, 1};
+  order.block[0] = kOrderThreads;
   for (unsigned number : parameters)
-    some.append(all.begin() + first[number], all.begin() + first[number + 1]);
-  // Behind what other kernels put there.
-  auto others = manifest.getAs<StringAttr>("workspace");
-  Attribute workspace = describeWorkspace(b, others ? others.getValue() : "0");
-  all.push_back(workspace);
-  some.push_back(workspace);
+    order.parameters.insert(order.parameters.end(), launch.parameters.begin() + first[number],
+                            launch.parameters.begin() + first[number + 1]);
+  ManifestParameter list{ManifestParameter::Kind::Workspace};
+  list.offset = launch.workspace; // behind what other kernels put there
+  launch.parameters.push_back(list);
+  order.parameters.push_back(list);
 
-  std::string bytes = std::to_string(4 * getListItemWords(countNumbers()));
+  GridFormula bytes = 4 * getListItemWords(countNumbers());
   for (unsigned dim : getDims(scope))
-    bytes = "mul(" + bytes + ", " + cast<StringAttr>(extents[dim]).str() + ")";
-  bytes = "add(" + bytes + ", 4)"; // the counter
-  NamedAttrList order, entry(manifest);
-  order.set("kernel", b.getStringAttr(kernel.getName()));
-  order.set("parameters", b.getArrayAttr(some));
-  order.set("grid", b.getStrArrayAttr({"1", "1", "1"}));
-  order.set("block", b.getI64ArrayAttr({kOrderThreads, 1, 1}));
-  order.set("cluster", b.getI64ArrayAttr({1, 1, 1}));
-  order.set("dynamic_shared_memory", b.getI64IntegerAttr(0));
-  entry.set("parameters", b.getArrayAttr(all));
-  entry.set("workspace", b.getStringAttr(others ? "add(" + others.str() + ", " + bytes + ")" : bytes));
-  SmallVector<Attribute> before;
-  if (auto known = manifest.getAs<ArrayAttr>("before"))
-    llvm::append_range(before, known);
-  before.push_back(order.getDictionary(b.getContext()));
-  entry.set("before", b.getArrayAttr(before));
-  main->setAttr(kManifestAttrName, entry.getDictionary(b.getContext()));
-}
-
-/// Removes what asks for a list from a kernel that needs none.
-static void dropRequest(Operation *kernel) {
-  kernel->removeAttr(kGridFormulasAttrName);
-  if (auto manifest = kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName)) {
-    NamedAttrList entry(manifest);
-    entry.erase("sorted");
-    kernel->setAttr(kManifestAttrName, entry.getDictionary(kernel->getContext()));
-  }
+    bytes = bytes * (*launch.points)[dim];
+  bytes = bytes + 4; // the counter
+  launch.workspace = launch.workspace ? *launch.workspace + bytes : bytes;
+  launch.before.push_back(std::move(order));
 }
 
 FailureOr<bool> flashc::orderProgram(ProgramOp program) {
-  scf::ForOp loop = findLoopOverKeys(program);
-  if (!loop) { // one tile of keys
-    program.setSorted(false);
-    dropRequest(program->getParentOp());
-    return false;
-  }
-  if (failed(OrderBuilder(program, loop).build()))
+  Operation *kernel = program->getParentOp();
+  FailureOr<Launch> launch = Launch();
+  bool isLaunched = Launch::isOn(kernel);
+  if (isLaunched)
+    launch = Launch::get(kernel);
+  if (failed(launch))
     return failure();
-  return true;
+  isLaunched &= launch->points.has_value();
+  scf::ForOp loop = findLoopOverKeys(program);
+  if (loop) {
+    OrderBuilder builder(program, loop);
+    if (failed(builder.build()))
+      return failure();
+    if (isLaunched)
+      builder.describe(*launch);
+  } else { // one tile of keys
+    program.setSorted(false);
+    launch->sorted.clear();
+  }
+  launch->points.reset();
+  if (isLaunched)
+    launch->set(kernel);
+  return loop != nullptr;
 }
 
 namespace {

@@ -1,6 +1,6 @@
 //===- ProgrammaticLaunch.cpp - kernels start before those in front of them have ended ----------------------------===//
 
-#include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Launch/Launch.h"
 #include "flashc/Launch/Passes.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -38,36 +38,29 @@ static void insertWait(Block &block) {
   NVVM::GriddepcontrolOp::create(b, block.getParentOp()->getLoc(), NVVM::GridDepActionKind::wait);
 }
 
-FailureOr<bool> flashc::overlapLaunches(gpu::GPUFuncOp kernel) {
-  auto manifest = kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName);
-  auto before = manifest ? manifest.getAs<ArrayAttr>("before") : ArrayAttr();
+FailureOr<bool> flashc::overlapLaunches(gpu::GPUFuncOp main) {
+  FailureOr<Launch> launch = Launch::get(main);
+  if (failed(launch))
+    return failure();
   SmallVector<gpu::GPUFuncOp> kernels;
-  if (before) {
-    for (Attribute attribute : before) {
-      auto entry = dyn_cast<DictionaryAttr>(attribute);
-      auto name = entry ? entry.getAs<StringAttr>("kernel") : StringAttr();
-      if (!name)
-        return kernel->emitOpError("expected its manifest to name the kernels before it, got ") << attribute;
-      kernels.push_back(SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(kernel->getParentOp(), name));
-      if (!kernels.back())
-        return kernel->emitOpError() << "expected a kernel '" << name.getValue()
-                                     << "' beside it, which its manifest names";
-    }
+  for (const ManifestKernel *info : launch->getKernels()) {
+    auto name = StringAttr::get(main.getContext(), info->kernel);
+    kernels.push_back(SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(main->getParentOp(), name));
+    if (!kernels.back())
+      return main->emitOpError() << "expected a kernel '" << info->kernel << "' beside it, which its launch names";
   }
-  kernel->removeAttr(kProgrammaticLaunchAttrName);
-  if (kernels.empty())
-    return false;
-  for (gpu::GPUFuncOp other : kernels) {
-    if (other != kernels.front())
-      insertWait(other.getBody().front());
-    OpBuilder b = OpBuilder::atBlockBegin(&other.getBody().front());
-    NVVM::GriddepcontrolOp::create(b, other.getLoc(), NVVM::GridDepActionKind::launch_dependents);
+  launch->mayOverlap = false;
+  launch->programmaticLaunch = kernels.size() > 1;
+  launch->set(main);
+  for (gpu::GPUFuncOp kernel : kernels) {
+    if (kernel != kernels.front())
+      insertWait(kernel.getBody().front());
+    if (kernel == main || kernel == kernels.back())
+      continue;
+    OpBuilder b = OpBuilder::atBlockBegin(&kernel.getBody().front());
+    NVVM::GriddepcontrolOp::create(b, kernel.getLoc(), NVVM::GridDepActionKind::launch_dependents);
   }
-  insertWait(kernel.getBody().front());
-  NamedAttrList entry(manifest);
-  entry.set(kProgrammaticLaunchKey, BoolAttr::get(kernel.getContext(), true));
-  kernel->setAttr(kManifestAttrName, entry.getDictionary(kernel.getContext()));
-  return true;
+  return launch->programmaticLaunch;
 }
 
 namespace {
@@ -75,17 +68,20 @@ struct ProgrammaticLaunch : flashc::impl::ProgrammaticLaunchBase<ProgrammaticLau
   using ProgrammaticLaunchBase::ProgrammaticLaunchBase;
 
   void runOnOperation() override {
-    SmallVector<gpu::GPUFuncOp> kernels;
-    getOperation()->walk([&](gpu::GPUFuncOp kernel) {
-      if (kernel->hasAttr(kProgrammaticLaunchAttrName))
-        kernels.push_back(kernel);
-    });
-    for (gpu::GPUFuncOp kernel : kernels) {
-      FailureOr<bool> overlaps = overlapLaunches(kernel);
+    WalkResult result = getOperation()->walk([&](gpu::GPUFuncOp kernel) {
+      if (!Launch::isOn(kernel))
+        return WalkResult::advance();
+      FailureOr<Launch> launch = Launch::get(kernel);
+      FailureOr<bool> overlaps = failed(launch) ? FailureOr<bool>() : false;
+      if (succeeded(launch) && launch->mayOverlap)
+        overlaps = overlapLaunches(kernel);
       if (failed(overlaps))
-        return signalPassFailure();
+        return WalkResult::interrupt();
       numOverlapped += *overlaps;
-    }
+      return WalkResult::advance();
+    });
+    if (result.wasInterrupted())
+      signalPassFailure();
   }
 };
 } // namespace

@@ -10,80 +10,75 @@
 using namespace mlir;
 using namespace flashc;
 
-std::string flashc::getFormula(OpFoldResult extent) {
+/// None if one of those that it is made of is none.
+using Formula = std::optional<GridFormula>;
+
+Formula flashc::getFormula(OpFoldResult extent) {
   if (std::optional<int64_t> constant = getConstantIntValue(extent))
-    return std::to_string(*constant);
+    return *constant;
   Operation *def = cast<Value>(extent).getDefiningOp();
   if (!isa_and_nonnull<tensor::DimOp, memref::DimOp>(def))
-    return "";
+    return std::nullopt;
   std::optional<int64_t> dim = getConstantIntValue(def->getOperand(1));
   bool isKnown = dim && *dim >= 0 && *dim < cast<ShapedType>(def->getOperand(0).getType()).getRank();
-  return isKnown ? getFormula(def->getOperand(0), *dim) : "";
+  return isKnown ? getFormula(def->getOperand(0), *dim) : std::nullopt;
 }
 
-std::string flashc::getFormula(Value array, int64_t dim) {
+Formula flashc::getFormula(Value array, int64_t dim) {
   auto type = cast<ShapedType>(array.getType());
   if (!type.isDynamicDim(dim))
-    return std::to_string(type.getDimSize(dim));
+    return type.getDimSize(dim);
   BlockArgument argument = flash::getRootArgument(array);
-  return argument ? ("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(dim)).str() : "";
+  return argument ? Formula(GridFormula::extent(argument.getArgNumber(), dim)) : std::nullopt;
 }
 
-static std::string ceilDiv(const std::string &formula, int64_t divisor) {
-  return formula.empty() ? "" : "ceildiv(" + formula + ", " + std::to_string(divisor) + ")";
+static Formula countTiles(const Formula &extent, int64_t tile) {
+  return extent ? Formula(ceilDiv(*extent, tile)) : std::nullopt;
 }
 
-/// The product, or an empty string if a factor is one.
-static std::string multiply(ArrayRef<std::string> formulas) {
-  std::string product = formulas.front();
-  for (const std::string &factor : formulas.drop_front())
-    product = product.empty() || factor.empty() ? "" : "mul(" + product + ", " + factor + ")";
+static Formula multiply(ArrayRef<Formula> formulas) {
+  Formula product = formulas.front();
+  for (const Formula &factor : formulas.drop_front())
+    product = product && factor ? Formula(*product * *factor) : std::nullopt;
   return product;
 }
 
-static std::string countTiles(flash::TileRunsOp op) {
-  return multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), ceilDiv(getFormula(op.getQueries()),
-                                                                                   op.getQTile())});
+static Formula countTiles(flash::TileRunsOp op) {
+  return multiply(
+      {getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getQueries()), op.getQTile())});
 }
 
-static std::string countTiles(flash::RowTableOp op) {
-  std::string rows = multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), getFormula(op.getQueries())});
-  return ceilDiv(rows, kTableRows);
+static Formula countTiles(flash::RowTableOp op) {
+  Formula rows = multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), getFormula(op.getQueries())});
+  return countTiles(rows, kTableRows);
 }
 
-static std::string countTiles(flash::TileMinMaxOp op) {
-  BlockArgument argument = flash::getRootArgument(op.getSource());
-  auto type = cast<ShapedType>(op.getSource().getType());
-  SmallVector<std::string> extents;
-  for (auto [dim, extent] : llvm::enumerate(type.getShape())) {
-    if (!ShapedType::isDynamic(extent))
-      extents.push_back(std::to_string(extent));
-    else if (argument)
-      extents.push_back(("arg" + Twine(argument.getArgNumber()) + ".dim" + Twine(dim)).str());
-    else
-      return "";
-  }
-  extents[op.getDim()] = ceilDiv(extents[op.getDim()], op.getTile());
+static Formula countTiles(flash::TileMinMaxOp op) {
+  SmallVector<Formula> extents;
+  for (int64_t dim = 0; dim < cast<ShapedType>(op.getSource().getType()).getRank(); ++dim)
+    extents.push_back(getFormula(op.getSource(), dim));
+  extents[op.getDim()] = countTiles(extents[op.getDim()], op.getTile());
   return multiply(extents);
 }
 
 FailureOr<TileTables> TileTables::get(func::FuncOp host) {
   TileTables result;
   WalkResult walk = host.walk([&](Operation *op) {
-    Table table;
+    Formula tiles;
+    int64_t bytes = 0;
     if (auto rows = dyn_cast<flash::RowTableOp>(op))
-      table = {rows.getResult(), countTiles(rows), 4 * kTableRows};
+      tiles = countTiles(rows), bytes = 4 * kTableRows;
     else if (auto minMax = dyn_cast<flash::TileMinMaxOp>(op))
-      table = {minMax.getResult(), countTiles(minMax), 16};
+      tiles = countTiles(minMax), bytes = 16;
     else if (auto runs = dyn_cast<flash::TileRunsOp>(op))
-      table = {runs.getResult(), countTiles(runs), 4 * RunsRow{runs.getNumRuns()}.size()};
+      tiles = countTiles(runs), bytes = 4 * RunsRow{runs.getNumRuns()}.size();
     else
       return WalkResult::advance();
-    if (table.tiles.empty()) {
+    if (!tiles) {
       op->emitOpError() << "expected extents that are constants or those of arguments";
       return WalkResult::interrupt();
     }
-    result.tables.push_back(std::move(table));
+    result.tables.push_back({op->getResult(0), *tiles, bytes});
     return WalkResult::advance();
   });
   if (walk.wasInterrupted())
@@ -98,11 +93,11 @@ std::optional<unsigned> TileTables::getNumber(Value value) const {
 
 Type TileTables::getElementType(unsigned number) const { return getElementTypeOrSelf(tables[number].value); }
 
-std::string TileTables::getOffset(unsigned number) const {
-  std::string offset;
+Formula TileTables::getOffset(unsigned number) const {
+  Formula offset;
   for (const Table &table : ArrayRef(tables).take_front(number)) {
-    std::string bytes = multiply({std::to_string(table.bytes), table.tiles});
-    offset = offset.empty() ? bytes : "add(" + offset + ", " + bytes + ")";
+    GridFormula bytes = GridFormula(table.bytes) * table.tiles;
+    offset = offset ? *offset + bytes : bytes;
   }
-  return offset.empty() ? "0" : offset;
+  return offset;
 }

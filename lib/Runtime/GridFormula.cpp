@@ -149,6 +149,25 @@ std::optional<std::pair<unsigned, unsigned>> GridFormula::getExtent() const {
   return std::pair<unsigned, unsigned>(steps.front().first, steps.front().second);
 }
 
+std::string GridFormula::getText() const {
+  SmallVector<std::string, 4> stack;
+  for (const Step &step : steps) {
+    if (step.op == Op::Constant)
+      stack.push_back(std::to_string(step.first));
+    else if (step.op == Op::SMCount)
+      stack.push_back("sm_count");
+    else if (step.op == Op::Extent)
+      stack.push_back(("arg" + Twine(step.first) + ".dim" + Twine(step.second)).str());
+    else {
+      static constexpr StringLiteral names[] = {"ceildiv", "mul", "min", "add"}; // in the order of Op
+      std::string right = stack.pop_back_val(), left = stack.pop_back_val();
+      StringRef name = names[unsigned(step.op) - unsigned(Op::CeilDiv)];
+      stack.push_back((name + "(" + left + ", " + right + ")").str());
+    }
+  }
+  return stack.back();
+}
+
 std::string GridFormula::str(function_ref<std::string(unsigned)> describe) const {
   SmallVector<std::string, 4> stack;
   for (const Step &step : steps) {

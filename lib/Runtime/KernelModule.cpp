@@ -144,14 +144,6 @@ Error KernelModule::loadKernel(const ManifestKernel &info) {
 // Modules of a manifest
 //===--------------------------------------------------------------------------------------------------------------===//
 
-SmallVector<const ManifestKernel *, 4> flashc::getKernels(const ManifestEntry &entry) {
-  SmallVector<const ManifestKernel *, 4> kernels;
-  for (const ManifestKernel &kernel : entry.before)
-    kernels.push_back(&kernel);
-  kernels.push_back(&entry);
-  return kernels;
-}
-
 /// PTX of `kernels` alone; none if one of them is not there.
 static std::optional<std::string> selectKernels(ArrayRef<PTXKernel> parts, ArrayRef<const ManifestKernel *> kernels) {
   auto isPart = [](const ManifestKernel *kernel, const PTXKernel &part) { return kernel->kernel == part.name; };
@@ -173,7 +165,7 @@ static std::vector<std::unique_ptr<KernelModule>> splitByEntry(const cuda::Drive
   if (!parts)
     return modules;
   for (size_t number = 0; number < manifest.getNumEntries(); ++number) {
-    auto kernels = getKernels(manifest.getEntry(number));
+    auto kernels = manifest.getEntry(number).getKernels();
     std::optional<std::string> text = selectKernels(*parts, kernels);
     if (!text)
       return {};
@@ -191,7 +183,7 @@ std::vector<std::unique_ptr<KernelModule>> flashc::makeKernelModules(const cuda:
     return modules;
   SmallVector<const ManifestKernel *, 4> kernels;
   for (size_t number = 0; number < manifest.getNumEntries(); ++number)
-    append_range(kernels, getKernels(manifest.getEntry(number)));
+    append_range(kernels, manifest.getEntry(number).getKernels());
   modules.push_back(std::make_unique<KernelModule>(driver, manifest, kernels, code));
   return modules;
 }

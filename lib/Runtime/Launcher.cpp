@@ -197,7 +197,7 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
   bool needsPool = false;
   for (size_t number = 0; number < info.getNumEntries(); ++number) {
     const ManifestEntry &entry = info.getEntry(number);
-    for (const ManifestKernel *part : getKernels(entry))
+    for (const ManifestKernel *part : entry.getKernels())
       if (Error error = checkEntry(code, *part)) // machine code has no entries in text
         return error;
     needsPool |= entry.workspace.has_value();
@@ -260,10 +260,13 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
     return blameArguments(isLaunched.takeError());
   if (!*isLaunched)
     return launch;
-  for (const ManifestKernel &kernel : entry.before)
-    if (Expected<bool> isBefore = prepareKernel(kernel, arguments, launch); !isBefore)
-      return blameArguments(isBefore.takeError());
-  std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // the entry is the last
+  for (const std::vector<ManifestKernel> *others : {&entry.before, &entry.after}) {
+    for (const ManifestKernel &kernel : *others)
+      if (Expected<bool> isThere = prepareKernel(kernel, arguments, launch); !isThere)
+        return blameArguments(isThere.takeError());
+    if (others == &entry.before)
+      std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // behind these
+  }
   if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps))
       step.addAttribute(cuda::kProgrammaticStreamSerialization).value.programmaticStreamSerialization = 1;

@@ -4,7 +4,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/Support/JSON.h"
 
 using namespace flashc;
 using namespace llvm;
@@ -16,6 +15,15 @@ unsigned flashc::getManifestDTypeBytes(StringRef dtype) {
       .Cases({"f32", "i32"}, 4)
       .Cases({"f64", "i64", "index"}, 8)
       .Default(0);
+}
+
+static constexpr std::pair<ManifestParameter::Kind, StringLiteral> kKinds[] = {
+    {ManifestParameter::Kind::TensorMap, "tensor_map"}, {ManifestParameter::Kind::Pointer, "pointer"},
+    {ManifestParameter::Kind::Stride, "stride"},        {ManifestParameter::Kind::Extent, "extent"},
+    {ManifestParameter::Kind::Scalar, "scalar"},        {ManifestParameter::Kind::Workspace, "workspace"}};
+
+static StringRef getName(ManifestParameter::Kind kind) {
+  return find_if(kKinds, [&](const auto &entry) { return entry.first == kind; })->second;
 }
 
 /// A JSON array of exactly `out.size()` integers that fit the element type.
@@ -101,28 +109,21 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
   std::string name;
   if (!map || !map.map("kind", name))
     return false;
-  auto kind = StringSwitch<std::optional<Kind>>(name)
-                  .Case("tensor_map", Kind::TensorMap)
-                  .Case("pointer", Kind::Pointer)
-                  .Case("stride", Kind::Stride)
-                  .Case("extent", Kind::Extent)
-                  .Case("scalar", Kind::Scalar)
-                  .Case("workspace", Kind::Workspace)
-                  .Default(std::nullopt);
-  if (!kind) {
+  const auto *known = find_if(kKinds, [&](const auto &entry) { return entry.second == name; });
+  if (known == std::end(kKinds)) {
     path.field("kind").report("unknown parameter kind");
     return false;
   }
-  parameter.kind = *kind;
-  if (*kind != Kind::Workspace && !map.map("argument", parameter.argument))
+  Kind kind = parameter.kind = known->first;
+  if (kind != Kind::Workspace && !map.map("argument", parameter.argument))
     return false;
-  if (*kind == Kind::Stride || *kind == Kind::Extent)
+  if (kind == Kind::Stride || kind == Kind::Extent)
     return map.map("dim", parameter.dim);
-  if (*kind == Kind::Pointer)
+  if (kind == Kind::Pointer)
     return map.mapOptional("alignment", parameter.alignment);
-  if (*kind == Kind::Workspace)
+  if (kind == Kind::Workspace)
     return readOffset(value.getAsObject()->get("offset"), parameter, path.field("offset"));
-  if (*kind != Kind::TensorMap)
+  if (kind != Kind::TensorMap)
     return true;
   if (!map.map("swizzle", parameter.swizzle))
     return false;
@@ -199,29 +200,17 @@ static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::P
          readIntegers(*object.get("cluster"), MutableArrayRef(kernel.cluster), path.field("cluster"));
 }
 
-/// The kernels that run before another one; most have none.
-static bool readBefore(const json::Value *value, ManifestEntry &entry, json::Path path, std::string &why) {
+/// The kernels that run before or after another one; most have none.
+static bool readKernels(const json::Value *value, std::vector<ManifestKernel> &kernels, json::Path path,
+                        std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {
-    return readKernel(element, entry.before.emplace_back(), place, why);
+    return readKernel(element, kernels.emplace_back(), place, why);
   });
 }
 
-static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
-  json::ObjectMapper map(value, path);
-  if (!map || !map.mapOptional("schedule", entry.schedule) ||
-      !map.mapOptional("programmatic_launch", entry.programmaticLaunch) || !readKernel(value, entry, path, why))
-    return false;
-  const json::Object &object = *value.getAsObject();
-  const json::Value *workspace = object.get("workspace");
-  if (workspace && workspace->getAsInteger() != 0 &&
-      !readFormula(*workspace, entry.workspace.emplace(), path.field("workspace"), why))
-    return false;
-  return readBefore(object.get("before"), entry, path.field("before"), why);
-}
-
 /// At least one pair of a formula and a bound.
-static bool readConditions(const json::Value *value, ManifestVariant &variant, json::Path path, std::string &why) {
-  const json::Array *array = value ? value->getAsArray() : nullptr;
+static bool readConditions(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
+  const json::Array *array = value.getAsArray();
   if (!array || array->empty()) {
     path.report("expected pairs of a formula and an integer");
     return false;
@@ -233,7 +222,7 @@ static bool readConditions(const json::Value *value, ManifestVariant &variant, j
       path.index(index).report("expected a formula and an integer");
       return false;
     }
-    auto &[formula, limit] = variant.conditions.emplace_back();
+    auto &[formula, limit] = entry.conditions.emplace_back();
     if (!readFormula((*pair)[0], formula, path.index(index).index(0), why))
       return false;
     limit = *bound;
@@ -241,12 +230,27 @@ static bool readConditions(const json::Value *value, ManifestVariant &variant, j
   return true;
 }
 
+static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path path, std::string &why) {
+  json::ObjectMapper map(value, path);
+  if (!map || !map.mapOptional("schedule", entry.schedule) || !map.mapOptional("sorted", entry.sorted) ||
+      !map.mapOptional("programmatic_launch", entry.programmaticLaunch) || !readKernel(value, entry, path, why))
+    return false;
+  const json::Object &object = *value.getAsObject();
+  const json::Value *workspace = object.get("workspace"), *when = object.get("when");
+  if (workspace && workspace->getAsInteger() != 0 &&
+      !readFormula(*workspace, entry.workspace.emplace(), path.field("workspace"), why))
+    return false;
+  return readKernels(object.get("before"), entry.before, path.field("before"), why) &&
+         readKernels(object.get("after"), entry.after, path.field("after"), why) &&
+         (!when || readConditions(*when, entry, path.field("when"), why));
+}
+
 /// None, if the kernel has one entry only.
 static bool readVariants(const json::Value *value, Manifest &manifest, json::Path path, std::string &why) {
   return readEach(value, path, [&](const json::Value &element, json::Path place) {
-    ManifestVariant &variant = manifest.variants.emplace_back();
+    ManifestEntry &variant = manifest.variants.emplace_back();
     return readEntry(element, variant, place, why) &&
-           readConditions(element.getAsObject()->get("when"), variant, place.field("when"), why);
+           (!variant.conditions.empty() || readConditions(nullptr, variant, place.field("when"), why));
   });
 }
 
@@ -309,23 +313,24 @@ static Error checkRequirements(const Manifest &manifest) {
   return Error::success();
 }
 
-/// An entry's kernels are its own, which `kernels` knows, and so are those that run before it.
+/// An entry's kernels are its own, which `kernels` knows, and so are those that run before and after it.
 static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, const Twine &prefix,
                         StringSet<> &kernels) {
   if (!kernels.insert(entry.kernel).second)
     return createStringError(prefix + "expected a kernel of its own, got " + entry.kernel + " again");
-  if (entry.programmaticLaunch && entry.before.empty())
-    return createStringError(prefix + "programmatic_launch: expected kernels before, got none");
+  if (entry.programmaticLaunch && entry.before.empty() && entry.after.empty())
+    return createStringError(prefix + "programmatic_launch: expected kernels before or after, got none");
   bool hasWorkspace = entry.workspace.has_value();
   if (Error error = checkParameters(manifest, entry, hasWorkspace, prefix))
     return error;
-  for (auto [index, kernel] : enumerate(entry.before)) {
-    std::string where = (prefix + "before[" + Twine(index) + "]: ").str();
-    if (!kernels.insert(kernel.kernel).second)
-      return createStringError(where + "expected a kernel of its own, got " + kernel.kernel + " again");
-    if (Error error = checkParameters(manifest, kernel, hasWorkspace, where))
-      return error;
-  }
+  for (auto [key, others] : {std::pair("before", &entry.before), std::pair("after", &entry.after)})
+    for (auto [index, kernel] : enumerate(*others)) {
+      std::string where = (prefix + key + "[" + Twine(index) + "]: ").str();
+      if (!kernels.insert(kernel.kernel).second)
+        return createStringError(where + "expected a kernel of its own, got " + kernel.kernel + " again");
+      if (Error error = checkParameters(manifest, kernel, hasWorkspace, where))
+        return error;
+    }
   return Error::success();
 }
 
@@ -351,18 +356,22 @@ Expected<Manifest> Manifest::parse(StringRef text) {
   Expected<json::Value> value = json::parse(text);
   if (!value)
     return createStringError("manifest: " + toString(value.takeError()));
-  const json::Object *object = value->getAsObject();
+  return fromJSON(*value);
+}
+
+Expected<Manifest> Manifest::fromJSON(const json::Value &value) {
+  const json::Object *object = value.getAsObject();
   if (!object || object->getString("schema") != StringRef(Manifest::kSchema))
     return createStringError("manifest: expected the schema flashc.manifest");
   std::optional<int64_t> version = object->getInteger("version");
-  if (!version || *version < kVersion || *version > kVersionWithOffsets)
+  if (!version || *version < kVersion || *version > kVersionWithAfter)
     return createStringError("manifest: expected a version from " + Twine(kVersion) + " to " +
-                             Twine(kVersionWithOffsets) + ", got " +
+                             Twine(kVersionWithAfter) + ", got " +
                              (version ? Twine(*version).str() : std::string("none")));
   Manifest manifest;
   json::Path::Root root("manifest");
   std::string why;
-  if (!readManifest(*value, manifest, root, why)) {
+  if (!readManifest(value, manifest, root, why)) {
     std::string message = toString(root.getError());
     return createStringError(why.empty() ? message : message + ": " + why);
   }
@@ -371,4 +380,113 @@ Expected<Manifest> Manifest::parse(StringRef text) {
   if (Error error = checkEntries(manifest))
     return error;
   return manifest;
+}
+
+SmallVector<const ManifestKernel *, 4> ManifestEntry::getKernels() const {
+  SmallVector<const ManifestKernel *, 4> kernels;
+  for (const ManifestKernel &kernel : before)
+    kernels.push_back(&kernel);
+  kernels.push_back(this);
+  for (const ManifestKernel &kernel : after)
+    kernels.push_back(&kernel);
+  return kernels;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Writing
+//===--------------------------------------------------------------------------------------------------------------===//
+
+// Like the fromJSON overloads, llvm::json finds these by argument-dependent lookup, for the elements of arrays too.
+namespace flashc {
+static json::Value toJSON(const GridFormula &formula) { return formula.getText(); }
+
+static json::Value toJSON(const std::pair<GridFormula, GridFormula> &pair) {
+  return json::Array{pair.first, pair.second};
+}
+
+static json::Value toJSON(const LaunchCondition &condition) { return json::Array{condition.formula, condition.bound}; }
+
+static json::Value toJSON(const ManifestArgument &argument) {
+  return json::Object{{"name", argument.name},
+                      {"role", argument.isOutput ? "output" : "input"},
+                      {"shape", json::Array(argument.shape)},
+                      {"dtype", argument.dtype}};
+}
+
+static json::Value toJSON(const ManifestParameter &parameter) {
+  using Kind = ManifestParameter::Kind;
+  json::Object object;
+  object["kind"] = getName(parameter.kind);
+  if (parameter.kind != Kind::Workspace)
+    object["argument"] = parameter.argument;
+  if (parameter.kind == Kind::TensorMap) {
+    object["box"] = json::Array(parameter.box);
+    object["swizzle"] = parameter.swizzle;
+  }
+  if (parameter.kind == Kind::Stride || parameter.kind == Kind::Extent)
+    object["dim"] = parameter.dim;
+  if (parameter.alignment)
+    object["alignment"] = parameter.alignment;
+  if (parameter.offset)
+    object["offset"] = *parameter.offset;
+  return object;
+}
+
+static json::Value toJSON(const ManifestKernel &kernel) {
+  return json::Object{{"kernel", kernel.kernel},
+                      {"parameters", json::Array(kernel.parameters)},
+                      {"grid", json::Array(kernel.grid)},
+                      {"block", json::Array(kernel.block)},
+                      {"cluster", json::Array(kernel.cluster)},
+                      {"dynamic_shared_memory", kernel.dynamicSharedMemory}};
+}
+
+static json::Value toJSON(const ManifestEntry &entry) {
+  json::Value value = toJSON(static_cast<const ManifestKernel &>(entry));
+  json::Object &object = *value.getAsObject();
+  object["workspace"] = entry.workspace ? json::Value(*entry.workspace) : json::Value(0);
+  object["schedule"] = entry.schedule;
+  if (!entry.sorted.empty())
+    object["sorted"] = entry.sorted;
+  if (!entry.conditions.empty())
+    object["when"] = json::Array(entry.conditions);
+  if (!entry.before.empty())
+    object["before"] = json::Array(entry.before);
+  if (!entry.after.empty())
+    object["after"] = json::Array(entry.after);
+  if (entry.programmaticLaunch)
+    object["programmatic_launch"] = true;
+  return value;
+}
+} // namespace flashc
+
+/// The version that the launcher of one entry must know.
+static int64_t getVersion(const ManifestEntry &entry) {
+  auto hasOffset = [](const ManifestKernel *kernel) {
+    return any_of(kernel->parameters, [](const ManifestParameter &parameter) { return parameter.offset.has_value(); });
+  };
+  if (!entry.after.empty())
+    return Manifest::kVersionWithAfter;
+  if (any_of(entry.getKernels(), hasOffset))
+    return Manifest::kVersionWithOffsets;
+  return entry.before.empty() ? Manifest::kVersion : Manifest::kVersionWithBefore;
+}
+
+json::Object Manifest::toJSON() const {
+  json::Object object;
+  if (target == "cpu")
+    object["kernel"] = kernel;
+  else
+    object = std::move(*flashc::toJSON(static_cast<const ManifestEntry &>(*this)).getAsObject());
+  int64_t version = getVersion(*this);
+  for (const ManifestEntry &variant : variants)
+    version = std::max(version, getVersion(variant));
+  object["schema"] = kSchema;
+  object["version"] = version;
+  object["target"] = target;
+  object["arguments"] = json::Array(arguments);
+  object["requires"] = json::Array(requirements);
+  if (!variants.empty())
+    object["variants"] = json::Array(variants);
+  return object;
 }

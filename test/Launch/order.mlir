@@ -6,6 +6,9 @@
 // RUN: %python %S/Inputs/run_order.py heads < %t.mlir
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
+              {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
+              {name = "work", role = "input", shape = [-1], dtype = "i32"}]
 
 // The list is the last parameter of both kernels; the new one takes of the others what the loop's bounds read, and
 // measures by the same code. What the program computes of what it reads stands behind an item in the list: the bound, and
@@ -17,7 +20,7 @@
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"},
 // CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
 // CHECK-SAME: workspace = "add(mul(24, arg0.dim0), 4)"}
-// CHECK-NOT: flashc.grid
+// CHECK-NOT: points
 // CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) of tiles numbers 2 {
 // CHECK-DAG: %[[FIRST:.*]] = tile.list_number 0
 // CHECK-DAG: %[[BOUND:.*]] = tile.list_number 1
@@ -64,10 +67,12 @@
 // CHECK: gpu.return
 gpu.module @kernels {
   gpu.func @tiles(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel
-      attributes {tile.schedule = #schedule, flashc.grid = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
-                  flashc.manifest = {parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
-                                                   {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1},
-                                                   {kind = "pointer", argument = 2}]}} {
+      attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "tiles", target = "sm_90a",
+                                  arguments = #arguments, points = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                                  parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
+                                                {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
+                                                {kind = "pointer", argument = 2}],
+                                  grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
@@ -91,6 +96,9 @@ gpu.module @kernels {
 // -----
 
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
+              {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
+              {name = "work", role = "input", shape = [-1], dtype = "i32"}]
 
 // Where bounds differ between batches, every batch has items of its own. An array of two
 // dimensions, which the new kernel leaves out, is two of the manifest's parameters.
@@ -106,11 +114,13 @@ gpu.module @kernels {
 // CHECK: %[[X:.*]] = arith.remui %[[ITEM]], %[[NX]]
 gpu.module @kernels {
   gpu.func @batches(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %unused: memref<?x?xi32, strided<[?, 1]>>, %work: memref<?xi32>) kernel
-      attributes {tile.schedule = #schedule, flashc.grid = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
-                  flashc.manifest = {parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
-                                                   {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1},
-                                                   {kind = "pointer", argument = 1}, {kind = "stride", argument = 1, dim = 0},
-                                                   {kind = "pointer", argument = 2}]}} {
+      attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "batches", target = "sm_90a",
+                                  arguments = #arguments, points = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                                  parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
+                                                {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
+                                                {kind = "pointer", argument = 1}, {kind = "stride", argument = 1, dim = 0},
+                                                {kind = "pointer", argument = 2}],
+                                  grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
@@ -169,12 +179,14 @@ gpu.module @kernels {
 
 // One tile of keys: every point is as long as any other.
 // CHECK-LABEL: gpu.func @one_tile
-// CHECK-SAME: flashc.manifest = {kernel = "one_tile"}
+// CHECK-SAME: kernel = "one_tile", parameters = [], requires = [], schedule = "", schema = "flashc.manifest", target
 // CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) {
 // CHECK-NOT: gpu.func
 gpu.module @kernels {
   gpu.func @one_tile(%n: index, %map: !tile.tensor_map<64 x bf16>) kernel
-      attributes {tile.schedule = #schedule, flashc.grid = ["1", "1", "1"], flashc.manifest = {kernel = "one_tile", sorted = "why"}} {
+      attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "one_tile", target = "sm_90a",
+                                  arguments = [], points = ["1", "1", "1"], sorted = "why", parameters = [],
+                                  grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
     tile.program 1 grid(%n, %n, %n) sorted {
     ^bb0(%w: index):

@@ -11,6 +11,9 @@
 !ring = !tile.ring<2, 64, 64, bf16>
 !qring = !tile.ring<1, 64, 64, bf16, private true>
 !slot = !tile.slot<64, 64, bf16>
+#arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
+              {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
+              {name = "work", role = "input", shape = [-1], dtype = "i32"}]
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = true>
 
@@ -75,9 +78,11 @@
 // SPECIAL:             scf.yield %[[X]], %[[N]], %[[LAST]],
 gpu.module @kernels {
   gpu.func @own(%nx: index, %map: !map, %array: memref<?xi32>, %out: memref<1x1x?x64xbf16>) kernel
-      attributes {tile.schedule = #schedule, flashc.grid = ["arg0.dim0", "1", "1"],
-                  flashc.manifest = {parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "tensor_map", argument = 1},
-                                                   {kind = "pointer", argument = 2}, {kind = "pointer", argument = 3}]}} {
+      attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "own", target = "sm_90a",
+                                  arguments = #arguments, points = ["arg0.dim0", "1", "1"],
+                                  parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
+                                                {kind = "pointer", argument = 2}, {kind = "pointer", argument = 2}],
+                                  grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %qring = tile.alloc_ring : !qring
     %kring = tile.alloc_ring : !ring
     %vring = tile.alloc_ring : !ring

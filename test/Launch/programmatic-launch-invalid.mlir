@@ -1,9 +1,12 @@
 // RUN: flashc-opt %s --tile-programmatic-launch --split-input-file --verify-diagnostics
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op expected a kernel 'f_order' beside it, which its manifest names}}
-  gpu.func @f() kernel attributes {flashc.programmatic_launch,
-                                   flashc.manifest = {before = [{kernel = "f_rows"}, {kernel = "f_order"}]}} {
+  // expected-error @below {{'gpu.func' op expected a kernel 'f_order' beside it, which its launch names}}
+  gpu.func @f() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "f", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          before = [{kernel = "f_rows", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0},
+                                    {kernel = "f_order", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     gpu.return
   }
   gpu.func @f_rows() kernel {
@@ -14,8 +17,28 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op expected its manifest to name the kernels before it, got {}}}
-  gpu.func @f() kernel attributes {flashc.programmatic_launch, flashc.manifest = {before = [{}]}} {
+  // expected-error @below {{'gpu.func' op 'flashc.launch': missing value at manifest.kernel}}
+  gpu.func @f() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1}} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @below {{'gpu.func' op 'flashc.launch': points: grid formula '': expected an integer, argK.dimN, sm_count}}
+  gpu.func @f() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "f", target = "sm_90a",
+                          arguments = [], parameters = [], points = ["1"],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  // expected-error @below {{'gpu.func' op 'flashc.launch': manifest: expected the schema flashc.manifest}}
+  gpu.func @f() kernel attributes {flashc.launch = 1.0 : f32} {
     gpu.return
   }
 }

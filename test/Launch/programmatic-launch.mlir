@@ -4,7 +4,7 @@
 
 // Each role waits where it first touches memory, outside of loops; what goes on without is in front of that.
 // CHECK-LABEL: gpu.func @roles(
-// CHECK-NOT: flashc.programmatic_launch
+// CHECK-NOT: overlap
 // CHECK-SAME: programmatic_launch = true
 // CHECK-NOT: griddepcontrol
 // CHECK: tile.warp_specialize
@@ -33,8 +33,11 @@
 // CHECK-NEXT: gpu.return
 gpu.module @kernels {
   gpu.func @roles(%n: index, %map: !tile.tensor_map<64 x bf16>, %list: memref<?xi32>) kernel
-      attributes {tile.schedule = #schedule, flashc.programmatic_launch,
-                  flashc.manifest = {before = [{kernel = "roles_rows"}, {kernel = "roles_order"}]}} {
+      attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "roles", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          before = [{kernel = "roles_rows", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0},
+                                    {kernel = "roles_order", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
@@ -83,7 +86,10 @@ gpu.module @kernels {
 // CHECK-NEXT: nvvm.griddepcontrol launch_dependents
 gpu.module @kernels {
   gpu.func @reads_early(%n: index, %list: memref<?xi32>) kernel
-      attributes {flashc.programmatic_launch, flashc.manifest = {before = [{kernel = "reads_early_order"}]}} {
+      attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "reads_early", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          before = [{kernel = "reads_early_order", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %x = memref.load %list[%n] : memref<?xi32>
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -112,9 +118,11 @@ gpu.module @kernels {
 // CHECK-NEXT: nvvm.griddepcontrol wait
 // CHECK-NEXT: gpu.return
 gpu.module @kernels {
-  gpu.func @touches_nothing(%list: memref<?xi32>) kernel attributes {
-      flashc.programmatic_launch,
-      flashc.manifest = {before = [{kernel = "touches_nothing_minmax"}, {kernel = "touches_nothing_runs"}]}} {
+  gpu.func @touches_nothing(%list: memref<?xi32>) kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "touches_nothing", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          before = [{kernel = "touches_nothing_minmax", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0},
+                                    {kernel = "touches_nothing_runs", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -135,19 +143,77 @@ gpu.module @kernels {
 // Nothing runs before @alone, and nobody asks for @apart.
 // CHECK-NOT: griddepcontrol
 // CHECK-LABEL: gpu.func @alone(
-// CHECK-SAME: flashc.manifest = {kernel = "alone"}}
+// CHECK-SAME: kernel = "alone", parameters = [], requires
 // CHECK-LABEL: gpu.func @apart(
-// CHECK-SAME: flashc.manifest = {before = [{kernel = "apart_order"}]}}
+// CHECK-SAME: kernel = "apart", parameters = [], schema
 // CHECK-LABEL: gpu.func @apart_order(
 // CHECK-NOT: griddepcontrol
 gpu.module @kernels {
-  gpu.func @alone() kernel attributes {flashc.programmatic_launch, flashc.manifest = {kernel = "alone"}} {
+  gpu.func @alone() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "alone", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     gpu.return
   }
-  gpu.func @apart() kernel attributes {flashc.manifest = {before = [{kernel = "apart_order"}]}} {
+  gpu.func @apart() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "apart", target = "sm_90a",
+                          arguments = [], parameters = [],
+                          before = [{kernel = "apart_order", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     gpu.return
   }
   gpu.func @apart_order() kernel {
+    gpu.return
+  }
+}
+
+// -----
+
+// What runs after the main kernel waits for it, and starts when it has ended: the main kernel lets nobody start early.
+// CHECK-LABEL: gpu.func @middle(
+// CHECK-SAME: programmatic_launch = true
+// CHECK-NOT: launch_dependents
+// CHECK: nvvm.griddepcontrol wait
+// CHECK-NOT: griddepcontrol
+// CHECK-LABEL: gpu.func @middle_first(
+// CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+// CHECK-NEXT: gpu.return
+// CHECK-LABEL: gpu.func @middle_merge(
+// CHECK-NEXT: nvvm.griddepcontrol launch_dependents
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: gpu.return
+// CHECK-LABEL: gpu.func @middle_last(
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: gpu.return
+// The first of all waits for nobody, also if it is the main kernel.
+// CHECK-LABEL: gpu.func @first(
+// CHECK-NEXT: gpu.return
+// CHECK-LABEL: gpu.func @first_merge(
+// CHECK-NEXT: nvvm.griddepcontrol wait
+// CHECK-NEXT: gpu.return
+gpu.module @kernels {
+  gpu.func @middle() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "middle", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          before = [{kernel = "middle_first", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          after = [{kernel = "middle_merge", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0},
+                                    {kernel = "middle_last", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
+    gpu.return
+  }
+  gpu.func @middle_first() kernel {
+    gpu.return
+  }
+  gpu.func @middle_merge() kernel {
+    gpu.return
+  }
+  gpu.func @middle_last() kernel {
+    gpu.return
+  }
+  gpu.func @first() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "first", target = "sm_90a",
+                          arguments = [], parameters = [], overlap = true,
+                          after = [{kernel = "first_merge", parameters = [], grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}],
+                          grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
+    gpu.return
+  }
+  gpu.func @first_merge() kernel {
     gpu.return
   }
 }

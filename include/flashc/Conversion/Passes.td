@@ -30,7 +30,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     }
     ```
     ```mlir
-    gpu.func @causal(%qmap: !tile.tensor_map<64 x bf16>, ...) kernel attributes {tile.schedule, flashc.manifest} {
+    gpu.func @causal(%qmap: !tile.tensor_map<64 x bf16>, ...) kernel attributes {tile.schedule, flashc.launch} {
       ... tile.alloc_ring, for Q, K and V
       tile.program 2 {
       ^bb0(%w: index):
@@ -130,7 +130,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
 
     The `gpu.module` has the option's target, `#nvvm.target`: the passes that follow ask it (GPUTarget.h).
 
-    The attribute `flashc.manifest` of the kernel says how to launch it (docs/manifest.md); `tile.schedule` is for the
+    The attribute `flashc.launch` of the kernel says how to launch it (Launch.h, docs/manifest.md); `tile.schedule` is for the
     passes that follow. The schedule comes from a table (docs/schedules.md), overridden by the option.
 
     Refuses, and leaves the IR as it is (each with a test in `test/Conversion/FlashToTile/invalid*.mlir`,

@@ -9,6 +9,7 @@
 #define FLASHC_CONVERSION_SCHEDULECHOICE_H
 
 #include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Runtime/Manifest.h"
 #include "mlir/IR/BuiltinOps.h"
 
 namespace flashc {
@@ -22,12 +23,6 @@ struct ScheduleRequest {
   llvm::StringRef table;
   /// Whether there may be variants. Not where somebody else decided on L1's tiles.
   bool mayVary = true;
-};
-
-/// Of a launch: that a formula of the manifest is at most a bound.
-struct LaunchCondition {
-  std::string formula;
-  int64_t bound;
 };
 
 /// A schedule, and the row that it came from.

@@ -19,7 +19,7 @@ struct LaunchInterface {
   std::vector<ManifestArgument> arguments;
   /// Pairs of formulas (docs/manifest.md) that are equal in every launch, by (C4) to (C6) of flash.attention. Pairs
   /// that the static extents of the arguments prove are left out.
-  std::vector<std::pair<std::string, std::string>> requirements;
+  std::vector<std::pair<GridFormula, GridFormula>> requirements;
 };
 
 /// Which launch arguments are those of one attention, or of the sums of its columns, which read an lse and give c. What
@@ -38,24 +38,6 @@ LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<Atten
 
 /// The interface of a function at L0.
 LaunchInterface describeLaunch(mlir::func::FuncOp function);
-
-/// The attribute of a kernel that holds its manifest, on its way to JSON.
-constexpr llvm::StringLiteral kManifestAttrName = "flashc.manifest";
-
-/// The attribute of a kernel whose points are to be sorted: the extents of its grid of points as formulas, for
-/// tile-order.
-constexpr llvm::StringLiteral kGridFormulasAttrName = "flashc.grid";
-
-/// The attribute of a kernel that those before it may overlap with, for tile-programmatic-launch; then the manifest's
-/// key.
-constexpr llvm::StringLiteral kProgrammaticLaunchAttrName = "flashc.programmatic_launch";
-constexpr llvm::StringLiteral kProgrammaticLaunchKey = "programmatic_launch";
-
-/// The key of that manifest by which a kernel is a variant, for some launches only.
-constexpr llvm::StringLiteral kVariantConditionKey = "when";
-
-/// A manifest's parameter that is the address `offset` bytes (a formula) behind the workspace's first.
-mlir::DictionaryAttr describeWorkspace(mlir::Builder b, llvm::StringRef offset);
 
 } // namespace flashc
 

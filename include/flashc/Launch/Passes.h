@@ -20,10 +20,10 @@ namespace flashc {
 /// fails if what a point takes is not known ahead.
 mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
 
-/// Lets the kernels of a launch overlap: those that run before `kernel`, by its manifest, let the next one start at
-/// once, and all but the first wait for the one before them. Returns whether there are any; then the manifest says so.
-/// Emits an error and fails if one of them is missing.
-mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp kernel);
+/// Lets the kernels of the launch of `main` overlap: all but `main` and the last let the next one start at once, and all
+/// but the first wait for the one before them. Returns whether there are any others; then the launch says so. Emits an
+/// error and fails if one of them is missing.
+mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp main);
 
 } // namespace flashc
 

@@ -64,8 +64,8 @@ def Order : Pass<"tile-order"> {
       memref.store %item, %list[3 * %place]                  // deal, and the numbers
     }
     ```
-    The manifest on the kernel gets a `workspace`, the parameter, and the new kernel in `before`; the attribute
-    `flashc.grid` says what the extents of the grid are at a launch, and is consumed.
+    The kernel's launch (`flashc.launch`, Launch.h) gets a `workspace`, the parameter, and the new kernel in `before`;
+    its `points` say what the extents of the grid are at a launch, and go.
 
     A point with one tile of keys has no loop; then all points are alike and the program is left without a list.
     Refuses, with "cannot sort its points: ..." on the program and the IR unchanged:
@@ -84,12 +84,14 @@ def Order : Pass<"tile-order"> {
 def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
   let summary = "kernels of one launch start before those in front of them have ended";
   let description = [{
-    A launch that takes several kernels (`before` of the manifest) would pay for the start of each: the stream waits
-    until one has ended, and the next one's CTAs begin to set up their barriers and roles. This pass lets kernels
-    overlap (PTX ISA, griddepcontrol), where the attribute `flashc.programmatic_launch` asks for it:
+    A launch that takes several kernels (`before` and `after` of the manifest) would pay for the start of each: the
+    stream waits until one has ended, and the next one's CTAs begin to set up their barriers and roles. This pass lets
+    kernels overlap (PTX ISA, griddepcontrol), where the main kernel's launch (`flashc.launch`, Launch.h) asks for it by
+    `overlap`:
 
-    - the kernels before begin with `griddepcontrol.launch_dependents`: when all CTAs of one have come there, those of
-      the next kernel start where there is room;
+    - all kernels but the main one and the last begin with `griddepcontrol.launch_dependents`: when all CTAs of one have
+      come there, those of the next kernel start where there is room. The next one after the main kernel starts when
+      that has ended: its CTAs would take the place of those that still work;
     - every kernel but the first has `griddepcontrol.wait` in front of the first op that touches memory, on its top
       level, so that every thread that goes on has waited, until the kernel before it has ended. In front of it are
       barriers, roles, registers, and what follows from parameters alone. Where that op is the `tile.warp_specialize`,
@@ -104,12 +106,12 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
     4. A kernel starts when all CTAs of the one before it run or have ended, so that those that wait on a multiprocessor
        keep nobody from it who they wait for.
 
-    Why here: last, since passes before move what reads memory. The manifest gets the key `programmatic_launch`, and the
-    attribute goes. A kernel that no other runs before stays as it is.
+    Why here: last, since passes before move what reads memory. The launch gets the key `programmatic_launch` in place
+    of `overlap`. A kernel that no other runs before or after stays as it is.
 
     Before:
     ```mlir
-    gpu.func @f(...) kernel attributes {flashc.programmatic_launch, flashc.manifest = {before = ["f_order"...], ...}} {
+    gpu.func @f(...) kernel attributes {flashc.launch = {before = ["f_order"...], overlap = true, ...}} {
       %ring = tile.alloc_ring ...
       tile.warp_specialize 2 registers(24, 240) producer {
         %c = gpu.block_id x
@@ -123,7 +125,7 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
     ```
     After:
     ```mlir
-    gpu.func @f(...) kernel attributes {flashc.manifest = {programmatic_launch = true, ...}} {
+    gpu.func @f(...) kernel attributes {flashc.launch = {before = ..., programmatic_launch = true, ...}} {
       %ring = tile.alloc_ring ...
       tile.warp_specialize 2 registers(24, 240) producer {
         %c = gpu.block_id x
@@ -141,7 +143,8 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
     }
     ```
 
-    Refuses, with the IR unchanged: "expected a kernel 'f_order' beside it, which its manifest names".
+    Refuses, with the IR unchanged: "expected a kernel 'f_order' beside it, which its launch names", and what
+    is no launch.
   }];
   let dependentDialects = ["::mlir::NVVM::NVVMDialect"];
   let statistics = [

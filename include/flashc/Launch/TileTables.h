@@ -2,10 +2,10 @@
 #ifndef FLASHC_LAUNCH_TILETABLES_H
 #define FLASHC_LAUNCH_TILETABLES_H
 
+#include "flashc/Runtime/GridFormula.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 #include <optional>
-#include <string>
 
 namespace flashc {
 
@@ -32,9 +32,9 @@ struct RunsRow {
 /// Rows of a flash.row_table that are one tile.
 constexpr int64_t kTableRows = 32;
 
-/// An extent of the host function as a formula of the manifest, or an empty string.
-std::string getFormula(mlir::OpFoldResult extent);
-std::string getFormula(mlir::Value array, int64_t dim);
+/// An extent of the host function as a formula of the manifest; none if it is neither a constant nor an argument's.
+std::optional<GridFormula> getFormula(mlir::OpFoldResult extent);
+std::optional<GridFormula> getFormula(mlir::Value array, int64_t dim);
 
 /// Where the results of a function's flash.row_table, flash.tile_minmax and flash.tile_runs lie in the workspace: one
 /// behind the other, row by row.
@@ -42,7 +42,7 @@ class TileTables {
 public:
   struct Table {
     mlir::Value value;
-    std::string tiles; // how many
+    GridFormula tiles; // how many
     int64_t bytes;     // of a tile
   };
 
@@ -54,9 +54,9 @@ public:
   /// The number of a table; none if the value is not one.
   std::optional<unsigned> getNumber(mlir::Value value) const;
   mlir::Type getElementType(unsigned number) const;
-  /// A formula: where a table begins, in bytes.
-  std::string getOffset(unsigned number) const;
-  std::string getTotalBytes() const { return getOffset(tables.size()); }
+  /// Where a table begins, in bytes; none: at the workspace's first.
+  std::optional<GridFormula> getOffset(unsigned number) const;
+  std::optional<GridFormula> getTotalBytes() const { return getOffset(tables.size()); }
 
 private:
   llvm::SmallVector<Table> tables;

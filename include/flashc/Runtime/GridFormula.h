@@ -19,7 +19,18 @@ namespace flashc {
 ///             | ceildiv(formula, formula) | mul(formula, formula) | min(formula, formula) | add(formula, formula)
 class GridFormula {
 public:
+  GridFormula() = default;
+  GridFormula(int64_t constant) : steps{{Op::Constant, constant}} {}
+  static GridFormula extent(unsigned argument, unsigned dim) { return GridFormula({Op::Extent, argument, dim}); }
+  static GridFormula smCount() { return GridFormula({Op::SMCount}); }
+  friend GridFormula operator+(GridFormula x, const GridFormula &y) { return x.append(y, Op::Add); }
+  friend GridFormula operator*(GridFormula x, const GridFormula &y) { return x.append(y, Op::Mul); }
+  friend GridFormula ceilDiv(GridFormula x, const GridFormula &y) { return x.append(y, Op::CeilDiv); }
+  friend GridFormula min(GridFormula x, const GridFormula &y) { return x.append(y, Op::Min); }
+
   static llvm::Expected<GridFormula> parse(llvm::StringRef text);
+  /// The text that `parse` reads.
+  std::string getText() const;
 
   /// The value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula names an
   /// argument or a dimension that is not there, divides by zero, or has a product or a sum of 2^31 or more.
@@ -39,6 +50,12 @@ private:
     Op op;
     int64_t first = 0, second = 0;
   };
+  explicit GridFormula(Step step) : steps{step} {}
+  GridFormula &append(const GridFormula &right, Op op) {
+    steps.append(right.steps);
+    steps.push_back({op});
+    return *this;
+  }
   llvm::SmallVector<Step, 4> steps;
 };
 

@@ -12,9 +12,6 @@
 
 namespace flashc {
 
-/// What a launch of an entry runs, in this order.
-llvm::SmallVector<const ManifestKernel *, 4> getKernels(const ManifestEntry &entry);
-
 /// Fails if the kernel is in `ptx` and takes another number of parameters than the manifest lists.
 llvm::Error checkEntry(llvm::StringRef ptx, const ManifestKernel &kernel);
 
@@ -60,7 +57,7 @@ private:
 };
 
 /// The modules of a kernel: where there are variants, and `code` is PTX whose kernels can be told apart, one for each
-/// entry of the manifest, by number, with the kernels that run before it; else a single one.
+/// entry of the manifest, by number, with the others of its launch; else a single one.
 std::vector<std::unique_ptr<KernelModule>> makeKernelModules(const cuda::Driver &driver, const Manifest &manifest,
                                                              llvm::StringRef code);
 

@@ -67,8 +67,8 @@ private:
   size_t bytes = 0;
 };
 
-/// A kernel with everything that one launch of it needs, and the kernels that run before it. All of them and their
-/// device outlive it.
+/// A kernel with everything that one launch of it needs, and the kernels that run before and after it. All of them and
+/// their device outlive it.
 ///
 /// The memory that the kernels share (the workspace) exists from the first kernel of a launch to the last:
 /// 1. It is taken from the device's pool in the order of the stream, before the first kernel.

@@ -10,6 +10,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 
 #include <array>
 #include <cstdint>
@@ -38,12 +39,12 @@ struct ManifestParameter {
   /// Stride and extent: a dimension of the argument.
   unsigned dim = 0;
   /// Tensor map: elements along each dimension, innermost first, and the swizzle in bytes (0, 32, 64 or 128).
-  llvm::SmallVector<uint32_t, 5> box;
+  llvm::SmallVector<uint32_t, 5> box = {};
   unsigned swizzle = 0;
   /// Pointer: bytes that the address and all strides but the innermost are multiples of; 0: the element's size.
   unsigned alignment = 0;
   /// Workspace: bytes that the address lies behind the workspace's first; none: it is that.
-  std::optional<GridFormula> offset;
+  std::optional<GridFormula> offset = std::nullopt;
 };
 
 /// A kernel of the PTX, and how to launch it.
@@ -56,20 +57,28 @@ struct ManifestKernel {
   uint32_t dynamicSharedMemory = 0;
 };
 
-/// A kernel and what it needs in a launch. A manifest for the target "cpu" says the name alone.
-struct ManifestEntry : ManifestKernel {
-  std::string schedule;
-  /// Bytes of device memory that the kernels of a launch share; none: they need none.
-  std::optional<GridFormula> workspace;
-  /// Kernels that run before it in every launch, in this order.
-  std::vector<ManifestKernel> before;
-  /// Whether every kernel of a launch but the first may start before the one in front of it has ended: it waits itself.
-  bool programmaticLaunch = false;
+/// A formula and the most that it may be.
+struct LaunchCondition {
+  GridFormula formula;
+  int64_t bound = 0;
 };
 
-/// An entry for some launches only: those where every formula is at most its bound.
-struct ManifestVariant : ManifestEntry {
-  std::vector<std::pair<GridFormula, int64_t>> conditions;
+/// The main kernel of a launch, and what it needs there. A manifest for the target "cpu" says the name alone.
+struct ManifestEntry : ManifestKernel {
+  /// The launches that it is for: those where all of these hold.
+  llvm::SmallVector<LaunchCondition, 2> conditions;
+  std::string schedule;
+  /// Why its work is sorted by a kernel before it; empty if it is not.
+  std::string sorted;
+  /// Bytes of device memory that the kernels of a launch share; none: they need none.
+  std::optional<GridFormula> workspace;
+  /// Kernels that run before it and after it in every launch, in this order.
+  std::vector<ManifestKernel> before, after;
+  /// Whether every kernel of a launch but the first may start before the one in front of it has ended: it waits itself.
+  bool programmaticLaunch = false;
+
+  /// What a launch runs, in this order.
+  llvm::SmallVector<const ManifestKernel *, 4> getKernels() const;
 };
 
 /// The entry for every launch that no variant is for, and what all entries share.
@@ -80,22 +89,25 @@ struct Manifest : ManifestEntry {
   static constexpr int64_t kVersionWithBefore = 2;
   /// Of a manifest with parameters that lie inside of the workspace: who does not know that would pass its first byte.
   static constexpr int64_t kVersionWithOffsets = 3;
+  /// Of a manifest with kernels that run after others.
+  static constexpr int64_t kVersionWithAfter = 4;
 
   std::string target;
   std::vector<ManifestArgument> arguments;
   /// Formulas that are equal in every launch.
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
   /// The first whose conditions hold is launched.
-  std::vector<ManifestVariant> variants;
+  std::vector<ManifestEntry> variants;
 
   /// All entries by number: the variants, then the one for every other launch.
   size_t getNumEntries() const { return variants.size() + 1; }
-  const ManifestEntry &getEntry(size_t number) const {
-    return number < variants.size() ? static_cast<const ManifestEntry &>(variants[number]) : *this;
-  }
+  const ManifestEntry &getEntry(size_t number) const { return number < variants.size() ? variants[number] : *this; }
 
   /// Reads the JSON text. An error names the key that is wrong. Unknown keys are ignored, unknown versions refused.
   static llvm::Expected<Manifest> parse(llvm::StringRef json);
+  static llvm::Expected<Manifest> fromJSON(const llvm::json::Value &value);
+  /// What fromJSON reads, of the lowest version that has all of it.
+  llvm::json::Object toJSON() const;
 };
 
 /// Size of an element of a manifest's dtype in bytes, or 0 if there is no such dtype.

@@ -6,6 +6,7 @@
 #include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "flashc/Launch/Launch.h"
 #include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -50,82 +51,53 @@ static std::string decideOrder(const LoopNest &nest, Schedule &schedule) {
 // The manifest
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The number of tiles of queries as a formula, or an empty text.
-static std::string countQueryTiles(LoopNest &nest) {
+/// The number of tiles of queries; none: no formula.
+static std::optional<GridFormula> countQueryTiles(LoopNest &nest) {
   flash::SegmentTileOp segments = nest.segmentTile;
-  std::string queries = getFormula(segments ? OpFoldResult(segments.getLength()) : nest.resident.extent);
-  std::string tile = std::to_string(nest.residentTile);
-  if (queries.empty())
-    return "";
-  if (!segments)
-    return "ceildiv(" + queries + ", " + tile + ")";
-  std::string offsets = getFormula(segments.getSorted(), segments.getIndices().size());
-  if (offsets.empty())
-    return "";
+  std::optional<GridFormula> queries = getFormula(segments ? OpFoldResult(segments.getLength()) : nest.resident.extent);
+  if (!queries || !segments)
+    return queries ? std::optional(ceilDiv(*queries, nest.residentTile)) : std::nullopt;
+  std::optional<GridFormula> offsets = getFormula(segments.getSorted(), segments.getIndices().size());
+  if (!offsets)
+    return std::nullopt;
   // Without a query there is nothing to launch: 0.
-  return "mul(min(" + queries + ", 1), add(ceildiv(add(" + queries + ", 1), " + tile + "), " + offsets + "))";
+  return min(*queries, 1) * (ceilDiv(*queries + 1, nest.residentTile) + *offsets);
 }
 
-/// The tiles of queries, heads and batches, as formulas.
-static FailureOr<std::array<std::string, 3>> getExtents(LoopNest &nest) {
-  std::string tiles = countQueryTiles(nest), heads = getFormula(nest.head.extent);
-  std::string batches = getFormula(nest.batch.extent);
-  if (tiles.empty() || heads.empty() || batches.empty())
+/// The tiles of queries, heads and batches.
+static FailureOr<std::array<GridFormula, 3>> getExtents(LoopNest &nest) {
+  std::optional<GridFormula> tiles = countQueryTiles(nest), heads = getFormula(nest.head.extent);
+  std::optional<GridFormula> batches = getFormula(nest.batch.extent);
+  if (!tiles || !heads || !batches)
     return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
-                                        "arguments";
-  return std::array<std::string, 3>{tiles, heads, batches};
+                                    "arguments";
+  return std::array<GridFormula, 3>{*tiles, *heads, *batches};
 }
 
 /// One CTA for every tile of queries, or as many as run at once.
-static ArrayAttr getGrid(Builder b, const std::array<std::string, 3> &extents, bool persistent) {
+static std::array<GridFormula, 3> getGrid(const std::array<GridFormula, 3> &extents, bool persistent) {
   auto &[tiles, heads, batches] = extents;
   if (!persistent)
-    return b.getStrArrayAttr({tiles, heads, batches});
-  return b.getStrArrayAttr({"min(sm_count, mul(mul(" + tiles + ", " + heads + "), " + batches + "))", "1", "1"});
+    return extents;
+  return {min(GridFormula::smCount(), tiles * heads * batches), 1, 1};
 }
 
-static ArrayAttr getArguments(Builder &b, const LaunchInterface &interface) {
-  SmallVector<Attribute> arguments;
-  for (const ManifestArgument &info : interface.arguments)
-    arguments.push_back(b.getDictionaryAttr({
-        b.getNamedAttr("name", b.getStringAttr(info.name)),
-        b.getNamedAttr("role", b.getStringAttr(info.isOutput ? "output" : "input")),
-        b.getNamedAttr("shape", b.getI64ArrayAttr(info.shape)),
-        b.getNamedAttr("dtype", b.getStringAttr(info.dtype)),
-    }));
-  return b.getArrayAttr(arguments);
-}
-
-static ArrayAttr getRequirements(Builder &b, const LaunchInterface &interface) {
-  SmallVector<Attribute> requirements;
-  for (const auto &[first, second] : interface.requirements)
-    requirements.push_back(b.getStrArrayAttr({first, second}));
-  return b.getArrayAttr(requirements);
-}
-
-static DictionaryAttr getManifest(LoopNest &nest, const Schedule &schedule, KernelSignature &signature,
-                                  gpu::GPUFuncOp kernel, ArrayAttr grid, StringRef whySorted) {
-  Builder b(kernel.getContext());
-  LaunchInterface interface = flashc::describeLaunch(nest.func, getLaunchArguments(nest));
-  int64_t threads = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1);
-  NamedAttrList manifest({
-      b.getNamedAttr("schema", b.getStringAttr(Manifest::kSchema)),
-      b.getNamedAttr("version", b.getI64IntegerAttr(Manifest::kVersion)),
-      b.getNamedAttr("kernel", b.getStringAttr(kernel.getName())),
-      b.getNamedAttr("target", b.getStringAttr(GPUTarget::of(kernel).name)),
-      b.getNamedAttr("arguments", getArguments(b, interface)),
-      b.getNamedAttr("requires", getRequirements(b, interface)),
-      b.getNamedAttr("parameters", signature.getParameters()),
-      b.getNamedAttr("grid", grid),
-      b.getNamedAttr("block", b.getI64ArrayAttr({threads, 1, 1})),
-      b.getNamedAttr("cluster", b.getI64ArrayAttr({1, 1, 1})),
-      b.getNamedAttr("dynamic_shared_memory", b.getI64IntegerAttr(tile::getSharedMemoryBytes(kernel))),
-      b.getNamedAttr("workspace", b.getI64IntegerAttr(0)),
-      b.getNamedAttr("schedule", b.getStringAttr(schedule.str())),
-  });
-  if (!whySorted.empty())
-    manifest.set("sorted", b.getStringAttr(whySorted));
-  return manifest.getDictionary(b.getContext());
+/// How the kernel alone is launched.
+static Launch describeKernel(LoopNest &nest, const Schedule &schedule, KernelSignature &signature,
+                             gpu::GPUFuncOp kernel, const std::array<GridFormula, 3> &extents) {
+  const GPUTarget &target = GPUTarget::of(kernel);
+  LaunchInterface interface = describeLaunch(nest.func, getLaunchArguments(nest));
+  Launch launch;
+  launch.kernel = kernel.getName();
+  launch.target = target.name;
+  launch.arguments = std::move(interface.arguments);
+  launch.requirements = std::move(interface.requirements);
+  launch.parameters = signature.getParameters();
+  launch.grid = getGrid(extents, schedule.persistent);
+  launch.block[0] = target.groupThreads * (schedule.consumers + 1);
+  launch.dynamicSharedMemory = tile::getSharedMemoryBytes(kernel);
+  launch.schedule = schedule.str();
+  return launch;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -139,21 +111,9 @@ static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context
                                  schedule.waitAfter);
 }
 
-/// Makes the kernels that compute tables before the entry's.
-static LogicalResult addTables(func::FuncOp host, gpu::GPUFuncOp kernel, const TileTables &tables) {
-  FailureOr<ArrayAttr> before = emitTableKernels(host, kernel, tables);
-  if (failed(before))
-    return failure();
-  NamedAttrList manifest(kernel->getAttrOfType<DictionaryAttr>(kManifestAttrName));
-  manifest.set("workspace", StringAttr::get(kernel.getContext(), tables.getTotalBytes()));
-  manifest.set("before", *before);
-  kernel->setAttr(kManifestAttrName, manifest.getDictionary(kernel.getContext()));
-  return success();
-}
-
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
 static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule, const GPUTarget &target) {
-  FailureOr<std::array<std::string, 3>> extents = getExtents(nest);
+  FailureOr<std::array<GridFormula, 3>> extents = getExtents(nest);
   FailureOr<TileTables> tables = TileTables::get(nest.func);
   if (failed(extents) || failed(tables))
     return failure();
@@ -180,16 +140,19 @@ static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule,
   }
   schedule.ownKeys = frame.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
-  kernel->setAttr(kManifestAttrName, getManifest(nest, schedule, signature, kernel,
-                                                 getGrid(b, *extents, schedule.persistent), whySorted));
-  if (schedule.programmaticLaunch)
-    kernel->setAttr(kProgrammaticLaunchAttrName, b.getUnitAttr());
+  Launch launch = describeKernel(nest, schedule, signature, kernel, *extents);
+  launch.sorted = whySorted;
   if (!whySorted.empty())
-    kernel->setAttr(kGridFormulasAttrName, b.getStrArrayAttr({(*extents)[0], (*extents)[1], (*extents)[2]}));
-  if (!tables->empty() && failed(addTables(nest.func, kernel, *tables))) {
+    launch.points = *extents;
+  launch.mayOverlap = schedule.programmaticLaunch;
+  launch.workspace = tables->getTotalBytes();
+  FailureOr<std::vector<ManifestKernel>> before = emitTableKernels(nest.func, kernel, *tables);
+  if (failed(before)) {
     gpuModule.erase();
     return failure();
   }
+  launch.before = std::move(*before);
+  launch.set(kernel);
   nest.func.erase();
   return success();
 }

@@ -2,8 +2,6 @@
 
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
-#include "flashc/Launch/LaunchInterface.h"
-#include "llvm/Support/raw_ostream.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -63,41 +61,37 @@ void KernelSignature::finish() {
 // The manifest
 //===--------------------------------------------------------------------------------------------------------------===//
 
-ArrayAttr KernelSignature::getParameters() {
-  Builder b(host.getContext());
-  SmallVector<Attribute> result;
-  auto add = [&](StringRef kind, unsigned argument, ArrayRef<NamedAttribute> more = {}) {
-    SmallVector<NamedAttribute> fields{b.getNamedAttr("kind", b.getStringAttr(kind)),
-                                       b.getNamedAttr("argument", b.getI64IntegerAttr(argument))};
-    fields.append(more.begin(), more.end());
-    result.push_back(b.getDictionaryAttr(fields));
+std::vector<ManifestParameter> KernelSignature::getParameters() {
+  using ManifestKind = ManifestParameter::Kind;
+  const GPUTarget &target = GPUTarget::of(kernel);
+  std::vector<ManifestParameter> result;
+  auto add = [&](ManifestKind kind, unsigned argument, unsigned dim = 0) -> ManifestParameter & {
+    return result.emplace_back(ManifestParameter{kind, argument, dim});
   };
   for (const Parameter &parameter : parameters) {
-    NamedAttribute dim = b.getNamedAttr("dim", b.getI64IntegerAttr(parameter.detail));
+    unsigned argument = parameter.argument;
     switch (parameter.kind) {
-    case Kind::TensorMap:
-      add("tensor_map", parameter.argument,
-          {b.getNamedAttr("box", b.getI64ArrayAttr({GPUTarget::of(kernel).getPanelCols(), parameter.detail, 1, 1})),
-           b.getNamedAttr("swizzle", b.getI64IntegerAttr(GPUTarget::of(kernel).swizzleBytes))});
+    case Kind::TensorMap: {
+      ManifestParameter &map = add(ManifestKind::TensorMap, argument);
+      map.box = {uint32_t(target.getPanelCols()), uint32_t(parameter.detail), 1, 1};
+      map.swizzle = target.swizzleBytes;
       break;
+    }
     case Kind::MemRef:
-      if (parameter.detail)
-        add("pointer", parameter.argument, b.getNamedAttr("alignment", b.getI64IntegerAttr(parameter.detail)));
-      else
-        add("pointer", parameter.argument);
-      for (int64_t outer = 0; outer + 1 < cast<ShapedType>(getType(parameter.argument)).getRank(); ++outer)
-        add("stride", parameter.argument, b.getNamedAttr("dim", b.getI64IntegerAttr(outer)));
+      add(ManifestKind::Pointer, argument).alignment = parameter.detail;
+      for (int64_t outer = 0; outer + 1 < cast<ShapedType>(getType(argument)).getRank(); ++outer)
+        add(ManifestKind::Stride, argument, outer);
       break;
     case Kind::Extent:
-      add("extent", parameter.argument, dim);
+      add(ManifestKind::Extent, argument, parameter.detail);
       break;
     case Kind::Scalar:
-      add("scalar", parameter.argument);
+      add(ManifestKind::Scalar, argument);
       break;
     case Kind::Table:
-      result.push_back(describeWorkspace(b, tables.getOffset(parameter.argument)));
+      add(ManifestKind::Workspace, 0).offset = tables.getOffset(argument);
       break;
     }
   }
-  return b.getArrayAttr(result);
+  return result;
 }

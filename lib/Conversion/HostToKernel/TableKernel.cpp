@@ -229,50 +229,48 @@ SmallVector<Value> TableKernel::emitVisits(flash::TileRunsOp op, Value first, Va
 // Kernels
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static FailureOr<DictionaryAttr> emitKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
+static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
                                             StringRef suffix, ArrayRef<TileTables::Table> some) {
   OpBuilder b(host.getContext());
   b.setInsertionPointToEnd(main->getBlock());
-  std::string name = (main.getName() + suffix).str(), warps;
   SmallVector<Operation *> ops;
+  std::optional<GridFormula> warps;
   for (const TileTables::Table &table : some) {
     ops.push_back(table.value.getDefiningOp());
-    warps = warps.empty() ? table.tiles : "add(" + warps + ", " + table.tiles + ")";
+    warps = warps ? *warps + table.tiles : table.tiles;
   }
-  auto kernel = gpu::GPUFuncOp::create(b, main.getLoc(), name, b.getFunctionType({}, {}));
+  ManifestKernel info;
+  info.kernel = (main.getName() + suffix).str();
+  auto kernel = gpu::GPUFuncOp::create(b, main.getLoc(), info.kernel, b.getFunctionType({}, {}));
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   kernel->setAttr("flashc.threads", b.getI32IntegerAttr(kTableThreads));
   KernelSignature signature(host, kernel, tables);
   if (failed(TableKernel(kernel, signature).emit(ops)))
     return failure();
   signature.finish();
-  NamedAttrList entry;
-  entry.set("kernel", b.getStringAttr(name));
-  entry.set("parameters", signature.getParameters());
-  std::string blocks = "ceildiv(" + warps + ", " + std::to_string(kTableThreads / kLanes) + ")";
-  entry.set("grid", b.getStrArrayAttr({blocks, "1", "1"}));
-  entry.set("block", b.getI64ArrayAttr({kTableThreads, 1, 1}));
-  entry.set("cluster", b.getI64ArrayAttr({1, 1, 1}));
-  entry.set("dynamic_shared_memory", b.getI64IntegerAttr(0));
-  return entry.getDictionary(b.getContext());
+  info.parameters = signature.getParameters();
+  info.grid = {ceilDiv(*warps, kTableThreads / kLanes), 1, 1};
+  info.block[0] = kTableThreads;
+  return info;
 }
 
-FailureOr<ArrayAttr> flashc::emitTableKernels(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables) {
+FailureOr<std::vector<ManifestKernel>> flashc::emitTableKernels(func::FuncOp host, gpu::GPUFuncOp main,
+                                                                const TileTables &tables) {
   auto getSuffix = [](const TileTables::Table &table) -> StringRef {
     Operation *op = table.value.getDefiningOp();
     return isa<flash::RowTableOp>(op) ? "_rows" : isa<flash::TileMinMaxOp>(op) ? "_minmax" : "_runs";
   };
-  SmallVector<Attribute> before;
+  std::vector<ManifestKernel> kernels;
   for (StringRef suffix : {"_rows", "_minmax", "_runs"}) { // the last of which read the others
     SmallVector<TileTables::Table> some;
     llvm::copy_if(tables.getTables(), std::back_inserter(some),
                   [&](const TileTables::Table &table) { return getSuffix(table) == suffix; });
     if (some.empty())
       continue;
-    FailureOr<DictionaryAttr> entry = emitKernel(host, main, tables, suffix, some);
-    if (failed(entry))
+    FailureOr<ManifestKernel> kernel = emitKernel(host, main, tables, suffix, some);
+    if (failed(kernel))
       return failure();
-    before.push_back(*entry);
+    kernels.push_back(std::move(*kernel));
   }
-  return Builder(host.getContext()).getArrayAttr(before);
+  return kernels;
 }

@@ -45,7 +45,7 @@ std::string describe(StringRef text) {
   for (const ManifestArgument &info : interface.arguments)
     result += info.name + (info.isOutput ? "! " : " ");
   for (const auto &[first, second] : interface.requirements)
-    result += "\n" + first + " = " + second;
+    result += "\n" + first.getText() + " = " + second.getText();
   return result;
 }
 

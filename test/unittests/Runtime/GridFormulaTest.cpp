@@ -35,6 +35,13 @@ TEST(GridFormula, Functions) {
   EXPECT_EQ(evaluate("min(arg0.dim2, sm_count)"), "132");
 }
 
+TEST(GridFormula, IsMadeOfOthersAndWritten) {
+  GridFormula tiles = ceilDiv(GridFormula::extent(0, 2) + 1, 128);
+  GridFormula formula = min(GridFormula::smCount(), tiles * GridFormula::extent(12, 3) * 8);
+  EXPECT_EQ(formula.getText(), "min(sm_count, mul(mul(ceildiv(add(arg0.dim2, 1), 128), arg12.dim3), 8))");
+  EXPECT_EQ(cantFail(GridFormula::parse(formula.getText())).getText(), formula.getText());
+}
+
 TEST(GridFormula, RefusesWhatIsNoFormula) {
   EXPECT_EQ(evaluate(""),
             "grid formula '': expected an integer, argK.dimN, sm_count, ceildiv, mul, min or add, got ''");

@@ -70,7 +70,7 @@ protected:
 };
 
 TEST_F(KernelModuleTest, LoadsOnceForAllThreads) {
-  KernelModule module(driver, manifest, getKernels(manifest), getTestPTX());
+  KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 8; ++thread)
     threads.emplace_back([&] {
@@ -85,7 +85,7 @@ TEST_F(KernelModuleTest, LoadsOnceForAllThreads) {
 
 TEST_F(KernelModuleTest, PutsTheCaptureModeBack) {
   for (int mode : {kCaptureGlobal, 1}) {
-    KernelModule module(driver, manifest, getKernels(manifest), getTestPTX());
+    KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
     captureMode = mode;
     failures = 1;
     EXPECT_EQ(toString(module.load()), "loading causal failed: a reason (CUDA error 218): ptxas: no");
@@ -97,7 +97,7 @@ TEST_F(KernelModuleTest, PutsTheCaptureModeBack) {
 
 TEST_F(KernelModuleTest, TriesAgainAfterAFailure) {
   {
-    KernelModule module(driver, manifest, getKernels(manifest), getTestPTX());
+    KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
     failures = 1;
     EXPECT_TRUE(errorToBool(module.load()));
     EXPECT_EQ(seen.unloaded, 0);
@@ -114,7 +114,7 @@ TEST_F(KernelModuleTest, TriesAgainAfterAFailure) {
 TEST_F(KernelModuleTest, UnloadsNothingThatItDidNotLoad) {
   failures = 1;
   for (bool isAsked : {false, true}) {
-    KernelModule module(driver, manifest, getKernels(manifest), getTestPTX());
+    KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
     if (isAsked) { // EXPECT_TRUE is an if, too
       EXPECT_TRUE(errorToBool(module.load()));
     }

@@ -248,6 +248,20 @@ TEST_F(Launcher, LetsTheFirstKernelThereIsNotOverlap) {
                            "kernel causal; grid 8 8 2; overlaps 6 1; workspace 4096; free 4096 7; ");
 }
 
+TEST_F(Launcher, LaunchesWhatRunsAfterLast) {
+  std::string manifest = getTestManifestWithAfter();
+  manifest.replace(manifest.find("\"before\""), 0, "\"programmatic_launch\": true, ");
+  EXPECT_EQ(run("good", makeArguments(), manifest), "");
+  EXPECT_EQ(getSequence(), "allocate 64 7; kernel causal_one; grid 4 1 1; workspace 4096; "
+                           "kernel causal; grid 8 8 2; overlaps 6 1; workspace 4096; "
+                           "kernel causal_few; grid 1 1 1; overlaps 6 1; workspace 4096; free 4096 7; ");
+}
+
+TEST_F(Launcher, LooksAtWhatRunsAfter) {
+  EXPECT_EQ(run(".entry causal_few() { ret; }", makeArguments(), getTestManifestWithAfter()),
+            "kernel causal_few: expected 6 parameters, got 0");
+}
+
 TEST_F(Launcher, PassesAddressesInsideTheWorkspace) {
   std::string manifest = getTestManifestWithBefore();
   StringRef whole = "{\"kind\": \"workspace\"}";

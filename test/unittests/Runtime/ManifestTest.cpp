@@ -2,6 +2,7 @@
 
 #include "flashc/Runtime/Manifest.h"
 #include "TestManifest.h"
+#include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 
 using namespace flashc;
@@ -48,8 +49,8 @@ std::string parseWith(StringRef from, StringRef to, std::string text = kTestMani
 TEST(Manifest, RefusesOtherSchemasAndVersions) {
   EXPECT_EQ(parseWith("flashc.manifest", "other"), "manifest: expected the schema flashc.manifest");
   EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "accepted");
-  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 4"), "manifest: expected a version from 1 to 3, got 4");
-  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected a version from 1 to 3, got none");
+  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 5"), "manifest: expected a version from 1 to 4, got 5");
+  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected a version from 1 to 4, got none");
 }
 
 TEST(Manifest, NamesTheKeyThatIsWrong) {
@@ -116,8 +117,8 @@ TEST(Manifest, ReadsVariants) {
   EXPECT_EQ(manifest->getEntry(1).dynamicSharedMemory, 65536u);
   EXPECT_EQ(manifest->getEntry(2).kernel, "causal");
   ASSERT_EQ(manifest->variants[0].conditions.size(), 2u);
-  EXPECT_EQ(manifest->variants[0].conditions[0].first.getExtent(), std::pair(0u, 2u));
-  EXPECT_EQ(manifest->variants[0].conditions[0].second, 128);
+  EXPECT_EQ(manifest->variants[0].conditions[0].formula.getExtent(), std::pair(0u, 2u));
+  EXPECT_EQ(manifest->variants[0].conditions[0].bound, 128);
 }
 
 TEST(Manifest, ReadsWhatRunsBefore) {
@@ -131,6 +132,36 @@ TEST(Manifest, ReadsWhatRunsBefore) {
   EXPECT_FALSE(manifest->programmaticLaunch);
 }
 
+TEST(Manifest, ReadsWhatRunsAfter) {
+  Expected<Manifest> manifest = Manifest::parse(getTestManifestWithAfter());
+  ASSERT_TRUE(bool(manifest)) << toString(manifest.takeError());
+  auto kernels = map_to_vector(manifest->getKernels(), [](const ManifestKernel *info) { return info->kernel; });
+  EXPECT_EQ(join(kernels, " "), "causal_one causal causal_few");
+  auto parse = [](StringRef from, StringRef to) { return parseWith(from, to, getTestManifestWithAfter()); };
+  EXPECT_EQ(parse("\"block\": [1024, 1, 1],", ""), "missing value at manifest.after[0].block");
+  EXPECT_EQ(parse("causal_few", "causal_one"),
+            "manifest: after[0]: expected a kernel of its own, got causal_one again");
+}
+
+// A reader takes what is written, which has the lowest version that says all of it.
+TEST(Manifest, WritesWhatItReads) {
+  std::string inside = getTestManifestWithBefore();
+  inside.replace(inside.find("\"workspace\"}"), 12, "\"workspace\", \"offset\": \"add(8, arg0.dim2)\"}");
+  std::pair<std::string, int64_t> cases[] = {{kTestManifest.str(), Manifest::kVersion},
+                                             {getTestManifestWithVariants(), Manifest::kVersion},
+                                             {getTestManifestWithBefore(), Manifest::kVersionWithBefore},
+                                             {inside, Manifest::kVersionWithOffsets},
+                                             {getTestManifestWithAfter(), Manifest::kVersionWithAfter}};
+  for (const auto &[text, version] : cases) {
+    json::Value written = cantFail(Manifest::parse(text)).toJSON();
+    EXPECT_EQ(written.getAsObject()->getInteger("version"), version);
+    EXPECT_EQ(json::Value(cantFail(Manifest::fromJSON(written)).toJSON()), written);
+    json::Value given = cantFail(json::parse(text));
+    for (StringRef key : {"kernel", "target", "arguments", "parameters", "block", "cluster", "dynamic_shared_memory"})
+      EXPECT_EQ(*written.getAsObject()->get(key), *given.getAsObject()->get(key)) << key.str() << " of " << text;
+  }
+}
+
 TEST(Manifest, ReadsWhetherKernelsOverlap) {
   auto parse = [](StringRef value) {
     std::string text = getTestManifestWithBefore();
@@ -141,10 +172,10 @@ TEST(Manifest, ReadsWhetherKernelsOverlap) {
   EXPECT_FALSE(cantFail(parse("false")).programmaticLaunch);
   EXPECT_EQ(toString(parse("1").takeError()), "expected boolean at manifest.programmatic_launch");
   EXPECT_EQ(parseWith("\"workspace\": 64", "\"workspace\": 64, \"programmatic_launch\": true"),
-            "manifest: programmatic_launch: expected kernels before, got none");
+            "manifest: programmatic_launch: expected kernels before or after, got none");
   EXPECT_EQ(parseWith("\"workspace\": 32", "\"workspace\": 32, \"programmatic_launch\": true",
                       getTestManifestWithVariants()),
-            "manifest: variants[0]: programmatic_launch: expected kernels before, got none");
+            "manifest: variants[0]: programmatic_launch: expected kernels before or after, got none");
 }
 
 TEST(Manifest, RefusesWhatCannotRunBefore) {

@@ -52,6 +52,15 @@ inline std::string getTestManifestWithBefore() {
   return result;
 }
 
+/// That of two kernels before, of which the second one runs after.
+inline std::string getTestManifestWithAfter() {
+  std::string result = getTestManifestWithBefore();
+  size_t place = result.find(",\n  { \"kernel\": \"causal_few\"");
+  result.replace(place, 1, "], \"after\": [");
+  result.replace(result.find("\"version\": 2"), 12, "\"version\": 4");
+  return result;
+}
+
 /// PTX of the kernels of all these manifests, as the compiler joins them. `body` is in the kernel `marked`.
 inline std::string getTestPTX(llvm::StringRef marked = "", llvm::StringRef body = "") {
   std::string ptx = ".version 8.0\n.target sm_90a\n.address_size 64\n";

@@ -3,6 +3,7 @@
 #define FLASHC_CONVERSION_HOSTTOKERNEL_KERNELSIGNATURE_H
 
 #include "flashc/Launch/TileTables.h"
+#include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 namespace flashc {
@@ -32,7 +33,7 @@ public:
   void finish();
 
   /// The manifest's `parameters`.
-  mlir::ArrayAttr getParameters();
+  std::vector<ManifestParameter> getParameters();
 
 private:
   enum class Kind { TensorMap, MemRef, Extent, Scalar, Table };

@@ -66,10 +66,10 @@ private:
 };
 
 /// Makes a kernel for tables of rows, another for those of arrays and a third one for those of runs, where there are
-/// such, behind `main`, which they are named for: eight warps in a CTA, a warp for each tile. Returns the manifest's
-/// `before`, or fails after an error.
-mlir::FailureOr<mlir::ArrayAttr> emitTableKernels(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main,
-                                                  const TileTables &tables);
+/// such, behind `main`, which they are named for: eight warps in a CTA, a warp for each tile. Returns how they are
+/// launched, or fails after an error.
+mlir::FailureOr<std::vector<ManifestKernel>> emitTableKernels(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main,
+                                                              const TileTables &tables);
 
 } // namespace flashc
 

@@ -164,7 +164,7 @@ class Kernel:
 
 def main():
     text, rng = sys.stdin.read(), np.random.default_rng(0)
-    for name in re.findall(r"gpu.func @(\w+)\(.*flashc.manifest", text):
+    for name in re.findall(r"gpu.func @(\w+)\(.*flashc.launch", text):
         if sys.argv[1:] and name not in sys.argv[1:]:
             continue
         kernel, counts = Kernel(text, name), {}

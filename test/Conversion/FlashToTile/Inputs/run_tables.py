@@ -105,7 +105,8 @@ def prepare(text, kernel, inputs, workspace):
     now on a CTA has the kernel's threads."""
     threads, grid, parameters = re.search(
         r'block = \[(\d+), 1, 1\], cluster = \[1, 1, 1\], dynamic_shared_memory = \d+ : i64, '
-        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", parameters = \[({.*?})\]' % kernel, text).groups()
+        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", (?:overlap = true, )?parameters = \[({.*?})\]'
+        % kernel, text).groups()
     run_order.THREADS = int(threads)
     parameters = [{key: word or number for key, word, number in re.findall(r'(\w+) = (?:"([^"]*)"|([^",}]+))', one)}
                   for one in re.findall(r"{(.*?)}", parameters)]
