@@ -92,33 +92,32 @@ void InputDescriber::markSorted(flash::AssumeSortedOp op) {
     result.arguments[argument.getArgNumber()].isSorted = true;
 }
 
+/// As the option --dims calls them.
+static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
+  static constexpr StringLiteral names[] = {"B", "Hq", "Nq", "Nk", "Hk"}; // in the order of StepDim
+  bool isScored = operand.name == "q" || operand.name == "k";
+  return llvm::map_to_vector<4>(operand.dims, [&](flash::StepDim dim) -> StringRef {
+    return dim == flash::StepDim::Whole ? isScored ? "D" : "Dv" : StringRef(names[static_cast<unsigned>(dim)]);
+  });
+}
+
 void InputDescriber::nameOperands(Operation *op) {
   auto scores = dyn_cast<flash::ScoresOpInterface>(op);
   if (!scores)
     return;
   if (!group && (isArgument(scores.getQ()) || isArgument(scores.getK())))
     group = scores.getGroup();
-  auto name = [&](StringRef name, unsigned operand, ArrayRef<StringRef> dims, ArgumentRole role = ArgumentRole::Input) {
-    nameArgument(op->getOperand(operand), name, role, dims);
+  auto name = [&](ArrayRef<flash::StepOperand> operands, ArgumentRole role) {
+    for (const flash::StepOperand &operand : operands)
+      nameArgument(op->getOperand(operand.number), operand.name, role, getDimNames(operand));
   };
-  name("q", 0, {"B", "Hq", "Nq", "D"});
-  name("k", 1, {"B", "Hk", "Nk", "D"});
-  if (isa<flash::AttentionOp, flash::OnlineAttentionOp>(op))
-    name("v", 2, {"B", "Hk", "Nk", "Dv"});
-  else
-    name("lse", 2, {"B", "Hq", "Nq"});
-  bool isOnMemrefs = !isa<RankedTensorType>(scores.getQ().getType());
-  if (isa<flash::AttentionOp>(op) && isOnMemrefs) {
-    name("o", 3, {"B", "Hq", "Nq", "Dv"}, ArgumentRole::Output);
-    name("lse", 4, {"B", "Hq", "Nq"}, ArgumentRole::Output);
-  } else if (auto sums = dyn_cast<flash::ColumnSumsOp>(op); sums && isOnMemrefs) {
-    name("c", 3, {"B", sums.getSumGroups() ? "Hk" : "Hq", "Nk"}, ArgumentRole::Output);
-  } else if (isa<flash::AccumulateColumnSumsOp>(op)) {
-    name("c", 3, {"B", "Hq", "Nk"});
-  } else if (isa<flash::OnlineAttentionOp>(op)) {
-    name("acc", 3, {"B", "Hq", "Nq", "Dv"});
-    name("m", 4, {"B", "Hq", "Nq"});
-    name("l", 5, {"B", "Hq", "Nq"});
+  if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
+    name(step.getStepInputs(), ArgumentRole::Input);
+    name(step.getStepState(), ArgumentRole::Input);
+  } else if (auto whole = dyn_cast<flash::WholeOpInterface>(op)) {
+    name(whole.getInputs(), ArgumentRole::Input);
+    if (op->getNumResults() == 0)
+      name(whole.getOutputs(), ArgumentRole::Output);
   }
 }
 
@@ -251,10 +250,11 @@ void InputDescriber::nameResults() {
   for (unsigned number = 0; number < function.getNumResults(); ++number) {
     std::string name = "result" + std::to_string(number);
     Value value = isa<func::ReturnOp>(terminator) ? terminator->getOperand(number) : Value();
-    if (value && isa_and_nonnull<flash::AttentionOp, flash::FinalizeOp>(value.getDefiningOp()))
-      name = cast<OpResult>(value).getResultNumber() == 0 ? "o" : "lse";
-    else if (value && value.getDefiningOp<flash::ColumnSumsOp>())
-      name = "c";
+    Operation *op = value ? value.getDefiningOp() : nullptr;
+    if (auto whole = dyn_cast_or_null<flash::WholeOpInterface>(op))
+      name = whole.getOutputs()[cast<OpResult>(value).getResultNumber()].name;
+    else if (auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(op))
+      name = epilogue.getEpilogueResults()[cast<OpResult>(value).getResultNumber()].name;
     result.resultNames.push_back(name);
   }
 }

@@ -8,6 +8,7 @@
 
 using namespace mlir;
 using namespace flashc;
+using flash::StepDim;
 
 static Type getType(func::FuncOp function, unsigned argument) {
   unsigned numArguments = function.getNumArguments();
@@ -35,28 +36,15 @@ static ManifestArgument describeArgument(func::FuncOp function, unsigned number)
 }
 
 /// The first role counts: in self-attention one argument may be both k and v.
-static void nameArguments(LaunchInterface &interface, ArrayRef<AttentionArguments> attentions) {
+static void nameArguments(LaunchInterface &interface, ArrayRef<LaunchRoles> ops) {
   llvm::SmallDenseSet<unsigned> named;
-  auto name = [&](ArrayRef<unsigned> numbers, StringRef role, bool isOutput) {
-    for (unsigned number : numbers) {
-      interface.arguments[number].isOutput |= isOutput;
-      if (named.insert(number).second)
-        interface.arguments[number].name = role.str();
-    }
-  };
-  auto nameInput = [&](std::optional<unsigned> number, StringRef role) {
-    if (number)
-      name(*number, role, /*isOutput=*/false);
-  };
-  for (const AttentionArguments &attention : attentions) {
-    nameInput(attention.q, "q");
-    nameInput(attention.k, "k");
-    nameInput(attention.v, "v");
-    nameInput(attention.lseInput, "lse");
-    name(attention.o, "o", /*isOutput=*/true);
-    name(attention.lse, "lse", /*isOutput=*/true);
-    name(attention.c, "c", /*isOutput=*/true);
-  }
+  for (const LaunchRoles &op : ops)
+    for (const LaunchRole &role : op.roles)
+      for (unsigned number : role.arguments) {
+        interface.arguments[number].isOutput |= role.isOutput;
+        if (named.insert(number).second)
+          interface.arguments[number].name = role.info.name.str();
+      }
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -64,38 +52,16 @@ static void nameArguments(LaunchInterface &interface, ArrayRef<AttentionArgument
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Collects what must hold of the extents of a function's attentions.
+/// Collects what must hold of the extents of what a function computes.
 class RequirementCollector {
 public:
   RequirementCollector(func::FuncOp function, LaunchInterface &interface) : function(function), interface(interface) {}
 
-  void collect(const AttentionArguments &attention) {
-    std::optional<unsigned> q = attention.q, k = attention.k, v = attention.v;
-    // (C4)
-    requireExtent(q, 3, attention.headDim);
-    requireExtent(k, 3, attention.headDim);
-    requireExtent(v, 3, attention.valueDim);
-    // (C5), (C6): an argument that is missing is skipped.
-    requireSame(q, k, 0);
-    if (q && k && attention.groupSize)
-      require({*q, 1}, {*k, 1}, *attention.groupSize);
-    for (unsigned dim : {0, 1, 2})
-      requireSame(k, v, dim);
-    for (unsigned o : attention.o) {
-      for (unsigned dim : {0, 1, 2})
-        requireSame(q, o, dim);
-      requireExtent(o, 3, attention.valueDim);
-    }
-    for (unsigned dim : {0, 1, 2})
-      requireSame(q, attention.lseInput, dim);
-    for (unsigned lse : attention.lse)
-      for (unsigned dim : {0, 1, 2})
-        requireSame(q, lse, dim);
-    for (unsigned c : attention.c) {
-      requireSame(q, c, 0);
-      requireSame(attention.sumsGroups ? k : q, c, 1);
-      requireSame(k, c, 2);
-    }
+  void collect(const LaunchRoles &op) {
+    for (auto [index, role] : llvm::enumerate(op.roles))
+      for (unsigned argument : role.arguments)
+        for (auto [dim, moves] : llvm::enumerate(role.info.dims))
+          collect(op, ArrayRef(op.roles).take_front(index), role, {argument, unsigned(dim)}, moves);
   }
 
 private:
@@ -103,6 +69,32 @@ private:
     unsigned argument, dim;
     bool operator==(const Extent &other) const { return argument == other.argument && dim == other.dim; }
   };
+
+  /// What `extent` of `role` is, by the roles before it.
+  void collect(const LaunchRoles &op, ArrayRef<LaunchRole> earlier, const LaunchRole &role, Extent extent,
+               StepDim moves) {
+    if (moves == StepDim::Whole)
+      return requireExtent(extent, role.depth);
+    if (std::optional<Extent> same = find(earlier, role, moves))
+      require(*same, extent, 1);
+    else if (std::optional<Extent> heads = find(earlier, role, StepDim::H); heads && moves == StepDim::KeyHead)
+      require(*heads, extent, op.groupSize);
+  }
+
+  /// The extent that moves with a dimension: that of the earlier role that is most like `role`.
+  static std::optional<Extent> find(ArrayRef<LaunchRole> earlier, const LaunchRole &role, StepDim moves) {
+    std::optional<Extent> best;
+    int64_t most = -1;
+    for (const LaunchRole &other : earlier) {
+      std::optional<unsigned> dim = other.info.find(moves);
+      int64_t common = llvm::count_if(role.info.dims, [&](StepDim one) { return other.info.movesWith(one); });
+      if (other.arguments.empty() || !dim || common <= most)
+        continue;
+      best = Extent{other.arguments.front(), *dim};
+      most = common;
+    }
+    return best;
+  }
 
   static GridFormula getFormula(Extent extent) { return GridFormula::extent(extent.argument, extent.dim); }
 
@@ -125,15 +117,10 @@ private:
     add(getFormula(first), factor == 1 ? getFormula(second) : getFormula(second) * factor);
   }
 
-  void requireSame(std::optional<unsigned> first, std::optional<unsigned> second, unsigned dim) {
-    if (first && second)
-      require({*first, dim}, {*second, dim}, 1);
-  }
-
   /// A cast may hide an extent that the function's type leaves open.
-  void requireExtent(std::optional<unsigned> argument, unsigned dim, int64_t extent) {
-    if (argument && getSize({*argument, dim}) != extent)
-      add(extent, getFormula({*argument, dim}));
+  void requireExtent(Extent extent, int64_t size) {
+    if (getSize(extent) != size)
+      add(size, getFormula(extent));
   }
 
   func::FuncOp function;
@@ -141,14 +128,14 @@ private:
 };
 } // namespace
 
-LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<AttentionArguments> attentions) {
+LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<LaunchRoles> ops) {
   LaunchInterface interface;
   for (unsigned number = 0; number < function.getNumArguments() + function.getNumResults(); ++number)
     interface.arguments.push_back(describeArgument(function, number));
-  nameArguments(interface, attentions);
+  nameArguments(interface, ops);
   RequirementCollector collector(function, interface);
-  for (const AttentionArguments &attention : attentions)
-    collector.collect(attention);
+  for (const LaunchRoles &op : ops)
+    collector.collect(op);
   return interface;
 }
 
@@ -156,11 +143,10 @@ LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<Attention
 // L0
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static std::optional<unsigned> getNumber(func::FuncOp function, Value value) {
+static void addArgument(func::FuncOp function, Value value, SmallVectorImpl<unsigned> &numbers) {
   BlockArgument argument = flash::getRootArgument(value);
-  if (!argument || argument.getOwner() != &function.getBody().front())
-    return std::nullopt;
-  return argument.getArgNumber();
+  if (argument && argument.getOwner() == &function.getBody().front())
+    numbers.push_back(argument.getArgNumber());
 }
 
 /// The numbers of the function's results that return `value`, through casts.
@@ -173,40 +159,28 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
   }
 }
 
-/// The numbers of an output: of results, or of the memref that is written.
-static SmallVector<unsigned, 1> findOutput(func::FuncOp function, Operation *op, unsigned index) {
-  constexpr unsigned kNumInputs = 3;
-  SmallVector<unsigned, 1> numbers;
-  if (op->getNumResults() != 0)
-    findResults(function, op->getResult(index), numbers);
-  else if (std::optional<unsigned> number = getNumber(function, op->getOperand(kNumInputs + index)))
-    numbers.push_back(*number);
-  llvm::sort(numbers);
-  return numbers;
+static LaunchRoles getRoles(func::FuncOp function, flash::WholeOpInterface op) {
+  LaunchRoles result;
+  result.groupSize = op.getGroup();
+  auto add = [&](const flash::StepOperand &info, Value value, bool isOutput) {
+    LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, isOutput});
+    if (info.movesWith(StepDim::Whole))
+      role.depth = cast<ShapedType>(value.getType()).getShape().back();
+    if (isa<OpResult>(value) && value.getDefiningOp() == op)
+      findResults(function, value, role.arguments);
+    else
+      addArgument(function, value, role.arguments);
+    llvm::sort(role.arguments);
+  };
+  for (const flash::StepOperand &info : op.getInputs())
+    add(info, op->getOperand(info.number), /*isOutput=*/false);
+  for (auto [index, info] : llvm::enumerate(op.getOutputs()))
+    add(info, op->getNumResults() != 0 ? Value(op->getResult(index)) : op->getOperand(info.number), /*isOutput=*/true);
+  return result;
 }
 
 LaunchInterface flashc::describeLaunch(func::FuncOp function) {
-  SmallVector<AttentionArguments> attentions;
-  function.walk([&](flash::ScoresOpInterface op) {
-    auto whole = dyn_cast<flash::AttentionOp>(*op);
-    auto sums = dyn_cast<flash::ColumnSumsOp>(*op);
-    if (!whole && !sums)
-      return;
-    AttentionArguments &attention = attentions.emplace_back();
-    attention.q = getNumber(function, op.getQ());
-    attention.k = getNumber(function, op.getK());
-    attention.groupSize = op.getGroup();
-    attention.headDim = cast<ShapedType>(op.getQ().getType()).getDimSize(3);
-    if (whole) {
-      attention.v = getNumber(function, whole.getV());
-      attention.valueDim = whole.getVType().getDimSize(3);
-      attention.o = findOutput(function, op, 0);
-      attention.lse = findOutput(function, op, 1);
-    } else {
-      attention.lseInput = getNumber(function, sums.getLse());
-      attention.c = findOutput(function, op, 0);
-      attention.sumsGroups = sums.getSumGroups();
-    }
-  });
-  return describeLaunch(function, attentions);
+  std::vector<LaunchRoles> ops;
+  function.walk([&](flash::WholeOpInterface op) { ops.push_back(getRoles(function, op)); });
+  return describeLaunch(function, ops);
 }

@@ -6,35 +6,40 @@
 #ifndef FLASHC_LAUNCH_LAUNCHINTERFACE_H
 #define FLASHC_LAUNCH_LAUNCHINTERFACE_H
 
+#include "flashc/Dialect/Flash/IR/Step.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
-#include <optional>
-#include <string>
 #include <vector>
 
 namespace flashc {
 
 struct LaunchInterface {
   std::vector<ManifestArgument> arguments;
-  /// Pairs of formulas (docs/manifest.md) that are equal in every launch, by (C4) to (C6) of flash.attention. Pairs
-  /// that the static extents of the arguments prove are left out.
+  /// Pairs of formulas (docs/manifest.md) that are equal in every launch: extents that move with the same dimension of
+  /// an op (StepDim), or that the op's types say. Pairs that the static extents of the arguments prove are left out.
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
 };
 
-/// Which launch arguments are those of one attention, or of the sums of its columns, which read an lse and give c. What
-/// is not one has no number.
-struct AttentionArguments {
-  std::optional<unsigned> q, k, v, lseInput;
-  mlir::SmallVector<unsigned, 1> o, lse, c;
-  bool sumsGroups = false; // c has a row for each key head
-  /// None: not known. D and Dv are.
-  std::optional<int64_t> groupSize;
-  int64_t headDim = 0, valueDim = 0;
+/// What launch arguments are to an op that a function computes: an input or an output of it.
+struct LaunchRole {
+  /// Its name is the arguments' in the manifest.
+  mlir::flash::StepOperand info;
+  /// None: a value that is no argument. An output may be returned more than once.
+  mlir::SmallVector<unsigned, 1> arguments;
+  bool isOutput = false;
+  /// The extent of the dimension that moves with nothing, if it has one.
+  int64_t depth = 0;
 };
 
-/// The interface of `function`, which computes `attentions`.
-LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<AttentionArguments> attentions);
+/// All that an op reads and writes.
+struct LaunchRoles {
+  std::vector<LaunchRole> roles;
+  int64_t groupSize = 1;
+};
+
+/// The interface of `function`, which computes `ops`.
+LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<LaunchRoles> ops);
 
 /// The interface of a function at L0.
 LaunchInterface describeLaunch(mlir::func::FuncOp function);

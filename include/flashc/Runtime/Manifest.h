@@ -21,8 +21,8 @@
 namespace flashc {
 
 /// An array or scalar of the source function: an argument of it or, numbered after those, one of its results. A dynamic
-/// extent is -1; a scalar has no extents. The name is q, k, v, o or lse if it is that of an attention; otherwise what
-/// the argument's attribute `flash.name` says, or arg<number>.
+/// extent is -1; a scalar has no extents. The name is what the argument is to the op that computes with it, such as q;
+/// otherwise what the argument's attribute `flash.name` says, or arg<number>.
 struct ManifestArgument {
   std::string name;
   bool isOutput = false;

@@ -82,11 +82,28 @@ static std::array<GridFormula, 3> getGrid(const std::array<GridFormula, 3> &exte
   return {min(GridFormula::smCount(), tiles * heads * batches), 1, 1};
 }
 
+/// What the function's arguments and results are to the nest.
+static LaunchRoles getRoles(LoopNest &nest) {
+  LaunchRoles result;
+  result.groupSize = nest.groupSize;
+  for (const NestOperand &operand : nest.operands)
+    result.roles.push_back({operand.info, {operand.argument}, /*isOutput=*/false, operand.getCols()});
+  auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(nest.epilogue);
+  for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
+    int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();
+    LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, /*isOutput=*/true, depth});
+    for (const NestOutput &output : nest.outputs)
+      if (output.result == index)
+        role.arguments.push_back(output.argument);
+  }
+  return result;
+}
+
 /// How the kernel alone is launched.
 static Launch describeKernel(LoopNest &nest, const Schedule &schedule, KernelSignature &signature,
                              gpu::GPUFuncOp kernel, const std::array<GridFormula, 3> &extents) {
   const GPUTarget &target = GPUTarget::of(kernel);
-  LaunchInterface interface = describeLaunch(nest.func, getLaunchArguments(nest));
+  LaunchInterface interface = describeLaunch(nest.func, getRoles(nest));
   Launch launch;
   launch.kernel = kernel.getName();
   launch.target = target.name;

@@ -86,11 +86,3 @@ StepShape flashc::getColumnSumsShape(const LoopNest &nest) {
   return {depth, /*valueDepth=*/0, KernelOutputs{/*hasLse=*/false, /*hasInputType=*/true}};
 }
 
-AttentionArguments flashc::getColumnSumsArguments(const LoopNest &nest) {
-  AttentionArguments arguments;
-  arguments.q = nest.getOperand("q").argument;
-  arguments.k = nest.getOperand("k").argument;
-  arguments.groupSize = nest.groupSize;
-  arguments.headDim = nest.getOperand("k").getCols();
-  return arguments;
-}

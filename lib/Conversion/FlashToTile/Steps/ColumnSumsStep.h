@@ -22,7 +22,6 @@ private:
 };
 
 StepShape getColumnSumsShape(const LoopNest &nest);
-AttentionArguments getColumnSumsArguments(const LoopNest &nest);
 
 } // namespace flashc
 

@@ -22,19 +22,6 @@ StepShape flashc::getForwardShape(const LoopNest &nest) {
           KernelOutputs{!llvm::all_of(nest.outputs, isOutput), llvm::all_of(nest.outputs, hasInputType)}};
 }
 
-AttentionArguments flashc::getForwardArguments(const LoopNest &nest) {
-  AttentionArguments attention;
-  attention.q = nest.getOperand("q").argument;
-  attention.k = nest.getOperand("k").argument;
-  attention.v = nest.getOperand("v").argument;
-  for (const NestOutput &output : nest.outputs)
-    (output.result == kOutput ? attention.o : attention.lse).push_back(output.argument);
-  attention.groupSize = nest.groupSize;
-  attention.headDim = nest.getOperand("q").getCols();
-  attention.valueDim = nest.getOperand("v").getCols();
-  return attention;
-}
-
 Value ForwardStep::replaceNegInf(Value rows) {
   auto type = cast<RankedTensorType>(rows.getType());
   Value isLowest = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, rows, splat(type, kNegInf));

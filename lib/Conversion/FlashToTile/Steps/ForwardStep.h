@@ -100,7 +100,6 @@ private:
 };
 
 StepShape getForwardShape(const LoopNest &nest);
-AttentionArguments getForwardArguments(const LoopNest &nest);
 
 } // namespace flashc
 

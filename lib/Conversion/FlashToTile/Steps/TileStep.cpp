@@ -19,9 +19,3 @@ StepShape flashc::getStepShape(const LoopNest &nest) {
       .Case([&](flash::OnlineAttentionOp) { return getForwardShape(nest); })
       .Case([&](flash::AccumulateColumnSumsOp) { return getColumnSumsShape(nest); });
 }
-
-AttentionArguments flashc::getLaunchArguments(const LoopNest &nest) {
-  return llvm::TypeSwitch<Operation *, AttentionArguments>(nest.getStep())
-      .Case([&](flash::OnlineAttentionOp) { return getForwardArguments(nest); })
-      .Case([&](flash::AccumulateColumnSumsOp) { return getColumnSumsArguments(nest); });
-}

@@ -9,7 +9,6 @@
 
 #include "KernelFrame.h"
 #include "flashc/Conversion/ScheduleTable.h"
-#include "flashc/Launch/LaunchInterface.h"
 
 namespace flashc {
 
@@ -43,9 +42,6 @@ struct StepShape {
   KernelOutputs outputs;
 };
 StepShape getStepShape(const LoopNest &nest);
-
-/// Which launch arguments are the nest's.
-AttentionArguments getLaunchArguments(const LoopNest &nest);
 
 /// The step of the frame's nest.
 std::unique_ptr<TileStep> makeTileStep(KernelFrame &frame);

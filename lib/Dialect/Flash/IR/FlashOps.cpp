@@ -395,7 +395,7 @@ LogicalResult FinalizeOp::verify() {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// StepOpInterface
+// What operands and results are
 //===--------------------------------------------------------------------------------------------------------------===//
 
 std::string StepOpInterface::getStateNames() {
@@ -408,11 +408,19 @@ std::string StepOpInterface::getStateNames() {
 
 using Dim = StepDim;
 
-SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
+SmallVector<StepOperand> AttentionOp::getInputs() {
   return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
           {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
           {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
 }
+
+SmallVector<StepOperand> AttentionOp::getOutputs() {
+  return {{"o", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", 4, {Dim::B, Dim::H, Dim::I}}};
+}
+
+SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() { return AttentionOp::getInputs(); }
+
+SmallVector<StepOperand> FinalizeOp::getEpilogueResults() { return AttentionOp::getOutputs(); }
 
 SmallVector<StepOperand> OnlineAttentionOp::getStepState() {
   constexpr float kNegInf = -std::numeric_limits<float>::infinity();
@@ -421,11 +429,17 @@ SmallVector<StepOperand> OnlineAttentionOp::getStepState() {
           {"l", 5, {Dim::B, Dim::H, Dim::I}}};
 }
 
-SmallVector<StepOperand> AccumulateColumnSumsOp::getStepInputs() {
+SmallVector<StepOperand> ColumnSumsOp::getInputs() {
   return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
           {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
           {"lse", 2, {Dim::B, Dim::H, Dim::I}}};
 }
+
+SmallVector<StepOperand> ColumnSumsOp::getOutputs() {
+  return {{"c", 3, {Dim::B, getSumGroups() ? Dim::KeyHead : Dim::H, Dim::J}}};
+}
+
+SmallVector<StepOperand> AccumulateColumnSumsOp::getStepInputs() { return ColumnSumsOp::getInputs(); }
 
 SmallVector<StepOperand> AccumulateColumnSumsOp::getStepState() { return {{"c", 3, {Dim::B, Dim::H, Dim::J}}}; }
 

@@ -32,6 +32,20 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   }];
 }
 
+def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInterface]> {
+  let cppNamespace = "::mlir::flash";
+  let description = [{
+    An op of L0: on tensors, with results, or on memrefs, with an operand for each output behind the inputs. What the
+    arrays of a launch are to it, and which of their extents agree, is known by this interface only.
+  }];
+  let methods = [
+    InterfaceMethod<"What is read, in the order of the operands.",
+                    "::llvm::SmallVector<::mlir::flash::StepOperand>", "getInputs">,
+    InterfaceMethod<"What is computed, in the order of the results. The numbers are those of operands, on memrefs.",
+                    "::llvm::SmallVector<::mlir::flash::StepOperand>", "getOutputs">
+  ];
+}
+
 def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterface]> {
   let cppNamespace = "::mlir::flash";
   let description = [{
@@ -86,6 +100,7 @@ def Flash_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The state, in the order of the step's results.", "::mlir::OperandRange", "getState">,
+    InterfaceMethod<"What each result is.", "::llvm::SmallVector<::mlir::flash::StepOperand>", "getEpilogueResults">,
     InterfaceMethod<"Whether a resident position may have seen no streamed one, for all that is known.", "bool",
                     "mayHaveEmptyRows">
   ];

@@ -49,7 +49,7 @@ def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> 
 
 /// L0: an op on whole tensors, with results, or on memrefs, with `outs`. The first three operands are read.
 class Flash_WholeOp<string mnemonic> : Flash_Op<mnemonic, [
-    RecursiveMemoryEffects, Flash_ScoresOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+    RecursiveMemoryEffects, Flash_WholeOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
@@ -63,8 +63,8 @@ class Flash_WholeOp<string mnemonic> : Flash_Op<mnemonic, [
     }
     ShapedType getQType() { return cast<ShapedType>(getQ().getType()); }
     ShapedType getKType() { return cast<ShapedType>(getK().getType()); }
+    static SmallVector<StepOperand> getInputs();
   }];
-  let extraClassDeclaration = wholeOpDeclaration;
 }
 
 def Flash_AttentionOp : Flash_WholeOp<"attention"> {
@@ -141,6 +141,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention"> {
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
                        OptionalAttr<I64Attr>:$group_size);
   let extraClassDeclaration = wholeOpDeclaration # [{
+    static SmallVector<StepOperand> getOutputs();
     ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
   }];
 }
@@ -188,6 +189,7 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums"> {
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$lse, Variadic<Flash_Buffer>:$outs,
                        F32Attr:$scale, OptionalAttr<I64Attr>:$group_size, UnitAttr:$sum_groups);
+  let extraClassDeclaration = wholeOpDeclaration # [{ SmallVector<StepOperand> getOutputs(); }];
 }
 
 def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
@@ -299,6 +301,7 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
       return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/2);
     }
     OperandRange getState() { return getOperands().take_front(3); }
+    SmallVector<StepOperand> getEpilogueResults();
     bool mayHaveEmptyRows() { return !getNoEmptyRows(); }
   }];
 }
