@@ -1,17 +1,72 @@
 //===- TableKernel.cpp - the kernel that computes a table of tiles ------------------------------------------------===//
 
 #include "flashc/Conversion/HostToKernel/TableKernel.h"
+#include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
 using namespace flashc;
 
-static constexpr int64_t kLanes = 32;
+static constexpr int64_t kTableThreads = 256, kLanes = 32;
+
+namespace {
+/// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each,
+/// those of one table behind those of another:
+///
+///   flash.row_table     a tile is kTableRows rows; each lane computes one.
+///   flash.tile_minmax   lane l of 32 looks at the elements l, l + 32, ... of the tile; then the lanes exchange what
+///                       they have (shfl.sync), and the first one writes the least and the greatest.
+///   flash.tile_runs     lane l looks at the key tile 32 n + l, in steps n; by a vote every lane learns which of the 32
+///                       are visited, and which are full, and goes through those; the first one writes the runs.
+///
+/// Warps beyond the last tile leave; in those with exchanges all lanes meet every one.
+class TableKernel {
+public:
+  TableKernel(gpu::GPUFuncOp kernel, KernelSignature &signature)
+      : b(kernel.getLoc(), kernel.getContext()), kernel(kernel), signature(signature) {}
+
+  /// Fails after an error. The ops make tables that do not read each other.
+  LogicalResult emit(ArrayRef<Operation *> ops);
+
+private:
+  /// `first` is the first of the op's warps; returns how many it has.
+  FailureOr<Value> emitTable(Operation *op, Value first);
+  LogicalResult emitRowValue(flash::RowTableOp op, ValueRange place);
+  LogicalResult emitMinMax(flash::TileMinMaxOp op, ValueRange place);
+  LogicalResult emitRuns(flash::TileRunsOp op, ValueRange place);
+  /// The state of the runs behind the 32 key tiles from `first` on.
+  FailureOr<SmallVector<Value>> emitStep(flash::TileRunsOp op, ValueRange place, Value first, ValueRange state);
+  SmallVector<Value> emitVisits(flash::TileRunsOp op, Value first, Value visited, Value full, ValueRange state);
+  /// A row of the table (RunsRow) from the four keys of each run.
+  SmallVector<Value> emitRow(flash::TileRunsOp op, ValueRange keys);
+  /// The same value in all lanes: the least or the greatest of theirs.
+  Value emitReduce(Value value, bool isMin);
+  Value emitBallot(Value condition);
+  /// The first lane writes the elements of this warp's tile.
+  void emitStore(Operation *op, ValueRange elements);
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value i32(int64_t value) { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value mul(Value x, int64_t y) { return b.createOrFold<arith::MulIOp>(x, index(y)); }
+  Value isBelow(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y); }
+
+  ImplicitLocOpBuilder b;
+  gpu::GPUFuncOp kernel;
+  KernelSignature &signature;
+  /// For the table that is written: what it copies is seen there only.
+  std::optional<ScalarCloner> scalars;
+  /// `tile` is the number of this warp's tile in the table that is written, or of this lane's row.
+  Value warp, lane, tile;
+};
+} // namespace
 
 LogicalResult TableKernel::emit(ArrayRef<Operation *> ops) {
   b.setInsertionPointToStart(&kernel.getBody().front());
