@@ -18,7 +18,8 @@
 |* runs out in its first compilation, where LLVM sets itself up, or while a kernel runs on the CPU.
 |*
 |* Threads. Every function may be called from any thread at any time, also with the same handles. Threads that ask a
-|* context for the same kernel at once compile it once. Only destroying a handle must not overlap with its use.
+|* context for the same kernel, or launch the same entry of it, at once compile it once. Only destroying a handle must
+|* not overlap with its use.
 |*
 \*===--------------------------------------------------------------------------------------------------------------===*/
 #ifndef FLASHC_C_FLASHC_H
@@ -60,7 +61,8 @@ typedef struct FlashcContext {
   void *ptr;
 } FlashcContext;
 
-/** A compiled attention: PTX and how to launch it. It outlives its context if need be. */
+/** A compiled attention: PTX and how to launch it. It outlives its context if need be. Of a kernel with variants
+ *  (docs/manifest.md) an entry becomes PTX when it is first needed: by a launch, or by who reads the PTX. */
 typedef struct FlashcKernel {
   void *ptr;
 } FlashcKernel;
@@ -104,11 +106,11 @@ FLASHC_EXPORTED const char *flashcContextGetCacheDirectory(FlashcContext context
 
 /** What a context has done so far. */
 typedef struct FlashcStatistics {
-  /** Programs that went through the compiler. */
+  /** Programs that went through the compiler, however many of their entries did. */
   uint64_t compilations;
   /** Requests for a kernel that this context had already, or that another thread was compiling. */
   uint64_t memory_hits;
-  /** Kernels that came from disk instead of the compiler. */
+  /** Kernels that came from disk instead of the compiler; so do their entries, if somebody needed them before. */
   uint64_t disk_hits;
   /** Files of the cache that were damaged; they are removed, and never executed. */
   uint64_t disk_rejected;
@@ -144,7 +146,7 @@ typedef struct FlashcCompileOptions {
 } FlashcCompileOptions;
 
 /** The kernel of one attention of a module in MLIR's text form, `length` bytes at `text`: from memory, from disk, or
- *  compiled. `options` may be null. The caller owns `*out`. */
+ *  compiled, as far as its manifest is known; without variants, to PTX. `options` may be null. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t length,
                                                const FlashcCompileOptions *options, FlashcKernel *out, char **message);
 
@@ -241,10 +243,11 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
 
-/** The kernel's PTX, its manifest (JSON; docs/manifest.md), its schedule (in the form of
+/** The kernel's PTX with all entries, its manifest (JSON; docs/manifest.md), its schedule (in the form of
  *  FlashcCompileOptions::schedule; of several variants that for any number of queries), and what was chosen for every
  *  entry and why, for people (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty.
- *  Of a null kernel they are null. */
+ *  Of a null kernel they are null. The PTX compiles the entries that no launch has needed yet; it is null if one of them
+ *  does not compile (flashcKernelGetIR says why), or without the memory. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);
@@ -336,22 +339,22 @@ struct FlashcArgument {
 
 /** Loads the kernel on a GPU (0 is the first), into its primary context: that of the CUDA runtime and of PyTorch. The
  *  calling thread's current CUDA context stays what it was. A kernel that this context has loaded there before is not
- *  loaded again. Of a kernel with variants (docs/manifest.md) an entry is assembled by the driver at the first launch
- *  that takes it; flashcLoadedKernelLoadAll does so at once. The caller owns `*out`. */
+ *  loaded again. Of a kernel with variants (docs/manifest.md) an entry is compiled, and assembled by the driver, at the
+ *  first launch that takes it; flashcLoadedKernelLoadAll does so at once. The caller owns `*out`. */
 FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKernel *out, char **message);
 
 /** Starts the kernel on `stream`, a CUstream or cudaStream_t of the same GPU (null: the default stream), and returns
  *  before it ends. The arguments are those of the manifest, in order; number, ranks, extents (those that must agree
  *  too), strides and alignment are checked; sizes of the memory behind the addresses cannot be. Without queries or a
  *  batch there is nothing to do; queries without keys are refused on a GPU (o = 0 and lse = -inf are the caller's to
- *  write). The first launch of an entry loads it, also while the stream is captured; what does not load is
- *  FLASHC_GPU_ERROR, and tried again by the next launch of it. On the CPU there is no stream, and the call returns when
- *  the results are there. */
+ *  write). The first launch of an entry compiles and loads it, also while the stream is captured; what does not
+ *  compile is FLASHC_COMPILE_ERROR, what does not load FLASHC_GPU_ERROR, and the next launch of it tries again. On the
+ *  CPU there is no stream, and the call returns when the results are there. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 
-/** Loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to wait a
- *  second for the driver's assembler. On the CPU, and without variants, there is nothing to do. */
+/** Compiles and loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to
+ *  wait a second for the compiler and the driver's assembler. On the CPU, and without variants, there is nothing to do. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message);
 
 /** Gives the kernel back. Its launches have ended. It stays loaded for as long as its context or a FlashcKernel is

@@ -8,14 +8,25 @@ using namespace flashc;
 using namespace flashc::capi;
 
 /// A text of the kernel, or null if there is no kernel.
-static const char *getText(FlashcKernel kernel, std::string CompiledKernel::*text) {
-  return kernel.ptr ? (unwrap(kernel).kernel->compiled.*text).c_str() : nullptr;
+static const char *getText(FlashcKernel kernel, std::string KernelDescription::*text) {
+  return kernel.ptr ? (unwrap(kernel).kernel->description.*text).c_str() : nullptr;
 }
 
-const char *flashcKernelGetPTX(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::ptx); }
-const char *flashcKernelGetManifest(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::manifest); }
-const char *flashcKernelGetSchedule(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::schedule); }
-const char *flashcKernelGetDecisions(FlashcKernel kernel) { return getText(kernel, &CompiledKernel::decisions); }
+const char *flashcKernelGetManifest(FlashcKernel kernel) { return getText(kernel, &KernelDescription::manifest); }
+const char *flashcKernelGetSchedule(FlashcKernel kernel) { return getText(kernel, &KernelDescription::schedule); }
+const char *flashcKernelGetDecisions(FlashcKernel kernel) { return getText(kernel, &KernelDescription::decisions); }
+
+const char *flashcKernelGetPTX(FlashcKernel kernel) {
+  return guardOr<const char *>(nullptr, [&]() -> const char * {
+    if (!kernel.ptr)
+      return nullptr;
+    llvm::Expected<const char *> ptx = unwrap(kernel).kernel->getPTX();
+    if (ptx)
+      return *ptx;
+    llvm::consumeError(ptx.takeError());
+    return nullptr;
+  });
+}
 
 void flashcKernelDestroy(FlashcKernel kernel) { delete static_cast<KernelHandle *>(kernel.ptr); }
 
@@ -61,7 +72,7 @@ FlashcStatus flashcKernelGetCost(FlashcKernel kernel, const FlashcArgument *argu
       return fail(FLASHC_INVALID_ARGUMENT,
                   "expected a kernel, arguments with extents and a place for the cost, got a null pointer", message);
     const KernelHandle &handle = unwrap(kernel);
-    llvm::Expected<Manifest> manifest = Manifest::parse(handle.kernel->compiled.manifest);
+    llvm::Expected<Manifest> manifest = Manifest::parse(handle.kernel->description.manifest);
     if (!manifest)
       return fail(FLASHC_COMPILE_ERROR, manifest.takeError(), message);
     if (llvm::Error error = checkArguments(*manifest, *converted))

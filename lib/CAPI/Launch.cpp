@@ -5,12 +5,15 @@
 using namespace flashc;
 using namespace flashc::capi;
 
+/// The context keeps its kernels, so that an address stands for one of them.
+static std::string getKey(const KernelHandle &handle) {
+  return std::to_string(reinterpret_cast<uintptr_t>(handle.kernel.get()));
+}
+
 /// On the CPU; every kernel is loaded once.
 static FlashcStatus loadOnHost(const KernelHandle &handle, FlashcLoadedKernel *out, char **message) {
   Context &context = *handle.context;
-  // The context keeps its kernels, so that an address stands for one of them.
-  std::string key = std::to_string(reinterpret_cast<uintptr_t>(handle.kernel.get()));
-  auto kernel = context.hostKernels.get(key, [&]() -> llvm::Expected<std::shared_ptr<const HostKernel>> {
+  auto kernel = context.hostKernels.get(getKey(handle), [&]() -> llvm::Expected<std::shared_ptr<const HostKernel>> {
     return HostKernel::load(context.registry, *handle.kernel);
   });
   if (!kernel)
@@ -38,8 +41,8 @@ FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKerne
     llvm::Expected<Runtime *> runtime = handle.context->getRuntime();
     if (!runtime)
       return fail(FLASHC_NO_DRIVER, runtime.takeError(), message);
-    const CompiledKernel &compiled = handle.kernel->compiled;
-    auto loaded = (*runtime)->load(compiled.ptx, compiled.manifest, device);
+    auto getCode = [kernel = handle.kernel](size_t number) { return kernel->getEntry(number); };
+    auto loaded = (*runtime)->load(getKey(handle), getCode, handle.kernel->description.manifest, device);
     if (!loaded)
       return fail(FLASHC_GPU_ERROR, loaded.takeError(), message);
     out->ptr = new LoadedKernelHandle{handle.context, std::move(*loaded), nullptr};

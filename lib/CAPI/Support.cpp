@@ -65,6 +65,8 @@ FlashcStatus capi::fail(FlashcStatus status, llvm::Error error, char **message) 
     text = info.message();
     if (isArgumentMismatch(info.convertToErrorCode()))
       status = FLASHC_ARGUMENT_MISMATCH;
+    if (isCompileError(info.convertToErrorCode()))
+      status = FLASHC_COMPILE_ERROR;
   });
   return fail(status, text, message);
 }

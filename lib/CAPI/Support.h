@@ -73,7 +73,8 @@ char *copyText(llvm::StringRef text);
 /// Leaves `text`, without the last newline, in `*message` if the caller wants it and there is the memory; returns
 /// `status`.
 FlashcStatus fail(FlashcStatus status, llvm::StringRef text, char **message);
-/// The same with the error's text; an isArgumentMismatch is FLASHC_ARGUMENT_MISMATCH instead.
+/// The same with the error's text; an isArgumentMismatch is FLASHC_ARGUMENT_MISMATCH instead, an isCompileError
+/// FLASHC_COMPILE_ERROR.
 FlashcStatus fail(FlashcStatus status, llvm::Error error, char **message);
 
 /// Success, with `*message` null.

@@ -224,6 +224,21 @@ FailureOr<std::string> flashc::translateKernel(ModuleOp kernel, const CompileOpt
   return translateToPTX(kernel, options.pipeline.target);
 }
 
+FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel) {
+  FailureOr<std::string> manifest = exportManifest(*kernel.module);
+  if (failed(manifest))
+    return failure();
+  return KernelDescription{std::move(*manifest), kernel.getSchedule().str(), describeDecisions(kernel)};
+}
+
+FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options) {
+  OwningOpRef<ModuleOp> entry = selectEntry(*kernel.module, number);
+  auto build = [](OpPassManager &pm) { return buildCodePipeline(pm, KernelLevel::LLVM), success(); };
+  if (failed(runPasses(*entry, build, "lower", options)))
+    return failure();
+  return translateKernel(*entry, options);
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // What a compilation consists of
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -283,8 +298,8 @@ FailureOr<CompiledKernel> flashc::compile(ModuleOp module, const CompileOptions 
   FailureOr<std::string> ptx = translateKernel(*kernel->module, options);
   if (failed(ptx))
     return failure();
-  FailureOr<std::string> manifest = exportManifest(*kernel->module);
-  if (failed(manifest))
+  FailureOr<KernelDescription> description = describeKernel(*kernel);
+  if (failed(description))
     return failure();
-  return CompiledKernel{std::move(*ptx), std::move(*manifest), kernel->getSchedule().str(), describeDecisions(*kernel)};
+  return CompiledKernel{std::move(*description), std::move(*ptx)};
 }

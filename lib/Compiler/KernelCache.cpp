@@ -3,6 +3,8 @@
 #include "flashc/Compiler/KernelCache.h"
 #include "flashc/Compiler/Session.h"
 #include "flashc/Runtime/BuildID.h"
+#include "flashc/Runtime/Manifest.h"
+#include "flashc/Support/PTXText.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -22,47 +24,176 @@ static std::string getKey(const PipelineOptions &pipeline, StringRef function, S
   return key;
 }
 
-FailureOr<CompiledKernel> KernelCache::findOrCompile(ModuleOp module, const PipelineOptions &pipeline, StringRef key) {
-  if (pipeline.target == kCPUTarget) {
-    ++numCompilations;
-    return compileForCPU(module, pipeline);
-  }
-  // Two builds may compile differently: without knowing which one this is, nothing on disk can be trusted.
-  bool usesDisk = disk && !getBuildID().empty();
-  std::string diskKey = "kernel\n" + getBuildID() + "\n" + key.str();
-  if (usesDisk)
-    if (std::optional<std::vector<std::string>> value = disk->find(diskKey); value && value->size() == 4) {
-      ++numDiskHits;
-      return CompiledKernel{std::move((*value)[0]), std::move((*value)[1]), std::move((*value)[2]),
-                            std::move((*value)[3])};
-    }
-  ++numCompilations;
+static CompileOptions getOptions(const PipelineOptions &pipeline) {
   CompileOptions options;
   options.pipeline = pipeline;
-  FailureOr<CompiledKernel> kernel = compile(module, options);
-  if (succeeded(kernel) && usesDisk)
-    disk->store(diskKey, {kernel->ptx, kernel->manifest, kernel->schedule, kernel->decisions});
+  return options;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// CachedKernel
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A program in a context of its own. One thread at a time has it.
+struct KernelCache::Program {
+  std::unique_ptr<Session> session;
+  OwningOpRef<ModuleOp> module;
+};
+
+/// The same at L2.
+struct CachedKernel::Lowered {
+  std::unique_ptr<Session> session;
+  LoweredKernel kernel;
+};
+
+CachedKernel::CachedKernel(KernelCache &cache, std::string source, PipelineOptions pipeline,
+                           KernelDescription description, std::unique_ptr<Lowered> lowered)
+    : source(std::move(source)), pipeline(std::move(pipeline)), description(std::move(description)), cache(cache),
+      lowered(std::move(lowered)), isCompiled(this->lowered != nullptr) {}
+
+CachedKernel::~CachedKernel() = default;
+
+llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> CachedKernel::takeLowered() const {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (lowered)
+      return std::move(lowered);
+  }
+  cache.numCompilations += !isCompiled.exchange(true);
+  auto session = std::make_unique<Session>(cache.registry);
+  FailureOr<OwningOpRef<ModuleOp>> module = session->parse(source);
+  if (failed(module))
+    return session->takeError();
+  return cache.lower({std::move(session), std::move(*module)}, pipeline);
+}
+
+llvm::Expected<CachedKernel::Text> CachedKernel::findOrCompileEntry(size_t number) const {
+  std::string key = "entry " + std::to_string(number) + "\n" + getKey(pipeline, /*function=*/"", source);
+  if (auto value = cache.findOnDisk(key, 1))
+    return std::make_shared<const std::string>(std::move(value->front()));
+  llvm::Expected<std::unique_ptr<Lowered>> taken = takeLowered();
+  if (!taken)
+    return taken.takeError();
+  ++cache.numEntries;
+  FailureOr<std::string> ptx = compileEntry((*taken)->kernel, number, getOptions(pipeline));
+  if (failed(ptx))
+    return (*taken)->session->takeError();
+  cache.storeOnDisk(key, {*ptx});
+  return std::make_shared<const std::string>(std::move(*ptx));
+}
+
+llvm::Expected<CachedKernel::Text> CachedKernel::getSharedEntry(size_t number) const {
+  return texts.get(std::to_string(number), [&] { return findOrCompileEntry(number); });
+}
+
+llvm::Expected<std::string> CachedKernel::getEntry(size_t number) const {
+  llvm::Expected<Text> text = getSharedEntry(number);
+  return text ? llvm::Expected<std::string>(**text) : text.takeError();
+}
+
+llvm::Expected<CachedKernel::Text> CachedKernel::joinEntries() const {
+  if (pipeline.target == kCPUTarget)
+    return std::make_shared<const std::string>();
+  size_t count = llvm::cantFail(Manifest::parse(description.manifest)).getNumEntries();
+  // A future hands on what its thread throws, and waits for it wherever this function is left.
+  std::vector<std::future<llvm::Expected<Text>>> others;
+  for (size_t number = 0; number + 1 < count; ++number)
+    others.push_back(std::async(std::launch::async, [this, number] { return getSharedEntry(number); }));
+  llvm::Expected<Text> last = getSharedEntry(count - 1);
+  llvm::Error error = last ? llvm::Error::success() : last.takeError();
+  // The text has the entry for every other launch first.
+  std::vector<std::string> parts;
+  if (!error)
+    parts.push_back(**last);
+  for (auto &other : others) {
+    llvm::Expected<Text> text = other.get();
+    if (text)
+      parts.push_back(**text);
+    else
+      error = llvm::joinErrors(std::move(error), text.takeError());
+  }
+  if (error)
+    return std::move(error);
+  return std::make_shared<const std::string>(joinPTX(parts));
+}
+
+llvm::Expected<const char *> CachedKernel::getPTX() const {
+  llvm::Expected<Text> text = texts.get("all", [&] { return joinEntries(); });
+  return text ? llvm::Expected<const char *>((*text)->c_str()) : text.takeError();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// KernelCache
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Two builds may compile differently: without knowing which one this is, nothing on disk can be trusted.
+static bool isKnownBuild() { return !getBuildID().empty(); }
+
+std::optional<std::vector<std::string>> KernelCache::findOnDisk(const std::string &key, size_t count) {
+  if (!disk || !isKnownBuild())
+    return std::nullopt;
+  std::optional<std::vector<std::string>> value = disk->find(getBuildID() + "\n" + key);
+  return value && value->size() == count ? std::move(value) : std::nullopt;
+}
+
+void KernelCache::storeOnDisk(const std::string &key, ArrayRef<StringRef> value) {
+  if (disk && isKnownBuild())
+    disk->store(getBuildID() + "\n" + key, value);
+}
+
+llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> KernelCache::lower(Program program,
+                                                                          const PipelineOptions &pipeline) {
+  FailureOr<LoweredKernel> kernel = lowerToKernel(*program.module, getOptions(pipeline), KernelLevel::Tile);
+  program.module = nullptr; // the context that it is in goes to others
+  if (failed(kernel))
+    return program.session->takeError();
+  return std::unique_ptr<CachedKernel::Lowered>(
+      new CachedKernel::Lowered{std::move(program.session), std::move(*kernel)});
+}
+
+llvm::Expected<KernelCache::KernelPtr> KernelCache::findOrLower(Program program, std::string source,
+                                                                const PipelineOptions &pipeline) {
+  auto make = [&](KernelDescription description, std::unique_ptr<CachedKernel::Lowered> lowered = nullptr) {
+    return KernelPtr(new CachedKernel(*this, std::move(source), pipeline, std::move(description), std::move(lowered)));
+  };
+  if (pipeline.target == kCPUTarget) {
+    ++numCompilations;
+    FailureOr<CompiledKernel> kernel = compileForCPU(*program.module, pipeline);
+    return failed(kernel) ? llvm::Expected<KernelPtr>(program.session->takeError()) : make(std::move(*kernel));
+  }
+  std::string key = "kernel\n" + getKey(pipeline, /*function=*/"", source);
+  if (auto value = findOnDisk(key, 3)) {
+    ++numDiskHits;
+    return make({std::move((*value)[0]), std::move((*value)[1]), std::move((*value)[2])});
+  }
+  ++numCompilations;
+  auto lowered = lower(std::move(program), pipeline);
+  if (!lowered)
+    return lowered.takeError();
+  FailureOr<KernelDescription> description = describeKernel((*lowered)->kernel);
+  if (failed(description))
+    return (*lowered)->session->takeError();
+  bool hasVariants = (*lowered)->kernel.decision.choices.size() > 1;
+  KernelPtr kernel = make(*description, std::move(*lowered));
+  // Where there is nothing to choose, who asks for the kernel learns at once whether it has code.
+  if (!hasVariants)
+    if (auto text = kernel->getSharedEntry(0); !text)
+      return text.takeError();
+  storeOnDisk(key, {description->manifest, description->schedule, description->decisions});
   return kernel;
 }
 
 llvm::Expected<std::shared_ptr<const CachedKernel>> KernelCache::getParsed(const KernelRequest &request) {
-  Session session(registry);
-  FailureOr<OwningOpRef<ModuleOp>> module = session.parse(request.text);
+  auto session = std::make_unique<Session>(registry);
+  FailureOr<OwningOpRef<ModuleOp>> module = session->parse(request.text);
   if (failed(module) || failed(keepFunction(**module, request.function)))
-    return session.takeError();
+    return session->takeError();
   std::string source;
   llvm::raw_string_ostream(source) << **module << "\n";
-  std::string key = getKey(request.pipeline, /*function=*/"", source);
   bool wasThere;
   llvm::Expected<KernelPtr> kernel = kernels.get(
-      key,
-      [&]() -> llvm::Expected<KernelPtr> {
-        FailureOr<CompiledKernel> compiled = findOrCompile(**module, request.pipeline, key);
-        if (failed(compiled))
-          return session.takeError();
-        return std::make_shared<const CachedKernel>(CachedKernel{source, request.pipeline, std::move(*compiled)});
-      },
-      &wasThere);
+      getKey(request.pipeline, /*function=*/"", source),
+      [&] { return findOrLower({std::move(session), std::move(*module)}, source, request.pipeline); }, &wasThere);
   numMemoryHits += kernel && wasThere;
   return kernel;
 }

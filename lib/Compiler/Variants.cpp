@@ -53,3 +53,15 @@ void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned
   Block *into = (*kernel.getOps<gpu::GPUModuleOp>().begin()).getBody();
   into->getOperations().splice(into->end(), from->getOperations());
 }
+
+OwningOpRef<ModuleOp> flashc::selectEntry(ModuleOp kernel, size_t number) {
+  SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
+  // The module's first entry is the manifest's last.
+  auto kept = launches[(number + 1) % launches.size()].getKernels();
+  OwningOpRef<ModuleOp> entry = kernel.clone();
+  gpu::GPUModuleOp module = *entry->getOps<gpu::GPUModuleOp>().begin();
+  for (auto function : llvm::make_early_inc_range(module.getOps<gpu::GPUFuncOp>()))
+    if (llvm::none_of(kept, [&](const ManifestKernel *one) { return one->kernel == function.getName(); }))
+      function.erase();
+  return entry;
+}

@@ -27,6 +27,9 @@ void renameEntry(mlir::ModuleOp module, llvm::StringRef name);
 void addVariant(mlir::ModuleOp kernel, mlir::OwningOpRef<mlir::ModuleOp> variant, unsigned queriesArgument,
                 const ScheduleChoice &choice);
 
+/// A copy of a kernel at L2 that has one of its entries, by its number in the manifest, and the kernels of its launch.
+mlir::OwningOpRef<mlir::ModuleOp> selectEntry(mlir::ModuleOp kernel, size_t number);
+
 } // namespace flashc
 
 #endif // FLASHC_LIB_COMPILER_VARIANTS_H

@@ -126,7 +126,7 @@ LogicalResult Compilation::run(llvm::SourceMgr &sources) {
     return failure();
   if (options.runOnGPU) {
     TimingScope scope = timing.nest("run on the GPU");
-    return runOnGPU(*module, [&] { return compile(*module, compileOptions); }, options);
+    return runOnGPU(*module, compileOptions, options);
   }
   if (options.runOnCPU) {
     TimingScope scope = timing.nest("run on the CPU");

@@ -4,6 +4,7 @@
 #include "Report.h"
 #include "RunCPU.h"
 #include "flashc/Execution/GPURun.h"
+#include "flashc/Target/PTX.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -34,8 +35,7 @@ static FailureOr<HostTensor> makeResult(const ManifestArgument &info, const Func
   return complain(llvm::createStringError("expected result " + info.name + " to be of a float type, got " + info.dtype));
 }
 
-LogicalResult flashc::runOnGPU(ModuleOp module, llvm::function_ref<FailureOr<CompiledKernel>()> compile,
-                               const DriverOptions &options) {
+LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOptions, const DriverOptions &options) {
   llvm::Expected<const cuda::Driver *> driver = cuda::Driver::load();
   if (!driver)
     return complain(driver.takeError());
@@ -45,16 +45,21 @@ LogicalResult flashc::runOnGPU(ModuleOp module, llvm::function_ref<FailureOr<Com
   if (functions->size() != 1)
     return module.emitError("expected one function to run on the GPU, got ")
            << functions->size() << "; choose one with --function";
-  FailureOr<CompiledKernel> kernel = compile();
-  if (failed(kernel))
+  FailureOr<LoweredKernel> kernel = lowerToKernel(module, compileOptions, KernelLevel::Tile);
+  FailureOr<std::string> text = failed(kernel) ? FailureOr<std::string>() : exportManifest(*kernel->module);
+  if (failed(text))
     return failure();
-  llvm::Expected<Manifest> manifest = Manifest::parse(kernel->manifest);
+  llvm::Expected<Manifest> manifest = Manifest::parse(*text);
   if (!manifest)
     return complain(manifest.takeError());
   FailureOr<ModuleChecker> checker = ModuleChecker::create(module, *functions, options.inputs, options.check);
   if (failed(checker))
     return failure();
 
+  auto compile = [&](size_t number) -> llvm::Expected<std::string> {
+    FailureOr<std::string> ptx = compileEntry(*kernel, number, compileOptions);
+    return failed(ptx) ? llvm::createStringError("the kernel has no code") : llvm::Expected<std::string>(*ptx);
+  };
   auto launch = [&](StringRef function, const FunctionInputs &inputs,
                     MutableArrayRef<HostTensor> arguments) -> FailureOr<SmallVector<HostTensor>> {
     // Copies of a HostTensor share its buffer: what the kernel writes is written in place.
@@ -65,7 +70,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, llvm::function_ref<FailureOr<Com
         return failure();
       all.push_back(*result);
     }
-    llvm::Expected<GPURun> run = flashc::runOnGPU(**driver, kernel->ptx, *manifest, all);
+    llvm::Expected<GPURun> run = flashc::runOnGPU(**driver, compile, *manifest, all);
     if (!run)
       return complain(run.takeError());
     llvm::outs() << "run @" << function << ": " << run->device << llvm::format(": %.3f ms\n", run->milliseconds);

@@ -38,7 +38,7 @@ static Expected<LaunchArgument> upload(const GPUDevice &device, const ManifestAr
   return argument;
 }
 
-Expected<GPURun> flashc::runOnGPU(const cuda::Driver &driver, StringRef code, const Manifest &manifest,
+Expected<GPURun> flashc::runOnGPU(const cuda::Driver &driver, EntryCode getCode, const Manifest &manifest,
                                   MutableArrayRef<HostTensor> arguments) {
   if (arguments.size() != manifest.arguments.size())
     return createStringError("expected " + Twine(manifest.arguments.size()) + " arguments, got " +
@@ -55,7 +55,7 @@ Expected<GPURun> flashc::runOnGPU(const cuda::Driver &driver, StringRef code, co
     launchArguments.push_back(std::move(*argument));
   }
 
-  Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, code, manifest);
+  Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, std::move(getCode), manifest);
   if (!kernel)
     return kernel.takeError();
   Expected<PreparedLaunch> launch = (*kernel)->prepare(launchArguments);

@@ -10,7 +10,7 @@ using namespace flashc;
 
 llvm::Expected<std::unique_ptr<const HostKernel>> HostKernel::load(const DialectRegistry &registry,
                                                                    const CachedKernel &kernel) {
-  llvm::Expected<Manifest> manifest = Manifest::parse(kernel.compiled.manifest);
+  llvm::Expected<Manifest> manifest = Manifest::parse(kernel.description.manifest);
   if (!manifest)
     return manifest.takeError();
   std::unique_ptr<HostKernel> result(new HostKernel(registry, std::move(*manifest)));

@@ -30,8 +30,7 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(createCSEPass());
 }
 
-void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &options, KernelLevel level) {
-  addSchedule(pm, options);
+void flashc::buildCodePipeline(OpPassManager &pm, KernelLevel level) {
   if (level == KernelLevel::Tile)
     return;
   pm.addPass(createLowerAffinePass());
@@ -43,4 +42,9 @@ void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &optio
   pm.addNestedPass<gpu::GPUModuleOp>(createConvertKernelToLLVM());
   pm.addPass(createReconcileUnrealizedCastsPass());
   pm.addPass(createCSEPass());
+}
+
+void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &options, KernelLevel level) {
+  addSchedule(pm, options);
+  buildCodePipeline(pm, level);
 }

@@ -2,8 +2,6 @@
 
 #include "flashc/Runtime/KernelModule.h"
 #include "flashc/Runtime/KernelParameters.h"
-#include "flashc/Support/PTXText.h"
-#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 
 #include <cstring>
@@ -15,6 +13,12 @@ using namespace llvm;
 //===--------------------------------------------------------------------------------------------------------------===//
 // Checks
 //===--------------------------------------------------------------------------------------------------------------===//
+
+Error flashc::blameProgram(Error error) {
+  return createStringError(std::make_error_code(std::errc::executable_format_error), toString(std::move(error)));
+}
+
+bool flashc::isCompileError(std::error_code code) { return code == std::errc::executable_format_error; }
 
 /// The number of parameters of an entry, by its declaration in PTX (PTX ISA, ".entry"); none if it is not there.
 static std::optional<size_t> countParameters(StringRef ptx, StringRef kernel) {
@@ -93,26 +97,32 @@ Error KernelModule::loadOnce() {
   std::lock_guard<std::mutex> lock(mutex);
   if (isLoaded)
     return Error::success();
+  Expected<std::string> code = getCode(number);
+  if (!code)
+    return blameProgram(code.takeError());
+  auto kernels = manifest.getEntry(number).getKernels();
+  for (const ManifestKernel *kernel : kernels)
+    if (Error error = checkEntry(*code, *kernel)) // machine code has no entries in text
+      return error;
   RelaxedCaptureGuard guard(driver);
-  if (Error error = loadCode())
+  if (Error error = loadCode(*code))
     return error;
   for (const ManifestKernel *kernel : kernels)
     if (Error error = loadKernel(*kernel)) {
       driver.moduleUnload(std::exchange(module, nullptr));
       return error;
     }
-  code = std::string();
   isLoaded.store(true, std::memory_order_release);
   return Error::success();
 }
 
-Error KernelModule::loadCode() {
+Error KernelModule::loadCode(const std::string &code) {
   char log[8192] = "";
   int keys[] = {cuda::kJITErrorLogBuffer, cuda::kJITErrorLogBufferSizeBytes};
   void *values[] = {log, reinterpret_cast<void *>(sizeof(log))};
   // PTX must end with a zero byte.
   cuda::Result result = driver.moduleLoadDataEx(&module, code.c_str(), 2, keys, values);
-  Error error = driver.check(result, "loading " + kernels.back()->kernel);
+  Error error = driver.check(result, "loading " + manifest.getEntry(number).kernel);
   if (!error)
     return error;
   module = nullptr;
@@ -138,52 +148,4 @@ Error KernelModule::loadKernel(const ManifestKernel &info) {
   }
   functions[info.kernel] = function;
   return Error::success();
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Modules of a manifest
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// PTX of `kernels` alone; none if one of them is not there.
-static std::optional<std::string> selectKernels(ArrayRef<PTXKernel> parts, ArrayRef<const ManifestKernel *> kernels) {
-  auto isPart = [](const ManifestKernel *kernel, const PTXKernel &part) { return kernel->kernel == part.name; };
-  std::vector<std::string> texts;
-  for (const PTXKernel &part : parts)
-    if (any_of(kernels, [&](const ManifestKernel *kernel) { return isPart(kernel, part); }))
-      texts.push_back(part.text);
-  for (const ManifestKernel *kernel : kernels)
-    if (none_of(parts, [&](const PTXKernel &part) { return isPart(kernel, part); }))
-      return std::nullopt;
-  return joinPTX(texts);
-}
-
-/// One module for each entry, or none if `code` does not come apart into them.
-static std::vector<std::unique_ptr<KernelModule>> splitByEntry(const cuda::Driver &driver, const Manifest &manifest,
-                                                               StringRef code) {
-  std::vector<std::unique_ptr<KernelModule>> modules;
-  std::optional<std::vector<PTXKernel>> parts = splitPTX(code);
-  if (!parts)
-    return modules;
-  for (size_t number = 0; number < manifest.getNumEntries(); ++number) {
-    auto kernels = manifest.getEntry(number).getKernels();
-    std::optional<std::string> text = selectKernels(*parts, kernels);
-    if (!text)
-      return {};
-    modules.push_back(std::make_unique<KernelModule>(driver, manifest, kernels, *text));
-  }
-  return modules;
-}
-
-std::vector<std::unique_ptr<KernelModule>> flashc::makeKernelModules(const cuda::Driver &driver,
-                                                                     const Manifest &manifest, StringRef code) {
-  std::vector<std::unique_ptr<KernelModule>> modules;
-  if (!manifest.variants.empty())
-    modules = splitByEntry(driver, manifest, code);
-  if (!modules.empty())
-    return modules;
-  SmallVector<const ManifestKernel *, 4> kernels;
-  for (size_t number = 0; number < manifest.getNumEntries(); ++number)
-    append_range(kernels, manifest.getEntry(number).getKernels());
-  modules.push_back(std::make_unique<KernelModule>(driver, manifest, kernels, code));
-  return modules;
 }

@@ -189,21 +189,21 @@ static Error checkTarget(StringRef target, const GPUDevice &device) {
   return createStringError("the kernel is for " + target + ", the GPU (" + device.getName() + ") is sm_" + Twine(have));
 }
 
-Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRef code, Manifest manifest) {
+Kernel::Kernel(const GPUDevice &device, EntryCode getCode, Manifest manifest)
+    : device(device), getCode(std::move(getCode)), manifest(std::move(manifest)) {
+  for (size_t number = 0; number < this->manifest.getNumEntries(); ++number)
+    modules.emplace_back(device.getDriver(), this->manifest, number, this->getCode);
+}
+
+Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, EntryCode getCode, Manifest manifest) {
   if (Error error = checkTarget(manifest.target, device))
     return error;
-  std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(manifest)));
+  std::unique_ptr<Kernel> kernel(new Kernel(device, std::move(getCode), std::move(manifest)));
   const Manifest &info = kernel->manifest;
   bool needsPool = false;
-  for (size_t number = 0; number < info.getNumEntries(); ++number) {
-    const ManifestEntry &entry = info.getEntry(number);
-    for (const ManifestKernel *part : entry.getKernels())
-      if (Error error = checkEntry(code, *part)) // machine code has no entries in text
-        return error;
-    needsPool |= entry.workspace.has_value();
-  }
-  kernel->modules = makeKernelModules(device.getDriver(), info, code);
-  if (kernel->modules.size() == 1)
+  for (size_t number = 0; number < info.getNumEntries(); ++number)
+    needsPool |= info.getEntry(number).workspace.has_value();
+  if (info.variants.empty())
     if (Error error = kernel->loadAll())
       return error;
   // Now, since a launch may be captured, and there no pool can be made.
@@ -214,8 +214,8 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, StringRe
 }
 
 Error Kernel::loadAll() const {
-  for (const std::unique_ptr<KernelModule> &module : modules)
-    if (Error error = module->load())
+  for (KernelModule &module : modules)
+    if (Error error = module.load())
       return error;
   return Error::success();
 }
@@ -275,7 +275,7 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
     return blameArguments(bytes.takeError());
   launch.workspaceBytes = *bytes;
   // Last: arguments that are refused load nothing.
-  KernelModule &module = *modules[modules.size() == 1 ? 0 : *number];
+  KernelModule &module = modules[*number];
   if (Error error = module.load())
     return error;
   for (PreparedLaunch::Step &step : launch.steps)

@@ -1,8 +1,6 @@
 //===- Runtime.cpp - the kernels of a process on its GPUs ---------------------------------------------------------===//
 
 #include "flashc/Runtime/Runtime.h"
-#include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/SHA256.h"
 
 using namespace flashc;
 using namespace llvm;
@@ -73,7 +71,7 @@ Expected<std::shared_ptr<const GPUDevice>> Runtime::getDevice(int ordinal) {
   return devices[ordinal] = std::move(*device);
 }
 
-Expected<std::shared_ptr<const LoadedKernel>> Runtime::loadNew(StringRef ptx, StringRef manifestText, int ordinal) {
+Expected<std::shared_ptr<const LoadedKernel>> Runtime::loadNew(EntryCode getCode, StringRef manifestText, int ordinal) {
   Expected<Manifest> manifest = Manifest::parse(manifestText);
   if (!manifest)
     return manifest.takeError();
@@ -83,17 +81,14 @@ Expected<std::shared_ptr<const LoadedKernel>> Runtime::loadNew(StringRef ptx, St
     return device.takeError();
   if (Error error = (*device)->makeCurrent())
     return error;
-  Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, ptx, std::move(*manifest));
+  Expected<std::unique_ptr<Kernel>> kernel = Kernel::load(**device, std::move(getCode), std::move(*manifest));
   if (!kernel)
     return kernel.takeError();
   ++numLoads;
   return std::make_shared<const LoadedKernel>(std::move(*device), std::move(*kernel));
 }
 
-Expected<std::shared_ptr<const LoadedKernel>> Runtime::load(StringRef ptx, StringRef manifest, int device) {
-  SHA256 hash;
-  for (StringRef part : {manifest, StringRef("\0", 1), ptx})
-    hash.update(part);
-  std::string key = (Twine(device) + " " + toHex(hash.final())).str();
-  return kernels.get(key, [&] { return loadNew(ptx, manifest, device); });
+Expected<std::shared_ptr<const LoadedKernel>> Runtime::load(StringRef key, EntryCode getCode, StringRef manifest,
+                                                            int device) {
+  return kernels.get((Twine(device) + " " + key).str(), [&] { return loadNew(getCode, manifest, device); });
 }

@@ -1,26 +1,26 @@
 //===- Manifest.cpp - a kernel's manifest as JSON -----------------------------------------------------------------===//
 
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Target/PTX.h"
-#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
 using namespace flashc;
 
-/// What only the lowered kernel knows.
-static void complete(ManifestKernel &info, LLVM::LLVMFuncOp kernel) {
+/// What L2's passes have changed since the kernel was made.
+static void complete(ManifestKernel &info, Operation *kernel) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
     info.dynamicSharedMemory = bytes.getInt();
-  if (auto threads = kernel->getAttrOfType<IntegerAttr>("flashc.threads"))
-    info.block = {uint32_t(threads.getInt()), 1, 1};
+  else if (auto onTiles = dyn_cast<gpu::GPUFuncOp>(kernel))
+    info.dynamicSharedMemory = tile::getSharedMemoryBytes(onTiles);
 }
 
 FailureOr<std::string> flashc::exportManifest(ModuleOp module) {
   std::optional<Manifest> manifest;
   std::vector<ManifestEntry> variants;
   bool isValid = true, isOne = true;
-  module.walk([&](LLVM::LLVMFuncOp kernel) {
+  module.walk([&](Operation *kernel) {
     if (!Launch::isOn(kernel))
       return;
     FailureOr<Launch> launch = Launch::get(kernel);

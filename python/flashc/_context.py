@@ -52,7 +52,11 @@ class CompiledKernel(_Owned):
         self.context = context
 
     def ptx(self) -> str:
-        return lib.flashcKernelGetPTX(self.handle).decode()
+        text = lib.flashcKernelGetPTX(self.handle)
+        if text is None:
+            self.ir("llvm")  # it says why, where it is the program's fault
+            raise Error("flashc could not compile the kernel's entries")
+        return text.decode()
 
     def manifest(self) -> str:
         return lib.flashcKernelGetManifest(self.handle).decode()

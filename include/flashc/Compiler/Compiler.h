@@ -37,9 +37,8 @@ struct CompileOptions {
   mlir::TimingScope *timing = nullptr;
 };
 
-/// Everything that a launch needs, as text.
-struct CompiledKernel {
-  std::string ptx;
+/// What is known of a kernel at L2, as text.
+struct KernelDescription {
   /// JSON; docs/manifest.md describes it.
   std::string manifest;
   /// What Schedule::str prints: the choices that were made, in the form that `PipelineOptions::schedule` takes. Of
@@ -47,6 +46,11 @@ struct CompiledKernel {
   std::string schedule;
   /// What was chosen for every entry and why, for people (docs/schedules.md).
   std::string decisions;
+};
+
+/// Everything that a launch needs, as text.
+struct CompiledKernel : KernelDescription {
+  std::string ptx;
 };
 
 /// The levels of a program: flash (L0), loops (L1), tile (L2), nvvm and llvm (L3).
@@ -87,6 +91,13 @@ mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const Compil
 
 /// What was chosen for every entry of the kernel and why, for people.
 std::string describeDecisions(const LoweredKernel &kernel);
+
+/// Of a kernel at L2 or below.
+mlir::FailureOr<KernelDescription> describeKernel(const LoweredKernel &kernel);
+
+/// PTX of one entry of a kernel at KernelLevel::Tile, which is left as it is, by its number in the manifest; with the
+/// kernels before and after it in a launch.
+mlir::FailureOr<std::string> compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options);
 
 /// PTX of a kernel that was lowered to KernelLevel::LLVM.
 mlir::FailureOr<std::string> translateKernel(mlir::ModuleOp kernel, const CompileOptions &options);

@@ -3,8 +3,7 @@
 #define FLASHC_EXECUTION_GPURUN_H
 
 #include "flashc/Execution/HostTensor.h"
-#include "flashc/Runtime/CUDADriver.h"
-#include "flashc/Runtime/Manifest.h"
+#include "flashc/Runtime/KernelModule.h"
 
 namespace flashc {
 
@@ -14,9 +13,9 @@ struct GPURun {
   float milliseconds = 0;
 };
 
-/// Copies `arguments` (the manifest's, in order, outputs poisoned) to the first GPU, launches the kernel of `code` (PTX
-/// text or a cubin) once, copies the outputs back, and then times a few more launches.
-llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, llvm::StringRef code, const Manifest &manifest,
+/// Copies `arguments` (the manifest's, in order, outputs poisoned) to the first GPU, launches the kernel once, copies the
+/// outputs back, and then times a few more launches.
+llvm::Expected<GPURun> runOnGPU(const cuda::Driver &driver, EntryCode getCode, const Manifest &manifest,
                                 llvm::MutableArrayRef<HostTensor> arguments);
 
 } // namespace flashc

@@ -55,6 +55,9 @@ enum class KernelLevel { Tile, NVVM, LLVM };
 /// L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
 void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
 
+/// The rest of it behind KernelLevel::Tile, up to `level`.
+void buildCodePipeline(mlir::OpPassManager &pm, KernelLevel level);
+
 /// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is
 /// flash.attention), tensors become buffers at function boundaries too (identity layout), linalg becomes loops. Every
 /// function gets a C interface (`_mlir_ciface_<name>`); results that are buffers are owned by the caller. Elements

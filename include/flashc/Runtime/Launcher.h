@@ -5,6 +5,7 @@
 #include "flashc/Runtime/KernelModule.h"
 #include "flashc/Runtime/KernelParameters.h"
 
+#include <deque>
 #include <memory>
 #include <mutex>
 
@@ -118,9 +119,9 @@ private:
 /// The device's context is current on every thread that calls it.
 class Kernel {
 public:
-  /// Loads PTX text or a cubin. Refuses a kernel for another architecture. Of PTX with variants nothing is assembled
-  /// yet: that takes the driver longest, and a launch needs one entry only.
-  static llvm::Expected<std::unique_ptr<Kernel>> load(const GPUDevice &device, llvm::StringRef code, Manifest manifest);
+  /// Refuses a kernel for another architecture. With variants nothing is compiled or assembled yet: that takes longest,
+  /// and a launch needs one entry only.
+  static llvm::Expected<std::unique_ptr<Kernel>> load(const GPUDevice &device, EntryCode getCode, Manifest manifest);
   Kernel(const Kernel &) = delete;
   Kernel &operator=(const Kernel &) = delete;
 
@@ -128,22 +129,23 @@ public:
   /// Loads every entry that is not yet, so that no later launch waits for it. Threads may share it.
   llvm::Error loadAll() const;
   /// Checks the arguments (the manifest's, in order), chooses the entry that is for them, encodes tensor maps, computes
-  /// the grid, and loads the entry if it is the first launch of it. What is wrong with the arguments is an
-  /// isArgumentMismatch, and loads nothing. An entry that did not load is tried again by the next launch of it. Threads
-  /// may share it, and streams may be captured meanwhile.
+  /// the grid, and compiles and loads the entry if it is the first launch of it. What is wrong with the arguments is an
+  /// isArgumentMismatch, and loads nothing; what the compiler says is an isCompileError. An entry that did not load is
+  /// tried again by the next launch of it. Threads may share it, and streams may be captured meanwhile.
   llvm::Expected<PreparedLaunch> prepare(llvm::ArrayRef<LaunchArgument> arguments) const;
 
 private:
-  Kernel(const GPUDevice &device, Manifest manifest) : device(device), manifest(std::move(manifest)) {}
+  Kernel(const GPUDevice &device, EntryCode getCode, Manifest manifest);
 
   /// Adds a kernel of the manifest to `launch`, unless its grid is empty; returns whether it did.
   llvm::Expected<bool> prepareKernel(const ManifestKernel &info, llvm::ArrayRef<LaunchArgument> arguments,
                                      PreparedLaunch &launch) const;
 
   const GPUDevice &device;
-  Manifest manifest;
-  /// Of each entry by number, or one of all.
-  std::vector<std::unique_ptr<KernelModule>> modules;
+  const EntryCode getCode;
+  const Manifest manifest;
+  /// Of each entry by number.
+  mutable std::deque<KernelModule> modules;
 };
 
 } // namespace flashc

@@ -21,7 +21,7 @@ public:
   const Manifest &getManifest() const { return kernel->getManifest(); }
   /// Checks the arguments (the manifest's, in order; an error of isArgumentMismatch says what is wrong with them),
   /// starts the kernel on `stream` and returns before it ends. The calling thread's current context stays what it was.
-  /// The first launch of a variant loads it.
+  /// The first launch of a variant makes and loads it.
   llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const;
   /// Loads the variants that no launch has needed yet.
   llvm::Error loadAll() const;
@@ -44,15 +44,15 @@ class Runtime {
 public:
   explicit Runtime(const cuda::Driver &driver) : driver(driver) {}
 
-  /// The kernel of `ptx` on a GPU (0 is the first), in its primary context.
-  llvm::Expected<std::shared_ptr<const LoadedKernel>> load(llvm::StringRef ptx, llvm::StringRef manifest, int device);
+  /// A kernel on a GPU (0 is the first), in its primary context. `key` stands for the kernel, whatever its code is.
+  llvm::Expected<std::shared_ptr<const LoadedKernel>> load(llvm::StringRef key, EntryCode getCode,
+                                                           llvm::StringRef manifest, int device);
 
   /// Kernels loaded so far, each with its variants.
   uint64_t getNumLoads() const { return numLoads; }
 
 private:
-  llvm::Expected<std::shared_ptr<const LoadedKernel>> loadNew(llvm::StringRef ptx, llvm::StringRef manifest,
-                                                              int device);
+  llvm::Expected<std::shared_ptr<const LoadedKernel>> loadNew(EntryCode getCode, llvm::StringRef manifest, int device);
   llvm::Expected<std::shared_ptr<const GPUDevice>> getDevice(int ordinal);
 
   const cuda::Driver &driver;

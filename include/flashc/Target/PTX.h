@@ -34,8 +34,7 @@ llvm::FailureOr<std::string> translateToPTX(mlir::ModuleOp module, llvm::StringR
 /// ptxas's own among them, go to `module`.
 llvm::FailureOr<std::string> assemblePTX(mlir::ModuleOp module, llvm::StringRef ptx, llvm::StringRef target);
 
-/// The manifest (JSON) of the one kernel in `module`, with its variants. What only the lowered kernels know, their
-/// threads and their shared memory, is filled in from them.
+/// The manifest (JSON) of the one kernel in `module`, at L2 or below, with its variants.
 llvm::FailureOr<std::string> exportManifest(mlir::ModuleOp module);
 
 } // namespace flashc

@@ -82,9 +82,9 @@ def compile_times(attention, runs=COMPILE_RUNS):
     times = []
     for _ in range(runs):
         context = _context.Context(disk_cache=False)
-        kernels = []
-        times.append(milliseconds(lambda: kernels.append(context.compile_attention(attention, TARGET, None))))
-        if not kernels[0].ptx():
+        texts = []
+        times.append(milliseconds(lambda: texts.append(context.compile_attention(attention, TARGET, None).ptx())))
+        if not texts[0]:
             raise _library.Error("a kernel without PTX")
     return times
 
@@ -119,16 +119,20 @@ def make_call(loaded, arguments):
     return call
 
 
-def first_launch_time(driver, name, folder):
+def first_launch_time(driver, name, folder=None, compiles_all=False):
     """Milliseconds from making a context to the end of a first call, and what the context counted: in this process,
-    now. The call loads what it launches, so that it belongs to the time."""
+    now. The call compiles and loads what it launches, so that it belongs to the time. `compiles_all`: every entry is
+    compiled before it."""
     attention = programs()[name]
     arguments, _kept = make_arguments(driver, attention, QUERIES)
     made = []
 
     def run():
-        context = _context.Context(folder)
-        loaded = context.compile_attention(attention, TARGET, None).load(0)
+        context = _context.Context(folder, disk_cache=folder is not None)
+        kernel = context.compile_attention(attention, TARGET, None)
+        if compiles_all:
+            kernel.ptx()
+        loaded = kernel.load(0)
         made.append((context, loaded))
         make_call(loaded, arguments)()
 
@@ -138,17 +142,32 @@ def first_launch_time(driver, name, folder):
     return {"ms": elapsed, "compilations": counters.compilations, "disk_hits": counters.disk_hits}
 
 
-def first_launch_in_process(name, folder):
-    """first_launch_time in a fresh process, whose driver keeps its machine code in the folder too."""
-    environment = dict(os.environ, CUDA_CACHE_DISABLE="0", CUDA_CACHE_PATH=os.path.join(folder, "driver"))
+def run_in_process(arguments, **environment):
+    """What this file prints in a fresh process."""
+    environment = dict(os.environ, **environment)
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [root, environment.get("PYTHONPATH")]))
-    done = subprocess.run([sys.executable, "-m", "flashc.bench._latency", name, folder], env=environment,
+    done = subprocess.run([sys.executable, "-m", "flashc.bench._latency", *arguments], env=environment,
                           capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
         raise _library.Error(f"the process that launches a kernel ended with {done.returncode}: "
                              f"{done.stderr.strip()[-400:]}")
     return json.loads(done.stdout.splitlines()[-1])
+
+
+def first_launch_in_process(name, folder):
+    """first_launch_time in a fresh process, whose driver keeps its machine code in the folder too."""
+    return run_in_process([name, folder], CUDA_CACHE_DISABLE="0", CUDA_CACHE_PATH=os.path.join(folder, "driver"))
+
+
+def first_launches_in_turns(driver, name, runs=COMPILE_RUNS):
+    """Milliseconds to first launches in this process, of one entry and with all entries compiled; nothing is kept."""
+    first_launch_time(driver, name)
+    one, every = [], []
+    for _ in range(runs):
+        one.append(first_launch_time(driver, name)["ms"])
+        every.append(first_launch_time(driver, name, compiles_all=True)["ms"])
+    return one, every
 
 
 def first_launch_times(name, runs=PROCESSES):
@@ -207,6 +226,10 @@ def main():
         cold, warm, cold_note, warm_note = first_launch_times(name)
         line(f"to a first launch, cold: {name}", cold, "ms", 1000, cold_note)
         line(f"to a first launch, from disk: {name}", warm, "ms", 5, warm_note)
+        one, every = run_in_process([name], CUDA_CACHE_DISABLE="1")
+        line(f"in turns, the entry that is launched: {name}", one, "ms")
+        line(f"in turns, all entries: {name}", every, "ms", note=f"ratio of the medians "
+             f"{statistics.median(one) / statistics.median(every):.2f}")
     launch, nothing = launch_times(driver)
     line("launch (C API through ctypes)", launch, "us", 5, f"an empty ctypes call: {statistics.median(nothing):.2f} us")
     try:
@@ -221,4 +244,5 @@ if __name__ == "__main__":
     gpu, why = open_driver()
     if gpu is None:
         sys.exit(f"no GPU ({why})")
-    print(json.dumps(first_launch_time(gpu, *sys.argv[1:3])))
+    measure = first_launch_time if len(sys.argv) > 2 else first_launches_in_turns
+    print(json.dumps(measure(gpu, *sys.argv[1:])))

@@ -83,13 +83,15 @@ cuda::Driver makeHostDriver() {
   return driver;
 }
 
+const EntryCode getCode = [](size_t) { return "code"; };
+
 TEST(GPURun, CopiesLaunchesAndCopiesBack) {
   launches = allocations = 0;
   HostTensor x(DType::F32, {2, 4}, /*strides=*/{6, 1}, /*offset=*/3), factor(DType::F32, {}), y(DType::F32, {2, 4});
   x.forEach([](int64_t index, void *element) { storeElement(DType::F32, element, double(index)); });
   factor.forEach([](int64_t, void *element) { storeElement(DType::F32, element, 10.0); });
   HostTensor arguments[] = {x, factor, y};
-  Expected<GPURun> run = runOnGPU(makeHostDriver(), "code", cantFail(Manifest::parse(kManifest)), arguments);
+  Expected<GPURun> run = runOnGPU(makeHostDriver(), getCode, cantFail(Manifest::parse(kManifest)), arguments);
   ASSERT_TRUE(bool(run)) << toString(run.takeError());
   EXPECT_EQ(run->device, "Host");
   EXPECT_FLOAT_EQ(run->milliseconds, 2.0f);
@@ -101,7 +103,7 @@ TEST(GPURun, CopiesLaunchesAndCopiesBack) {
 
 TEST(GPURun, RefusesOtherTypes) {
   HostTensor arguments[] = {HostTensor(DType::BF16, {2, 4}), HostTensor(DType::F32, {}), HostTensor(DType::F32, {2, 4})};
-  Expected<GPURun> run = runOnGPU(makeHostDriver(), "code", cantFail(Manifest::parse(kManifest)), arguments);
+  Expected<GPURun> run = runOnGPU(makeHostDriver(), getCode, cantFail(Manifest::parse(kManifest)), arguments);
   ASSERT_FALSE(bool(run));
   EXPECT_EQ(toString(run.takeError()), "argument x: expected f32, got bf16");
 }

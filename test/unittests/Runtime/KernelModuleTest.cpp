@@ -67,10 +67,11 @@ protected:
   Counts seen;
   cuda::Driver driver = makeFakeDriver();
   Manifest manifest = cantFail(Manifest::parse(getTestManifestWithBefore()));
+  EntryCode code = makeCode(getTestPTX());
 };
 
 TEST_F(KernelModuleTest, LoadsOnceForAllThreads) {
-  KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
+  KernelModule module(driver, manifest, /*number=*/0, code);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 8; ++thread)
     threads.emplace_back([&] {
@@ -85,7 +86,7 @@ TEST_F(KernelModuleTest, LoadsOnceForAllThreads) {
 
 TEST_F(KernelModuleTest, PutsTheCaptureModeBack) {
   for (int mode : {kCaptureGlobal, 1}) {
-    KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
+    KernelModule module(driver, manifest, /*number=*/0, code);
     captureMode = mode;
     failures = 1;
     EXPECT_EQ(toString(module.load()), "loading causal failed: a reason (CUDA error 218): ptxas: no");
@@ -97,7 +98,7 @@ TEST_F(KernelModuleTest, PutsTheCaptureModeBack) {
 
 TEST_F(KernelModuleTest, TriesAgainAfterAFailure) {
   {
-    KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
+    KernelModule module(driver, manifest, /*number=*/0, code);
     failures = 1;
     EXPECT_TRUE(errorToBool(module.load()));
     EXPECT_EQ(seen.unloaded, 0);
@@ -114,7 +115,7 @@ TEST_F(KernelModuleTest, TriesAgainAfterAFailure) {
 TEST_F(KernelModuleTest, UnloadsNothingThatItDidNotLoad) {
   failures = 1;
   for (bool isAsked : {false, true}) {
-    KernelModule module(driver, manifest, manifest.getKernels(), getTestPTX());
+    KernelModule module(driver, manifest, /*number=*/0, code);
     if (isAsked) { // EXPECT_TRUE is an if, too
       EXPECT_TRUE(errorToBool(module.load()));
     }
@@ -122,16 +123,42 @@ TEST_F(KernelModuleTest, UnloadsNothingThatItDidNotLoad) {
   EXPECT_EQ(seen.unloaded, 0);
 }
 
-TEST_F(KernelModuleTest, ThereIsOneForEachEntryOfVariants) {
-  Manifest variants = cantFail(Manifest::parse(getTestManifestWithVariants()));
-  auto count = [&](const Manifest &of, StringRef code) { return makeKernelModules(driver, of, code).size(); };
-  EXPECT_EQ(count(variants, getTestPTX()), 3u);
-  EXPECT_EQ(count(manifest, getTestPTX()), 1u) << "without variants there is one entry";
-  EXPECT_EQ(count(variants, "\x7f"
-                            "ELF"),
-            1u);
-  variants.variants.front().kernel = "causal_other"; // the driver is to say that it is not there
-  EXPECT_EQ(count(variants, getTestPTX()), 1u);
+TEST_F(KernelModuleTest, AsksForItsCodeOnceForAllThreads) {
+  std::atomic<int> asked = 0;
+  EntryCode countingCode = [&](size_t number) {
+    EXPECT_EQ(number, 0u);
+    EXPECT_EQ(captureMode, kCaptureGlobal) << "compiling is nothing to the driver";
+    return ++asked, getTestPTX();
+  };
+  KernelModule module(driver, manifest, /*number=*/0, countingCode);
+  EXPECT_EQ(asked, 0);
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread)
+    threads.emplace_back([&] { EXPECT_FALSE(module.load()); });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(asked, 1);
+}
+
+TEST_F(KernelModuleTest, TellsWhatDoesNotCompileFromWhatDoesNotLoad) {
+  bool compiles = false;
+  EntryCode lateCode = [&](size_t) -> Expected<std::string> {
+    return compiles ? Expected<std::string>(getTestPTX()) : createStringError("3:1: error: no such op");
+  };
+  KernelModule module(driver, manifest, /*number=*/0, lateCode);
+  auto load = [&](bool isCompilers, StringRef text) {
+    handleAllErrors(module.load(), [&](const ErrorInfoBase &error) {
+      EXPECT_EQ(isCompileError(error.convertToErrorCode()), isCompilers);
+      EXPECT_EQ(error.message(), text);
+    });
+  };
+  load(true, "3:1: error: no such op");
+  load(true, "3:1: error: no such op");
+  EXPECT_EQ(seen.loaded, 0);
+  compiles = true;
+  failures = 1;
+  load(false, "loading causal failed: a reason (CUDA error 218): ptxas: no");
+  EXPECT_FALSE(module.load());
 }
 
 } // namespace

@@ -82,10 +82,11 @@ protected:
 
 TEST_F(RuntimeTest, LoadsAKernelOnceOnEachGPU) {
   Runtime runtime(driver);
-  auto first = cantFail(runtime.load("ptx", kTestManifest, 0)), second = cantFail(runtime.load("ptx", kTestManifest, 0));
+  auto first = cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 0)),
+       second = cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 0));
   EXPECT_EQ(first, second);
-  EXPECT_NE(cantFail(runtime.load("ptx", kTestManifest, 1)), first);
-  EXPECT_NE(cantFail(runtime.load("other", kTestManifest, 0)), first);
+  EXPECT_NE(cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 1)), first);
+  EXPECT_NE(cantFail(runtime.load("other", makeCode("other"), kTestManifest, 0)), first);
   EXPECT_EQ(runtime.getNumLoads(), 3u);
   EXPECT_EQ(current, kOther) << "the thread's context stays what it was";
 }
@@ -94,7 +95,7 @@ TEST_F(RuntimeTest, LoadsAKernelOnceForAllThreads) {
   Runtime runtime(driver);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 8; ++thread)
-    threads.emplace_back([&] { cantFail(runtime.load("ptx", kTestManifest, 0)); });
+    threads.emplace_back([&] { cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 0)); });
   for (std::thread &thread : threads)
     thread.join();
   EXPECT_EQ(counts.loaded, 1);
@@ -102,7 +103,7 @@ TEST_F(RuntimeTest, LoadsAKernelOnceForAllThreads) {
 
 TEST_F(RuntimeTest, KernelsOutliveTheRuntime) {
   auto runtime = std::make_unique<Runtime>(driver);
-  auto kernel = cantFail(runtime->load("ptx", kTestManifest, 0));
+  auto kernel = cantFail(runtime->load("ptx", makeCode("ptx"), kTestManifest, 0));
   runtime.reset();
   EXPECT_EQ(counts.unloaded, 0);
   kernel.reset();
@@ -112,7 +113,7 @@ TEST_F(RuntimeTest, KernelsOutliveTheRuntime) {
 
 TEST_F(RuntimeTest, LaunchesInTheRightContext) {
   Runtime runtime(driver);
-  auto kernel = cantFail(runtime.load("ptx", kTestManifest, 0));
+  auto kernel = cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 0));
   LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
   for (cuda::Context before : {kOther, kPrimary}) {
     current = before;
@@ -129,7 +130,7 @@ TEST_F(RuntimeTest, LaunchesInTheRightContext) {
 
 TEST_F(RuntimeTest, LoadsVariantsInTheRightContext) {
   Runtime runtime(driver);
-  auto kernel = cantFail(runtime.load(getTestPTX(), getTestManifestWithVariants(), 0));
+  auto kernel = cantFail(runtime.load("variants", makeCode(getTestPTX()), getTestManifestWithVariants(), 0));
   EXPECT_EQ(counts.loaded, 0);
   LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
   EXPECT_FALSE(kernel->launch({q, slope, o}, nullptr));
@@ -143,13 +144,14 @@ TEST_F(RuntimeTest, LoadsVariantsInTheRightContext) {
 TEST_F(RuntimeTest, MakesOnePoolOnEachGPU) {
   {
     Runtime runtime(driver);
-    auto first = cantFail(runtime.load("ptx", kTestManifest, 0)), second = cantFail(runtime.load("other", kTestManifest, 0));
+    auto first = cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 0)),
+         second = cantFail(runtime.load("other", makeCode("other"), kTestManifest, 0));
     EXPECT_EQ(counts.pools, 1); // before the first launch, which may be captured
     LaunchArgument q{1024, {2, 8, 1000, 128}, {1024000, 128, 1024, 1}}, slope, o = q;
     for (auto &kernel : {first, second})
       EXPECT_FALSE(kernel->launch({q, slope, o}, nullptr));
     EXPECT_EQ(counts.pools, 1);
-    cantFail(runtime.load("ptx", kTestManifest, 1));
+    cantFail(runtime.load("ptx", makeCode("ptx"), kTestManifest, 1));
     EXPECT_EQ(counts.pools, 2);
   }
   EXPECT_EQ(counts.pools, 0);
@@ -158,10 +160,10 @@ TEST_F(RuntimeTest, MakesOnePoolOnEachGPU) {
 TEST_F(RuntimeTest, ReportsWhatTheDriverRefusesAndTriesAgain) {
   Runtime runtime(driver);
   for (int attempt = 0; attempt < 2; ++attempt)
-    EXPECT_EQ(toString(runtime.load("bad", kTestManifest, 0).takeError()),
+    EXPECT_EQ(toString(runtime.load("bad", makeCode("bad"), kTestManifest, 0).takeError()),
               "loading causal failed: a reason (CUDA error 218)");
   EXPECT_EQ(counts.loaded, 2);
-  EXPECT_EQ(toString(runtime.load("ptx", kTestManifest, 7).takeError()),
+  EXPECT_EQ(toString(runtime.load("ptx", makeCode("ptx"), kTestManifest, 7).takeError()),
             "opening GPU 7 failed: a reason (CUDA error 101)");
   EXPECT_EQ(runtime.getNumLoads(), 0u);
 }

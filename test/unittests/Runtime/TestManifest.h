@@ -2,9 +2,7 @@
 #ifndef FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
 #define FLASHC_UNITTESTS_RUNTIME_TESTMANIFEST_H
 
-#include "llvm/ADT/StringRef.h"
-
-#include <string>
+#include "flashc/Runtime/KernelModule.h"
 
 // The parameters of the kernel, one of each kind. (g++ takes no line breaks of a raw string in a macro.)
 #define FLASHC_TEST_PARAMETERS                                                                                         \
@@ -61,13 +59,17 @@ inline std::string getTestManifestWithAfter() {
   return result;
 }
 
-/// PTX of the kernels of all these manifests, as the compiler joins them. `body` is in the kernel `marked`.
-inline std::string getTestPTX(llvm::StringRef marked = "", llvm::StringRef body = "") {
+/// Code of every entry.
+inline flashc::EntryCode makeCode(std::string text) {
+  return [text](size_t) { return text; };
+}
+
+/// PTX of kernels of these manifests, as the compiler joins them.
+inline std::string getTestPTX(llvm::ArrayRef<llvm::StringRef> kernels = {"causal", "causal_one", "causal_few"}) {
   std::string ptx = ".version 8.0\n.target sm_90a\n.address_size 64\n";
-  for (llvm::StringRef name : {"causal", "causal_one", "causal_few"})
+  for (llvm::StringRef name : kernels)
     ptx += ("\n\t// .globl\t" + name + "\n.visible .entry " + name + "(\n.param .align 64 .b8 a[128], .param .u64 b, " +
-            ".param .u64 c, .param .u32 d, .param .f32 e, .param .u64 f)\n{" +
-            (name == marked ? body : llvm::StringRef()) + "\n\tret;\n}\n")
+            ".param .u64 c, .param .u32 d, .param .f32 e, .param .u64 f)\n{\n\tret;\n}\n")
                .str();
   return ptx;
 }

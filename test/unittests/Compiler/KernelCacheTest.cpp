@@ -1,0 +1,121 @@
+//===- KernelCacheTest.cpp - entries are compiled when they are needed, once --------------------------------------===//
+
+#include "flashc/Compiler/KernelCache.h"
+#include "flashc/Compiler/BuildAttention.h"
+#include "flashc/Compiler/Session.h"
+#include "flashc/InitAll.h"
+#include "flashc/Runtime/Manifest.h"
+#include "llvm/Support/FileSystem.h"
+#include "gtest/gtest.h"
+
+#include <thread>
+
+using namespace flashc;
+
+namespace {
+
+/// A causal kernel with a variant for few queries, and with a kernel before each that sorts the work.
+KernelRequest makeRequest(llvm::StringRef score = "", int64_t queries = -1) {
+  AttentionSpec spec;
+  spec.queries = queries;
+  spec.headDim = spec.valueDim = 128;
+  spec.mask = AttentionSpec::Mask::Causal;
+  spec.scoreCode = score;
+  KernelRequest request;
+  request.text = llvm::cantFail(printAttention(spec));
+  request.pipeline.schedule = "order=list";
+  return request;
+}
+
+class KernelCacheTest : public testing::Test {
+protected:
+  KernelCacheTest() { registerAllDialects(registry); }
+
+  mlir::DialectRegistry registry;
+  KernelCache cache{registry, /*disk=*/nullptr};
+};
+
+TEST_F(KernelCacheTest, EntriesAreThePartsOfAheadOfTimePTX) {
+  KernelRequest request = makeRequest();
+  auto kernel = llvm::cantFail(cache.get(request));
+  Session session(registry);
+  auto module = session.parse(request.text);
+  CompileOptions options;
+  options.pipeline = request.pipeline;
+  CompiledKernel whole = *compile(**module, options);
+  EXPECT_EQ(kernel->description.manifest, whole.manifest);
+  EXPECT_EQ(kernel->description.decisions, whole.decisions);
+  EXPECT_EQ(kernel->description.schedule, whole.schedule);
+  Manifest manifest = llvm::cantFail(Manifest::parse(whole.manifest));
+  ASSERT_EQ(manifest.getNumEntries(), 2u);
+  for (size_t number : {0, 1}) {
+    std::string ptx = llvm::cantFail(kernel->getEntry(number));
+    EXPECT_EQ(llvm::StringRef(ptx).count(".visible .entry"), 2u) << "with the kernel that sorts";
+    for (const ManifestKernel *part : manifest.getEntry(number).getKernels())
+      EXPECT_NE(ptx.find(".visible .entry " + part->kernel + "("), std::string::npos) << part->kernel;
+  }
+  EXPECT_EQ(llvm::cantFail(kernel->getPTX()), whole.ptx);
+}
+
+TEST_F(KernelCacheTest, CompilesEachEntryOnce) {
+  auto kernel = llvm::cantFail(cache.get(makeRequest()));
+  EXPECT_EQ(cache.getNumEntries(), 0u);
+  std::string ptx = llvm::cantFail(kernel->getEntry(1));
+  EXPECT_EQ(cache.getNumEntries(), 1u);
+  llvm::cantFail(kernel->getEntry(0));
+  EXPECT_EQ(llvm::cantFail(kernel->getEntry(1)), ptx);
+  llvm::cantFail(kernel->getPTX());
+  EXPECT_EQ(cache.getNumEntries(), 2u);
+  EXPECT_EQ(cache.getNumCompilations(), 1u) << "it is one program";
+}
+
+TEST_F(KernelCacheTest, CompilesEachEntryOnceForAllThreads) {
+  auto kernel = llvm::cantFail(cache.get(makeRequest()));
+  std::vector<std::thread> threads;
+  for (size_t thread = 0; thread < 8; ++thread)
+    threads.emplace_back([&, thread] { llvm::cantFail(kernel->getEntry(thread % 2)); });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(cache.getNumEntries(), 2u);
+}
+
+TEST_F(KernelCacheTest, CompilesAtOnceWhereThereIsNothingToChoose) {
+  llvm::cantFail(cache.get(makeRequest(/*score=*/"", /*queries=*/4096)));
+  EXPECT_EQ(cache.getNumEntries(), 1u);
+}
+
+TEST_F(KernelCacheTest, SaysWhatDoesNotCompileToEachWhoAsks) {
+  // Only the last lowering knows what the target has no instruction for.
+  auto kernel = llvm::cantFail(cache.get(makeRequest("%x = arith.extf %s : f32 to f64\n%y = math.sin %x : f64\n"
+                                                     "%t = arith.truncf %y : f64 to f32\nflash.yield %t : f32\n")));
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::string error = toString(kernel->getEntry(0).takeError());
+    EXPECT_TRUE(llvm::StringRef(error).ends_with("expected a function of f32 that sm_90a has, got 'math.sin' of 'f64'"))
+        << error;
+  }
+  EXPECT_TRUE(llvm::errorToBool(kernel->getPTX().takeError()));
+}
+
+TEST_F(KernelCacheTest, KeepsEachEntryOnDisk) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("flashc-cache-test", folder));
+  std::string ptx;
+  for (bool isFirst : {true, false}) {
+    DiskCache disk({folder.str().str()});
+    KernelCache stored(registry, &disk);
+    auto kernel = llvm::cantFail(stored.get(makeRequest()));
+    EXPECT_EQ(stored.getNumDiskHits(), isFirst ? 0u : 1u);
+    std::string again = llvm::cantFail(kernel->getEntry(0));
+    EXPECT_EQ(stored.getNumCompilations(), isFirst ? 1u : 0u);
+    EXPECT_EQ(isFirst ? again : ptx, again);
+    ptx = again;
+    if (!isFirst) {
+      llvm::cantFail(kernel->getEntry(1)); // which no process has needed so far
+      EXPECT_EQ(stored.getNumCompilations(), 1u);
+      EXPECT_EQ(stored.getNumEntries(), 1u);
+    }
+  }
+  llvm::sys::fs::remove_directories(folder);
+}
+
+} // namespace
