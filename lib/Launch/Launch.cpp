@@ -1,7 +1,6 @@
 //===- Launch.cpp - the kernels of a launch, while passes make them -----------------------------------------------===//
 
 #include "flashc/Launch/Launch.h"
-#include "mlir/IR/Builders.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -86,4 +85,11 @@ void Launch::set(Operation *kernel) const {
         llvm::json::Array(llvm::map_range(*points, [](const GridFormula &formula) { return formula.getText(); }));
   Builder b(kernel->getContext());
   kernel->setAttr(kAttrName, toAttribute(b, std::move(object)));
+}
+
+gpu::GPUFuncOp flashc::createPlainKernel(OpBuilder &b, Location loc, StringRef name, int64_t threads) {
+  auto kernel = gpu::GPUFuncOp::create(b, loc, name, b.getFunctionType({}, {}));
+  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  kernel->setAttr("flashc.threads", b.getI32IntegerAttr(threads));
+  return kernel;
 }

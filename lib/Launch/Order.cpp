@@ -288,9 +288,7 @@ LogicalResult OrderBuilder::build() {
                            << program.getConsumers() * numbers->own.size();
 
   b.setInsertionPointAfter(main);
-  kernel = gpu::GPUFuncOp::create(b, (main.getName() + "_order").str(), b.getFunctionType({}, {}));
-  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  kernel->setAttr("flashc.threads", b.getI32IntegerAttr(kOrderThreads));
+  kernel = createPlainKernel(b, b.getLoc(), (main.getName() + "_order").str(), kOrderThreads);
   b.setInsertionPointToStart(&kernel.getBody().front());
   Value count;
   for (unsigned dim : getDims(scope)) {

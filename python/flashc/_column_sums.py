@@ -5,18 +5,18 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from . import _context, _library
 from ._array import CPU, Array
-from ._launch import _WORDS, _Frame, _launch, _read_result, _signed, canonical, unit_strides
-from ._library import ANY, ArgumentError, Error, UnsupportedTypeError, encoded, parse_flag
+from ._launch import _WORDS, _Frame, _launch, _read_result, _signed, canonical, unit_strides, wait_for
+from ._library import ANY, ArgumentError, UnsupportedTypeError, encoded, parse_flag
 from ._overlap import find_shared
 from ._source import Source, source_of
-from ._specialization import CPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, make_code, \
-    parse_mask, parse_scale
+from ._specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, \
+    make_code, parse_mask, parse_scale
 from ._trace import Code, device_name
 
 __all__ = ["column_sums"]
 
-# Kernels that are loaded.
-_kernels: Dict[Specialization, Any] = {}
+# Kernels that are loaded, by what they are specialised on and their device.
+_kernels: Dict[Tuple[Specialization, int], Any] = {}
 _context.on_configure.append(_kernels.clear)
 
 _PER = {"query_head": _library.COLUMN_SUMS, "key_head": _library.GROUP_COLUMN_SUMS}
@@ -35,8 +35,7 @@ def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Windo
 
     Args:
         q, k, causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for
-            `flashc.attention`, and the same as in the call that gave `lse`. So far arrays are on the CPU: there is no
-            GPU kernel yet.
+            `flashc.attention`, and the same as in the call that gave `lse`.
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout. A query of -inf gives nothing.
         per: "query_head": a result for each query head. "key_head": those of the query heads that share a key head are
             added up.
@@ -55,16 +54,17 @@ def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Windo
     if schedule is not None:
         encoded("schedule", schedule)
     source, is_bshd = source_of(q), check_layout(layout)
-    q_array, k_array, lse_array = source.describe(q), source_of(k).describe(k), source_of(lse).describe(lse)
-    if q_array.device != CPU:
-        raise Error("expected q on the CPU, since flashc.column_sums has no GPU kernel yet, got one on "
-                    f"{device_name(q_array.device)}")
+    q_array = source.describe(q)
+    stream = source.current_stream(q_array.device, q_array) if q_array.device != CPU else None
+    k_array, lse_array = source_of(k).describe(k, stream), source_of(lse).describe(lse, stream)
     extents = check_inputs(q_array, k_array, None, is_bshd, enable_gqa)
     _check_lse(lse_array, extents, q_array)
-    code = make_code(mask, score, extents, CPU, None)
+    code = make_code(mask, score, extents, q_array.device, stream)
+    for array in (k_array, lse_array, *code.arrays):
+        wait_for(array, stream)
     heads = extents.query_heads if per == "query_head" else extents.key_heads
     c, c_array = _make_result(out, source, q, q_array, (extents.batch, heads, extents.keys),
-                              (q_array, k_array, lse_array, *code.arrays))
+                              (q_array, k_array, lse_array, *code.arrays), stream)
     kind, bounds = parse_mask(causal, window)
     factor = parse_scale(scale, extents.head_dim)
     if 0 in q_array.shape or 0 in k_array.shape:
@@ -76,11 +76,11 @@ def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Windo
     specialization = Specialization(
         q_array.dtype, extents.head_dim, extents.head_dim, extents.query_heads // extents.key_heads, factor, kind,
         bounds, code.mask, code.score, code.captures,
-        (extents.batch, extents.key_heads, extents.queries, extents.keys) if is_static else (ANY,) * 4, CPU_TARGET,
-        schedule, False, _PER[per])
+        (extents.batch, extents.key_heads, extents.queries, extents.keys) if is_static else (ANY,) * 4,
+        CPU_TARGET if q_array.device == CPU else GPU_TARGET, schedule, False, _PER[per])
     if code.needs:
         code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
-    _run(specialization, (q_array, k_array), lse_array, code, c_array, is_bshd)
+    _run(specialization, (q_array, k_array), lse_array, code, c_array, is_bshd, stream or 0)
     return c
 
 
@@ -99,12 +99,12 @@ def _check_lse(lse: Array, extents: Extents, q: Array) -> None:
 
 
 def _make_result(out: Any, source: Source, like: Any, q: Array, shape: Tuple[int, int, int],
-                 inputs: Sequence[Array]) -> Tuple[Any, Array]:
+                 inputs: Sequence[Array], stream: Optional[int]) -> Tuple[Any, Array]:
     """The caller's array, checked, or a new one."""
     if out is None:
         out = source.empty(like, shape, "f32")
-        return out, source.describe(out)
-    array = _read_result("out", out, shape, "f32", q, None)
+        return out, source.describe(out, stream)
+    array = _read_result("out", out, shape, "f32", q, stream)
     if find_shared(array, None, inputs) is not None:
         raise ArgumentError("expected out to be apart from what is read while it is written, got arrays that share "
                             "memory")
@@ -112,10 +112,11 @@ def _make_result(out: Any, source: Source, like: Any, q: Array, shape: Tuple[int
 
 
 def _run(specialization: Specialization, factors: Sequence[Array], lse: Array, code: Code, c: Array,
-         is_bshd: bool) -> None:
-    kernel = _kernels.get(specialization)
+         is_bshd: bool, stream: int) -> None:
+    key = specialization, c.device
+    kernel = _kernels.get(key)
     if kernel is None:
-        kernel = _kernels.setdefault(specialization, specialization.compile().load(CPU))
+        kernel = _kernels.setdefault(key, specialization.compile().load(c.device))
     frame = _Frame(specialization.ranks)
     numbers: List[int] = []
     for x in factors:
@@ -129,6 +130,6 @@ def _run(specialization: Specialization, factors: Sequence[Array], lse: Array, c
     addresses += [(one.address, _signed(one.scalar)) for one in code.bound] + [(c.address, 0)]
     for number, (address, scalar) in enumerate(addresses):
         frame.words[number * _WORDS], frame.words[number * _WORDS + 4] = address, scalar
-    status = _launch(kernel.handle.ptr, frame.address, frame.count, 0, frame.message)
+    status = _launch(kernel.handle.ptr, frame.address, frame.count, stream, frame.message)
     if status:
         frame.fail(status)

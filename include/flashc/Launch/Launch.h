@@ -3,7 +3,8 @@
 #define FLASHC_LAUNCH_LAUNCH_H
 
 #include "flashc/Runtime/Manifest.h"
-#include "mlir/IR/Operation.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/Builders.h"
 
 namespace flashc {
 
@@ -27,6 +28,9 @@ struct Launch : Manifest {
 private:
   static constexpr llvm::StringLiteral kAttrName = "flashc.launch";
 };
+
+/// A kernel without parameters and without tiles, which has one-dimensional CTAs of `threads` threads.
+mlir::gpu::GPUFuncOp createPlainKernel(mlir::OpBuilder &b, mlir::Location loc, llvm::StringRef name, int64_t threads);
 
 } // namespace flashc
 

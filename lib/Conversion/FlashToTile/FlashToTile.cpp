@@ -92,11 +92,27 @@ static LaunchRoles getRoles(LoopNest &nest) {
   for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
     int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, /*isOutput=*/true, depth});
+    if (nest.groupSums)
+      llvm::replace(role.info.dims, flash::StepDim::H, flash::StepDim::KeyHead);
     for (const NestOutput &output : nest.outputs)
       if (output.result == index)
         role.arguments.push_back(output.argument);
   }
   return result;
+}
+
+/// Makes what runs after the kernel. Fails after an error.
+static FailureOr<std::vector<ManifestKernel>> emitKernelsAfter(const LoopNest &nest, gpu::GPUFuncOp kernel,
+                                                               const TileTables &tables) {
+  std::vector<ManifestKernel> kernels;
+  if (std::optional<GroupSums> sums = nest.getGroupSums()) {
+    auto outputs = llvm::map_to_vector(nest.outputs, [](const NestOutput &output) { return output.argument; });
+    FailureOr<ManifestKernel> sum = emitGroupKernel(nest.func, kernel, tables, *sums, outputs);
+    if (failed(sum))
+      return failure();
+    kernels.push_back(std::move(*sum));
+  }
+  return kernels;
 }
 
 /// How the kernel alone is launched.
@@ -134,6 +150,12 @@ static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule,
   FailureOr<TileTables> tables = TileTables::get(nest.func);
   if (failed(extents) || failed(tables))
     return failure();
+  std::optional<GroupSums> sums = nest.getGroupSums();
+  FailureOr<TileTables::Table> partial = sums ? sums->getTable() : TileTables::Table{};
+  if (failed(partial))
+    return failure();
+  if (sums)
+    tables->add(std::move(*partial));
   if (nest.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
     schedule.tmaStore &= schedule.outputSlot;
   std::string whySorted = decideOrder(nest, schedule);
@@ -164,11 +186,13 @@ static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule,
   launch.mayOverlap = schedule.programmaticLaunch;
   launch.workspace = tables->getTotalBytes();
   FailureOr<std::vector<ManifestKernel>> before = emitTableKernels(nest.func, kernel, *tables);
-  if (failed(before)) {
+  FailureOr<std::vector<ManifestKernel>> after = emitKernelsAfter(nest, kernel, *tables);
+  if (failed(before) || failed(after)) {
     gpuModule.erase();
     return failure();
   }
   launch.before = std::move(*before);
+  launch.after = std::move(*after);
   launch.set(kernel);
   nest.func.erase();
   return success();

@@ -51,8 +51,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   FailureOr<ValueRange> state = emitLoop(step);
   if (failed(state))
     return failure();
-  step.emitOutputs(*state);
-  return success();
+  return step.emitOutputs(*state);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -100,6 +99,17 @@ Value KernelFrame::loadStreamedElement(StringRef name, Value position, Value isM
     position = isMasked ? arith::SelectOp::create(b, isMasked, kept, position).getResult() : kept;
   }
   return scalars.loadElement(b, step, nest.getArray(operand.info), {operand.batch, operand.head, position});
+}
+
+FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
+  SmallVector<Value> destinations;
+  if (std::optional<GroupSums> sums = nest.getGroupSums())
+    destinations.push_back(sums->getInput(b, signature, scalars));
+  else
+    for (const NestOutput &output : nest.outputs)
+      if (output.result == result)
+        destinations.push_back(signature.getMemRef(output.argument));
+  return llvm::is_contained(destinations, Value()) ? FailureOr<SmallVector<Value>>() : destinations;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -54,6 +54,9 @@ public:
   /// Whether a visit is masked, as a value; null where all are, or none is.
   mlir::Value emitIsMasked(mlir::Value visit);
 
+  /// The arrays that a result of the nest is stored to.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> getDestinations(unsigned result);
+
   const GPUTarget &getTarget() const { return GPUTarget::of(kernel); }
   mlir::Value index(int64_t value);
   mlir::Value splat(mlir::RankedTensorType type, double value);

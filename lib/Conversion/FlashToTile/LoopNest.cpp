@@ -5,7 +5,6 @@
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
-#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
@@ -47,6 +46,7 @@ private:
   FailureOr<NestOperand> matchOperand(flash::StepOpInterface op, const flash::StepOperand &info);
   LogicalResult matchOutputs();
   bool isWholeSlice(Operation *slice, Value result);
+  bool isGroupSums(linalg::GenericOp op, Value result);
   LogicalResult traceOutput(Value value, unsigned result);
   /// Where the nest as a whole is said to be wrong.
   InFlightDiagnostic emitError() { return nest.end->emitError(); }
@@ -397,6 +397,17 @@ bool Matcher::isWholeSlice(Operation *slice, Value result) {
   return cast<ShapedType>(slice->getResult(0).getType()).getShape() == ArrayRef(whole);
 }
 
+/// Whether it adds up the heads of a group in the only result of the nest, which is used for nothing else.
+bool Matcher::isGroupSums(linalg::GenericOp op, Value result) {
+  if (nest.groupSums || nest.results.size() != 1 || !op.getInputs().front().hasOneUse() || op.getNumLoops() != 3)
+    return false;
+  SmallVector<AffineMap> maps = op.getIndexingMapsArray();
+  auto heads = dyn_cast<AffineBinaryOpExpr>(maps.back().getResult(1));
+  auto divisor = dyn_cast_or_null<AffineConstantExpr>(heads ? heads.getRHS() : AffineExpr());
+  return maps.size() == 2 && maps.front().isIdentity() && divisor && divisor.getValue() == nest.groupSize &&
+         op.getOutputs().front().getDefiningOp<linalg::FillOp>();
+}
+
 /// Follows a tile to where it is returned or written.
 LogicalResult Matcher::traceOutput(Value value, unsigned result) {
   Value whole = nest.results[result];
@@ -415,7 +426,10 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       continue;
     }
     Value next;
-    if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(user, whole))) {
+    if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && isGroupSums(generic, whole)) {
+      nest.groupSums = generic;
+      next = generic.getResult(0);
+    } else if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(user, whole))) {
       next = user->getResult(0);
     } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(user);
                insert && insert.getSource() == value && isWholeSlice(user, whole)) {
@@ -462,6 +476,12 @@ LogicalResult Matcher::matchOutputs() {
 
 const NestOperand &LoopNest::getOperand(StringRef name) const {
   return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.name == name; });
+}
+
+std::optional<GroupSums> LoopNest::getGroupSums() const {
+  if (!groupSums)
+    return std::nullopt;
+  return GroupSums{groupSums, {batch.extent, head.extent, resident.extent}, groupSize};
 }
 
 bool LoopNest::mayHaveEmptyRows() const {

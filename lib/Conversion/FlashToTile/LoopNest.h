@@ -2,8 +2,10 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 
+#include "flashc/Conversion/HostToKernel/GroupKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 namespace flashc {
@@ -65,6 +67,9 @@ struct LoopNest {
   mlir::Operation *epilogue = nullptr;
   mlir::SmallVector<mlir::Value> results;
   mlir::SmallVector<NestOutput> outputs;
+  /// What adds the one result of the heads of a group up (flash::emitGroupSums) before it becomes the outputs; null: they
+  /// are the results.
+  mlir::linalg::GenericOp groupSums;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments
@@ -78,6 +83,7 @@ struct LoopNest {
   mlir::Value getArray(const NestOperand &operand) const {
     return mlir::func::FuncOp(func).getArgument(operand.argument);
   }
+  std::optional<GroupSums> getGroupSums() const;
   /// Whether a row may see nothing, for all that is known.
   bool mayHaveEmptyRows() const;
 };

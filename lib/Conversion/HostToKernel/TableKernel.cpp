@@ -3,6 +3,7 @@
 #include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -296,9 +297,7 @@ static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp ma
   }
   ManifestKernel info;
   info.kernel = (main.getName() + suffix).str();
-  auto kernel = gpu::GPUFuncOp::create(b, main.getLoc(), info.kernel, b.getFunctionType({}, {}));
-  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  kernel->setAttr("flashc.threads", b.getI32IntegerAttr(kTableThreads));
+  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), info.kernel, kTableThreads);
   KernelSignature signature(host, kernel, tables);
   if (failed(TableKernel(kernel, signature).emit(ops)))
     return failure();
@@ -313,7 +312,11 @@ FailureOr<std::vector<ManifestKernel>> flashc::emitTableKernels(func::FuncOp hos
                                                                 const TileTables &tables) {
   auto getSuffix = [](const TileTables::Table &table) -> StringRef {
     Operation *op = table.value.getDefiningOp();
-    return isa<flash::RowTableOp>(op) ? "_rows" : isa<flash::TileMinMaxOp>(op) ? "_minmax" : "_runs";
+    return llvm::TypeSwitch<Operation *, StringRef>(op)
+        .Case([](flash::RowTableOp) { return "_rows"; })
+        .Case([](flash::TileMinMaxOp) { return "_minmax"; })
+        .Case([](flash::TileRunsOp) { return "_runs"; })
+        .Default([](Operation *) { return ""; });
   };
   std::vector<ManifestKernel> kernels;
   for (StringRef suffix : {"_rows", "_minmax", "_runs"}) { // the last of which read the others

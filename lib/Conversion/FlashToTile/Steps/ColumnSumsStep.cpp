@@ -74,11 +74,14 @@ Value ColumnSumsStep::emitExponentials(Value visit, Value query, Value scores, d
   return map.getResult();
 }
 
-void ColumnSumsStep::emitOutputs(ValueRange state) {
+LogicalResult ColumnSumsStep::emitOutputs(ValueRange state) {
   Value sums = tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), state.front());
-  for (const NestOutput &output : nest.outputs)
-    tile::StoreOp::create(b, sums, frame.signature.getMemRef(output.argument), frame.batch, frame.head, frame.row,
-                          frame.endOfRows);
+  FailureOr<SmallVector<Value>> destinations = frame.getDestinations(/*result=*/0);
+  if (failed(destinations))
+    return failure();
+  for (Value destination : *destinations)
+    tile::StoreOp::create(b, sums, destination, frame.batch, frame.head, frame.row, frame.endOfRows);
+  return success();
 }
 
 StepShape flashc::getColumnSumsShape(const LoopNest &nest) {

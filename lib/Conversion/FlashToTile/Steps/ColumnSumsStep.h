@@ -14,7 +14,7 @@ public:
 
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
-  void emitOutputs(mlir::ValueRange state) override;
+  mlir::LogicalResult emitOutputs(mlir::ValueRange state) override;
 
 private:
   mlir::Value emitProbabilities(mlir::Value visit, mlir::Value query, mlir::Value products);

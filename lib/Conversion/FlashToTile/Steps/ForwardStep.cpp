@@ -187,7 +187,7 @@ Value ForwardStep::emitIsEmpty(Value max, Value sum) {
 }
 
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
-void ForwardStep::emitOutputs(ValueRange carried) {
+LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   State state = getState(carried);
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   Value acc = state.acc, sum;
@@ -213,6 +213,7 @@ void ForwardStep::emitOutputs(ValueRange carried) {
                             frame.signature.getMemRef(out.argument, /*alignment=*/isOutput ? 16 : 0), frame.batch,
                             frame.head, frame.row, frame.endOfRows);
   }
+  return success();
 }
 
 void ForwardStep::emitStoreByTMA(unsigned argument, Value output) {

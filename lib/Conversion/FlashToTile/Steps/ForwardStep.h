@@ -19,7 +19,7 @@ public:
   void emitAllocations() override;
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
-  void emitOutputs(mlir::ValueRange state) override;
+  mlir::LogicalResult emitOutputs(mlir::ValueRange state) override;
 
 private:
   static constexpr double kNegInf = -std::numeric_limits<double>::infinity();

@@ -25,8 +25,8 @@ public:
   virtual llvm::SmallVector<mlir::Value> emitIdentity() = 0;
   /// Emits the step for the streamed tile of a visit; returns the state after it.
   virtual mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) = 0;
-  /// Emits what the loop's last state becomes, and stores it.
-  virtual void emitOutputs(mlir::ValueRange state) = 0;
+  /// Emits what the loop's last state becomes, and stores it. Fails after an error.
+  virtual mlir::LogicalResult emitOutputs(mlir::ValueRange state) = 0;
 
 protected:
   KernelFrame &frame;

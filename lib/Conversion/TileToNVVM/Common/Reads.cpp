@@ -3,6 +3,7 @@
 #include "Lowering.h"
 #include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
@@ -215,8 +216,32 @@ struct IsAlignedLowering : OpConversionPattern<IsAlignedOp> {
   }
 };
 
+/// The pointer and the strides of a memref, which it says itself.
+struct ReinterpretCastLowering : OpConversionPattern<memref::ReinterpretCastOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(memref::ReinterpretCastOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    SmallVector<Value> values{adaptor.getSource().front()};
+    for (OpFoldResult stride : ArrayRef(op.getConstifiedMixedStrides()).drop_back())
+      values.push_back(emit.toI64(emit.toI32(getValueOrCreateConstantIndexOp(rewriter, op.getLoc(), stride))));
+    rewriter.replaceOpWithMultiple(op, {values});
+    return success();
+  }
+};
+
+struct MemRefCastLowering : OpConversionPattern<memref::CastOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(memref::CastOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    rewriter.replaceOpWithMultiple(op, {adaptor.getSource()});
+    return success();
+  }
+};
+
 } // namespace
 
 void flashc::tiletonvvm::populateLoadPatterns(TileTypeConverter &converter, RewritePatternSet &patterns) {
-  patterns.add<MemRefLoadLowering, ReadPairLowering, IsAlignedLowering>(converter, patterns.getContext());
+  patterns.add<MemRefLoadLowering, ReadPairLowering, IsAlignedLowering, ReinterpretCastLowering, MemRefCastLowering>(
+      converter, patterns.getContext());
 }

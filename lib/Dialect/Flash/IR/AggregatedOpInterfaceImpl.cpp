@@ -250,6 +250,8 @@ static Value emitColumnSums(ImplicitLocOpBuilder &b, Value scores, Value lse, Va
 }
 
 Value mlir::flash::emitGroupSums(OpBuilder &builder, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize) {
+  if (groupSize == 1)
+    return c;
   ImplicitLocOpBuilder b(loc, builder);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, c);
   sizes[1] = keyHeads;
