@@ -21,24 +21,7 @@
 // LLVM: llvm.func @plain
 // LLVM-SAME: nvvm.kernel, nvvm.minctasm = 1 : i32, nvvm.reqntid = array<i32: 1024>
 
-// Three dimensions of an array that has one: its pointer, and the strides that the op says.
-// CHECK-LABEL: gpu.func @view
-// CHECK-SAME: (%[[IN:.*]]: !llvm.ptr<1>, %[[ROWS:.*]]: index)
-// CHECK: %[[STRIDE:.*]] = arith.index_cast %[[ROWS]] : index to i32
-// CHECK: %[[WIDE:.*]] = arith.extsi %[[STRIDE]] : i32 to i64
-// CHECK: %[[FROM:.*]] = llvm.getelementptr %[[IN]]
-// CHECK: llvm.load %[[FROM]] : !llvm.ptr<1> -> f32
 gpu.module @kernels {
-  gpu.func @view(%in: memref<?xf32>, %rows: index) kernel attributes {flashc.threads = 256 : i32} {
-    %batch = arith.muli %rows, %rows : index
-    %view = memref.reinterpret_cast %in to offset: [0], sizes: [2, 4, %rows], strides: [%batch, %rows, 1]
-        : memref<?xf32> to memref<2x4x?xf32, strided<[?, ?, 1]>>
-    %cast = memref.cast %view : memref<2x4x?xf32, strided<[?, ?, 1]>> to memref<?x?x?xf32, strided<[?, ?, 1]>>
-    %t = gpu.thread_id x
-    %value = memref.load %cast[%t, %t, %t] : memref<?x?x?xf32, strided<[?, ?, 1]>>
-    memref.store %value, %in[%t] : memref<?xf32>
-    gpu.return
-  }
   memref.global "private" @scratch : memref<48xi32, #gpu.address_space<workgroup>> = uninitialized
   gpu.func @plain(%n: index, %in: memref<?x?xi32, strided<[?, 1]>>, %out: memref<?xi32>) kernel attributes {flashc.threads = 1024 : i32} {
     %scratch = memref.get_global @scratch : memref<48xi32, #gpu.address_space<workgroup>>
@@ -48,6 +31,24 @@ gpu.module @kernels {
     nvvm.barrier0
     %other = memref.load %scratch[%n] : memref<48xi32, #gpu.address_space<workgroup>>
     memref.store %other, %out[%t] : memref<?xi32>
+    gpu.return
+  }
+
+  // Three dimensions of an array that has one: its pointer, and the strides that the op says.
+  // CHECK-LABEL: gpu.func @view
+  // CHECK-SAME: (%[[IN:.*]]: !llvm.ptr<1>, %[[ROWS:.*]]: index)
+  // CHECK: %[[STRIDE:.*]] = arith.index_cast %[[ROWS]] : index to i32
+  // CHECK: %[[WIDE:.*]] = arith.extsi %[[STRIDE]] : i32 to i64
+  // CHECK: %[[FROM:.*]] = llvm.getelementptr %[[IN]]
+  // CHECK: llvm.load %[[FROM]] : !llvm.ptr<1> -> f32
+  gpu.func @view(%in: memref<?xf32>, %rows: index) kernel attributes {flashc.threads = 256 : i32} {
+    %batch = arith.muli %rows, %rows : index
+    %view = memref.reinterpret_cast %in to offset: [0], sizes: [2, 4, %rows], strides: [%batch, %rows, 1]
+        : memref<?xf32> to memref<2x4x?xf32, strided<[?, ?, 1]>>
+    %cast = memref.cast %view : memref<2x4x?xf32, strided<[?, ?, 1]>> to memref<?x?x?xf32, strided<[?, ?, 1]>>
+    %t = gpu.thread_id x
+    %value = memref.load %cast[%t, %t, %t] : memref<?x?x?xf32, strided<[?, ?, 1]>>
+    memref.store %value, %in[%t] : memref<?xf32>
     gpu.return
   }
 }
