@@ -98,7 +98,7 @@ gpu.module @kernels {
           %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
           %p = tile.to_operand_a %s : !acc -> tensor<64x64xbf16, #tile.operand_a>
           %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
-          %to = tile.mma_async %p, %v into %acc : !acc : tensor<64x64xbf16, #tile.operand_a>, !slot -> !tile.token<!acc>
+          %to = tile.mma_async %p, %v into %acc : !acc {stage = 1 : i64} : tensor<64x64xbf16, #tile.operand_a>, !slot -> !tile.token<!acc>
           %sum = tile.mma_wait %to : !tile.token<!acc> -> !acc
           scf.yield %sum : !acc
         }
@@ -169,7 +169,7 @@ gpu.module @kernels {
           %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
           %p = tile.to_operand_a %s : !acc -> tensor<64x64xbf16, #tile.operand_a>
           %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
-          %to = tile.mma_async %p, %v into %acc : !acc : tensor<64x64xbf16, #tile.operand_a>, !slot -> !tile.token<!acc>
+          %to = tile.mma_async %p, %v into %acc : !acc {stage = 1 : i64} : tensor<64x64xbf16, #tile.operand_a>, !slot -> !tile.token<!acc>
           %sum = tile.mma_wait %to : !tile.token<!acc> -> !acc
           scf.yield %sum : !acc
         }

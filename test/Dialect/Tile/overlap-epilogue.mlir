@@ -184,7 +184,7 @@ gpu.module @kernels {
           %t2 = tile.mma_async %q, %k2 transpose_b : !slot, !slot -> !tile.token<!acc>
           %v2 = tile.wait %vring[%c] : !ring -> !slot
           %c2 = arith.addi %c, %c1 : index
-          %t3 = tile.mma_async %pa, %v2 into %acc : !acc : !a, !slot -> !tile.token<!acc>
+          %t3 = tile.mma_async %pa, %v2 into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
           tile.turn_pass %w
           %s2 = tile.mma_wait %t2 {pending = 1} : !tile.token<!acc> -> !acc
           tile.release %k2 : !slot
@@ -195,7 +195,7 @@ gpu.module @kernels {
         tile.release %q : !slot
         %v = tile.wait %vring[%r#2] : !ring -> !slot
         %gv1 = arith.addi %r#2, %c1 : index
-        %to = tile.mma_async %pa, %v into %r#0 : !acc : !a, !slot -> !tile.token<!acc>
+        %to = tile.mma_async %pa, %v into %r#0 : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %out = tile.mma_wait %to : !tile.token<!acc> -> !acc
         tile.release %v : !slot
         tile.store %out, %o[%c0, %same, %row] limit %end : !acc, !out

@@ -116,7 +116,7 @@ gpu.module @kernels {
         %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
         %p = tile.to_operand_a %s : !acc -> !a
         %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
-        %o = tile.mma_async %p, %v into %acc : !acc : !a, !slot -> !tile.token<!acc>
+        %o = tile.mma_async %p, %v into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %r = tile.mma_wait %o : !tile.token<!acc> -> !acc
         scf.yield %r : !acc
       }
@@ -161,7 +161,7 @@ gpu.module @kernels {
         %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
         %p = tile.to_operand_a %s : !acc -> !a
         %v = tile.load %map[%c0, %c0, %u] into %vring : !map, !ring -> !slot
-        %o = tile.mma_async %p, %v into %acc : !acc : !a, !slot -> !tile.token<!acc>
+        %o = tile.mma_async %p, %v into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %r = tile.mma_wait %o : !tile.token<!acc> -> !acc
         scf.yield %r : !acc
       }

@@ -14,12 +14,12 @@
                            overlap = false, ping_pong = false>
 
 gpu.module @kernels {
-  // PLAN:      pipeline:
-  // PLAN-NEXT:   before (u): arith.muli, tile.load, tile.mma_async
-  // PLAN-NEXT:   issue (u - 1): arith.muli, tile.load, tile.mma_async
-  // PLAN-NEXT:   overlapped (u): tile.mma_wait, tile.row_reduce, arith.maximumf, math.exp2
-  // PLAN-NEXT:   wait (u - 1): tile.mma_wait
-  // PLAN-NEXT:   after (u): tile.scale_rows, tile.to_operand_a
+  // PLAN:      pipeline of 2 stages:
+  // PLAN-NEXT:   tile u: arith.muli, tile.load, tile.mma_async
+  // PLAN-NEXT:   tile u - 1: arith.muli, tile.load, tile.mma_async
+  // PLAN-NEXT:   tile u: tile.mma_wait, tile.row_reduce, arith.maximumf, math.exp2
+  // PLAN-NEXT:   tile u - 1: tile.mma_wait
+  // PLAN-NEXT:   tile u: tile.scale_rows, tile.to_operand_a
 
   // CHECK-LABEL: gpu.func @dynamic_trip_count(
   // CHECK-SAME:      %[[Q:arg0]]: !tile.slot<64, 64, bf16>, %[[MAP:arg1]]: {{.*}}, %[[O0:arg2]]: {{.*}}, %[[M0:arg3]]:
@@ -86,7 +86,7 @@ gpu.module @kernels {
         %e = math.exp2 %s : !acc
         %p = tile.to_operand_a %e : !acc -> !a
         %v = tile.load %map[%c0, %c0, %j] into %vring : !map, !ring -> !slot
-        %to = tile.mma_async %p, %v into %acc1 : !acc : !a, !slot -> !tile.token<!acc>
+        %to = tile.mma_async %p, %v into %acc1 : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %acc2 = tile.mma_wait %to : !tile.token<!acc> -> !acc
         scf.yield %acc2, %mx : !acc, !row
       }
@@ -121,7 +121,7 @@ gpu.module @kernels {
         %ts = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
         %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
         %p = tile.to_operand_a %s : !acc -> !a
-        %to = tile.mma_async %p, %q into %acc : !acc : !a, !slot -> !tile.token<!acc>
+        %to = tile.mma_async %p, %q into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %acc2 = tile.mma_wait %to : !tile.token<!acc> -> !acc
         scf.yield %acc2 : !acc
       }
@@ -138,7 +138,7 @@ gpu.module @kernels {
         %ts = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
         %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
         %p = tile.to_operand_a %s : !acc -> !a
-        %to = tile.mma_async %p, %q into %acc : !acc : !a, !slot -> !tile.token<!acc>
+        %to = tile.mma_async %p, %q into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %acc2 = tile.mma_wait %to : !tile.token<!acc> -> !acc
         scf.yield %acc2 : !acc
       }

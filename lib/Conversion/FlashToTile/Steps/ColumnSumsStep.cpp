@@ -18,10 +18,11 @@ FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state
   Value query = frame.visits.emitKey(b, visit);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), frame.getResident("k"),
                                           frame.loadStreamed("q", query), /*acc=*/Value(), /*ones=*/Value(),
-                                          /*transpose_b=*/true);
+                                          /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
     query = frame.visits.emitKey(b, visit);
-  Value products = tile::MmaWaitOp::create(b, type, product, /*pending=*/0);
+  // With overlap the next tile's product runs beside this one's exponentials.
+  Value products = tile::MmaWaitOp::create(b, type, product, /*pending=*/0, /*read_stage=*/1);
   Value probabilities = emitProbabilities(visit, query, products);
   if (!probabilities)
     return failure();

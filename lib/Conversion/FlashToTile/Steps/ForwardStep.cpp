@@ -89,7 +89,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   Value key = frame.visits.emitKey(b, visit), firstKey = key;
   Value kTile = frame.loadStreamed("k", firstKey);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
-                                          /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true);
+                                          /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
     key = frame.visits.emitKey(b, visit);
   Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
@@ -110,7 +110,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   Value acc = softmax->decay ? emitRescale(state.acc, *softmax) : state.acc;
   Value vTile = frame.loadStreamed("v", firstKey);
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
-                                          operand, vTile, acc, ones, /*transpose_b=*/false);
+                                          operand, vTile, acc, ones, /*transpose_b=*/false, /*stage=*/1);
   return State{tile::MmaWaitOp::create(b, acc.getType(), output, /*pending=*/0), softmax->max, sum};
 }
 

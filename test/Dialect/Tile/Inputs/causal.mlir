@@ -80,7 +80,7 @@ gpu.module @kernels {
           scf.yield %acc : !acc
         }
         %v = tile.load %vmap[%bz, %by, %j] into %vring : !map, !ring -> !slot
-        %to = tile.mma_async %pa, %v into %acc1 : !acc : !a, !slot -> !tile.token<!acc>
+        %to = tile.mma_async %pa, %v into %acc1 : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
         %acc2 = tile.mma_wait %to : !tile.token<!acc> -> !acc
         scf.yield %acc2, %mn, %l2 : !acc, !row, !part
       }

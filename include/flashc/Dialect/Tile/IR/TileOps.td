@@ -283,14 +283,17 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row>, !slopes
     %t = tile.mma_async %q, %k slopes %slopes times %columns : !slopes, !columns transpose_b : !q, !k -> !tile.token<!s>
     ```
+
+    `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
+    overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, AnyRankedTensor]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
                        Optional<Tile_Slot>:$ones, Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns,
-                       UnitAttr:$transpose_b);
+                       UnitAttr:$transpose_b, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$stage);
   let results = (outs Tile_Token:$token);
   let builders = [OpBuilder<(ins "::mlir::Type":$token, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc,
-                                 "::mlir::Value":$ones, "bool":$transpose_b), [{
-    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), transpose_b);
+                                 "::mlir::Value":$ones, "bool":$transpose_b, "int64_t":$stage), [{
+    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), transpose_b, stage);
   }]>];
   let assemblyFormat = [{
     $a `,` $b (`ones` $ones^ `:` type($ones))?
@@ -303,7 +306,12 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
 
 def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "the value of a product, once at most `pending` younger ones are in flight";
-  let arguments = (ins Tile_Token:$token, DefaultValuedAttr<I64Attr, "0">:$pending);
+  let description = [{
+    With `read_stage` the ops that read the value are of that stage (see tile.mma_async), or of a later one, while the
+    product and its wait are of the product's.
+  }];
+  let arguments = (ins Tile_Token:$token, DefaultValuedAttr<I64Attr, "0">:$pending,
+                       DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$read_stage);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$token attr-dict `:` type($token) `->` type($result)";
   let hasVerifier = 1;

@@ -5,22 +5,31 @@
 include "mlir/Pass/PassBase.td"
 
 def Pipeline : Pass<"tile-pipeline"> {
-  let summary = "the softmax of one key tile runs beside the second product of the tile before it";
+  let summary = "the stages of several tiles run side by side";
   let description = [{
-    Rotates the loop over key tiles of a `tile.program` by one product. Stage 1 is the second product (its A is an
-    `#tile.operand_a`, the probabilities) and the load of its B; stage 0 is everything else. One iteration of the new
-    loop runs stage 0 of tile u and stage 1 of tile u - 1, so that the tensor cores multiply while the other units do
-    the softmax. A prologue runs stage 0 of the first tile, an epilogue stage 1 of the last.
+    Makes a pipeline of each loop of a `tile.program` whose products have stages: one iteration of the new loop runs
+    stage s of tile u - s, for every s. So the tensor cores multiply for one tile while the other units work on another.
+    A prologue begins the first tiles, an epilogue ends the last.
 
-    Without it, and with it (one warpgroup; `S` the first product, `O` the second):
+    The step that writes the loop says the stage of each product. From these follow the others': a wait has its
+    product's; a load runs in the first stage that reads its tile; scalars of the loop's index in each stage that needs
+    them; anything else as soon as what it reads is there, behind a `tile.mma_wait` not before its `read_stage`. What a
+    later stage reads the new loop carries.
+
+    Attention's step has Q K^T in stage 0 and P V in stage 1. Without the pass, and with it (one warpgroup; `S` the
+    first product, `O` the second):
     ```
     tensor cores  S0           O0 S1           O1        |  S0            S1 O0          S2 O1          O2
     other units      softmax 0       softmax 1           |     softmax 0        softmax 1      softmax 2
     ```
 
+    An iteration issues the first products of each stage, stage by stage, and then does the rest in the loop's order. A
+    wait that nothing in its own stage reads comes last, and with it what reads its value, or writes registers that its
+    product reads. `pending` counts the products that stay in flight.
+
     Why here: in the sequential program everything a tile needs is in one loop body, loads included, so the loads of
     both sides follow the rotation when `tile-specialize` splits them. Only a kernel whose `tile.schedule` says
-    `overlap = true` is changed; a loop without a product from registers is left alone.
+    `overlap = true` is changed.
 
     Before:
     ```mlir
@@ -32,7 +41,7 @@ def Pipeline : Pass<"tile-pipeline"> {
       %P = tile.to_operand_a %p
       %O1 = scf.if %any { tile.scale_rows %O, %al } else { %O }
       %v = tile.load ... into %vring
-      %tO = tile.mma_async %P, %v into %O1
+      %tO = tile.mma_async %P, %v into %O1 {stage = 1}
       %O2 = tile.mma_wait %tO
       scf.yield %O2, %m2, %l2
     }
@@ -44,7 +53,7 @@ def Pipeline : Pass<"tile-pipeline"> {
       %k = tile.load ... into %kring                         // tile u
       %tS = tile.mma_async %q, %k transpose_b
       %v = tile.load ... into %vring                         // tile u - 1
-      %tO = tile.mma_async %P, %v into %O1
+      %tO = tile.mma_async %P, %v into %O1 {stage = 1}
       %S = tile.mma_wait %tS {pending = 1}                   // %tO stays in flight
       ...                                                    // softmax of tile u
       %O = tile.mma_wait %tO
@@ -53,22 +62,17 @@ def Pipeline : Pass<"tile-pipeline"> {
       scf.yield %m2, %l2, %P2, %O3
     }
     %v = tile.load ... into %vring                           // Epilogue: stage 1 of tile total - 1
-    %tO = tile.mma_async %r#2, %v into %r#3
+    %tO = tile.mma_async %r#2, %v into %r#3 {stage = 1}
     %O = tile.mma_wait %tO
     ```
-    Ops keep the order of the loop within each of the four groups (before, overlapped, after, and what stage 1 issues).
-    The scalars that the second load's position needs are computed again, for u - 1.
 
-    Refuses, with "cannot pipeline: ..." on the loop, a note at the op that shows it, and the IR unchanged:
-    - "expected one product of slots and one of a register operand, got 2 and 1";
+    A loop whose products are all of stage 0 it leaves as it is, and says so in a missed-optimisation remark (category
+    "tile"). Refuses, with "cannot pipeline: ..." on the loop, a note at the op that shows it, and the IR unchanged:
     - "expected products that start and end in the loop's body";
-    - "expected the second product to be read by the next tile only", "expected the loop to carry the second product
-      once";
-    - "expected the second product to read a tile.load of the loop's body", "expected the second product to be the only
-      reader of its tile";
-    - "expected the second product's tile to depend on the loop's index only";
-    - "expected only arithmetic to depend on the second product";
-    - "expected a step of 1", "expected at least one iteration (an upper bound of arith.maxsi with a constant)".
+    - "expected ops to read only what earlier stages, or their own, compute": the stages contradict each other;
+    - "expected only arithmetic to wait for a later stage's product";
+    - "expected a step of 1", "expected a trip count of at least 1 (an upper bound of arith.maxsi with a constant)", or
+      of 2 with three stages, and so on.
 
     And on the program: "expected a 'tile.schedule' on its kernel".
   }];
@@ -76,7 +80,7 @@ def Pipeline : Pass<"tile-pipeline"> {
   let options = [
     Option<"printPlan", "print-plan", "bool", "false", "print which op goes where, on standard output">];
   let statistics = [
-    Statistic<"numPipelined", "num-pipelined", "key loops rotated">];
+    Statistic<"numPipelined", "num-pipelined", "loops that became pipelines">];
 }
 
 def Persist : Pass<"tile-persist"> {

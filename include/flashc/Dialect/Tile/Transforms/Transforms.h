@@ -8,35 +8,51 @@
 
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "llvm/ADT/MapVector.h"
 
 namespace mlir::tile {
 
-/// How a loop over key tiles is rotated, so that the second product of tile u - 1 runs beside the softmax of tile u.
-/// Stage 1 is `issue` and `secondWait`, stage 0 everything else. One iteration of the new loop, in order:
-///
-///   before     (u)       loads and the first product
-///   issue      (u - 1)   the second product, with the scalars and the load that it needs
-///   overlapped (u)       from the wait for the first product on: softmax
-///   secondWait (u - 1)   the accumulator
-///   after      (u)       what reads the accumulator, or writes the registers that the second product reads
+/// How a loop becomes a pipeline: one iteration of the new loop runs every stage s, of tile u - s. Products say their
+/// stages; a load runs in the first stage that reads its tile, index arithmetic in every stage that needs it, and
+/// anything else as early as what it reads is there.
 struct PipelinePlan {
+  /// An op in one of its stages.
+  struct Step {
+    Operation *op;
+    int64_t stage;
+  };
   scf::ForOp loop;
-  MmaAsyncOp first, second;
-  MmaWaitOp firstWait, secondWait;
-  SmallVector<Operation *> before, issue, overlapped, after;
-  /// What stage 1 reads of stage 0: the new loop carries it, in place of the accumulator.
-  SmallVector<Value> crossing;
-  /// The loop's iter_arg that carries the accumulator.
-  unsigned accumulator = 0;
+  int64_t numStages = 1;
+  /// Of each op of the loop's body.
+  llvm::DenseMap<Operation *, int64_t> stages;
+  /// Those that are computed again in each stage that needs them.
+  llvm::DenseSet<Operation *> scalars;
+  /// The order of one iteration of the new loop.
+  SmallVector<Step> kernel;
+  /// What the new loop carries, and for how many iterations: values that a later stage reads, and the old iter_args.
+  llvm::MapVector<Value, int64_t> carried;
+
+  /// What the loop yields for `iterArg`.
+  Value getNext(BlockArgument iterArg) const;
+  /// The stage that computes `value`.
+  int64_t getStage(Value value) const;
+  /// How many iterations of the new loop ago `value` was computed when `stage` of the same tile reads it.
+  int64_t getAge(Value value, int64_t stage) const;
+  /// The steps of `stage`, in the old loop's order; but for stage 0, scalars when they are needed.
+  SmallVector<Step> getSteps(int64_t stage) const;
+  /// The order of an iteration that only runs the stages from `first` to `last`, in prologue or epilogue.
+  SmallVector<Step> getOrder(int64_t first, int64_t last) const;
 
   void print(raw_ostream &os) const;
 };
 
-/// Decides how to rotate `loop`, whose body starts a product with an #tile.operand_a. Emits an error and fails if it
-/// cannot be done.
+/// Whether a product of `loop`'s body has a stage, or is read in one, behind the first.
+bool hasStages(scf::ForOp loop);
+
+/// Decides how `loop` becomes a pipeline. Emits an error and fails if it cannot be done.
 FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 
-/// Rotates the loop: prologue, kernel, epilogue. Returns the kernel.
+/// Writes prologue, kernel and epilogue in place of the loop. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
 /// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
