@@ -308,17 +308,17 @@ SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=
              "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176,stages=2", "stages=1",
              "consumers=2,kv-tile=80,stages=3", "q-stages=1", "q-stages=1,tma-store=true", "tma-store=false",
              "overlap-epilogue=false", "overlap-epilogue=false,tma-store=false", "wait-after=24",
-             "stages=2,output-slot=true", "rotate-pairs=true", "stages=2,q-stages=1,output-slot=true",
+             "stages=2,output-slot=true", "stages=2,q-stages=1,output-slot=true",
              "consumers=2,stages=2,q-stages=1,output-slot=true,overlap-epilogue=true",
-             "stages=2,output-slot=true,persistent=false,tma-store=true", "fma-exponentials=4", "fma-exponentials=8",
+             "stages=2,output-slot=true,persistent=false,tma-store=true",
              "consumers=2,stages=2,q-stages=2,early-softmax=true",
              "consumers=2,stages=2,q-stages=1,output-slot=true,overlap-epilogue=true,early-softmax=true,wait-after=12"]
 # Of a kernel without the log-sum-exp and a head dimension of 64.
 SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24",
                 "tma-store=true", "q-stages=2", "q-stages=2,overlap-epilogue=false", "q-stages=2,tma-store=false",
                 "q-stages=2,tensor-sums=false", "persistent=false", "consumers=2,overlap=false",
-                "q-stages=2,output-slot=true,rotate-pairs=true", "q-stages=1,output-slot=true",
-                "fma-exponentials=3", "fma-exponentials=8", "q-stages=2,early-softmax=true,rotate-pairs=false",
+                "q-stages=2,output-slot=true", "q-stages=1,output-slot=true",
+                "q-stages=2,early-softmax=true",
                 "q-stages=2,output-slot=true,early-softmax=true,wait-after=0"]
 
 

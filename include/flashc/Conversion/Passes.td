@@ -198,24 +198,6 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     %s0 = llvm.extractvalue %r[0]
     %e0 = math.exp2 %s0 : f32
     ```
-    Exponentials of which some are multiply-adds (`fma-exponentials` of the schedule), before, and such an element
-    after:
-    ```mlir
-    %p = tile.exp2 %s, %offset {factor = 1.0 : f32, fma = 4 : i64} : tensor<64x16xf32, #tile.acc>, ...
-    ```
-    ```mlir
-    %o = math.fma %offset0, %1_256, %127_256 : f32        // once per row
-    %y = llvm.inline_asm "fma.rn.sat.f32 $0, $1, $2, $3;", "=f,f,f,f" %s3, %factor_256, %o : (f32, f32, f32) -> f32
-    %t = arith.addf %y, %rounding : f32
-    %r = arith.subf %rounding, %t : f32
-    %f = arith.addf %y, %r : f32
-    %a = math.fma %c3, %f, %c2 : f32
-    %b = math.fma %a, %f, %c1 : f32
-    %c = math.fma %b, %f, %one : f32
-    %bits = arith.bitcast %t : f32 to i32
-    %n = arith.shli %bits, %c23 : i32
-    %p3 = arith.addi ..., %n : i32                          // the bits of %c; bitcasts left out
-    ```
     The region of a `tile.map` stands once for each element that a thread holds. One of more than 8192 ops in all, which
     LLVM would take minutes for, stands in a loop over the elements of a row instead.
 

@@ -42,15 +42,10 @@ struct Schedule {
   bool tmaStore = false;
   /// ... through shared memory of its own, so that Q's slot is free when its last product is done.
   bool outputSlot = false;
-  /// From round to round a persistent CTA of a masked kernel moves on by one pair of query tiles.
-  bool rotatePairs = false;
   /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
   int64_t waitAfter = 0;
-  /// Of every 16 exponentials of P, so many are polynomials: multiply-adds in place of the multi-function unit.
-  int64_t fmaExponentials = 0;
   /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small. The sum
-  /// must have the weights' rounding (`tensorSums`): the only weight of a row cancels, and a NaN, infinite as a
-  /// polynomial in 16 bits, is seen.
+  /// must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
   bool fixedMax = false;
   /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
   bool tensorBias = false;

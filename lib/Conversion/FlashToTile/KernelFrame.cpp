@@ -41,8 +41,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   bool isUneven = schedule.persistent && nest.mask && dependsOnResident(nest) && !isSorted;
   bool isGrouped = isUneven && levelsOff(nest), isPaired = isUneven && !isGrouped;
   auto program =
-      tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isPaired && schedule.rotatePairs, isGrouped,
-                              isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
+      tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isGrouped, isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);

@@ -49,8 +49,6 @@ static constexpr Field kFields[] = {
     {"tma-store", &Schedule::tmaStore},
     {"wait-after", &Schedule::waitAfter},
     {"output-slot", &Schedule::outputSlot},
-    {"rotate-pairs", &Schedule::rotatePairs},
-    {"fma-exponentials", &Schedule::fmaExponentials},
     {"fixed-max", &Schedule::fixedMax},
     {"tensor-bias", &Schedule::tensorBias},
     {"tanh-terms", &Schedule::tanhTerms},
@@ -62,8 +60,14 @@ static constexpr Field kFields[] = {
 /// Fields that are of no use without another one, a flag.
 static constexpr std::pair<StringRef, StringRef> kNeeds[] = {
     {"overlap-epilogue", "persistent"}, {"overlap-epilogue", "overlap"}, {"wait-after", "overlap"},
-    {"output-slot", "tma-store"},       {"rotate-pairs", "persistent"},  {"fixed-max", "tensor-sums"},
+    {"output-slot", "tma-store"},       {"fixed-max", "tensor-sums"},
     {"early-softmax", "overlap-epilogue"},
+};
+
+/// Fields that there were, and what to write instead, or why they are gone.
+static constexpr std::pair<StringRef, StringRef> kDeleted[] = {
+    {"rotate-pairs", "with four consumers to rotate pairs saves no time"},
+    {"fma-exponentials", "polynomials beside the multi-function unit took longer"},
 };
 
 static const Field *findField(StringRef key) {
@@ -135,6 +139,9 @@ bool flashc::hasOverride(StringRef overrides, StringRef key) {
 static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) {
   if (const Field *field = findField(key))
     return field->set(schedule, value);
+  for (auto [deleted, reason] : kDeleted)
+    if (key == deleted)
+      return llvm::createStringError("expected no '" + key + "', a field that is gone: " + reason);
   SmallVector<StringRef> keys(llvm::map_range(kFields, [](const Field &field) { return field.key; }));
   StringRef last = keys.pop_back_val();
   return llvm::createStringError("expected " + llvm::join(keys, ", ") + " or " + last + ", got '" + key + "'");
@@ -232,10 +239,6 @@ llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &tar
   for (auto need : kNeeds)
     if (misses(schedule, need))
       return llvm::createStringError("expected " + need.second + " for " + need.first);
-  if (schedule.fmaExponentials < 0 || schedule.fmaExponentials > tile::kExponentialGroup)
-    return llvm::createStringError("expected fma-exponentials to be at most " + Twine(tile::kExponentialGroup) +
-                                   " of " + Twine(tile::kExponentialGroup) + " exponentials, got " +
-                                   Twine(schedule.fmaExponentials));
   if (schedule.tanhTerms != 0 && schedule.tanhTerms != 2 && schedule.tanhTerms != 3)
     return llvm::createStringError("expected tanh-terms of 0, 2 or 3, got " + Twine(schedule.tanhTerms));
   if (schedule.tmaStore && !schedule.outputSlot && target.countPanels(dv) > target.countPanels(d))

@@ -332,9 +332,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 /// Whether the attention may keep a field from having a row's value.
 static bool mayNotBe(StringRef key) {
   return llvm::is_contained(
-      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "fma-exponentials", "tensor-bias", "tanh-terms",
-       "own-keys"},
-      key);
+      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "tensor-bias", "tanh-terms", "own-keys"}, key);
 }
 
 /// Where a field's value comes from, beside what the overrides ask for, the field's value in the row, and that in a

@@ -278,11 +278,7 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
     schedule.pingPong = schedule.consumers > 1;
   if (!isOverridden("wait-after") && isOverridden("kv-tile"))
     schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
-  // Beside fixed-max a row's fma-exponentials are as many as are right without a maximum.
-  bool hadFixedMax = schedule.fixedMax;
   dropWhatMisses(schedule, overrides);
-  if (hadFixedMax && !schedule.fixedMax && !isOverridden("fma-exponentials"))
-    schedule.fmaExponentials = 0;
   if (llvm::Error error = checkSchedule(schedule, target, key.d, key.dv))
     return error;
   if (schedule.tensorSums && key.outputs.hasLse)

@@ -98,7 +98,6 @@ private:
     RewritePatternSet patterns(&getContext());
     KernelPatterns ofKernel{converter, patterns, context};
     populateRegisterPatterns(ofKernel);
-    populateExponentialPatterns(ofKernel);
     populateMapPatterns(ofKernel);
     populateStorePatterns(ofKernel);
     populateLoadPatterns(converter, patterns);

@@ -41,7 +41,6 @@ SPACE = {
     "tensor-sums": ["true", "false"],
     "wait-after": ["0", "12"],
     "output-slot": ["false", "true"],
-    "rotate-pairs": ["false", "true"],
     "early-softmax": ["false", "true"],
 }
 

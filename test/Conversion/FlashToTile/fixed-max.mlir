@@ -10,17 +10,13 @@
 
 // The loop carries the output with its sums; masks put zeros between the exponentials; empty rows have a sum of zero.
 // REDEFINE: %{score} = %v2 = arith.mulf %v1, %v_cap : f32
-// REDEFINE: %{schedule} = ,fma-exponentials=0
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,HARDWARE
-// REDEFINE: %{schedule} = ,fma-exponentials=4
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,SOME
+// RUN: %{source} | %{convert} | FileCheck %s
 // CHECK: fixed-max=true
 // CHECK-NOT: tile.row_reduce max
 // CHECK: %[[R:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<64x72xf32, #tile.acc>) {
 // CHECK: %[[S:.*]] = tile.map
-// HARDWARE: %[[X:.*]] = arith.mulf %[[S]], %{{.*}} : tensor<64x128xf32, #tile.acc>
-// HARDWARE-NEXT: %[[E:.*]] = math.exp2 %[[X]] : tensor<64x128xf32, #tile.acc>
-// SOME: %[[E:.*]] = tile.exp2 %[[S]] {factor = 2.885{{.*}} : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>
+// CHECK: %[[X:.*]] = arith.mulf %[[S]], %{{.*}} : tensor<64x128xf32, #tile.acc>
+// CHECK-NEXT: %[[E:.*]] = math.exp2 %[[X]] : tensor<64x128xf32, #tile.acc>
 // CHECK: %[[P:.*]] = scf.if
 // CHECK: tile.map %[[E]]
 // CHECK: arith.select %{{.*}}, %{{.*}}, %cst{{.*}} : f32
@@ -33,7 +29,6 @@
 // CHECK-NOT: math.log2
 
 // Wider values have the same.
-// REDEFINE: %{schedule} =
 // RUN: %{source} | sed s/x64x/x128x/g | %{convert} | FileCheck %s --check-prefix=WIDE
 // WIDE: %[[R:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<64x136xf32, #tile.acc>) {
 // WIDE-NOT: tile.row_reduce

@@ -14,14 +14,14 @@
 // D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, overlap_epilogue = true, early_softmax = true, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,tma-store=true,wait-after=12,output-slot=true,rotate-pairs=false,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,tma-store=true,wait-after=12,output-slot=true,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,early-softmax=false,tensor-sums=true,tma-store=false,wait-after=0,output-slot=false,rotate-pairs=false,fma-exponentials=0,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,early-softmax=false,tensor-sums=true,tma-store=false,wait-after=0,output-slot=false,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -67,7 +67,13 @@
 // FLAG: error: schedule: expected true or false for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, early-softmax, tensor-sums, tma-store, wait-after, output-slot, rotate-pairs, fma-exponentials, fixed-max, tensor-bias, tanh-terms, own-keys, order or programmatic-launch, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, early-softmax, tensor-sums, tma-store, wait-after, output-slot, fixed-max, tensor-bias, tanh-terms, own-keys, order or programmatic-launch, got 'stage'
+// REDEFINE: %{schedule} = rotate-pairs=false
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PAIRS
+// PAIRS: error: schedule: expected no 'rotate-pairs', a field that is gone: with four consumers to rotate pairs saves no time
+// REDEFINE: %{schedule} = fma-exponentials=4
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FMA
+// FMA: error: schedule: expected no 'fma-exponentials', a field that is gone: polynomials beside the multi-function unit took longer
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
@@ -99,12 +105,6 @@
 // REDEFINE: %{schedule} = wait-after=49
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=WAIT
 // WAIT: error: schedule: expected wait-after to be at most the 48 exponentials of a thread, got 49
-// REDEFINE: %{schedule} = fma-exponentials=17
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FMA
-// FMA: error: schedule: expected fma-exponentials to be at most 16 of 16 exponentials, got 17
-// REDEFINE: %{schedule} = fma-exponentials=-1
-// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NEGATIVE
-// NEGATIVE: error: schedule: expected fma-exponentials to be at most 16 of 16 exponentials, got -1
 // REDEFINE: %{schedule} = stages=3,q-stages=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSHARED
 // QSHARED: error: schedule: expected at most 232448 bytes of shared memory, got 246976

@@ -66,20 +66,18 @@
 
 // Without a maximum the exponentials are part of the branches, unless the wait for a product stands between them.
 // REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=true,wait-after=0
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE -DEXP=math.exp2
-// REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=true,wait-after=0,fma-exponentials=4
-// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE -DEXP=tile.exp2
+// RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE
 // INSIDE: scf.if %{{.*}} -> (tensor<64x128xf32, #tile.acc>) {
-// INSIDE:   %[[E:.*]] = [[EXP]] %
+// INSIDE:   %[[E:.*]] = math.exp2 %
 // INSIDE-NEXT: scf.yield %[[E]]
 // INSIDE: } else {
 // INSIDE:   scf.if
-// INSIDE:     %[[E:.*]] = [[EXP]] %
+// INSIDE:     %[[E:.*]] = math.exp2 %
 // INSIDE-NEXT: scf.yield %[[E]]
 // INSIDE:     math.tanh
-// INSIDE:     %[[E:.*]] = [[EXP]] %
+// INSIDE:     %[[E:.*]] = math.exp2 %
 // INSIDE-NEXT: scf.yield %[[E]]
-// INSIDE-NOT: [[EXP]] %
+// INSIDE-NOT: math.exp2 %
 // INSIDE: tile.to_operand_a
 
 // Nothing of it.

@@ -120,14 +120,3 @@ gpu.module @kernels {
   }
 }
 
-// -----
-
-gpu.module @kernels {
-  gpu.func @program_rotated(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected pairs to rotate}}
-    tile.program 2 grid(%n, %n, %n) rotated {
-    ^bb0(%w: index):
-    }
-    gpu.return
-  }
-}

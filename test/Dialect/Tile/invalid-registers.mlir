@@ -66,57 +66,9 @@ func.func @broadcast_partial(%s: tensor<64xf32, #tile.row_partial>) {
 
 // -----
 
-func.func @exp2_source(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.exp2' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
-  %r = tile.exp2 %s, %s {factor = 1.0 : f32, fma = 4 : i64} : tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
-func.func @exp2_offset(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.exp2' op expected the offset to be a tile of 64 rows with encoding #tile.row, got}}
-  %r = tile.exp2 %s, %s {factor = 1.0 : f32, fma = 4 : i64} : tensor<64x64xf32, #tile.acc>, tensor<64x64xf32, #tile.acc>
-  return
-}
-
-// -----
-
-func.func @exp2_type(%s: tensor<64x64xf16, #tile.acc>, %o: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.exp2' op expected operands of f32, got 'f16'}}
-  %r = tile.exp2 %s, %o {factor = 1.0 : f32, fma = 4 : i64} : tensor<64x64xf16, #tile.acc>, tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
-func.func @exp2_factor(%s: tensor<64x64xf32, #tile.acc>, %o: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.exp2' op expected a positive factor, got -1.000000e+00}}
-  %r = tile.exp2 %s, %o {factor = -1.0 : f32, fma = 4 : i64} : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
-func.func @exp2_none(%s: tensor<64x64xf32, #tile.acc>, %o: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.exp2' op expected 1 to 16 of 16 exponentials on the FMA pipe, got 0}}
-  %r = tile.exp2 %s, %o {factor = 1.0 : f32, fma = 0 : i64} : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
-func.func @exp2_too_many(%s: tensor<64x64xf32, #tile.acc>, %o: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.exp2' op expected 1 to 16 of 16 exponentials on the FMA pipe, got 17}}
-  %r = tile.exp2 %s, %o {factor = 1.0 : f32, fma = 17 : i64} : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
-  return
-}
-
-// -----
-
 func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
   // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row_partial, got}}
-  %r = tile.row_reduce maximum %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.row_partial>
+  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.row_partial>
   return
 }
 

@@ -59,7 +59,6 @@ gpu.module @kernels {
       // CHECK-NEXT:      tile.row_reduce max %[[SPLIT]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.combine max %[[OFFSET]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.broadcast %[[OFFSET]] : tensor<64xf32, #tile.row_partial> -> tensor<64x128xf32, #tile.acc>
-      // CHECK-NEXT:      tile.exp2 %[[SPLIT]], %[[OFFSET]] {{.*}} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
       %split, %offset = tile.map %s at(%i, %w) {
       ^bb0(%e: f32, %row: index, %col: index):
         %first = tile.first_column %col
@@ -69,16 +68,12 @@ gpu.module @kernels {
       %ofLane = tile.row_reduce max %split : !acc -> !part
       %ofRow = tile.combine max %offset : !part -> !row
       %wideOffset = tile.broadcast %offset : !part -> !acc
-      %power = tile.exp2 %split, %offset {factor = 0.25 : f32, fma = 4 : i64} : !acc, !part
       // CHECK-NEXT:      %[[MAX:.*]] = tile.row_reduce max %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      %[[SUM:.*]] = tile.row_reduce sum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
       // CHECK-NEXT:      tile.combine %[[SUM]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
-      // CHECK-NEXT:      tile.row_reduce maximum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.row_reduce max_of_bits %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
-      // CHECK-NEXT:      tile.exp2 %[[MAP]], %[[MAX]] {factor = 2.500000e-01 : f32, fma = 4 : i64} : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
-      // CHECK-NEXT:      tile.exp2 %[[MAP]] {factor = 2.500000e-01 : f32, fma = 16 : i64} : tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.scale_rows %[[MAP]], %[[MAX]] : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.row_partial>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.to_operand_a %[[MAP]] : {{.*}} -> tensor<64x128xf16, #tile.operand_a>
@@ -89,10 +84,7 @@ gpu.module @kernels {
       %total = tile.combine %sum : !part -> !row
       %wide = tile.broadcast %max : !row -> !acc
       %inLanes = tile.broadcast %max : !row -> !part
-      %maximum = tile.row_reduce maximum %x : !acc -> !row
       %bits = tile.row_reduce max_of_bits %x : !acc -> !part
-      %exponentials = tile.exp2 %x, %max {factor = 0.25 : f32, fma = 4 : i64} : !acc, !row
-      %small = tile.exp2 %x {factor = 0.25 : f32, fma = 16 : i64} : !acc
       %scaled = tile.scale_rows %x, %max : !acc, !row
       %scaled_sum = tile.scale_rows %sum, %max : !part, !row
       %p = tile.to_operand_a %x : !acc -> !a

@@ -1,7 +1,6 @@
 // RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
 // And every point is visited once, whatever the grid and the number of CTAs:
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py rotated
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py grouped
 // By a list, too, of whatever its items are.
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_tiles --list=tiles
@@ -120,34 +119,6 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @paired(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
     tile.program 1 grid(%nx, %ny, %nz) paired {
-    ^bb0(%w: index):
-      %x = gpu.block_id x
-      %y = gpu.block_id y
-      %z = gpu.block_id z
-      %one = arith.constant 1.0 : f32
-      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
-
-// The same, one pair further in each round but the last.
-// CHECK-LABEL: gpu.func @rotated
-// CHECK: scf.for %[[U:.*]] = %c0
-// CHECK: %[[ROUND:.*]] = arith.shrui %[[U]], %c1
-// CHECK: %[[IS_FULL:.*]] = arith.cmpi ult, %[[ROUND]], %{{.*}}
-// CHECK: %[[SUM:.*]] = arith.addi %block_id_x, %[[ROUND]]
-// CHECK: %[[REST:.*]] = arith.subi %[[SUM]], %{{.*}}
-// CHECK: %[[PLACE:.*]] = arith.select %[[IS_FULL]], %[[REST]], %block_id_x
-// CHECK: %[[FIRST:.*]] = arith.muli %[[ROUND]], %grid_dim_x
-// CHECK: arith.addi %[[PLACE]], %[[FIRST]]
-gpu.module @kernels {
-  gpu.func @rotated(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) paired rotated {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y

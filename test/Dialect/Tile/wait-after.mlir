@@ -27,14 +27,6 @@
 // MOVED-NEXT: tile.release %[[V]] :
 // MOVED-NOT: {{ after }}
 
-// The same of exponentials that are partly polynomials.
-// REDEFINE: %{edit} = -e 's/ping_pong = true/ping_pong = true, wait_after = 12/' -e 's/math.exp2 %%e : !acc/tile.exp2 %%e, %%m {factor = 1.0 : f32, fma = 4 : i64} : !acc, !row/'
-// REDEFINE: %{check} = PARTLY
-// RUN: %{run}
-// PARTLY: %[[P:.*]] = tile.exp2
-// PARTLY: %[[P:.*]] = tile.exp2
-// PARTLY: tile.release %{{.*}} after %[[P]] : tensor<64x64xf32, #tile.acc> {elements = 12 : i64} :
-
 // A thread holds 32 of 64 columns.
 // REDEFINE: %{edit} = 's/ping_pong = true/ping_pong = true, wait_after = 33/'
 // REDEFINE: %{check} = CLAMPED

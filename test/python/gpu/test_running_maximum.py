@@ -56,7 +56,7 @@ def inputs(pattern, d, dtype, jitter):
 @pytest.mark.parametrize("d, dtype", [(64, torch.bfloat16), (64, torch.float16), (128, torch.bfloat16)],
                          ids=["64-bf16", "64-f16", "128-bf16"])
 @pytest.mark.parametrize("jitter", [False, True], ids=["same", "differ"])
-@pytest.mark.parametrize("schedule", ["", "fma-exponentials=4", "tensor-sums=true"])
+@pytest.mark.parametrize("schedule", ["", "tensor-sums=true"])
 def test_against_f32(pattern, is_causal, d, dtype, jitter, schedule):
     q, k, v = inputs(PATTERNS[pattern], d, dtype, jitter)
     keep = causal(N, N, "cuda") if is_causal else None

@@ -112,7 +112,7 @@ def test_small_and_large_scores(d, dtype, terms, mask, cap):
 
 
 @TYPES
-@pytest.mark.parametrize("schedule", ["tanh-terms=3,fma-exponentials=4", "tanh-terms=2,overlap=false"])
+@pytest.mark.parametrize("schedule", ["tanh-terms=3", "tanh-terms=2,overlap=false"])
 def test_other_schedules(d, dtype, schedule):
     check(make_inputs(300, 500, d, dtype), MASKS["causal"], soft_cap(30.0, ops.tanh), soft_cap(30.0, torch.tanh),
           schedule)
@@ -121,7 +121,7 @@ def test_other_schedules(d, dtype, schedule):
 @pytest.mark.parametrize("d", [64, 128])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("schedule", ["tanh-terms=2,wait-after=0", "tanh-terms=3,wait-after=0", "wait-after=8",
-                                      "wait-after=0,fma-exponentials=4", "consumers=2,kv-tile=128,stages=2,q-stages=2"])
+                                      "wait-after=0", "consumers=2,kv-tile=128,stages=2,q-stages=2"])
 def test_without_a_maximum(d, mask, schedule):
     for cap in (5.0, 30.0):
         check(make_inputs(257, 331, d, torch.bfloat16), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh),

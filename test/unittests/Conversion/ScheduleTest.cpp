@@ -19,7 +19,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,"
-            "tma-store=true,wait-after=12,output-slot=true,rotate-pairs=true,fma-exponentials=4,fixed-max=true,"
+            "tma-store=true,wait-after=12,output-slot=true,fixed-max=true,"
             "tensor-bias=true,tanh-terms=2,own-keys=true,order=list,programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
@@ -61,8 +61,6 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("output-slot=true"), kHopper, 64, 64)),
             "expected tma-store for output-slot");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("rotate-pairs=true,persistent=false"), kHopper, 64, 64)),
-            "expected persistent for rotate-pairs");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true,tensor-sums=true"), kHopper, 64, 64)), "");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true"), kHopper, 64, 64)),
             "expected tensor-sums for fixed-max");
@@ -88,9 +86,6 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,overlap-epilogue=true"), kHopper, 64, 64)),
             "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=16"), kHopper, 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fma-exponentials=17"), kHopper, 64, 64)),
-            "expected fma-exponentials to be at most 16 of 16 exponentials, got 17");
   for (StringRef terms : {"0", "2", "3"})
     EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), kHopper, 64, 64)), "");
   for (StringRef terms : {"-1", "1", "4"})
@@ -100,12 +95,12 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
 
 TEST(Schedule, DropsWhatMissesAnotherField) {
   Schedule schedule = parse("overlap=false,overlap-epilogue=true,early-softmax=true,wait-after=8,output-slot=true,"
-                            "rotate-pairs=true,fixed-max=true");
+                            "fixed-max=true");
   Schedule kept = schedule;
   dropWhatMisses(schedule, "");
-  EXPECT_EQ(schedule, parse("overlap=false,rotate-pairs=true")); // persistent is there
+  EXPECT_EQ(schedule, parse("overlap=false")); // persistent is there
   dropWhatMisses(kept, "wait-after=8,fixed-max=true");
-  EXPECT_EQ(kept, parse("overlap=false,wait-after=8,rotate-pairs=true,fixed-max=true"));
+  EXPECT_EQ(kept, parse("overlap=false,wait-after=8,fixed-max=true"));
 }
 
 } // namespace

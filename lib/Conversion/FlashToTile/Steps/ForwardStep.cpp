@@ -176,14 +176,10 @@ Value ForwardStep::emitLogSumExp(Value max, Value sum) {
 }
 
 /// Whether a row has seen no key, or -inf only: the greatest score of any other adds 1 to the sum, or more, and a NaN, or
-/// +inf less itself, makes it NaN. (Where polynomials do not, the maximum is NaN or +inf.)
-Value ForwardStep::emitIsEmpty(Value max, Value sum) {
+/// +inf less itself, makes it NaN.
+Value ForwardStep::emitIsEmpty(Value sum) {
   auto rowType = cast<RankedTensorType>(sum.getType());
-  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
-  if (!max || !catchesNaN())
-    return isEmpty;
-  Value isReal = arith::CmpFOp::create(b, arith::CmpFPredicate::OLT, max, splat(rowType, -kNegInf));
-  return arith::AndIOp::create(b, isEmpty, isReal);
+  return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
 }
 
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
@@ -200,7 +196,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
   // Any score may be -inf where the mask keeps something, unless all have a bound.
   if (!schedule.fixedMax || nest.mayHaveEmptyRows())
-    inverse = arith::SelectOp::create(b, emitIsEmpty(state.max, sum), splat(rowType, 0.0), inverse);
+    inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
   Value lse = state.max ? emitLogSumExp(state.max, sum) : Value();
   bool isStored = false;

@@ -72,12 +72,10 @@ private:
   mlir::Value emitMost(Scores scores);
   mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum);
-  mlir::Value emitIsEmpty(mlir::Value max, mlir::Value sum);
+  mlir::Value emitIsEmpty(mlir::Value sum);
   void emitStoreByTMA(unsigned argument, mlir::Value output);
 
   double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }
-  bool catchesNaN() const;
-  mlir::tile::ReduceKind getMaximumKind() const;
   /// 64 x the value dimension, and eight columns if they hold the row sums.
   mlir::RankedTensorType getOutputType();
   mlir::Value splat(mlir::RankedTensorType type, double value) { return frame.splat(type, value); }

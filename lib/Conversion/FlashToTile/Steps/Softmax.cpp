@@ -103,19 +103,12 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
 }
 
 /// The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one. Hardly ever one
-/// does, in any row of the warp; unless one may, nothing is exchanged between lanes. (Where the maximum is to see NaN
-/// the question would cost as much as the answer.)
+/// does, in any row of the warp; unless one may, nothing is exchanged between lanes.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
                                                               Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
   if (failed(masked))
     return failure();
-  auto emitNew = [&] {
-    emitNewMaximum(*masked, oldMax, getExponentFactor(), result);
-    return emitExponents(*masked, result.max);
-  };
-  if (catchesNaN())
-    return emitNew();
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   Type types[] = {masked->tile.getType(), masked->offset ? masked->offset.getType() : rowType, rowType, rowType,
                   b.getI1Type()};
@@ -123,7 +116,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key
                                   /*addElseBlock=*/true);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  Exponents exponents = emitNew();
+  emitNewMaximum(*masked, oldMax, getExponentFactor(), result);
+  Exponents exponents = emitExponents(*masked, result.max);
   scf::YieldOp::create(b, ValueRange{exponents.tile, exponents.offset, result.max, result.decay, result.anyStale});
   b.setInsertionPointToStart(branch.elseBlock());
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
@@ -146,8 +140,7 @@ void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Sof
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   Value newMax = emitMaximum(scores);
   Value increase = scale(arith::SubFOp::create(b, newMax, oldMax), factor);
-  Value isStale = arith::CmpFOp::create(b, catchesNaN() ? arith::CmpFPredicate::UGT : arith::CmpFPredicate::OGT,
-                                        increase, splat(rowType, kStale));
+  Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kStale));
   result.max = arith::SelectOp::create(b, isStale, newMax, oldMax);
   Value decay = math::Exp2Op::create(b, arith::NegFOp::create(b, increase));
   result.decay = arith::SelectOp::create(b, isStale, decay, splat(rowType, 1.0));
@@ -239,22 +232,15 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
   return tile::VoteAnyOp::create(b, b.getI1Type(), mayExceed);
 }
 
-/// A polynomial in place of an exponential does not know NaN: there the maximum does.
-bool ForwardStep::catchesNaN() const { return schedule.fmaExponentials > 0; }
-
-tile::ReduceKind ForwardStep::getMaximumKind() const {
-  return catchesNaN() ? tile::ReduceKind::Maximum : tile::ReduceKind::Max;
-}
-
 /// The maximum of a tile's scores in each row and lane, without the offset.
 Value ForwardStep::emitMost(Scores scores) {
-  return tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), getMaximumKind(), scores.tile);
+  return tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Max, scores.tile);
 }
 
 /// The maximum of a tile's scores in each row.
 Value ForwardStep::emitMaximum(Scores scores) {
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
-  tile::ReduceKind kind = getMaximumKind();
+  tile::ReduceKind kind = tile::ReduceKind::Max;
   if (scores.offset)
     return tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitMost(scores), scores.offset));
   return tile::RowReduceOp::create(b, rowType, kind, scores.tile);
@@ -264,9 +250,6 @@ Value ForwardStep::emitMaximum(Scores scores) {
 Value ForwardStep::emitExponentials(Value scores, Value offset) {
   auto type = cast<RankedTensorType>(scores.getType());
   double factor = getExponentFactor();
-  if (schedule.fmaExponentials > 0)
-    return tile::Exp2Op::create(b, type, scores, offset, b.getF32FloatAttr(static_cast<float>(factor)),
-                                b.getI64IntegerAttr(schedule.fmaExponentials));
   if (!offset)
     return math::Exp2Op::create(b, arith::MulFOp::create(b, scores, splat(type, factor)));
   return math::Exp2Op::create(

@@ -132,7 +132,6 @@ struct KernelPatterns {
 };
 
 void populateRegisterPatterns(KernelPatterns &patterns);
-void populateExponentialPatterns(KernelPatterns &patterns);
 void populateMapPatterns(KernelPatterns &patterns);
 void populateStorePatterns(KernelPatterns &patterns);
 /// Elements of arrays.

@@ -54,8 +54,6 @@ Value combine(Emitter &emit, ReduceKind kind, Value a, Value b) {
   switch (kind) {
   case ReduceKind::Max:
     return arith::MaxNumFOp::create(emit.builder, emit.loc, a, b);
-  case ReduceKind::Maximum:
-    return arith::MaximumFOp::create(emit.builder, emit.loc, a, b);
   case ReduceKind::MaxOfBits: {
     auto toBits = [&](Value value) -> Value {
       return arith::BitcastOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), value);

@@ -192,21 +192,6 @@ LogicalResult BroadcastOp::verify() {
   return verifyTile<AccAttr>(*this, "the result", getResult().getType());
 }
 
-LogicalResult Exp2Op::verify() {
-  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
-      (getOffset() && failed(verifyRowOrPartial(*this, "the offset", getOffset().getType()))))
-    return failure();
-  for (Value operand : getOperands())
-    if (Type element = getElementTypeOrSelf(operand); !element.isF32())
-      return emitOpError() << "expected operands of f32, got " << element;
-  if (getFactor().isNegative() || !getFactor().isFiniteNonZero())
-    return emitOpError() << "expected a positive factor, got " << getFactor().convertToFloat();
-  if (getFma() < 1 || getFma() > kExponentialGroup)
-    return emitOpError() << "expected 1 to " << kExponentialGroup << " of " << kExponentialGroup
-                         << " exponentials on the FMA pipe, got " << getFma();
-  return success();
-}
-
 LogicalResult AllWithinOp::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
@@ -322,8 +307,6 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
   if ((getPaired() || getGrouped()) && getGrid().empty())
     return emitOpError() << "expected a grid whose points are " << (getPaired() ? "paired" : "grouped");
-  if (getRotated() && !getPaired())
-    return emitOpError() << "expected pairs to rotate";
   if ((getSorted() || getList()) && getGrid().empty())
     return emitOpError() << "expected a grid whose points are sorted";
   if (int(getPaired()) + int(getGrouped()) + int(getSorted()) + int(getList() != nullptr) > 1)

@@ -55,7 +55,6 @@ void tile::persistProgram(ProgramOp program) {
   delayPrivateLoads(items);
   program.getGridMutable().clear();
   program.setPaired(false);
-  program.setRotated(false);
   program.setGrouped(false);
   program.getListMutable().clear();
   program.removeScopeAttr();

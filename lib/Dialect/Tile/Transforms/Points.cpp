@@ -113,18 +113,13 @@ private:
 /// to the last.
 class PairedPoints : public GridPoints {
 public:
-  PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b, bool isRotated)
-      : GridPoints(program, b), tail(emitTail()), byPairs(divideBy(add(nx, nx))), byTail(divideBy(tail)) {
-    if (isRotated)
-      byCtas.emplace(divideBy(ctas));
-  }
+  PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : GridPoints(program, b), tail(emitTail()), byPairs(divideBy(add(nx, nx))), byTail(divideBy(tail)) {}
 
   scf::ForOp emitLoop() override {
     pairedHeads = sub(heads, tail);
     Value pairs = half(mul(pairedHeads, nx));
     extra = arith::RemUIOp::create(b, pairs, ctas);
-    if (byCtas)
-      fullRounds = byCtas->divide(pairs).first;
     Value rounds = arith::CeilDivUIOp::create(b, sub(max(pairs, cta), cta), ctas);
     paired = add(rounds, rounds);
     dealt = sub(ctas, extra);
@@ -144,20 +139,11 @@ private:
     return add(least, lowBit(sub(heads, least)));
   }
 
-  /// The place of this CTA in round `round` of pairs. Where nx divides the number of CTAs, the same one in every round
-  /// would be the same tiles in every head, those that are a little longer in some CTAs. In the last round, of fewer
-  /// pairs than CTAs, the first CTAs have them.
-  Value getPlaceInRound(Value round) {
-    if (!byCtas)
-      return cta;
-    return select(isBelow(round, fullRounds), byCtas->divide(add(cta, round)).second, cta);
-  }
-
   /// The place of this CTA in round `round` of the tail.
   Value getPlace(Value round) { return select(isOdd(round), cta, sub(sub(ctas, index(1)), cta)); }
 
   std::pair<Value, Value> locate(Value item) override {
-    Value pair = add(getPlaceInRound(half(item)), mul(half(item), ctas));
+    Value pair = add(cta, mul(half(item), ctas));
     auto [headPair, inPair] = byPairs.divide(add(mul(pair, index(2)), lowBit(item)));
     Value first = half(inPair), second = sub(sub(nx, index(1)), first);
     Value x = select(isOdd(item), second, first), head = add(add(headPair, headPair), lowBit(item));
@@ -174,13 +160,9 @@ private:
 
   Value tail;
   Divisor byPairs, byTail;
-  /// If a CTA moves on by one pair from round to round.
-  std::optional<Divisor> byCtas;
   /// Heads in pairs; CTAs with a pair more than others; this CTA's points in pairs; whether it has a pair less; points
   /// of the tail that go to those that have.
   Value pairedHeads, extra, paired, isShort, dealt;
-  /// With `byCtas`: the rounds in which every CTA has a pair.
-  Value fullRounds;
 };
 
 /// Items that stand for one point in each of `sharers` heads. Those go by in groups, so that CTAs that run at the same
@@ -341,6 +323,6 @@ std::unique_ptr<Points> Points::create(ProgramOp program, ImplicitLocOpBuilder &
   if (program.getGrouped())
     return std::make_unique<GroupedPoints>(program, b);
   if (program.getPaired())
-    return std::make_unique<PairedPoints>(program, b, program.getRotated());
+    return std::make_unique<PairedPoints>(program, b);
   return std::make_unique<PlainPoints>(program, b);
 }

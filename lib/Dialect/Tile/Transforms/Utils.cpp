@@ -32,7 +32,7 @@ void tile::delayRelease(scf::ForOp loop, int64_t elements) {
     return;
   Value exponentials;
   for (Operation &op : *loop.getBody())
-    if (isa<math::Exp2Op, Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) &&
+    if (isa<math::Exp2Op>(op) && hasEncoding<AccAttr>(op.getResult(0).getType()) &&
         op.isBeforeInBlock(waits[1]))
       exponentials = op.getResult(0);
   auto release = dyn_cast<ReleaseOp>(waits[0]->getNextNode());

@@ -41,9 +41,6 @@ constexpr int64_t kMaxConsumers = 4;
 /// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each.
 constexpr int64_t kBlockCols = 8;
 
-/// `tile.exp2` says of so many exponentials how many the FMA pipe computes.
-constexpr int64_t kExponentialGroup = 16;
-
 /// Places for what the producer announces, each of so many numbers and an mbarrier (tile.announce). The ring of Q has
 /// fewer slots.
 constexpr int64_t kAnnouncements = 4;

@@ -134,8 +134,8 @@ def Tile_ListScope : I32EnumAttr<"ListScope", "", [
 }
 
 def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [
-    I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">, I32EnumAttrCase<"Maximum", 2, "maximum">,
-    I32EnumAttrCase<"MaxOfBits", 3, "max_of_bits">]> {
+    I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">,
+    I32EnumAttrCase<"MaxOfBits", 2, "max_of_bits">]> {
   let cppNamespace = "::mlir::tile";
 }
 

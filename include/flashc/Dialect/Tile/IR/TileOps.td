@@ -24,8 +24,8 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
     and `tile-persist` spreads the points over them. `paired` says that points take the less time the larger x is, so
     that one with x and one with nx - 1 - x take about as long as any other two of the kind (causal masks).
-    `rotated`: a CTA does not take the pair at the same place in every round. `grouped` says that points take about as
-    long as those beside them and the last x are the shortest (a window), so that pairs would be of unequal time.
+    `grouped` says that points take about as long as those beside them and the last x are the shortest (a window), so
+    that pairs would be of unequal time.
 
     `sorted` says that how long a point takes is anything, and asks for a list of them, the longest first, which
     `tile-order` has another kernel make: `list(%list : memref<?xi32>) of tiles`. An item of the list stands for the
@@ -43,13 +43,12 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
 
     A program with a grid is at most one of `paired`, `grouped`, `sorted` and with a list.
   }];
-  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$rotated,
-                       UnitAttr:$grouped, UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list,
+  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$grouped, UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list,
                        OptionalAttr<Tile_ListScope>:$scope,
                        DefaultValuedAttr<I64Attr, "0">:$numbers, DefaultValuedAttr<I64Attr, "0">:$own);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`rotated` $rotated^)? (`grouped` $grouped^)?
+    $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`grouped` $grouped^)?
     (`sorted` $sorted^)? (`list` `(` $list^ `:` type($list) `)` `of` $scope)? (`numbers` $numbers^)?
     (`own` $own^)? attr-dict-with-keyword $body
   }];

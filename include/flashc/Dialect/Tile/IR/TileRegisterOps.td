@@ -10,7 +10,7 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
   let summary = "reduce an accumulator along its columns";
   let description = [{
     `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.row_partial` (the local
-    tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`, and is the result of `maximum`.
+    tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`.
     `max_of_bits` compares f32 as signed integers, of which three have a maximum in one instruction (VIMNMX3): it is the
     maximum unless all are negative, then some number that is, or -0; a NaN is the greatest, or negative, by its sign.
   }];
@@ -49,43 +49,6 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let arguments = (ins AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
-  let hasVerifier = 1;
-}
-
-def Tile_Exp2Op : Tile_Op<"exp2", [Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "2^(factor * s + offset of the row), some of it on the FMA pipe";
-  let description = [{
-    `math.exp2` of a multiply-add (the offset may differ between the lanes of a row), where `fma` of every 16 elements
-    that a thread holds, evenly spread, do not use the multi-function unit (16 exponentials per clock and
-    multiprocessor; multiply-adds: 128), but a polynomial: the range reduction of Cody and Waite (Software Manual for
-    the Elementary Functions, 1980) by adding a large number, as FlashAttention-4 does it (Zadouri et al. 2026).
-
-    ```
-    y = saturate(factor / 256 * s + (offset + 127) / 256)       in [0, 1]: the exponent x, from -127 to 129
-    t = y + (49152 - 127 / 256)                                  multiples of 1 / 256: its low bits are n = round(x)
-    f = y - (t - (49152 - 127 / 256))                            exact: (x - n) / 256, x - n in [-1/2, 1/2]
-    p = 1 + f (c1 + f (c2 + f c3))                               2^(x - n)
-    result = bits of p + (n << 23)
-    ```
-    Eight instructions in place of two. The relative error is below 2^-13; P is then rounded by up to 2^-11 (f16) or
-    2^-8 (bf16). An exponent of -127 or less, -inf among them, gives exactly 0; one of 128 or more is not to be
-    (the running maximum keeps exponents at 8 or less). A NaN gives 0 too, so that whoever makes the offset must see it
-    (`tile.row_reduce maximum`).
-
-    Without `offset`, all exponents lie between -126 and 127, nothing is saturated, and there is one instruction less:
-
-    ```
-    t = factor * s + 1.5 * 2^23                                  its low bits are n = round(x)
-    f = factor * s - (t - 1.5 * 2^23)                            x - n
-    ```
-    A NaN then gives the largest number of f32, which is infinite in 16 bits.
-
-    1. `factor` is positive and finite.
-    2. `fma` is 1 to 16.
-  }];
-  let arguments = (ins AnyRankedTensor:$source, Optional<AnyRankedTensor>:$offset, F32Attr:$factor, I64Attr:$fma);
-  let results = (outs AnyRankedTensor:$result);
-  let assemblyFormat = "$source (`,` $offset^)? attr-dict `:` type($source) (`,` type($offset)^)?";
   let hasVerifier = 1;
 }
 

@@ -92,8 +92,7 @@ def Persist : Pass<"tile-persist"> {
     the producer loads for the next point while the consumers still finish and store the last one.
 
     A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
-    nx - 1 - x of the next: pairs take equally long. If it is `rotated` too, a CTA is one place further in each round,
-    as far as all have a pair in it. Where the pairs end, some CTAs would have one more than others; so the last heads,
+    nx - 1 - x of the next: pairs take equally long. Where the pairs end, some CTAs would have one more than others; so the last heads,
     with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair
     less, then to all, from the last CTA to the first, from the first to the last, and so on.
 
