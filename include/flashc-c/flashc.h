@@ -246,8 +246,8 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
 /** The kernel's PTX with all entries, its manifest (JSON; docs/manifest.md), its schedule (in the form of
  *  FlashcCompileOptions::schedule; of several variants that for any number of queries), and what was chosen for every
  *  entry and why, for people (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty.
- *  Of a null kernel they are null. The PTX compiles the entries that no launch has needed yet; it is null if one of them
- *  does not compile (flashcKernelGetIR says why), or without the memory. */
+ *  Of a null kernel they are null. The PTX compiles the entries that no launch has needed yet; it is null without the
+ *  memory. */
 FLASHC_EXPORTED const char *flashcKernelGetPTX(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetManifest(FlashcKernel kernel);
 FLASHC_EXPORTED const char *flashcKernelGetSchedule(FlashcKernel kernel);

@@ -5,6 +5,7 @@
 #include "MaskObserver.h"
 #include "ShortSequences.h"
 #include "Variants.h"
+#include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Target/PTX.h"
@@ -194,6 +195,8 @@ static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, Ker
   CompileOptions tiled = withSchedule(options, entry.choice);
   auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
   if (failed(runPasses(*entry.module, build, "lower", tiled)))
+    return failure();
+  if (level == KernelLevel::Expanded && failed(checkScalarCode(*entry.module)))
     return failure();
   adoptSchedule(*entry.module, entry.choice.schedule);
   return checkOverrides(*entry.module, given, entry.choice.schedule, options.pipeline.schedule);

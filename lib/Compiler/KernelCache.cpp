@@ -143,7 +143,7 @@ void KernelCache::storeOnDisk(const std::string &key, ArrayRef<StringRef> value)
 
 llvm::Expected<std::unique_ptr<CachedKernel::Lowered>> KernelCache::lower(Program program,
                                                                           const PipelineOptions &pipeline) {
-  FailureOr<LoweredKernel> kernel = lowerToKernel(*program.module, getOptions(pipeline), KernelLevel::Tile);
+  FailureOr<LoweredKernel> kernel = lowerToKernel(*program.module, getOptions(pipeline), KernelLevel::Expanded);
   program.module = nullptr; // the context that it is in goes to others
   if (failed(kernel))
     return program.session->takeError();

@@ -45,7 +45,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOpt
   if (functions->size() != 1)
     return module.emitError("expected one function to run on the GPU, got ")
            << functions->size() << "; choose one with --function";
-  FailureOr<LoweredKernel> kernel = lowerToKernel(module, compileOptions, KernelLevel::Tile);
+  FailureOr<LoweredKernel> kernel = lowerToKernel(module, compileOptions, KernelLevel::Expanded);
   FailureOr<std::string> text = failed(kernel) ? FailureOr<std::string>() : exportManifest(*kernel->module);
   if (failed(text))
     return failure();

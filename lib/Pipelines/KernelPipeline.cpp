@@ -31,10 +31,6 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
 }
 
 void flashc::buildCodePipeline(OpPassManager &pm, KernelLevel level) {
-  if (level == KernelLevel::Tile)
-    return;
-  pm.addPass(createLowerAffinePass());
-  pm.addPass(createExpandMath());
   pm.addPass(createConvertTileToNVVM());
   pm.addPass(createCSEPass());
   if (level == KernelLevel::NVVM)
@@ -46,5 +42,10 @@ void flashc::buildCodePipeline(OpPassManager &pm, KernelLevel level) {
 
 void flashc::buildKernelPipeline(OpPassManager &pm, const PipelineOptions &options, KernelLevel level) {
   addSchedule(pm, options);
-  buildCodePipeline(pm, level);
+  if (level == KernelLevel::Tile)
+    return;
+  pm.addPass(createLowerAffinePass());
+  pm.addPass(createExpandMath());
+  if (level != KernelLevel::Expanded)
+    buildCodePipeline(pm, level);
 }

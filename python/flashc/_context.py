@@ -54,8 +54,7 @@ class CompiledKernel(_Owned):
     def ptx(self) -> str:
         text = lib.flashcKernelGetPTX(self.handle)
         if text is None:
-            self.ir("llvm")  # it says why, where it is the program's fault
-            raise Error("flashc could not compile the kernel's entries")
+            raise OutOfMemoryError("flashc has not the memory to compile the kernel's entries")
         return text.decode()
 
     def manifest(self) -> str:

@@ -125,21 +125,6 @@ static void failOptions(FlashcContext context, const char *what, FlashcCompileOp
   printFailure(what, status, kernel, message);
 }
 
-/* What only code generation refuses: of a kernel with variants no entry is compiled before somebody needs it. */
-static void failLate(FlashcContext context) {
-  FlashcAttention attention = causal;
-  FlashcKernel kernel;
-  char *text, *message;
-  attention.score_code = "%x = arith.extf %s : f32 to f64\n%y = math.sin %x : f64\n"
-                         "%t = arith.truncf %y : f64 to f32\nflash.yield %t : f32";
-  expectOK(flashcCompileAttention(context, &attention, NULL, &kernel, &message), &message, "flashcCompileAttention");
-  expect(strlen(flashcKernelGetManifest(kernel)) > 0, "a manifest");
-  expect(!flashcKernelGetPTX(kernel), "no PTX");
-  FlashcStatus status = flashcKernelGetIR(kernel, "llvm", &text, &message);
-  printFailure("late", status, (FlashcKernel){NULL}, message);
-  flashcKernelDestroy(kernel);
-}
-
 /* Prints every kind of mistake with its status and message. */
 static void testErrors(FlashcContext context) {
   FlashcAttention attention = causal;
@@ -167,6 +152,9 @@ static void testErrors(FlashcContext context) {
   attention = causal;
   attention.score_code = "%t = arith.addf %s, %bias : f32\nflash.yield %t : f32";
   failAttention(context, "code", attention);
+  attention.score_code = "%x = arith.extf %s : f32 to f64\n%y = math.sin %x : f64\n"
+                         "%t = arith.truncf %y : f64 to f32\nflash.yield %t : f32";
+  failAttention(context, "instruction", attention);
   attention = causal;
   attention.dtype = (FlashcDType)7;
   failAttention(context, "dtype", attention);
@@ -183,7 +171,6 @@ static void testErrors(FlashcContext context) {
   failOptions(context, "schedule", schedule);
   failOptions(context, "table", table);
   failOptions(context, "function", function);
-  failLate(context);
   FlashcStatus status = flashcCompileAttention(none, &causal, NULL, &kernel, &message);
   printFailure("context", status, kernel, message);
   /* The message is the caller's choice. */

@@ -84,9 +84,9 @@ mlir::LogicalResult runPasses(mlir::ModuleOp module,
                               llvm::function_ref<mlir::LogicalResult(mlir::OpPassManager &)> build,
                               llvm::StringRef step, const CompileOptions &options);
 
-/// The one attention of `module` (L0 or L1; left as it is) as a kernel at `level`. L1's tiles are those of the schedule
-/// unless the options give others; then, or with passes of the options' own, there are no variants. Fails after a
-/// diagnostic.
+/// The one attention of `module` (L0 or L1; left as it is) as a kernel at `level`; from KernelLevel::Expanded on it is
+/// certain that there is code for it. L1's tiles are those of the schedule unless the options give others; then, or with
+/// passes of the options' own, there are no variants. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerToKernel(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
 
 /// What was chosen for every entry of the kernel and why, for people.
@@ -95,8 +95,8 @@ std::string describeDecisions(const LoweredKernel &kernel);
 /// Of a kernel at L2 or below.
 mlir::FailureOr<KernelDescription> describeKernel(const LoweredKernel &kernel);
 
-/// PTX of one entry of a kernel at KernelLevel::Tile, which is left as it is, by its number in the manifest; with the
-/// kernels before and after it in a launch.
+/// PTX of one entry of a kernel at KernelLevel::Expanded, which is left as it is, by its number in the manifest; with
+/// the kernels before and after it in a launch.
 mlir::FailureOr<std::string> compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options);
 
 /// PTX of a kernel that was lowered to KernelLevel::LLVM.

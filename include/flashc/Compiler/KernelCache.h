@@ -24,7 +24,8 @@ struct KernelRequest {
 /// A kernel with the program that it came from. Threads may share it; the cache that made it outlives it.
 ///
 /// A launch needs one entry, and code takes longest by far (L3, LLVM's back end). So a kernel is lowered to L2, where
-/// its manifest is known, and an entry becomes PTX when it is first asked for, once for all threads.
+/// its manifest is known and programs are refused, and an entry becomes PTX when it is first asked for, once for all
+/// threads.
 /// 1. The kernel at L2 is kept for the first entry that is compiled. Any other is lowered again, from `source`: it may
 ///    be wanted in another process, or never, and the kernel with its MLIRContext takes megabytes.
 /// 2. An entry that fails is an error of who asks for it, and is tried again by who asks next.

@@ -2,6 +2,8 @@
 #ifndef FLASHC_CONVERSION_EXPANDMATH_H
 #define FLASHC_CONVERSION_EXPANDMATH_H
 
+#include "llvm/Support/LogicalResult.h"
+
 namespace mlir {
 class Operation;
 class RewritePatternSet;
@@ -11,6 +13,9 @@ namespace flashc {
 
 /// Whether sm_90a has instructions for an op of `math` as it is.
 bool isMathInstruction(mlir::Operation *op);
+
+/// Refuses what convert-kernel-to-llvm has no code for: other functions of scalars, and indices of more than 32 bits.
+llvm::LogicalResult checkScalarCode(mlir::Operation *root);
 
 /// Patterns for ops that LLVM and libm do not have, or that LLVM would compute by a difference (expm1, log1p).
 void populateExpandToLibmPatterns(mlir::RewritePatternSet &patterns);

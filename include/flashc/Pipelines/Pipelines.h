@@ -49,13 +49,14 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 /// Every pass may be run alone, and the IR runs on the CPU between any two of them.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 
-/// How far buildKernelPipeline goes: the finished schedule (L2), scalar code with PTX (L3), the LLVM dialect (L3).
-enum class KernelLevel { Tile, NVVM, LLVM };
+/// How far buildKernelPipeline goes: the finished schedule (L2), the same with functions that the target has, scalar
+/// code with PTX (L3), the LLVM dialect (L3).
+enum class KernelLevel { Tile, Expanded, NVVM, LLVM };
 
 /// L1 (fa2) to a kernel in a gpu.module: schedule, pipeline, roles, then machine code.
 void buildKernelPipeline(mlir::OpPassManager &pm, const PipelineOptions &options, KernelLevel level);
 
-/// The rest of it behind KernelLevel::Tile, up to `level`.
+/// The rest of it behind KernelLevel::Expanded, up to `level`.
 void buildCodePipeline(mlir::OpPassManager &pm, KernelLevel level);
 
 /// L0 or L1 to the LLVM dialect, for the CPU: whatever flash ops are left are decomposed (Algorithm 0 if it is

@@ -2,6 +2,7 @@
 
 #include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Conversion/Passes.h"
+#include "flashc/Target/GPUTarget.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -33,6 +34,24 @@ bool flashc::isMathInstruction(Operation *op) {
   return isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp, math::CountLeadingZerosOp,
              math::CountTrailingZerosOp, math::CtPopOp, math::FloorOp, math::FmaOp, math::IsFiniteOp, math::IsNaNOp,
              math::RoundEvenOp, math::RoundOp, math::TruncOp>(op);
+}
+
+static LogicalResult checkOp(Operation *op) {
+  auto constant = dyn_cast<arith::ConstantIndexOp>(op);
+  if (constant && !llvm::isInt<32>(constant.value())) {
+    // The canonicalizer moves constants and drops their places.
+    Operation *user = constant->use_empty() ? op : *constant->user_begin();
+    return user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
+  }
+  bool isFunction = isa_and_present<math::MathDialect>(op->getDialect());
+  if (!isFunction || isa<ShapedType>(op->getOperand(0).getType()) || flashc::isMathInstruction(op))
+    return success();
+  return op->emitError() << "expected a function of f32 that " << flashc::GPUTarget::of(op).name << " has, got '"
+                         << op->getName() << "' of " << op->getOperand(0).getType();
+}
+
+LogicalResult flashc::checkScalarCode(Operation *root) {
+  return failure(root->walk([](Operation *op) { return WalkResult(checkOp(op)); }).wasInterrupted());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -189,21 +189,7 @@ struct KernelLowering : OpConversionPattern<gpu::GPUFuncOp> {
 
 struct ConvertKernelToLLVM : flashc::impl::ConvertKernelToLLVMBase<ConvertKernelToLLVM> {
   void runOnOperation() override {
-    WalkResult walk = getOperation().walk([](Operation *op) {
-      auto constant = dyn_cast<arith::ConstantIndexOp>(op);
-      if (constant && !llvm::isInt<32>(constant.value())) {
-        // The canonicalizer moves constants and drops their places.
-        Operation *user = constant->use_empty() ? op : *constant->user_begin();
-        user->emitError() << "expected an index of 32 bits in a kernel, got " << constant.value();
-        return WalkResult::interrupt();
-      }
-      if (!isa<math::MathDialect>(op->getDialect()) || flashc::isMathInstruction(op))
-        return WalkResult::advance();
-      op->emitError() << "expected a function of f32 that " << flashc::GPUTarget::of(op).name << " has, got '"
-                      << op->getName() << "' of " << op->getOperand(0).getType();
-      return WalkResult::interrupt();
-    });
-    if (walk.wasInterrupted())
+    if (failed(flashc::checkScalarCode(getOperation())))
       return signalPassFailure();
     LowerToLLVMOptions options(&getContext());
     options.overrideIndexBitwidth(32);
