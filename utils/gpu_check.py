@@ -141,8 +141,8 @@ def compile_kernel(context, spec, folder, schedule):
 
 def compile_all(jobs, folder, schedule):
     """Compiles every kernel into the folder. Returns the exit status."""
-    from flashc import _context
-    start, context = time.time(), _context.Context(disk_cache=False)
+    from flashc._runtime import contexts
+    start, context = time.time(), contexts.Context(disk_cache=False)
     os.makedirs(folder, exist_ok=True)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         errors = list(pool.map(lambda job: compile_kernel(context, job[0], folder, schedule), jobs))

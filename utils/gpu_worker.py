@@ -10,7 +10,7 @@ import sys
 import torch
 
 import flashc
-from flashc import _context, _library
+from flashc._runtime import contexts, library
 from flashc.bench import _check
 
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
@@ -44,7 +44,7 @@ def output_error(outputs, inputs, causal):
 
 def launch(loaded, tensors):
     """Starts the kernel on PyTorch's current stream, with the manifest's arguments in order."""
-    arguments, numbers = (_library.Argument * len(tensors))(), []
+    arguments, numbers = (library.Argument * len(tensors))(), []
     for argument, tensor in zip(arguments, tensors):
         array = ctypes.c_int64 * tensor.dim()
         extents, strides = array(*tensor.shape), array(*tensor.stride())
@@ -52,10 +52,10 @@ def launch(loaded, tensors):
         argument.address, argument.rank = tensor.data_ptr(), tensor.dim()
         argument.extents, argument.strides = ctypes.addressof(extents), ctypes.addressof(strides)
     message = ctypes.c_void_p()
-    status = _library.lib.flashcLoadedKernelLaunch(loaded.handle.ptr, ctypes.addressof(arguments), len(arguments),
+    status = library.lib.flashcLoadedKernelLaunch(loaded.handle.ptr, ctypes.addressof(arguments), len(arguments),
                                                    torch.cuda.current_stream().cuda_stream, ctypes.addressof(message))
-    if status != _library.OK:
-        _library.fail(status, message)
+    if status != library.OK:
+        library.fail(status, message)
 
 
 def count_different(start, outputs, times):
@@ -86,7 +86,7 @@ class Worker:
     """Holds what outlives a cell: the loaded kernels."""
 
     def __init__(self):
-        self.context = _context.Context(disk_cache=False)
+        self.context = contexts.Context(disk_cache=False)
         self.kernels = {}
 
     def kernel(self, program):

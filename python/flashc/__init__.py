@@ -12,16 +12,16 @@ CPU, so a machine without a GPU will do to try it.
 from __future__ import annotations
 
 from . import masks, ops
-from ._array import ArraySpec
+from ._arrays.array import ArraySpec
 from ._attention import attention
 from ._column_sums import column_sums
-from ._context import Statistics, configure, statistics
-from ._declared import assume_sorted
 from ._explain import Explanation, explain
-from ._kernel import Cost, Kernel, compile
-from ._library import ArgumentError, CompileError, Error, GPUError, OutOfMemoryError, UnsupportedTypeError, devices, \
-    version
-from ._region import TraceError
+from ._runtime.contexts import Statistics, configure, statistics
+from ._runtime.kernel import Cost, Kernel, compile
+from ._runtime.library import ArgumentError, CompileError, Error, GPUError, OutOfMemoryError, UnsupportedTypeError, \
+    devices, version
+from ._trace.declared import assume_sorted
+from ._trace.region import TraceError
 from ._varlen import varlen_attention
 
 __version__ = version()

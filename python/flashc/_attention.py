@@ -4,19 +4,19 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from . import _context
-from ._array import CPU
-from ._launch import Launcher, gives_lse, no_elements, wait_for
-from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
-    parse_mask, parse_scale, _NO_CODE
-from ._library import ANY, ArgumentError, Error, encoded, parse_flag
-from ._source import source_of
+from ._arrays.array import CPU
+from ._arrays.source import source_of
+from ._runtime import contexts
+from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
+from ._runtime.library import ANY, ArgumentError, Error, encoded, parse_flag
+from ._runtime.specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, \
+    make_code, parse_mask, parse_scale, _NO_CODE
 
 __all__ = ["attention"]
 
 # Kernels that are loaded, by all that they are specialised on, their device, and the layout of their arrays.
 _launchers: Dict[Tuple[Any, ...], Launcher] = {}
-_context.on_configure.append(_launchers.clear)
+contexts.on_configure.append(_launchers.clear)
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,

@@ -3,23 +3,23 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from . import _context, _library
-from ._array import CPU, Array
-from ._launch import _WORDS, _Frame, _launch, _read_result, _signed, canonical, unit_strides, wait_for
-from ._library import ANY, ArgumentError, UnsupportedTypeError, encoded, parse_flag
-from ._overlap import find_shared
-from ._source import Source, source_of
-from ._specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, \
-    make_code, parse_mask, parse_scale
-from ._trace import Code, device_name
+from ._arrays.array import CPU, Array
+from ._arrays.overlap import find_shared
+from ._arrays.source import Source, source_of
+from ._runtime import contexts, library
+from ._runtime.launch import _WORDS, _Frame, _launch, _read_result, _signed, canonical, unit_strides, wait_for
+from ._runtime.library import ANY, ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from ._runtime.specialization import CPU_TARGET, GPU_TARGET, Extents, Specialization, Window, check_inputs, \
+    check_layout, make_code, parse_mask, parse_scale
+from ._trace.trace import Code, device_name
 
 __all__ = ["column_sums"]
 
 # Kernels that are loaded, by what they are specialised on and their device.
 _kernels: Dict[Tuple[Specialization, int], Any] = {}
-_context.on_configure.append(_kernels.clear)
+contexts.on_configure.append(_kernels.clear)
 
-_PER = {"query_head": _library.COLUMN_SUMS, "key_head": _library.GROUP_COLUMN_SUMS}
+_PER = {"query_head": library.COLUMN_SUMS, "key_head": library.GROUP_COLUMN_SUMS}
 
 
 def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Window = None,

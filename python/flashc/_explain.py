@@ -6,14 +6,14 @@ import json
 import re
 from typing import Any, List, Optional, Tuple
 
-from . import _context, _library
-from ._array import CPU, ITEM_SIZE, Array
-from ._cuda import copy_to_host
-from ._kernel import make_frame, make_request
-from ._launch import _WORDS, _signed
-from ._library import ArgumentError, CompileError, Error, path_text
-from ._specialization import CPU_TARGET, GPU_TARGET, Window
-from ._trace import Code
+from ._arrays.array import CPU, ITEM_SIZE, Array
+from ._arrays.cuda import copy_to_host
+from ._runtime import contexts, library
+from ._runtime.kernel import make_frame, make_request
+from ._runtime.launch import _WORDS, _signed
+from ._runtime.library import ArgumentError, CompileError, Error, path_text
+from ._runtime.specialization import CPU_TARGET, GPU_TARGET, Window
+from ._trace.trace import Code
 
 __all__ = ["Explanation", "explain"]
 
@@ -42,7 +42,7 @@ class Explanation:
             tiles a side.
     """
 
-    def __init__(self, explanation: _context.Explanation) -> None:
+    def __init__(self, explanation: contexts.Explanation) -> None:
         self._explanation = explanation
         facts = json.loads(explanation.json())
         self.mask_class: str = facts["mask_class"]
@@ -131,9 +131,9 @@ def explain(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         specialization = specialization._replace(target=CPU_TARGET)
     frame = make_frame(specialization, request.code, request.arrays, layout == "bshd")
     keep = _bind(frame.words, request.code)
-    arguments = ctypes.cast(frame.address, ctypes.POINTER(_library.Argument))
+    arguments = ctypes.cast(frame.address, ctypes.POINTER(library.Argument))
     try:
-        explanation = Explanation(_context.context().explain(
+        explanation = Explanation(contexts.context().explain(
             specialization.describe(), specialization.target, schedule, arguments, frame.count))
     except CompileError as error:
         raise CompileError(_describe_captures(str(error), request.code)) from None

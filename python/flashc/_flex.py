@@ -17,8 +17,8 @@ import weakref
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import ops
-from ._library import ArgumentError, UnsupportedTypeError
-from ._trace import Code, bound, trace
+from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._trace.trace import Code, bound, trace
 
 #: BLOCK_SIZE of the BlockMask that stands for none.
 _WHOLE = 1 << 30

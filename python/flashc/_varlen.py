@@ -5,13 +5,13 @@ import sys
 from typing import Any, Callable, Optional, Tuple
 
 from . import masks, ops
-from ._array import CPU
+from ._arrays.array import CPU
+from ._arrays.source import source_of
 from ._attention import attention
-from ._declared import assume_sorted
-from ._library import ArgumentError, UnsupportedTypeError
-from ._source import source_of
-from ._specialization import Window
-from ._trace import bound, device_name
+from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.specialization import Window
+from ._trace.declared import assume_sorted
+from ._trace.trace import bound, device_name
 
 __all__ = ["varlen_attention"]
 

@@ -18,11 +18,11 @@ import operator
 import sys
 from typing import Any, Callable, Optional
 
-from . import _mask_arguments as args
-from . import _trace
-from ._declared import assume_sorted
-from ._library import ArgumentError, UnsupportedTypeError
-from ._specialization import parse_mask
+from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.specialization import parse_mask
+from ._trace import mask_arguments as args
+from ._trace import trace
+from ._trace.declared import assume_sorted
 
 __all__ = ["Mask", "block_causal", "block_diffusion", "causal", "chunked", "dilated_window", "documents", "key_padding",
            "packed", "prefix_lm", "shared_prefix", "sink_window", "sliding_window"]
@@ -50,7 +50,7 @@ class Mask:
         return f"<flashc.masks {self._text}>"
 
     def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
-        return (self._keep if self._is_own else _trace.bound(self._keep, j))(b, h, i, j)
+        return (self._keep if self._is_own else trace.bound(self._keep, j))(b, h, i, j)
 
     def __bool__(self) -> bool:
         # PyTorch asks it of a function that it traces: `if function and callable(function)`.

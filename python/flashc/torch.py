@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from . import _attention, _flex
-from ._library import ArgumentError
+from ._runtime.library import ArgumentError
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
 
@@ -94,7 +94,7 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
         o = q.new_empty((batch, queries, heads, columns))
     else:
         batch, heads, queries = q.shape[:3]
-        # As flashc._launch.output_order: o lies in memory as q does.
+        # As flashc._runtime.launch.output_order: o lies in memory as q does.
         if heads > 1 and queries > 1 and q.stride(1) < q.stride(2):
             o = q.new_empty((batch, queries, heads, columns)).transpose(1, 2)
         else:

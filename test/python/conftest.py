@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, os.path.dirname(__file__))
 
 import flashc  # noqa: E402
-from flashc import _source  # noqa: E402
+from flashc._arrays import source  # noqa: E402
 
 
 @pytest.fixture
@@ -30,8 +30,8 @@ def poison(monkeypatch):
             self.fill(x, float("nan"))
             return x
         monkeypatch.setattr(kind, "empty", full_of_nan)
-    poisoned(_source.NumpySource)
-    poisoned(_source.TorchSource)
+    poisoned(source.NumpySource)
+    poisoned(source.TorchSource)
 
 
 @pytest.fixture

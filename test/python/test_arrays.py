@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _cuda, _dlpack
-from flashc._array import CPU
-from flashc._source import source_of
+from flashc._arrays import cuda, dlpack
+from flashc._arrays.array import CPU
+from flashc._arrays.source import source_of
 from reference import aligned, assert_close, attention, inputs
 
 
@@ -141,21 +141,21 @@ class Driver:
 
 
 def test_gpu_of_an_address(monkeypatch):
-    monkeypatch.setattr(_cuda, "_driver", Driver())
+    monkeypatch.setattr(cuda, "_driver", Driver())
     fake = on_gpu(np.zeros((4, 8), np.float16))
     del fake.device
     assert describe(fake).device == 5
 
 
 def test_waits_for_other_streams(monkeypatch):
-    monkeypatch.setattr(_cuda, "_driver", Driver())
+    monkeypatch.setattr(cuda, "_driver", Driver())
     x = np.zeros((1, 1, 8, 8), np.float16)
     with pytest.raises(flashc.GPUError):  # There is no GPU 3 here.
         flashc.attention(on_gpu(x, stream=7), on_gpu(x, stream=7), on_gpu(x, stream=9), out=on_gpu(x))
-    assert _cuda._driver.waited == [9]
+    assert cuda._driver.waited == [9]
     with pytest.raises(flashc.GPUError):
         flashc.attention(on_gpu(x, stream=1), on_gpu(x), on_gpu(x, stream=1), out=on_gpu(x))
-    assert _cuda._driver.waited == [9]
+    assert cuda._driver.waited == [9]
 
 
 def test_no_driver():
@@ -185,10 +185,10 @@ class Exporter:
         shape = (ctypes.c_int64 * x.ndim)(*x.shape)
         strides = (ctypes.c_int64 * x.ndim)(*(stride // x.itemsize for stride in x.strides))
         # The first element lies 8 bytes behind `data`.
-        tensor = _dlpack._DLTensor(x.ctypes.data - 8, *device, x.ndim, code, bits or 8 * x.itemsize, lanes, shape,
+        tensor = dlpack._DLTensor(x.ctypes.data - 8, *device, x.ndim, code, bits or 8 * x.itemsize, lanes, shape,
                                   None if compact else strides, 8)
-        self.managed = _dlpack._DLManagedTensorVersioned(major, 0, None, None, flags, tensor) if versioned \
-            else _dlpack._DLManagedTensor(tensor, None, None)
+        self.managed = dlpack._DLManagedTensorVersioned(major, 0, None, None, flags, tensor) if versioned \
+            else dlpack._DLManagedTensor(tensor, None, None)
         self.keep = shape, strides
 
         # What an exporter's destructor does for a capsule that nobody consumed: it calls the deleter.

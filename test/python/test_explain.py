@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _array, _context, _cuda, _explain, _library, _source, masks
-from flashc._launch import _WORDS, _Frame
+from flashc import _explain, masks
+from flashc._arrays import array, cuda, source
+from flashc._runtime import contexts, library
+from flashc._runtime.launch import _WORDS, _Frame
 from test_classes import cut
 
 SKIPPED, PARTIAL, FULL = range(3)
@@ -444,9 +446,9 @@ def test_arrays_on_a_gpu_are_copied(monkeypatch):
     names = ("cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2",
              "cuDevicePrimaryCtxRelease_v2", "cuCtxSynchronize")
     driver = Driver(**{name: lambda *arguments: 0 for name in names})
-    monkeypatch.setattr(_cuda, "get_driver", lambda: driver)
-    describe = _source.NumpySource.describe
-    monkeypatch.setattr(_source.NumpySource, "describe",
+    monkeypatch.setattr(cuda, "get_driver", lambda: driver)
+    describe = source.NumpySource.describe
+    monkeypatch.setattr(source.NumpySource, "describe",
                         lambda self, x, stream=None: describe(self, x, stream)._replace(device=0))
     q, k, v = specs(batch=2)
 
@@ -462,9 +464,9 @@ def test_arrays_on_a_gpu_are_copied(monkeypatch):
     with pytest.raises(flashc.CompileError, match="which loop bounds read"):
         explain()
     monkeypatch.undo()
-    monkeypatch.setattr(_cuda, "get_driver", lambda: types.SimpleNamespace(cuDeviceGet=lambda *arguments: 100))
+    monkeypatch.setattr(cuda, "get_driver", lambda: types.SimpleNamespace(cuDeviceGet=lambda *arguments: 100))
     with pytest.raises(flashc.GPUError, match=r"cannot copy an array from GPU 3 \(CUDA error 100\)"):
-        _cuda.copy_to_host(_array.Array(64, (2,), (1,), "i32", 3, None))
+        cuda.copy_to_host(array.Array(64, (2,), (1,), "i32", 3, None))
 
 
 def test_refusals():
@@ -498,16 +500,16 @@ def test_searches_of_sorted_arrays():
         %keep = arith.andi %before, %inside : i1
         flash.yield %keep : i1"""
     batch, heads, queries, keys, dim = 7, 3, 64, 500, 64
-    attention = _library.make_attention(
-        dtype="bf16", head_dim=dim, value_dim=dim, group_size=1, scale=1.0, mask=_library.MASK_NONE, window=(-1, -1),
+    attention = library.make_attention(
+        dtype="bf16", head_dim=dim, value_dim=dim, group_size=1, scale=1.0, mask=library.MASK_NONE, window=(-1, -1),
         mask_code=code, score_code=None, captures=[("offsets", "i32", (0,))], extents=(0, 0, 0, 0), has_lse=False)
     frame = _Frame([4, 4, 4, 1, 4])
     q, k = (batch, heads, queries, dim), (batch, heads, keys, dim)
     frame.set_numbers([number for shape in (q, k, k, (5,), q)
-                       for number in (*shape, *_array.contiguous_strides(shape))])
+                       for number in (*shape, *array.contiguous_strides(shape))])
     frame.words[3 * _WORDS] = offsets.ctypes.data
-    explanation = flashc.Explanation(_context.context().explain(
-        attention, "sm_90a", None, ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count))
+    explanation = flashc.Explanation(contexts.context().explain(
+        attention, "sm_90a", None, ctypes.cast(frame.address, ctypes.POINTER(library.Argument)), frame.count))
     assert "j <= offsets[b + 1] - 1" in explanation.formulas, explanation.formulas
     assert "j <= offsets[count_le(300, offsets) * h] - 1" in explanation.formulas
     j = np.arange(keys)

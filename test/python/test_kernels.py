@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _context
+from flashc._runtime import contexts
 from reference import aligned, assert_close, attention, inputs
 
 SPEC = flashc.ArraySpec((2, 4, 100, 64), "bf16")
@@ -224,14 +224,14 @@ def test_attention_calls_itself_while_it_allocates(rng, monkeypatch):
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     other = inputs(rng, 1, 1, 1, 5, 3, 8)
     flashc.attention(q, k, v)
-    from flashc import _source
-    empty = _source.NumpySource.empty
+    from flashc._arrays import source
+    empty = source.NumpySource.empty
 
     def reentrant(self, like, shape, dtype):
-        monkeypatch.setattr(_source.NumpySource, "empty", empty)
+        monkeypatch.setattr(source.NumpySource, "empty", empty)
         assert_close(flashc.attention(*other, return_lse=True), attention(*other))
         return empty(self, like, shape, dtype)
-    monkeypatch.setattr(_source.NumpySource, "empty", reentrant)
+    monkeypatch.setattr(source.NumpySource, "empty", reentrant)
     assert_close(flashc.attention(q, k, v, return_lse=True), attention(q, k, v))
 
 
@@ -262,7 +262,7 @@ def test_contexts_stay(rng):
     """What configure() replaces owns loaded kernels, which a GPU may still be running."""
     q, k, v = inputs(rng, 1, 1, 1, 9, 17, 8)
     flashc.attention(q, k, v)
-    context = weakref.ref(_context.context())
+    context = weakref.ref(contexts.context())
     flashc.configure(disk_cache=False)
     gc.collect()
     assert context() is not None

@@ -7,7 +7,7 @@ import pytest
 
 import flashc
 from flashc import ops
-from flashc._trace import trace
+from flashc._trace.trace import trace
 from reference import assert_close, attention, inputs
 
 SHAPE = (2, 4, 21, 37)

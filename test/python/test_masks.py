@@ -6,7 +6,7 @@ import pytest
 
 import flashc
 from flashc import masks, ops
-from flashc._trace import trace
+from flashc._trace.trace import trace
 
 SHAPES = [(2, 1, 200, 256), (2, 1, 131, 197), (2, 1, 197, 131), (2, 1, 1, 1), (2, 3, 5, 90)]
 

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc import _source
+from flashc._arrays import source
 from reference import aligned, assert_close, attention, inputs
 
 LENGTHS = [(1, 1), (1, 65), (63, 1), (63, 65), (65, 63), (7, 131), (127, 127), (97, 13)]
@@ -132,8 +132,8 @@ def test_without_log_sum_exp(rng):
 
 def test_nothing_is_allocated_for_a_log_sum_exp_that_is_not_wanted(rng, monkeypatch):
     q, k, v = inputs(rng, 1, 2, 2, 13, 17, 8)
-    shapes, empty = [], _source.NumpySource.empty
-    monkeypatch.setattr(_source.NumpySource, "empty", lambda self, like, shape, dtype: (
+    shapes, empty = [], source.NumpySource.empty
+    monkeypatch.setattr(source.NumpySource, "empty", lambda self, like, shape, dtype: (
         shapes.append(tuple(shape)), empty(self, like, shape, dtype))[1])
     flashc.attention(q, k, v)
     flashc.attention(q, k[:, :, :0], v[:, :, :0])

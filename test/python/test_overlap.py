@@ -3,9 +3,9 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc._array import Array
-from flashc._overlap import find_shared, overlaps_itself, share_memory
-from flashc._source import source_of
+from flashc._arrays.array import Array
+from flashc._arrays.overlap import find_shared, overlaps_itself, share_memory
+from flashc._arrays.source import source_of
 from reference import attention, inputs
 
 strided = np.lib.stride_tricks.as_strided

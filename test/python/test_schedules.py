@@ -3,7 +3,7 @@ import os
 import pytest
 
 import flashc
-from flashc import _context, _library
+from flashc._runtime import contexts, library
 
 SPEC = flashc.ArraySpec((1, 2, 100, 64), "bf16")
 
@@ -28,7 +28,7 @@ def gpu(monkeypatch):
     def path(folder, device=0):
         asked.append(device)
         return f"{folder}/schedules/NVIDIA-H200.txt"
-    monkeypatch.setattr(_context, "device_table_path", path)
+    monkeypatch.setattr(contexts, "device_table_path", path)
     return asked
 
 
@@ -108,10 +108,10 @@ def test_the_file_of_a_gpu(monkeypatch):
         @staticmethod
         def flashcGetDeviceName(device, out, message):
             if device:
-                return _library.GPU_ERROR
+                return library.GPU_ERROR
             out._obj.value = 1
-            return _library.OK
-    monkeypatch.setattr(_context, "lib", Library)
-    monkeypatch.setattr(_context, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
-    assert _context.device_table_path("/cache") == "/cache/schedules/NVIDIA-H200-NVL.txt"
-    assert _context.device_table_path("/cache", 1) is None
+            return library.OK
+    monkeypatch.setattr(contexts, "lib", Library)
+    monkeypatch.setattr(contexts, "take_text", lambda pointer: "NVIDIA H200 NVL" if pointer.value else "")
+    assert contexts.device_table_path("/cache") == "/cache/schedules/NVIDIA-H200-NVL.txt"
+    assert contexts.device_table_path("/cache", 1) is None

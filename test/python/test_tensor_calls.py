@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import flashc
-from flashc._trace import trace
+from flashc._trace.trace import trace
 from test_lists import check
 
 ROWS = np.random.default_rng(5).standard_normal((2, 3, 37, 6)).astype(np.float32)

@@ -431,12 +431,12 @@ def gpu_of_torch(monkeypatch, tmp_path):
     """flashc.tune._device, whose kernels for sm_90a compile, and whose attention runs on the CPU."""
     torch = pytest.importorskip("torch")
     fake_cuda.install(monkeypatch, torch)
-    from flashc import _context
+    from flashc._runtime import contexts
     from flashc.tune import _device
-    load = _context.CompiledKernel.load
-    monkeypatch.setattr(_context.CompiledKernel, "load",
+    load = contexts.CompiledKernel.load
+    monkeypatch.setattr(contexts.CompiledKernel, "load",
                         lambda self, device: None if self.ptx() else load(self, device))
-    monkeypatch.setattr(_context, "device_table_path", lambda folder, device=0: f"{folder}/schedules/Some-GPU.txt")
+    monkeypatch.setattr(contexts, "device_table_path", lambda folder, device=0: f"{folder}/schedules/Some-GPU.txt")
     flashc.configure(cache_directory=str(tmp_path))
     init = _device.GPU.__init__
     monkeypatch.setattr(_device.GPU, "__init__", lambda self, seed: init(self, seed, "cpu"))
@@ -525,7 +525,7 @@ def test_what_is_tried_has_no_variants(gpu_of_torch, monkeypatch, tmp_path):
     (tmp_path / "table").write_text("queries<=512: consumers=2,kv-tile=64,overlap=false\n: consumers=2,kv-tile=64\n")
     monkeypatch.setenv("FLASHC_SCHEDULE_TABLE", str(tmp_path / "table"))
     loaded = []
-    monkeypatch.setattr(flashc._context.CompiledKernel, "load", lambda kernel, device: loaded.append(kernel))
+    monkeypatch.setattr(flashc._runtime.contexts.CompiledKernel, "load", lambda kernel, device: loaded.append(kernel))
     gpu, cell = gpu_of_torch.GPU(0), CELLS[0]
     present = gpu.present(cell)
     assert [fields(schedule)["overlap"] for schedule in present] == ["true", "false"]  # For any number first.

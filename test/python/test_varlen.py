@@ -4,7 +4,7 @@ import pytest
 
 import flashc
 from flashc import masks, ops
-from flashc._trace import trace
+from flashc._trace.trace import trace
 from reference import assert_close, attention, inputs
 from test_masks import check, in_numpy, kept
 

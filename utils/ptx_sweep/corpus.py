@@ -10,9 +10,10 @@ import numpy as np
 
 import flashc
 import scores
-from flashc import _library, masks
-from flashc._specialization import GPU_TARGET, Specialization, parse_mask
-from flashc._trace import trace
+from flashc import masks
+from flashc._runtime import library
+from flashc._runtime.specialization import GPU_TARGET, Specialization, parse_mask
+from flashc._trace.trace import trace
 from test_classes import EXACT
 from test_masks import POSITIONS
 
@@ -108,18 +109,18 @@ for _d, _dv in ((8, 8), (24, 40), (40, 24), (72, 72), (136, 88), (248, 16)):
 # --- The sums of columns ----------------------------------------------------------------------------------------------
 
 
-def add_sums(name: str, d: int, per: int = _library.COLUMN_SUMS, group: int = 1, dtype: str = "bf16", mask: Any = None,
+def add_sums(name: str, d: int, per: int = library.COLUMN_SUMS, group: int = 1, dtype: str = "bf16", mask: Any = None,
              score: Any = None, schedule: Optional[str] = None) -> None:
     code = trace(mask, score)
     specialization = Specialization(dtype, d, d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
-                                    code.captures, (_library.ANY,) * 4, GPU_TARGET, schedule, False, per)
+                                    code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, False, per)
     PROGRAMS[f"sums: {name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
 
 
 for _d in (64, 128, 256):
     for _name in ("none", "causal", "window", "documents", "memory"):
         add_sums(_name, _d, dtype="f16" if _d == 64 else "bf16", mask=MASKS[_name])
-    add_sums("groups", _d, _library.GROUP_COLUMN_SUMS, 4, mask=MASKS["causal"])
+    add_sums("groups", _d, library.GROUP_COLUMN_SUMS, 4, mask=MASKS["causal"])
 for _name in ("soft cap", "alibi", "bias of all", "t5"):
     add_sums(_name, 128, score=SCORES[_name])
 for _schedule in ("persistent=false", "q-stages=1", "consumers=2,kv-tile=64", "ping-pong=true", "order=closed"):

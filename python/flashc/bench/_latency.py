@@ -11,8 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-from .. import _context, _library
-from .._array import contiguous_strides
+from .._runtime import contexts, library
+from .._arrays.array import contiguous_strides
 from ._report import latency_line
 from ._timing import call_times, milliseconds
 
@@ -25,17 +25,17 @@ QUERIES = 4096
 
 def programs():
     """{name: FlashcAttention} of the kernels that are compiled."""
-    def attention(dtype, d, mask=_library.MASK_NONE, group=1, window=(-1, -1), score=None):
-        return _library.make_attention(dtype=dtype, head_dim=d, value_dim=d, group_size=group, scale=d ** -0.5,
+    def attention(dtype, d, mask=library.MASK_NONE, group=1, window=(-1, -1), score=None):
+        return library.make_attention(dtype=dtype, head_dim=d, value_dim=d, group_size=group, scale=d ** -0.5,
                                        mask=mask, window=window, mask_code=None, score_code=score, captures=(),
-                                       extents=(_library.ANY,) * 4, has_lse=False)
+                                       extents=(library.ANY,) * 4, has_lse=False)
 
     soft_cap = ("%cap = arith.constant 2.000000e+01 : f32\n%x = arith.divf %s, %cap : f32\n"
                 "%y = math.tanh %x : f32\n%t = arith.mulf %y, %cap : f32\nflash.yield %t : f32\n")
     return {"bf16 d=64": attention("bf16", 64),
-            "bf16 d=128 causal": attention("bf16", 128, _library.MASK_CAUSAL),
-            "f16 d=256 causal, 4 heads a key head": attention("f16", 256, _library.MASK_CAUSAL, group=4),
-            "bf16 d=128 window of 1024, soft cap": attention("bf16", 128, _library.MASK_WINDOW, window=(1024, 0),
+            "bf16 d=128 causal": attention("bf16", 128, library.MASK_CAUSAL),
+            "f16 d=256 causal, 4 heads a key head": attention("f16", 256, library.MASK_CAUSAL, group=4),
+            "bf16 d=128 window of 1024, soft cap": attention("bf16", 128, library.MASK_WINDOW, window=(1024, 0),
                                                              score=soft_cap)}
 
 
@@ -81,18 +81,18 @@ def compile_times(attention, runs=COMPILE_RUNS):
     """Milliseconds to PTX, each with a context that has nothing, on disk neither."""
     times = []
     for _ in range(runs):
-        context = _context.Context(disk_cache=False)
+        context = contexts.Context(disk_cache=False)
         texts = []
         times.append(milliseconds(lambda: texts.append(context.compile_attention(attention, TARGET, None).ptx())))
         if not texts[0]:
-            raise _library.Error("a kernel without PTX")
+            raise library.Error("a kernel without PTX")
     return times
 
 
 def make_arguments(driver, attention, length):
     """The arguments of a launch with one batch, one key head and as many keys as queries, without a log-sum-exp; and
     what must live as long."""
-    arguments, kept = (_library.Argument * 4)(), []
+    arguments, kept = (library.Argument * 4)(), []
     heads, d, dv = attention.group_size, attention.head_dim, attention.value_dim
     shapes = (1, heads, length, d), (1, 1, length, d), (1, 1, length, dv), (1, heads, length, dv)
     for argument, shape in zip(arguments, shapes):
@@ -108,13 +108,13 @@ def make_arguments(driver, attention, length):
 def make_call(loaded, arguments):
     """A function that launches, and does nothing else; `arguments` must live as long."""
     message = ctypes.c_void_p()
-    launch, handle, count = _library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr, len(arguments)
+    launch, handle, count = library.lib.flashcLoadedKernelLaunch, loaded.handle.ptr, len(arguments)
     address, reason = ctypes.addressof(arguments), ctypes.addressof(message)
 
     def call():
         status = launch(handle, address, count, None, reason)
         if status:
-            _library.fail(status, message)
+            library.fail(status, message)
 
     return call
 
@@ -128,7 +128,7 @@ def first_launch_time(driver, name, folder=None, compiles_all=False):
     made = []
 
     def run():
-        context = _context.Context(folder, disk_cache=folder is not None)
+        context = contexts.Context(folder, disk_cache=folder is not None)
         kernel = context.compile_attention(attention, TARGET, None)
         if compiles_all:
             kernel.ptx()
@@ -150,7 +150,7 @@ def run_in_process(arguments, **environment):
     done = subprocess.run([sys.executable, "-m", "flashc.bench._latency", *arguments], env=environment,
                           capture_output=True, text=True, timeout=120, check=False)
     if done.returncode != 0:
-        raise _library.Error(f"the process that launches a kernel ended with {done.returncode}: "
+        raise library.Error(f"the process that launches a kernel ended with {done.returncode}: "
                              f"{done.stderr.strip()[-400:]}")
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -188,9 +188,9 @@ def first_launch_times(name, runs=PROCESSES):
 def launch_times(driver, calls=LAUNCHES):
     """Microseconds of flashcLoadedKernelLaunch with ready-made arguments, and of a ctypes call that does nothing."""
     attention = programs()["bf16 d=64"]
-    loaded = _context.Context(disk_cache=False).compile_attention(attention, TARGET, None).load(0)
+    loaded = contexts.Context(disk_cache=False).compile_attention(attention, TARGET, None).load(0)
     arguments, _kept = make_arguments(driver, attention, 64)
-    nothing = _library.lib.flashcGetVersion
+    nothing = library.lib.flashcGetVersion
     return (call_times(make_call(loaded, arguments), driver.wait, calls),
             call_times(nothing, driver.wait, calls))
 
@@ -215,7 +215,7 @@ def main():
     def line(what, times, unit, target=None, note=""):
         print(latency_line(what, times, unit, target, note), flush=True)
 
-    print(f"flashc {_library.version()}, target {TARGET}; medians")
+    print(f"flashc {library.version()}, target {TARGET}; medians")
     for name, attention in programs().items():
         line(f"IR to PTX: {name}", compile_times(attention), "ms", 150)
     driver, reason = open_driver()

@@ -9,8 +9,8 @@ import time
 import torch
 
 import flashc
-from flashc import _context, _library
-from flashc._specialization import GPU_TARGET, Specialization, parse_mask, parse_scale
+from flashc._runtime import contexts, library
+from flashc._runtime.specialization import GPU_TARGET, Specialization, parse_mask, parse_scale
 
 from ..bench import _measure, _peers
 from ..bench._timing import time_interleaved
@@ -25,7 +25,7 @@ ALWAYS_SAID = ("consumers", "kv-tile", "stages")  # In a row, for its reader.
 
 def library_version():
     """What tells one build of the compiler from another."""
-    with open(_library.library_path(), "rb") as file:
+    with open(library.library_path(), "rb") as file:
         return hashlib.sha256(file.read()).hexdigest()
 
 
@@ -39,9 +39,9 @@ class GPU:
         self.generator = torch.Generator(device=self.device)
         self.generator.manual_seed(seed)
         self.cell, self.sets, self.reference = None, [], None
-        folder = os.fsdecode(_library.lib.flashcContextGetCacheDirectory(_context.context().handle))
+        folder = os.fsdecode(library.lib.flashcContextGetCacheDirectory(contexts.context().handle))
         # Where flashc looks for it.
-        self.table = _context.device_table_path(folder, ORDINAL)
+        self.table = contexts.device_table_path(folder, ORDINAL)
         # Hundreds of kernels that nobody asks for again do not belong on disk.
         flashc.configure(cache_directory=folder, disk_cache=False)
 
@@ -52,7 +52,7 @@ class GPU:
         return Specialization(
             dtype=cell.dtype, head_dim=cell.d, value_dim=cell.dv, group_size=cell.group,
             scale=parse_scale(None, cell.d), mask=kind, window=bounds, mask_code=None, score_code=None, captures=(),
-            extents=(_library.ANY,) * 4, target=GPU_TARGET, schedule=overrides, has_lse=False)
+            extents=(library.ANY,) * 4, target=GPU_TARGET, schedule=overrides, has_lse=False)
 
     def present(self, cell):
         kernel = self._specialize(cell, None).compile()
@@ -79,7 +79,7 @@ class GPU:
 
     def _of_row(self, cell, fields):
         """The whole schedule that a row with these fields gives."""
-        context = _context.Context(disk_cache=False, schedule_table=": " + ",".join(fields))
+        context = contexts.Context(disk_cache=False, schedule_table=": " + ",".join(fields))
         return self._specialize(cell, None).compile(context).schedule()
 
     def _open(self, cell):

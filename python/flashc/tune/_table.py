@@ -8,7 +8,7 @@ import re
 import tempfile
 from typing import NamedTuple, Optional
 
-from .._files import read_regular
+from .._runtime.files import read_regular
 from ._space import Key
 
 NOISE = 0.02  # Of a time, relative: what this much less time needs no row of its own.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Callable, Sequence, Union
 
-from ._functions import where
-from ._operators import as_index, is_real
-from ._region import INDEX, Value, check_region, error
+from .functions import where
+from .operators import as_index, is_real
+from .region import INDEX, Value, check_region, error
 
 __all__ = ["ListedList", "ListedTuple", "holds_numbers"]
 

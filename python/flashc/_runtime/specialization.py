@@ -4,12 +4,12 @@ from __future__ import annotations
 import math
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
-from . import _context, _library
-from ._array import CPU, Array
-from ._captured import Capture, View
-from ._library import ArgumentError, UnsupportedTypeError
-from ._source import source_of
-from ._trace import Code, device_name, trace
+from .._arrays.array import CPU, Array
+from .._arrays.source import source_of
+from .._trace.captured import Capture, View
+from .._trace.trace import Code, device_name, trace
+from . import contexts, library
+from .library import ArgumentError, UnsupportedTypeError
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
 _NO_CODE = Code()
@@ -34,17 +34,17 @@ class Specialization(NamedTuple):
     #: Whether the log-sum-exp is an output.
     has_lse: bool
     #: ATTENTION, COLUMN_SUMS or GROUP_COLUMN_SUMS.
-    operation: int = _library.ATTENTION
+    operation: int = library.ATTENTION
 
     @property
     def ranks(self) -> List[int]:
         """Those of the kernel's arguments: q, k, v, the captures, o, and lse if it is an output; of sums q, k, lse, the
         captures and c."""
-        if self.operation != _library.ATTENTION:
+        if self.operation != library.ATTENTION:
             return [4, 4, 3, *(len(capture.shape) for capture in self.captures), 3]
         return [4, 4, 4, *(len(capture.shape) for capture in self.captures), 4, *([3] if self.has_lse else [])]
 
-    def describe(self) -> _library.Attention:
+    def describe(self) -> library.Attention:
         """The attention as the C API takes it."""
         if self.target != CPU_TARGET and self.dtype not in ("bf16", "f16"):
             raise UnsupportedTypeError(f"expected q, k and v of bf16 or f16 on a GPU, got {self.dtype}: Tensor Cores "
@@ -56,15 +56,15 @@ class Specialization(NamedTuple):
             what = "at most 256" if self.dtype == "f32" else "multiples of 8 from 8 to 256"
             raise ArgumentError(f"expected head dimensions D and Dv that are {what}, got {self.head_dim} and "
                                 f"{self.value_dim}; zeros may fill them up")
-        return _library.make_attention(
+        return library.make_attention(
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
             operation=self.operation)
 
-    def compile(self, context: Optional[_context.Context] = None) -> _context.CompiledKernel:
+    def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
-        return (context or _context.context()).compile_attention(self.describe(), self.target, self.schedule)
+        return (context or contexts.context()).compile_attention(self.describe(), self.target, self.schedule)
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ Window = Union[None, int, Sequence[Optional[int]]]
 def parse_mask(causal: bool, window: Window) -> Tuple[int, Tuple[int, int]]:
     """FlashcMask and its window (left, right), of which a negative number is no bound."""
     if window is None:
-        return (_library.MASK_CAUSAL, (-1, 0)) if causal else (_library.MASK_NONE, (-1, -1))
+        return (library.MASK_CAUSAL, (-1, 0)) if causal else (library.MASK_NONE, (-1, -1))
     if isinstance(window, (tuple, list)):
         if len(window) != 2:
             raise ArgumentError(f"expected window to be (left, right), got {window!r}")
@@ -96,10 +96,10 @@ def parse_mask(causal: bool, window: Window) -> Tuple[int, Tuple[int, int]]:
     if causal:
         bounds[1] = 0
     if bounds == [-1, -1]:
-        return _library.MASK_NONE, (-1, -1)
+        return library.MASK_NONE, (-1, -1)
     if bounds == [-1, 0]:
-        return _library.MASK_CAUSAL, (-1, 0)
-    return _library.MASK_WINDOW, (bounds[0], bounds[1])
+        return library.MASK_CAUSAL, (-1, 0)
+    return library.MASK_WINDOW, (bounds[0], bounds[1])
 
 
 def parse_scale(scale: Any, head_dim: int) -> float:

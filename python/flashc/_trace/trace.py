@@ -15,16 +15,16 @@ import struct
 import sys
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from ._array import CPU, Array
-from ._binding import bind, bind_list
-from ._captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
-from ._declared import Sorted
-from ._library import ArgumentError, UnsupportedTypeError
-from ._operators import as_f32, as_i1, as_index, plain
-from ._region import (F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_of,
+from .._arrays.array import CPU, Array
+from .binding import bind, bind_list
+from .captured import ELEMENTS, Bound, Capture, CapturedArray, Need, View
+from .declared import Sorted
+from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .operators import as_f32, as_i1, as_index, plain
+from .region import (F32, I1, INDEX, Number, Region, TraceError, check_region, current, error, error_of,
                       get_trace)
-from ._source import source_of
-from ._traced import Traced
+from .._arrays.source import source_of
+from .traced import Traced
 
 __all__ = ["Code", "Trace", "trace"]
 

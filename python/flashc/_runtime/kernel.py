@@ -5,15 +5,15 @@ import ctypes
 import json
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
-from . import _library
-from ._array import CPU, Array, ArraySpec, contiguous_strides
-from ._captured import Need
-from ._launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
-from ._library import ANY, ArgumentError, parse_flag
-from ._source import source_of
-from ._specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
+from .._arrays.array import CPU, Array, ArraySpec, contiguous_strides
+from .._arrays.source import source_of
+from .._trace.captured import Need
+from .._trace.trace import Code, device_name
+from . import library
+from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
+from .library import ANY, ArgumentError, parse_flag
+from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     parse_mask, parse_scale
-from ._trace import Code, device_name
 
 __all__ = ["Kernel", "Cost", "compile"]
 
@@ -85,7 +85,7 @@ class Kernel:
     def cost(self) -> Cost:
         """The cost of a call with the shapes that were given to `flashc.compile`."""
         frame = make_frame(self._specialization, self._code, self._arrays, self._layout == "bshd")
-        cost = self._compiled.cost(ctypes.cast(frame.address, ctypes.POINTER(_library.Argument)), frame.count)
+        cost = self._compiled.cost(ctypes.cast(frame.address, ctypes.POINTER(library.Argument)), frame.count)
         return Cost(*(int(getattr(cost, name)) for name in Cost.__slots__))
 
     def ir(self, level: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any, List, Optional
 
-from ._functions import absolute, trunc, where
-from ._operators import check, is_real
-from ._region import Indexable, Value, error
+from .functions import absolute, trunc, where
+from .operators import check, is_real
+from .region import Indexable, Value, error
 
 __all__ = ["NEEDS_DIMENSIONS", "div", "dot", "fmod", "isin", "refuse_dimensions"]
 

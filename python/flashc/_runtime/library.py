@@ -137,7 +137,8 @@ def library_path() -> str:
     path = os.environ.get("FLASHC_LIBRARY")
     if path:
         return path
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", "libflashc.so")
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return os.path.join(package, "lib", "libflashc.so")
 
 
 def _load() -> ctypes.CDLL:

@@ -4,8 +4,8 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-from ._operators import as_f32, as_i1, as_index, check, is_condition, is_natural, is_real, region_of
-from ._region import F32, I1, INDEX, Value, error
+from .operators import as_f32, as_i1, as_index, check, is_condition, is_natural, is_real, region_of
+from .region import F32, I1, INDEX, Value, error
 
 
 def where(condition: Any, x: Any, y: Any) -> Any:

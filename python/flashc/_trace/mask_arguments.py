@@ -4,11 +4,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from . import ops
-from ._array import dtype_name
-from ._declared import Sorted, describe
-from ._library import ArgumentError, UnsupportedTypeError
-from ._traced import Traced
+from .. import ops
+from .._arrays.array import dtype_name
+from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .declared import Sorted, describe
+from .traced import Traced
 
 
 def constant(name: str, x: Any, least: int) -> int:

@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import Any, Callable, Dict, Sequence
 
-from ._functions import absolute, acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, ceil, clip, copysign, cos, \
-    cosh, erf, erfc, exp, exp2, expm1, floor, gelu, isfinite, isinf, isnan, log, log1p, log2, log10, log_sigmoid, \
+from .functions import absolute, acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, ceil, clip, copysign, cos, cosh, \
+    erf, erfc, exp, exp2, expm1, floor, gelu, isfinite, isinf, isnan, log, log1p, log2, log10, log_sigmoid, \
     logaddexp, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, power, relu, round, rsqrt, \
     sigmoid, sign, silu, sin, sinh, softplus, sqrt, tan, tanh, trunc, where
-from ._of_tensors import NEEDS_DIMENSIONS, div, dot, fmod, isin, refuse_dimensions
-from ._operators import plain
-from ._region import Indexable, Value, error
+from .of_tensors import NEEDS_DIMENSIONS, div, dot, fmod, isin, refuse_dimensions
+from .operators import plain
+from .region import Indexable, Value, error
 
 __all__ = ["METHODS", "OF_ROWS", "by_name"]
 

@@ -5,11 +5,11 @@ import functools
 import types
 from typing import Any, Callable, Dict, Tuple
 
-from ._array import ArraySpec
-from ._declared import Sorted
-from ._listed import ListedList, ListedTuple, holds_numbers
-from ._region import Indexable
-from ._traced import Traced
+from .._arrays.array import ArraySpec
+from .declared import Sorted
+from .listed import ListedList, ListedTuple, holds_numbers
+from .region import Indexable
+from .traced import Traced
 
 __all__ = ["bind", "bind_list"]
 

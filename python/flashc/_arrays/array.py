@@ -4,7 +4,7 @@ from __future__ import annotations
 import operator
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
-from ._library import ArgumentError, UnsupportedTypeError
+from .._runtime.library import ArgumentError, UnsupportedTypeError
 
 __all__ = ["CPU", "ITEM_SIZE", "NAMES", "Array", "ArraySpec", "contiguous_strides", "dtype_name", "element_strides"]
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import _functions
-from ._array import dtype_name
-from ._by_name import METHODS, by_name
-from ._functions import absolute, clip, power, to_float, to_int, where
-from ._library import UnsupportedTypeError
-from ._of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
-from ._operators import arithmetic, bitwise, compare, floor_divide, modulo, shift, true_divide
-from ._region import F32, I1, INDEX, Region, Value, current, error, get_trace
+from .._arrays.array import dtype_name
+from .._runtime.library import UnsupportedTypeError
+from . import functions
+from .by_name import METHODS, by_name
+from .functions import absolute, clip, power, to_float, to_int, where
+from .of_tensors import NEEDS_DIMENSIONS, refuse_dimensions
+from .operators import arithmetic, bitwise, compare, floor_divide, modulo, shift, true_divide
+from .region import F32, I1, INDEX, Region, Value, current, error, get_trace
 
 __all__ = ["Traced"]
 
@@ -238,7 +238,7 @@ class Traced(Value):
 for _name in ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "sin", "cos", "tan", "asin",
               "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "erfc", "isnan", "isinf",
               "isfinite", "sigmoid", "relu", "sign", "floor", "ceil", "trunc", "round"):
-    setattr(Traced, _name, getattr(_functions, _name))
+    setattr(Traced, _name, getattr(functions, _name))
 
 
 

@@ -6,8 +6,8 @@ import sys
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
 from typing import Any, Optional
 
-from ._array import ITEM_SIZE, Array
-from ._library import GPUError
+from .._runtime.library import GPUError
+from .array import ITEM_SIZE, Array
 
 __all__ = ["Scratch", "copy_to_host", "cupy_stream", "device_of", "synchronize"]
 

@@ -10,7 +10,7 @@ import functools
 import math
 from typing import Dict, List, Optional, Sequence, Set, Tuple
 
-from ._array import ITEM_SIZE, Array
+from .array import ITEM_SIZE, Array
 
 __all__ = ["find_shared", "overlaps_itself", "share_memory"]
 

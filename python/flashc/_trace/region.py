@@ -13,7 +13,7 @@ import threading
 import types
 from typing import Any, Dict, List, Optional, Tuple, Union
 
-from ._library import Error
+from .._runtime.library import Error
 
 __all__ = ["F32", "I1", "INDEX", "Indexable", "Number", "Region", "TraceError", "Value", "check_region",
            "current", "error", "error_of", "get_trace"]
@@ -23,7 +23,9 @@ class TraceError(Error):
     """A mask or a score does what flashc cannot trace. The text names the line."""
 
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+#: Of flashc's own files; those of flashc.bench are a user's.
+_FOLDERS = tuple(os.path.join(_PACKAGE, name).rstrip(os.sep) for name in ("", "_arrays", "_runtime", "_trace"))
 _FOREIGN = tuple(os.sep + name + os.sep for name in ("numpy", "torch"))
 
 
@@ -31,7 +33,7 @@ _INTERNAL = ("<frozen", "<__array_function__")  # Others in <>, such as <stdin>,
 
 
 def _is_users(path: str) -> bool:
-    return os.path.dirname(os.path.abspath(path)) != _HERE and not path.startswith(_INTERNAL) and \
+    return os.path.dirname(os.path.abspath(path)) not in _FOLDERS and not path.startswith(_INTERNAL) and \
         not any(part in path for part in _FOREIGN)
 
 

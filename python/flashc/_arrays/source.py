@@ -12,10 +12,10 @@ import sys
 from ctypes import POINTER, c_char_p, c_int, c_ssize_t, c_void_p
 from typing import Any, Dict, Optional, Tuple
 
-from ._array import CPU, ITEM_SIZE, NAMES, Array, ArraySpec, contiguous_strides, element_strides
-from ._cuda import cupy_stream, device_of
-from ._dlpack import describe_dlpack
-from ._library import ArgumentError, UnsupportedTypeError
+from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .array import CPU, ITEM_SIZE, NAMES, Array, ArraySpec, contiguous_strides, element_strides
+from .cuda import cupy_stream, device_of
+from .dlpack import describe_dlpack
 
 __all__ = ["Source", "plain_stream", "source_of"]
 

@@ -5,8 +5,8 @@ import ctypes
 from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 from typing import Any, Dict, Optional
 
-from ._array import CPU, Array, contiguous_strides
-from ._library import ArgumentError, UnsupportedTypeError
+from .._runtime.library import ArgumentError, UnsupportedTypeError
+from .array import CPU, Array, contiguous_strides
 
 __all__ = ["describe_dlpack"]
 

@@ -5,17 +5,17 @@ import ctypes
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
-from . import _context, _library
-from ._array import CPU, Array, contiguous_strides
-from ._cuda import Scratch, synchronize
-from ._library import ArgumentError, UnsupportedTypeError
-from ._overlap import find_shared, overlaps_itself
-from ._source import Source, plain_stream, source_of
-from ._specialization import Extents, Specialization, check_inputs
-from ._trace import Code, device_name
+from .._arrays.array import CPU, Array, contiguous_strides
+from .._arrays.cuda import Scratch, synchronize
+from .._arrays.overlap import find_shared, overlaps_itself
+from .._arrays.source import Source, plain_stream, source_of
+from .._trace.trace import Code, device_name
+from . import contexts, library
+from .library import ArgumentError, UnsupportedTypeError
+from .specialization import Extents, Specialization, check_inputs
 
-_WORDS = ctypes.sizeof(_library.Argument) // 8
-_launch = _library.lib.flashcLoadedKernelLaunch
+_WORDS = ctypes.sizeof(library.Argument) // 8
+_launch = library.lib.flashcLoadedKernelLaunch
 
 
 class _Frame:
@@ -52,7 +52,7 @@ class _Frame:
     def fail(self, status: int) -> None:
         message = ctypes.c_void_p(self.words[len(self.words) - 1] & (2**64 - 1))
         self.words[len(self.words) - 1] = 0
-        _library.fail(status, message)
+        library.fail(status, message)
 
 
 def _signed(value: int) -> int:
@@ -63,7 +63,7 @@ class Launcher:
     """A kernel on one device, for arrays of one layout."""
     __slots__ = ("kernel", "loaded", "pointer", "is_bshd", "frames", "ranks", "has_lse", "device")
 
-    def __init__(self, kernel: _context.CompiledKernel, specialization: Specialization, device: int,
+    def __init__(self, kernel: contexts.CompiledKernel, specialization: Specialization, device: int,
                  is_bshd: bool) -> None:
         self.kernel = kernel
         self.loaded = kernel.load(device)

@@ -9,8 +9,8 @@ from ctypes import c_size_t, c_void_p
 from dataclasses import dataclass
 from typing import Any, Callable, List, Optional
 
-from ._files import read_regular
-from ._library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
+from .files import read_regular
+from .library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
     OutOfMemoryError, StatisticsStruct, checked, encoded, lib, path_text, take_text
 
 __all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",

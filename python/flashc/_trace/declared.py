@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._array import Array
-from ._library import ArgumentError, UnsupportedTypeError
-from ._source import source_of
+from .._arrays.array import Array
+from .._arrays.source import source_of
+from .._runtime.library import ArgumentError, UnsupportedTypeError
 
 __all__ = ["Sorted", "assume_sorted"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ._region import F32, I1, INDEX, Indexable, Region, Value, check_region, error
+from .region import F32, I1, INDEX, Indexable, Region, Value, check_region, error
 
 __all__ = ["arithmetic", "as_f32", "as_i1", "as_index", "bitwise", "check", "compare", "floor_divide", "is_condition",
            "is_natural", "is_real", "modulo", "plain", "region_of", "shift", "true_divide"]

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Tuple
 
-from ._array import Array
-from ._by_name import OF_ROWS, by_name
-from ._operators import check, plain
-from ._region import F32, I1, INDEX, Indexable, error
-from ._traced import Traced
+from .._arrays.array import Array
+from .by_name import OF_ROWS, by_name
+from .operators import check, plain
+from .region import F32, I1, INDEX, Indexable, error
+from .traced import Traced
 
 __all__ = ["ELEMENTS", "Bound", "Capture", "CapturedArray", "Need", "View"]
 
