@@ -22,7 +22,9 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(flashc::createOrder());
   pm.addPass(tile::createPipeline());
   pm.addPass(tile::createPersist());
+  pm.addPass(tile::createPingPong());
   pm.addPass(tile::createSpecialize());
+  pm.addPass(tile::createPlaceWaits());
   pm.addPass(tile::createSplitLoops());
   pm.addPass(tile::createOverlapEpilogue());
   pm.addPass(flashc::createProgrammaticLaunch());

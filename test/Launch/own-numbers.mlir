@@ -4,7 +4,7 @@
 // RUN: flashc-opt %t.order | flashc-opt | FileCheck %s --check-prefix=ORDER
 // RUN: flashc-opt %t.order --tile-pipeline --tile-persist --canonicalize --cse > %t.persist
 // RUN: FileCheck %s --check-prefix=PERSIST < %t.persist
-// RUN: flashc-opt %t.persist --tile-specialize --canonicalize --cse | flashc-opt | FileCheck %s --check-prefix=SPECIAL
+// RUN: flashc-opt %t.persist --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | flashc-opt | FileCheck %s --check-prefix=SPECIAL
 
 !acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>

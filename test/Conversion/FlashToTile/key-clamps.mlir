@@ -3,7 +3,7 @@
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=64 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{tile} = --convert-flash-to-tile=schedule=consumers=1,kv-tile=64,overlap=false,persistent=false
 // RUN: flashc-opt %s --split-input-file %{l1} %{tile} --canonicalize --cse | FileCheck %s
-// RUN: flashc-opt %s --split-input-file %{l1} %{tile} --tile-specialize --tile-split-loops --canonicalize --cse | FileCheck %s --check-prefix=SPLIT
+// RUN: flashc-opt %s --split-input-file %{l1} %{tile} --tile-ping-pong --tile-specialize --tile-place-waits --tile-split-loops --canonicalize --cse | FileCheck %s --check-prefix=SPLIT
 
 !t = tensor<1x2x?x64xbf16>
 !lse = tensor<1x2x?xf32>

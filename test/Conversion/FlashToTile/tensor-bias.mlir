@@ -6,7 +6,7 @@
 // The next point's slopes are written with its first product, behind this point's last one.
 // REDEFINE: %{schedule} = tensor-bias=true,q-stages=2,overlap-epilogue=true,early-softmax=false
 // RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,%{schedule} --canonicalize --cse \
-// RUN:   --tile-pipeline --tile-persist --tile-specialize --canonicalize --cse --tile-overlap-epilogue | FileCheck %s --check-prefix=NEXT
+// RUN:   --tile-pipeline --tile-persist --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse --tile-overlap-epilogue | FileCheck %s --check-prefix=NEXT
 
 !t = tensor<2x8x256x64xbf16>
 !lse = tensor<2x8x256xf32>

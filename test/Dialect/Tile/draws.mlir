@@ -1,8 +1,8 @@
 // What a CTA draws is the producer's business: it takes a number when an iteration begins, and when all is loaded it finds
 // out what the number stands for and announces it. A consumer hears it behind its last product.
 // RUN: flashc-opt %s --split-input-file | flashc-opt --split-input-file | FileCheck %s --check-prefix=OPS
-// RUN: flashc-opt %s --split-input-file --tile-pipeline --tile-specialize --canonicalize --cse | FileCheck %s
-// RUN: flashc-opt %s --split-input-file --tile-pipeline --tile-specialize --tile-overlap-epilogue --canonicalize --cse | FileCheck %s --check-prefix=OVERLAP
+// RUN: flashc-opt %s --split-input-file --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s
+// RUN: flashc-opt %s --split-input-file --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --tile-overlap-epilogue --canonicalize --cse | FileCheck %s --check-prefix=OVERLAP
 
 !acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>

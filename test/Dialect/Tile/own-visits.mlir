@@ -1,5 +1,5 @@
-// RUN: flashc-opt %s --tile-specialize --split-input-file | FileCheck %s
-// RUN: flashc-opt %s --tile-pipeline --tile-specialize --split-input-file | FileCheck %s --check-prefix=PIPELINED
+// RUN: flashc-opt %s --tile-ping-pong --tile-specialize --tile-place-waits --split-input-file | FileCheck %s
+// RUN: flashc-opt %s --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --split-input-file | FileCheck %s --check-prefix=PIPELINED
 
 !acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>

@@ -72,7 +72,8 @@ gpu.module @kernels {
     ^bb0(%w: index):
       // expected-note @+1 {{this op decides whether it runs}}
       scf.if %yes {
-        // expected-error @+1 {{'tile.mma_async' op cannot specialize: expected in loops only}}
+        // expected-error @+1 {{'tile.turn_wait' op cannot specialize: expected in loops only}}
+        tile.turn_wait %w
         %t = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
         %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
       }

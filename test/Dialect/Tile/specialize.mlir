@@ -1,19 +1,19 @@
-// RUN: flashc-opt %s --tile-specialize | FileCheck %s
+// RUN: flashc-opt %s --tile-ping-pong --tile-specialize --tile-place-waits | FileCheck %s
 
 // The schedule's choices, on a whole program: PAIR with overlap, SINGLE without.
-// RUN: flashc-opt %S/Inputs/causal.mlir --tile-pipeline --tile-specialize --canonicalize --cse \
+// RUN: flashc-opt %S/Inputs/causal.mlir --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse \
 // RUN:   | FileCheck %s --check-prefixes=PAIR,BOTH
 // RUN: sed 's/overlap = true/overlap = false/' %S/Inputs/causal.mlir \
-// RUN:   | flashc-opt --tile-pipeline --tile-specialize --canonicalize --cse | FileCheck %s --check-prefixes=SINGLE,BOTH
+// RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s --check-prefixes=SINGLE,BOTH
 // What the first product of a point does not need is computed behind it, if it runs under stores:
 // RUN: sed 's/ping_pong = true/ping_pong = true, overlap_epilogue = true/' %S/Inputs/causal.mlir \
-// RUN:   | flashc-opt --tile-pipeline --tile-specialize --canonicalize --cse | FileCheck %s --check-prefix=UNDER
+// RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s --check-prefix=UNDER
 // RUN: sed 's/ping_pong = true/ping_pong = false/' %S/Inputs/causal.mlir \
-// RUN:   | flashc-opt --tile-pipeline --tile-specialize | FileCheck %s --check-prefix=NO-TURNS
+// RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits | FileCheck %s --check-prefix=NO-TURNS
 // RUN: sed 's/consumers = 2/consumers = 1/; s/tile.program 2/tile.program 1/' %S/Inputs/causal.mlir \
-// RUN:   | flashc-opt --tile-pipeline --tile-specialize | FileCheck %s --check-prefix=SOLO
+// RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits | FileCheck %s --check-prefix=SOLO
 // RUN: sed 's/consumers = 2/consumers = 3/; s/tile.program 2/tile.program 3/; s/registers = 240/registers = 160/' \
-// RUN:   %S/Inputs/causal.mlir | flashc-opt --tile-pipeline --tile-specialize | FileCheck %s --check-prefix=TRIO
+// RUN:   %S/Inputs/causal.mlir | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits | FileCheck %s --check-prefix=TRIO
 
 !acc = tensor<64x64xf32, #tile.acc>
 !map = !tile.tensor_map<64 x bf16>

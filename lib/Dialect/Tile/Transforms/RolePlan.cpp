@@ -155,7 +155,7 @@ LogicalResult RolePlan::checkDraw(DrawOp draw) {
   return failure(llvm::any_of(needed, [&](Value value) { return failed(addScalars(draw, value)); }));
 }
 
-LogicalResult RolePlan::compute(bool pingPong) {
+LogicalResult RolePlan::compute() {
   findVarying();
   if (program.walk([&](OwnVisitsOp own) {
                return failed(checkOwnVisits(own)) ? WalkResult::interrupt() : WalkResult::advance();
@@ -164,8 +164,7 @@ LogicalResult RolePlan::compute(bool pingPong) {
   WalkResult result = program.walk([&](Operation *op) {
     auto load = dyn_cast<LoadOp>(op);
     auto skip = dyn_cast<SkipOp>(op); // both sides count what it leaves out
-    bool takesTurn = pingPong && isa<MmaAsyncOp>(op);
-    bool isBad = ((load || takesTurn) && failed(checkLoops(op))) ||
+    bool isBad = ((load || isa<TurnWaitOp>(op)) && failed(checkLoops(op))) ||
                  (load && (failed(checkLoad(load)) || failed(checkSlot(load)))) ||
                  (skip && failed(addScalars(skip, skip.getCount()))) ||
                  (isa<DrawOp>(op) && failed(checkDraw(cast<DrawOp>(op))));

@@ -14,7 +14,7 @@ public:
   explicit RolePlan(ProgramOp program) : program(program), warpgroup(program.getWarpgroup()) {}
 
   /// Emits an error and fails if the program cannot be split.
-  LogicalResult compute(bool pingPong);
+  LogicalResult compute();
 
   /// Whether the producer runs `op`, once for all consumers.
   bool isProducerScalar(Operation *op) const { return scalars.contains(op) && !varyingOps.contains(op); }

@@ -261,13 +261,13 @@ static void waitForLastStore(Region &consumer) {
 /// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and
 /// wait forever. Once for all rings, unless one has a single slot: the producer fills that again before it comes to the
 /// next ring's.
-static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup, bool hasTurns) {
+static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
   auto loop = scf::ForOp::create(b, loc, zero, skip.getCount(), one);
   b.setInsertionPointToStart(loop.getBody());
-  if (hasTurns) {
+  if (skip.getTurns()) {
     TurnWaitOp::create(b, loc, warpgroup);
     TurnPassOp::create(b, loc, warpgroup);
   }
@@ -335,60 +335,14 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
   waitForLastStore(consumer);
 }
 
-/// A turn at the tensor cores: from a product of slots (Q K^T) to the last product issued before the next wait.
-static void insertTurns(Block &block, Value warpgroup) {
-  OpBuilder b(block.getParentOp()->getContext());
-  MmaAsyncOp last;
-  auto pass = [&]() {
-    if (!last)
-      return;
-    b.setInsertionPointAfter(last);
-    TurnPassOp::create(b, last.getLoc(), warpgroup);
-    last = nullptr;
-  };
-  for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (isa<MmaWaitOp>(op))
-      pass();
-    auto product = dyn_cast<MmaAsyncOp>(op);
-    if (!product || (!last && !isa<SlotType>(product.getA().getType())))
-      continue;
-    if (!last) {
-      b.setInsertionPoint(product);
-      TurnWaitOp::create(b, product.getLoc(), warpgroup);
-    }
-    last = product;
-  }
-  pass();
-}
-
-/// Moves what a point's first product does not need behind its issue, to be computed while it runs: values of rows, and
-/// if the product runs under the last point's stores other scalars, too. (Elsewhere that gains nothing, and spills.)
-static void delayScalars(Block &block, bool isUnderStores) {
-  auto products = block.getOps<MmaAsyncOp>();
-  auto first = products.empty() ? MmaAsyncOp() : *products.begin();
-  Operation *wait = first ? block.findAncestorOpInBlock(**first.getToken().user_begin()) : nullptr;
-  if (!wait)
-    return;
-  Operation *place = wait;
-  for (Operation *op = first->getPrevNode(), *previous; op; op = previous) {
-    previous = op->getPrevNode();
-    auto isBehind = [&](Operation *user) { return !block.findAncestorOpInBlock(*user)->isBeforeInBlock(place); };
-    if ((!isa<RowsOp>(op) && !(isUnderStores && isScalarCode(op))) || !llvm::all_of(op->getUsers(), isBehind))
-      continue;
-    op->moveBefore(place);
-    place = op;
-  }
-}
-
 FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleAttr schedule) {
   if (static_cast<int64_t>(program.getConsumers()) != schedule.getConsumers())
     return program.emitOpError() << "expected " << schedule.getConsumers() << " consumers as in the schedule, got "
                                  << program.getConsumers();
   if (!program.getGrid().empty())
     return program.emitOpError() << "expected the launch's own grid (tile-persist runs before)";
-  bool pingPong = schedule.getPingPong() && schedule.getConsumers() > 1;
   RolePlan plan(program);
-  if (failed(plan.compute(pingPong)))
+  if (failed(plan.compute()))
     return failure();
   LoadNumbering numbering(program, plan);
   OpBuilder b(program);
@@ -400,20 +354,8 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
   op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEarlySoftmax()); });
-  op.getConsumer().walk(
-      [&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup(), pingPong); });
+  op.getConsumer().walk([&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup()); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
-  if (schedule.getWaitAfter() > 0)
-    op.getConsumer().walk([&](scf::ForOp loop) { delayRelease(loop, schedule.getWaitAfter()); });
-  if (pingPong)
-    op.getConsumer().walk([&](Block *block) { insertTurns(*block, op.getWarpgroup()); });
-  op.getConsumer().walk([&](Block *block) {
-    auto loop = dyn_cast<scf::ForOp>(block->getParentOp());
-    bool isOfPoint = isa<WarpSpecializeOp>(block->getParentOp()) ||
-                     (loop && llvm::none_of(loop.getResultTypes(), llvm::IsaPred<RankedTensorType>));
-    if (isOfPoint)
-      delayScalars(*block, schedule.getOverlapEpilogue());
-  });
   return op;
 }
 

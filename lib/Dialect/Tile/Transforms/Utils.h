@@ -14,11 +14,11 @@ SmallVector<unsigned> getDrawnArgs(scf::ForOp loop);
 
 /// In a loop whose body has two products in flight at once, the first one's slot is released right behind its wait.
 /// Moves the release to the wait for the other product, and ties it to `elements` of the exponentials between them, so
-/// that ptxas leaves that wait behind them.
-void delayRelease(scf::ForOp loop, int64_t elements);
+/// that ptxas leaves that wait behind them. Returns whether it has found all that.
+bool delayRelease(scf::ForOp loop, int64_t elements);
 
-/// The schedule of the program's kernel. Emits an error and fails if there is none.
-FailureOr<ScheduleAttr> getSchedule(ProgramOp program);
+/// The schedule of the kernel that `program` is the body of. Emits an error and fails if there is none.
+FailureOr<ScheduleAttr> getSchedule(Operation *program);
 
 } // namespace mlir::tile
 

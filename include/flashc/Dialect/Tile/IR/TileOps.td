@@ -104,11 +104,11 @@ def Tile_SkipOp : Tile_Op<"skip", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "leave out the next `count` loads of each ring";
   let description = [{
     For iterations that this warpgroup leaves out of a loop (`tile.own_visits`). `tile-specialize` turns it into a loop
-    that waits for each slot and releases it, and that hands each turn at the tensor cores on, since all consumers take
-    equally many of both. One thread releases for all four warps, which no product holds together here: they meet first
+    that waits for each slot and releases it, and with `turns` (`tile-ping-pong`) hands each turn at the tensor cores on,
+    since all consumers take equally many of both. One thread releases for all four warps, which no product holds together here: they meet first
     (`tile.warpgroup_barrier`). In the producer there is nothing to leave out.
   }];
-  let arguments = (ins Index:$count, Variadic<Tile_Ring>:$rings);
+  let arguments = (ins Index:$count, Variadic<Tile_Ring>:$rings, UnitAttr:$turns);
   let assemblyFormat = "$count `of` $rings attr-dict `:` type($rings)";
 }
 

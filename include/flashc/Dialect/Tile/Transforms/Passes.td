@@ -160,6 +160,31 @@ def Persist : Pass<"tile-persist"> {
     Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
 }
 
+def PingPong : Pass<"tile-ping-pong"> {
+  let summary = "the consumers take turns at the tensor cores";
+  let description = [{
+    In a kernel whose `tile.schedule` says `ping_pong = true`, the softmax of one consumer runs beside the products of
+    another: `tile.turn_wait` stands before a product of slots (Q K^T), `tile.turn_pass` after the last product issued
+    with it. A product from registers that is issued alone is not a turn. A `tile.skip` hands its turns on.
+
+    Why here: after `tile-pipeline`, which decides what is issued together; before `tile-specialize`, which knows whether
+    all consumers take equally many turns.
+
+    It says in a missed-optimisation remark (category "tile") why it does nothing: "one consumer takes turns with
+    nobody", "no product of slots begins a turn".
+
+    Before, and after:
+    ```mlir
+    %tS = tile.mma_async %q, %k transpose_b                  tile.turn_wait %w
+    %tO = tile.mma_async %P, %v into %O1 {stage = 1}         %tS = tile.mma_async %q, %k transpose_b
+    %S = tile.mma_wait %tS {pending = 1}                     %tO = tile.mma_async %P, %v into %O1 {stage = 1}
+                                                             tile.turn_pass %w
+                                                             %S = tile.mma_wait %tS {pending = 1}
+    ```
+  }];
+  let statistics = [Statistic<"numTurns", "num-turns", "turns, where they are written">];
+}
+
 def Specialize : Pass<"tile-specialize"> {
   let summary = "one program becomes a producer of tiles and their consumers";
   let description = [{
@@ -180,7 +205,7 @@ def Specialize : Pass<"tile-specialize"> {
       and, when all its warps have, releases it (ring by ring where one has a single slot); the count of loads goes on
       behind it:
       ```mlir
-      tile.skip %n of %kring, %vring
+      tile.skip %n of %kring, %vring {turns}
       // becomes
       scf.for %t = %c0 to %n step %c1 {
         tile.turn_wait %w
@@ -215,9 +240,6 @@ def Specialize : Pass<"tile-specialize"> {
       %exists, %x1, %y = tile.announced %t : index own of %w : index
       ```
     - If something leaves through `tile.alloc_output`, the consumers end with `tile.store_wait`.
-    - With `ping_pong` and more than one consumer, a consumer takes turns at the tensor cores: `tile.turn_wait` stands
-      before a product of slots (Q K^T), `tile.turn_pass` after the last product issued with it. Then the softmax of one
-      consumer runs beside the products of another. A product from registers that is issued alone is not a turn.
 
     Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose
     copies of the consumers' loop the producer does not need.
@@ -249,9 +271,7 @@ def Specialize : Pass<"tile-specialize"> {
       %q = tile.wait %qring[%c0]
       %r:2 = scf.for %u = %c0 to %total step %c1 iter_args(%O = %O0, %g = %c0) {
         %k = tile.wait %kring[%g]
-        tile.turn_wait %w
         %tS = tile.mma_async %q, %k transpose_b
-        tile.turn_pass %w
         %S = tile.mma_wait %tS
         tile.release %k
         ...
@@ -259,18 +279,11 @@ def Specialize : Pass<"tile-specialize"> {
       tile.release %q
     ```
 
-    What a consumer computes of a point and its first product does not need comes behind the issue of that product, and
-    is computed while it runs: values of rows, and with `overlap_epilogue = true` its bounds, too.
-
-    With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
-    (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
-    between the row maximum and the last exponential.
-
     Assumes that a load reads nothing that the program writes. Refuses, with "cannot specialize: ..." on the op in the
     way, a note at the other party, and the IR unchanged:
     - "expected to depend on loop indices and scalar code only": a load's position, or the bounds of a loop around it,
       comes from a tile, from an effect, or from what a loop carries;
-    - "expected in loops only": a load, or with ping-pong a product, under `scf.if`;
+    - "expected in loops only": a load, or a `tile.turn_wait`, under `scf.if`;
     - "expected bounds that do not depend on the warpgroup": the consumers would not agree on the number of loads;
     - "expected the position in a shared ring not to depend on the warpgroup";
     - "expected its ring and its tensor map to come from outside of the program";
@@ -284,6 +297,30 @@ def Specialize : Pass<"tile-specialize"> {
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numSpecialized", "num-specialized", "programs split into producer and consumers">];
+}
+
+def PlaceWaits : Pass<"tile-place-waits"> {
+  let summary = "what runs while a product is in flight";
+  let description = [{
+    What a consumer computes of a point and its first product does not need comes behind the issue of that product, and
+    is computed while it runs: values of rows, and with `overlap_epilogue = true` its bounds, too.
+
+    With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
+    (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
+    between the row maximum and the last exponential. If there is no such loop, a missed-optimisation remark (category
+    "tile") says so: "no loop has two products in flight, and exponentials between their waits".
+
+    Why here: after `tile-specialize`, which writes the releases.
+
+    Before, and after, with `wait_after = 12`:
+    ```mlir
+    %S = tile.mma_wait %tS {pending = 1}                     %S = tile.mma_wait %tS {pending = 1}
+    tile.release %k                                          ...
+    ...                                                      %p = math.exp2 %x
+    %p = math.exp2 %x                                        tile.release %k after %p {elements = 12}
+    %O = tile.mma_wait %tO                                   %O = tile.mma_wait %tO
+    ```
+  }];
 }
 
 def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
@@ -312,7 +349,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
     ```
 
-    K's slot is released behind `wait_after` of its exponentials, as in the loop over keys (`tile-specialize`), or 12 if
+    K's slot is released behind `wait_after` of its exponentials, as in the loop over keys (`tile-place-waits`), or 12 if
     that is 0: ptxas would move the wait for PV in front of all of them.
 
     S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,

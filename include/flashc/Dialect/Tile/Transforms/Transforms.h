@@ -58,8 +58,8 @@ scf::ForOp applyPipeline(const PipelinePlan &plan);
 /// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
 void persistProgram(ProgramOp program);
 
-/// Splits `program` into a producer, which only loads, and consumers, which only compute. With `pingPong`, and more
-/// than one consumer, the consumers take turns. Emits an error and fails if the producer cannot know what to load.
+/// Splits `program` into a producer, which only loads, and consumers, which only compute. Emits an error and
+/// fails if the producer cannot know what to load.
 FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);
 
 /// How the loop over points is rotated, so that the first product of the next point runs while this one is finished and

@@ -2,7 +2,7 @@
 // release moves in front of it and reads them.
 // DEFINE: %{edit} =
 // DEFINE: %{check} =
-// DEFINE: %{run} = sed %{edit} %S/Inputs/causal.mlir | flashc-opt --tile-pipeline --tile-specialize \
+// DEFINE: %{run} = sed %{edit} %S/Inputs/causal.mlir | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits \
 // DEFINE:   | FileCheck %s --check-prefix=%{check}
 
 // REDEFINE: %{edit} = 's/ping_pong = true/ping_pong = true, wait_after = 12/'
@@ -51,3 +51,6 @@
 // RUN: %{run}
 // SINGLE: tile.release
 // SINGLE-NOT: {{ after }}
+// RUN: sed %{edit} %S/Inputs/causal.mlir | flashc-opt --tile-pipeline --tile-specialize --tile-place-waits -o /dev/null \
+// RUN:   --remark-format=emitRemark --remarks-filter-missed=tile 2>&1 | FileCheck %s --check-prefix=REMARK
+// REMARK: remark: [Missed] place-waits | Category:tile | Remark="no loop has two products in flight, and exponentials between their waits"

@@ -1,0 +1,73 @@
+//===- PingPong.cpp - the consumers take turns at the tensor cores ------------------------------------------------===//
+
+#include "Utils.h"
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "mlir/IR/Remarks.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_PINGPONG
+#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+/// A turn is from a product of slots (Q K^T) to the last product issued before the next wait. Returns how many there are.
+static int64_t insertTurns(Block &block, Value warpgroup) {
+  OpBuilder b(block.getParentOp()->getContext());
+  MmaAsyncOp last;
+  int64_t numTurns = 0;
+  auto pass = [&]() {
+    if (!last)
+      return;
+    b.setInsertionPointAfter(last);
+    TurnPassOp::create(b, last.getLoc(), warpgroup);
+    last = nullptr;
+  };
+  for (Operation &op : llvm::make_early_inc_range(block)) {
+    if (isa<MmaWaitOp>(op))
+      pass();
+    auto product = dyn_cast<MmaAsyncOp>(op);
+    if (!product || (!last && !isa<SlotType>(product.getA().getType())))
+      continue;
+    if (!last) {
+      b.setInsertionPoint(product);
+      TurnWaitOp::create(b, product.getLoc(), warpgroup);
+      ++numTurns;
+    }
+    last = product;
+  }
+  pass();
+  return numTurns;
+}
+
+/// Returns how many turns `program` has, in its text.
+static int64_t takeTurns(ProgramOp program) {
+  auto miss = [&] { return remark::missed(program.getLoc(), remark::RemarkOpts::name("ping-pong").category("tile")); };
+  int64_t numTurns = 0;
+  if (program.getConsumers() == 1)
+    miss() << "one consumer takes turns with nobody";
+  else
+    program.walk([&](Block *block) { numTurns += insertTurns(*block, program.getWarpgroup()); });
+  if (program.getConsumers() > 1 && numTurns == 0)
+    miss() << "no product of slots begins a turn";
+  if (numTurns > 0)
+    program.walk([](SkipOp skip) { skip.setTurns(true); });
+  return numTurns;
+}
+
+namespace {
+struct PingPong : tile::impl::PingPongBase<PingPong> {
+  using PingPongBase::PingPongBase;
+
+  void runOnOperation() override {
+    getOperation()->walk([&](ProgramOp program) {
+      FailureOr<ScheduleAttr> schedule = getSchedule(program);
+      if (failed(schedule))
+        signalPassFailure();
+      else if (schedule->getPingPong())
+        numTurns += takeTurns(program);
+    });
+  }
+};
+} // namespace
