@@ -306,20 +306,20 @@ EXAMPLE_DIMS = ["B=1,Nq=63,Nk=65", "B=2,Nq=300,Nk=300", "B=3,Nq=257,Nk=129"]
 # Of examples/causal.mlir: a head dimension of 128.
 SCHEDULES = ["consumers=1", "consumers=2,ping-pong=false", "consumers=2,overlap=false", "consumers=3,kv-tile=64",
              "consumers=2,overlap=false,ping-pong=false", "consumers=2,kv-tile=176,stages=2", "stages=1",
-             "consumers=2,kv-tile=80,stages=3", "q-stages=1", "q-stages=1,tma-store=true", "tma-store=false",
-             "overlap-epilogue=false", "overlap-epilogue=false,tma-store=false", "wait-after=24",
-             "stages=2,output-slot=true", "stages=2,q-stages=1,output-slot=true",
-             "consumers=2,stages=2,q-stages=1,output-slot=true,overlap-epilogue=true",
-             "stages=2,output-slot=true,persistent=false,tma-store=true",
-             "consumers=2,stages=2,q-stages=2,early-softmax=true",
-             "consumers=2,stages=2,q-stages=1,output-slot=true,overlap-epilogue=true,early-softmax=true,wait-after=12"]
+             "consumers=2,kv-tile=80,stages=3", "q-stages=1", "q-stages=1,store=q-slot", "store=registers",
+             "epilogue=plain", "epilogue=plain,store=registers", "wait-after=24",
+             "stages=2,store=own-slot", "stages=2,q-stages=1,store=own-slot",
+             "consumers=2,stages=2,q-stages=1,store=own-slot,epilogue=product",
+             "stages=2,store=own-slot,persistent=false",
+             "consumers=2,stages=2,q-stages=2,epilogue=softmax",
+             "consumers=2,stages=2,q-stages=1,store=own-slot,epilogue=softmax,wait-after=12"]
 # Of a kernel without the log-sum-exp and a head dimension of 64.
 SCHEDULES_64 = ["tensor-sums=false", "wait-after=0", "wait-after=24", "tensor-sums=false,wait-after=24",
-                "tma-store=true", "q-stages=2", "q-stages=2,overlap-epilogue=false", "q-stages=2,tma-store=false",
+                "store=q-slot", "q-stages=2", "q-stages=2,epilogue=plain", "q-stages=2,store=registers",
                 "q-stages=2,tensor-sums=false", "persistent=false", "consumers=2,overlap=false",
-                "q-stages=2,output-slot=true", "q-stages=1,output-slot=true",
-                "q-stages=2,early-softmax=true",
-                "q-stages=2,output-slot=true,early-softmax=true,wait-after=0"]
+                "q-stages=2,store=own-slot", "q-stages=1,store=own-slot",
+                "q-stages=2,epilogue=softmax",
+                "q-stages=2,store=own-slot,epilogue=softmax,wait-after=0"]
 
 
 def launcher_runs():

@@ -1,5 +1,5 @@
 // The structure of a kernel: what the producer loads in which order, and what the consumers' loops do with it.
-// RUN: flashc %flashc_src/examples/causal.mlir --emit=tile --schedule=consumers=2,kv-tile=128,stages=2,q-stages=2,output-slot=false \
+// RUN: flashc %flashc_src/examples/causal.mlir --emit=tile --schedule=consumers=2,kv-tile=128,stages=2,q-stages=2,store=q-slot \
 // RUN:   | FileCheck %s
 
 // CHECK: gpu.func @causal(%[[QMAP:[^:]*]]: !tile.tensor_map<64 x bf16>, %[[KMAP:[^:]*]]: !tile.tensor_map<128 x bf16>, %[[VMAP:[^:]*]]: !tile.tensor_map<128 x bf16>

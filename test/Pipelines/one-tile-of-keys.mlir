@@ -1,8 +1,8 @@
 // The overlap of the epilogue where there is one tile of keys: no loop over keys is left, and both sides count alike.
 // The producer loads Q and K once before its loop and once in it, V once in it; the consumers wait as often, in that
 // order.
-// RUN: flashc %s --emit=tile --schedule=output-slot=false | FileCheck %s
-// RUN: flashc %s --emit=tile --schedule=output-slot=false,overlap-epilogue=false | FileCheck %s --check-prefix=PLAIN
+// RUN: flashc %s --emit=tile --schedule=store=q-slot | FileCheck %s
+// RUN: flashc %s --emit=tile --schedule=store=q-slot,epilogue=plain | FileCheck %s --check-prefix=PLAIN
 
 // CHECK: overlap_epilogue = true
 // CHECK: %[[Q:.*]] = tile.alloc_ring : <2, 64, 128, bf16, private true>

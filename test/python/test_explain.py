@@ -176,7 +176,7 @@ def test_short_sequences_stay_on_the_grid():
             assert not is_short or count_visits(explanation) == 128
     # It is the manifest's condition that decides, and that follows from extents.
     kernel = flashc.compile(q, k, v, mask=masks.packed(offsets, causal=True),
-                            schedule="consumers=2,kv-tile=128,stages=2,q-stages=2,output-slot=true,own-keys=false")
+                            schedule="consumers=2,kv-tile=128,stages=2,q-stages=2,store=own-slot,own-keys=false")
     short, = kernel.manifest["variants"]
     assert short["when"] == [["ceildiv(add(arg0.dim2, 256), add(arg3.dim0, 1))", 128],
                              ["ceildiv(arg1.dim2, add(arg0.dim2, 1))", 2]]

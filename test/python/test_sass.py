@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "utils"))
 
 import sass_report  # noqa: E402
 
-ROWS = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "Conversion", "FlashToTile", "schedules.txt")
+ROWS = os.path.join(os.path.dirname(__file__), "..", "..", "lib", "Schedule", "schedules.txt")
 
 if not sass_report.find_tool("ptxas"):
     pytest.skip("there is no ptxas", allow_module_level=True)
@@ -200,7 +200,7 @@ def test_reads_of_a_bias(dtype, pair, single, most):
 def test_soft_cap(d, return_lse, most, terms):
     """A warp runs one of several branches: polynomials of two or four instructions, or tanh with two products."""
     kernel = compile_kernel(d, d, return_lse=return_lse, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
-                            schedule=f"tanh-terms={terms},wait-after=12,q-stages=1,output-slot=false")
+                            schedule=f"tanh-terms={terms},wait-after=12,q-stages=1,store=registers")
     with sass_report.text_file(kernel.ptx) as path:
         functions, resources = sass_report.read_kernels(path)
     entries = [kernel.manifest, *kernel.manifest.get("variants", [])]
@@ -245,7 +245,7 @@ def test_soft_cap_without_maximum(mask):
     """Of wide values the sums are beside the second half. The exponentials are in each of the branches."""
     options = {None: {}, "causal": {"causal": True}, "window": {"mask": flashc.masks.sliding_window(1023, 0)}}[mask]
     kernel = compile_kernel(128, 128, score=lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
-                            schedule="fixed-max=true,consumers=2,kv-tile=128,stages=2,q-stages=2", **options)
+                            schedule="max=unified,consumers=2,kv-tile=128,stages=2,q-stages=2", **options)
     with sass_report.text_file(kernel.ptx) as path:
         functions, resources = sass_report.read_kernels(path)
     entry = kernel.manifest

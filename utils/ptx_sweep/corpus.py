@@ -132,8 +132,8 @@ SCHEDULES = [
     "consumers=1", "consumers=2", "consumers=3,kv-tile=64", "consumers=4,kv-tile=64", "kv-tile=16",
     "consumers=2,kv-tile=96", "stages=1", "consumers=2,stages=3,kv-tile=80", "overlap=false",
     "ping-pong=false", "persistent=false", "q-stages=1", "q-stages=2",
-    "q-stages=2,overlap-epilogue=false", "q-stages=2,early-softmax=true", "q-stages=2,output-slot=true",
-    "tma-store=true", "tma-store=false", "tensor-sums=true", "wait-after=4", "order=closed", "order=list",
+    "q-stages=2,epilogue=plain", "q-stages=2,epilogue=softmax", "q-stages=2,store=own-slot",
+    "store=q-slot", "store=own-slot", "store=registers", "tensor-sums=true", "wait-after=4", "order=closed", "order=list",
     "own-keys=true", "own-keys=false", "programmatic-launch=false", "persistent=false,overlap=false,ping-pong=false",
 ]
 for _schedule in SCHEDULES:
@@ -145,7 +145,7 @@ for _schedule in SCHEDULES:
         add("schedule", f"{_schedule}, causal, d=128", mask=MASKS["causal"], schedule=_schedule)
 for _schedule in ("order=list", "order=closed", "own-keys=false", "programmatic-launch=false"):
     add("schedule", f"{_schedule}, documents", 64, mask=MASKS["documents"], schedule=_schedule)
-for _schedule in ("fixed-max=true", "fixed-max=false", "tanh-terms=0", "tanh-terms=3"):
+for _schedule in ("max=unified", "max=running", "tanh-terms=0", "tanh-terms=3"):
     add("schedule", f"{_schedule}, soft cap", 64, score=SCORES["soft cap"], schedule=_schedule)
 for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,tensor-sums=true"):
     add("schedule", f"{_schedule}, alibi", 64, score=SCORES["alibi"], mask=MASKS["causal"], schedule=_schedule)

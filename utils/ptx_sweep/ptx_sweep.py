@@ -33,7 +33,7 @@ import corpus  # noqa: E402
 import flashc  # noqa: E402
 
 RECORD = pathlib.Path(__file__).with_name("recorded.txt")
-TABLE = ROOT / "lib" / "Conversion" / "FlashToTile" / "schedules.txt"
+TABLE = ROOT / "lib" / "Schedule" / "schedules.txt"
 ROW = re.compile(r"row: built-in schedule table, line (\d+):")
 
 

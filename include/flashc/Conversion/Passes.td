@@ -53,7 +53,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     Scores and masks become `tile.map`. What the regions capture becomes kernel parameters: scalars, extents, and arrays
     whose elements are loaded (`flash-tile` has clamped the positions where a tile sticks out). What a region computes
     of the batch and the head alone is computed once, ahead of the loop. What a score adds that is affine in j is taken
-    apart, unless there is no maximum (`fixed-max`). Before, `s + slope * (j - i)`, and after:
+    apart, unless there is no maximum (`max=unified`). Before, `s + slope * (j - i)`, and after:
     ```mlir
     %x = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>
     %max = tile.row_reduce max %x : ... -> tensor<64xf32, #tile.row>
@@ -122,7 +122,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       scf.yield %tanh : tensor<64x128xf32, #tile.acc>
     }
     ```
-    A score that is not tanh times positive constants is refused. Without a maximum (`fixed-max`) and a `wait-after` the
+    A score that is not tanh times positive constants is refused. Without a maximum (`max=unified`) and a `wait-after` the
     branches yield the exponentials.
 
     All `flash.tile_minmax` become one kernel and `flash.tile_runs` another, which the manifest's `before` names; what

@@ -8,7 +8,7 @@
 #ifndef FLASHC_CONVERSION_SCHEDULECHOICE_H
 #define FLASHC_CONVERSION_SCHEDULECHOICE_H
 
-#include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Schedule/ScheduleTable.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/IR/BuiltinOps.h"
 

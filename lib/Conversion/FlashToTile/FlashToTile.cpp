@@ -8,6 +8,7 @@
 #include "flashc/Conversion/ScheduleChoice.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Launch/LaunchInterface.h"
+#include "flashc/Schedule/Rules.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -140,7 +141,8 @@ static Launch describeKernel(LoopNest &nest, const Schedule &schedule, KernelSig
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
   return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
                                  schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
-                                 schedule.pingPong, schedule.overlapEpilogue, schedule.earlySoftmax,
+                                 schedule.pingPong, schedule.epilogue != Epilogue::Plain,
+                                 schedule.epilogue == Epilogue::Softmax,
                                  schedule.waitAfter);
 }
 
@@ -156,8 +158,8 @@ static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule,
     return failure();
   if (sums)
     tables->add(std::move(*partial));
-  if (nest.segmentTile) // a tile that TMA does not store leaves the slot later than Q's is free
-    schedule.tmaStore &= schedule.outputSlot;
+  if (nest.segmentTile && schedule.store == Store::QSlot) // a tile that TMA does not store leaves the slot later than Q's is free
+    schedule.store = Store::Registers;
   std::string whySorted = decideOrder(nest, schedule);
   StepShape shape = getStepShape(nest);
   if (llvm::Error error = checkSchedule(schedule, target, shape.depth, shape.valueDepth)) // what a list needs

@@ -7,7 +7,7 @@
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
-#include "flashc/Conversion/Schedule.h"
+#include "flashc/Schedule/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 

@@ -7,6 +7,7 @@
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Schedule/Rules.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -144,13 +145,13 @@ static std::optional<int64_t> getMostKeys(Operation *op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-/// As `fixed-max` needs them: beside a log-sum-exp bounds are of no use.
+/// As `max=unified` needs them: beside a log-sum-exp bounds are of no use.
 static bool hasBoundedScores(Operation *op, const KernelOutputs &outputs) {
   if (outputs.hasLse)
     return false;
   Region &score = op->getRegion(0);
   std::optional<double> bound = score.empty() ? std::nullopt : getScoreBound(score);
-  return bound && *bound <= kFixedMaxBound;
+  return bound && *bound <= kUnifiedMaxBound;
 }
 
 static bool hasSlopesInScore(Operation *op) {
@@ -329,33 +330,32 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the attention may keep a field from having a row's value.
-static bool mayNotBe(StringRef key) {
-  return llvm::is_contained(
-      {"tensor-sums", "tma-store", "output-slot", "fixed-max", "tensor-bias", "tanh-terms", "own-keys"}, key);
-}
-
 /// Where a field's value comes from, beside what the overrides ask for, the field's value in the row, and that in a
-/// schedule of which nothing is said.
-static StringRef getOrigin(StringRef key, StringRef value, StringRef asked, StringRef inRow, StringRef initial,
-                           const ScheduleChoice &choice, StringRef overrides) {
+/// schedule of which nothing is said; `reason` is that of a rule, if one has decided it.
+static std::string getOrigin(StringRef key, StringRef value, StringRef asked, StringRef inRow, StringRef initial,
+                             StringRef reason, const ScheduleChoice &choice, StringRef overrides) {
+  std::string why = "it cannot here";
+  if (!reason.empty())
+    llvm::copy_if(reason, (why.clear(), std::back_inserter(why)), [](char c) { return c != '`'; });
   if (hasOverride(overrides, key) && asked != "auto")
     return value == asked ? "override" : "override, but it cannot here";
   if (hasOverride(choice.row.overrides, key))
-    return value == inRow                      ? "row"
-           : overrides.empty() || mayNotBe(key) ? "row, but it cannot here"
-                                               : "row, adapted to the overrides";
-  return value == initial ? "default" : "follows from the rest";
+    return value == inRow ? "row" : "row, but " + why;
+  return value == initial ? "default" : reason.empty() ? "follows from the rest" : "where " + why;
 }
 
 void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, const ScheduleDecision &decision) {
   os << "  row: " << choice.row.table << ", line " << choice.row.line << ": " << choice.row.text << "\n";
   Schedule asked;
   llvm::cantFail(overrideSchedule(asked, decision.overrides));
+  SmallVector<FieldReason> reasons;
+  llvm::consumeError(applyRow(choice.row, decision.key, decision.overrides, &reasons).takeError());
   for (auto [field, wish, inRow, initial] : llvm::zip(choice.schedule.getFields(), asked.getFields(),
                                                       choice.row.getSchedule().getFields(), Schedule().getFields())) {
     auto &[key, value] = field;
-    StringRef origin = getOrigin(key, value, wish.second, inRow.second, initial.second, choice, decision.overrides);
+    auto *reason = llvm::find_if(llvm::reverse(reasons), [&](const FieldReason &of) { return of.first == key; }).base();
+    std::string origin = getOrigin(key, value, wish.second, inRow.second, initial.second,
+                                   reason == reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
   const GPUTarget &target = decision.key.getTarget();

@@ -40,8 +40,8 @@ SPACE = {
     "q-stages": ["1", "2"],
     "tensor-sums": ["true", "false"],
     "wait-after": ["0", "12"],
-    "output-slot": ["false", "true"],
-    "early-softmax": ["false", "true"],
+    "store": ["q-slot", "own-slot"],
+    "epilogue": ["product", "softmax"],
 }
 
 

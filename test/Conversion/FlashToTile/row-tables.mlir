@@ -1,5 +1,5 @@
 // What a mask searches for a query is computed by a kernel before the attention's, a thread for each row of a table.
-// RUN: flashc %s --emit=tile --schedule=consumers=1,kv-tile=32,q-stages=1,wait-after=0,output-slot=false -o %t.mlir
+// RUN: flashc %s --emit=tile --schedule=consumers=1,kv-tile=32,q-stages=1,wait-after=0,store=registers -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: FileCheck %s --check-prefix=TABLES < %t.mlir
 // And that finds what it should, with every value of every thread:

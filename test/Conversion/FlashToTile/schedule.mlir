@@ -10,18 +10,18 @@
 // REDEFINE: %{tiles} = q-tile=192 kv-tile=128
 // RUN: %{convert} | FileCheck %s --check-prefix=D64
 // D64: dynamic_shared_memory = 208096
-// D64-SAME: tensor-sums=true,tma-store=true,wait-after=12
+// D64-SAME: tensor-sums=true,store=own-slot,wait-after=12
 // D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, overlap_epilogue = true, early_softmax = true, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
-// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,tma-store=true,wait-after=12,output-slot=true,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
+// OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
 
 // Overrides; registers follow the consumers.
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=64
 // REDEFINE: %{schedule} = consumers=2,kv-tile=64,stages=3,overlap=false,ping-pong=false,persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
-// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,overlap-epilogue=false,early-softmax=false,tensor-sums=true,tma-store=false,wait-after=0,output-slot=false,fixed-max=false,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
+// OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
 // OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
@@ -64,22 +64,37 @@
 // NUMBER: error: schedule: expected an integer for 'stages', got 'many'
 // REDEFINE: %{schedule} = overlap=1
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FLAG
-// FLAG: error: schedule: expected true or false for 'overlap', got '1'
+// FLAG: error: schedule: expected false or true for 'overlap', got '1'
 // REDEFINE: %{schedule} = stage=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=KEY
-// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, overlap-epilogue, early-softmax, tensor-sums, tma-store, wait-after, output-slot, fixed-max, tensor-bias, tanh-terms, own-keys, order or programmatic-launch, got 'stage'
+// KEY: error: schedule: expected consumers, kv-tile, stages, producer-registers, consumer-registers, overlap, ping-pong, persistent, q-stages, epilogue, tensor-sums, store, wait-after, max, tensor-bias, tanh-terms, own-keys, order or programmatic-launch, got 'stage'
 // REDEFINE: %{schedule} = rotate-pairs=false
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=PAIRS
 // PAIRS: error: schedule: expected no 'rotate-pairs', a field that is gone: with four consumers to rotate pairs saves no time
 // REDEFINE: %{schedule} = fma-exponentials=4
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FMA
 // FMA: error: schedule: expected no 'fma-exponentials', a field that is gone: polynomials beside the multi-function unit took longer
+// REDEFINE: %{schedule} = tma-store=true
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=TMAGONE
+// TMAGONE: error: schedule: expected no 'tma-store', a field that is gone: write store=registers, q-slot or own-slot
+// REDEFINE: %{schedule} = output-slot=true
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OUTPUTGONE
+// OUTPUTGONE: error: schedule: expected no 'output-slot', a field that is gone: write store=own-slot, or q-slot or registers
+// REDEFINE: %{schedule} = overlap-epilogue=true
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OVERLAPGONE
+// OVERLAPGONE: error: schedule: expected no 'overlap-epilogue', a field that is gone: write epilogue=plain or product
+// REDEFINE: %{schedule} = early-softmax=true
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=EARLYGONE
+// EARLYGONE: error: schedule: expected no 'early-softmax', a field that is gone: write epilogue=softmax, or product
+// REDEFINE: %{schedule} = fixed-max=true
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=FIXEDGONE
+// FIXEDGONE: error: schedule: expected no 'fixed-max', a field that is gone: write max=running or unified
 
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
 // QSTAGES: error: schedule: expected 1 to 64 q-stages, got 0
 // A place for what is announced is used again when Q's ring has gone round.
-// REDEFINE: %{schedule} = q-stages=4,stages=2,output-slot=false,order=list
+// REDEFINE: %{schedule} = q-stages=4,stages=2,store=q-slot,order=list
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=ANNOUNCED
 // ANNOUNCED: error: schedule: expected at most 3 q-stages for order=list, got 4
 
@@ -88,23 +103,23 @@
 // REDEFINE: %{tiles} = q-tile=192 kv-tile=96
 // REDEFINE: %{schedule} =
 // RUN: %{convert} | FileCheck %s --check-prefix=D96
-// D96: q-stages=2,overlap-epilogue=true,early-softmax=false,tensor-sums=false,tma-store=true,wait-after=0
+// D96: q-stages=2,epilogue=product,tensor-sums=false,store=q-slot,wait-after=0
 // D96: tile.alloc_ring : <2, 64, 96, f16, private true>
 // REDEFINE: %{schedule} = stages=3
 // RUN: %{convert} | FileCheck %s --check-prefix=NOROOM
-// NOROOM: q-stages=1,overlap-epilogue=false
+// NOROOM: q-stages=1,epilogue=plain
 // REDEFINE: %{schedule} = persistent=false
 // RUN: %{convert} | FileCheck %s --check-prefix=NONEXT
-// NONEXT: q-stages=1,overlap-epilogue=false
-// REDEFINE: %{schedule} = persistent=false,overlap-epilogue=true
+// NONEXT: q-stages=1,epilogue=plain
+// REDEFINE: %{schedule} = persistent=false,epilogue=product
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=EPILOGUE
-// EPILOGUE: error: schedule: expected persistent for overlap-epilogue
+// EPILOGUE: error: schedule: expected persistent for epilogue=product
 // REDEFINE: %{schedule} = tensor-sums=true
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
 // SUMS: error: schedule: expected a value dimension in steps of 64 for tensor-sums, got 96
 // REDEFINE: %{schedule} = wait-after=49
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=WAIT
-// WAIT: error: schedule: expected wait-after to be at most the 48 exponentials of a thread, got 49
+// WAIT: error: schedule: expected wait-after to be at most half of kv-tile, the 48 exponentials of a thread, got 49
 // REDEFINE: %{schedule} = stages=3,q-stages=2
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSHARED
 // QSHARED: error: schedule: expected at most 232448 bytes of shared memory, got 246976

@@ -1,6 +1,6 @@
 // What of a score does not vary along a thread's columns becomes the map's second result.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=128 kv-tile=64" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
-// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,fixed-max=false --canonicalize --cse | FileCheck %s
+// RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=2,kv-tile=64,persistent=false,max=running --canonicalize --cse | FileCheck %s
 
 !t = tensor<2x8x256x64xbf16>
 !lse = tensor<2x8x256xf32>

@@ -1,7 +1,7 @@
 // A kernel whose tiles of queries follow packed sequences.
 // DEFINE: %{schedule} = --schedule=consumers=2,kv-tile=128,stages=2,q-stages=2,own-keys=false
-// RUN: flashc %s --emit=tile %{schedule},output-slot=true | FileCheck %s
-// RUN: flashc %s --emit=tile %{schedule},output-slot=false | FileCheck %s --check-prefix=DIRECT
+// RUN: flashc %s --emit=tile %{schedule},store=own-slot | FileCheck %s
+// RUN: flashc %s --emit=tile %{schedule},store=registers | FileCheck %s --check-prefix=DIRECT
 // RUN: flashc %s --emit=ptx -o - | FileCheck %s --check-prefix=PTX
 
 !t = tensor<?x2x?x128xbf16>
@@ -13,8 +13,7 @@
 // when one thread says so.
 // CHECK:       gpu.func @packed(
 // CHECK-SAME:    grid = ["min(sm_count, mul(mul(mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), 2), arg0.dim0))", "1", "1"]
-// CHECK-SAME:    tma-store=true
-// CHECK-SAME:    output-slot=true
+// CHECK-SAME:    store=own-slot
 // CHECK-SAME:    workspace = "add(mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0), 4)"
 // CHECK-NOT:     memref.load %{{.*}}[%{{[0-9]+}}, %
 // CHECK:         tile.store_async %{{.*}} through %{{.*}} limit %[[END:[a-z0-9]+]] else %{{.*}} : tensor<64x128xf32
@@ -22,7 +21,7 @@
 // CHECK-NOT:     tile.store %
 // CHECK:       gpu.func @packed_order(
 // CHECK:         memref.load %{{.*}}[%{{[0-9]+}}, %
-// DIRECT:      tma-store=false
+// DIRECT:      store=registers
 // DIRECT-NOT:    tile.store_async
 // DIRECT:        tile.store %{{.*}} limit %[[END:[a-z0-9]+]] : tensor<64x128xf32
 // PTX: .entry packed_order(

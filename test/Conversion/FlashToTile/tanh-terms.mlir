@@ -12,7 +12,7 @@
 // REDEFINE: %{score} = %x = arith.divf %e, %cap : f32 %u = math.tanh %x : f32 %r = arith.mulf %u, %cap : f32
 // REDEFINE: %{schedule} = ,tanh-terms=2,wait-after=12
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,FIXED
-// REDEFINE: %{schedule} = ,tanh-terms=2,fixed-max=false
+// REDEFINE: %{schedule} = ,tanh-terms=2,max=running
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
 // REDEFINE: %{type} = f16
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefixes=CHECK,MAX
@@ -65,7 +65,7 @@
 // FIXED-NEXT:    math.exp2 %[[X]]
 
 // Without a maximum the exponentials are part of the branches, unless the wait for a product stands between them.
-// REDEFINE: %{schedule} = ,tanh-terms=3,fixed-max=true,wait-after=0
+// REDEFINE: %{schedule} = ,tanh-terms=3,max=unified,wait-after=0
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefix=INSIDE
 // INSIDE: scf.if %{{.*}} -> (tensor<64x128xf32, #tile.acc>) {
 // INSIDE:   %[[E:.*]] = math.exp2 %

@@ -19,9 +19,9 @@
 // CHECK: error: schedule: expected a score that adds terms to s which are affine in j, with a slope, for tensor-bias
 
 // REDEFINE: %{score} = %r = math.tanh %v0 : f32
-// REDEFINE: %{schedule} = tensor-bias=true,fixed-max=true
+// REDEFINE: %{schedule} = tensor-bias=true,max=unified
 // RUN: %{convert} | FileCheck %s --check-prefix=FIXED
-// FIXED: error: schedule: expected no fixed-max for tensor-bias: a maximum takes the rest of the bias
+// FIXED: error: schedule: expected max=running for tensor-bias: a maximum takes the rest of the bias
 
 !t = tensor<2x8x256x64xbf16>
 !lse = tensor<2x8x256xf32>

@@ -1,4 +1,4 @@
-"""The first softmax of the next tile of queries before this one is stored (early-softmax) on a GPU, against f32
+"""The first softmax of the next tile of queries before this one is stored (epilogue=softmax) on a GPU, against f32
 attention by the rule of flashc.bench: masked and unmasked first tiles, rows without keys, one tile of keys and many,
 ragged lengths, several tiles of queries for each CTA, packed sequences. Skipped where there is no GPU.
 
@@ -15,19 +15,19 @@ from flashc import masks, ops  # noqa: E402
 from flashc.bench._check import Reference  # noqa: E402
 from .test_masks import offsets, packed_inputs, same_sequence  # noqa: E402
 
-EARLY = "overlap-epilogue=true,early-softmax=true,"
-THREE = EARLY + "consumers=3,kv-tile=128,stages=4,q-stages=2,output-slot=true"
-TWO = EARLY + "consumers=2,kv-tile=128,stages=4,q-stages=2,output-slot=true"
-WIDE = EARLY + "consumers=2,kv-tile=128,stages=2,q-stages=2,output-slot=true"
+EARLY = "epilogue=softmax,"
+THREE = EARLY + "consumers=3,kv-tile=128,stages=4,q-stages=2,store=own-slot"
+TWO = EARLY + "consumers=2,kv-tile=128,stages=4,q-stages=2,store=own-slot"
+WIDE = EARLY + "consumers=2,kv-tile=128,stages=2,q-stages=2,store=own-slot"
 SCHEDULES = [(64, THREE), (64, TWO), (128, WIDE)]
 OTHERS = [
     (64, THREE + ",wait-after=24"),
     (64, THREE + ",wait-after=0,tensor-sums=false"),
     (64, THREE + ",order=list"),
-    (64, EARLY + "consumers=3,kv-tile=64,stages=2,q-stages=2,output-slot=false,ping-pong=false,wait-after=0"),
-    (64, EARLY + "consumers=2,kv-tile=128,stages=1,q-stages=1,output-slot=true"),
-    (64, EARLY + "consumers=1,kv-tile=32,stages=3,q-stages=3,output-slot=false,tma-store=false,wait-after=0"),
-    (128, EARLY + "consumers=2,kv-tile=80,stages=2,q-stages=2,output-slot=false"),
+    (64, EARLY + "consumers=3,kv-tile=64,stages=2,q-stages=2,store=q-slot,ping-pong=false,wait-after=0"),
+    (64, EARLY + "consumers=2,kv-tile=128,stages=1,q-stages=1,store=own-slot"),
+    (64, EARLY + "consumers=1,kv-tile=32,stages=3,q-stages=3,store=registers,wait-after=0"),
+    (128, EARLY + "consumers=2,kv-tile=80,stages=2,q-stages=2,store=q-slot"),
     (128, WIDE + ",wait-after=12"),
 ]
 MASKS = {

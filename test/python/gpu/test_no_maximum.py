@@ -61,11 +61,11 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
         q = q * scale
         expected = reference(q, k, v, mask, in_torch)
         # Without the log-sum-exp the tensor cores may sum the rows, as it must be without a maximum.
-        for with_lse in (False,) if "fixed-max" in schedule else (False, True):
+        for with_lse in (False,) if "unified" in schedule else (False, True):
             result = flashc.attention(q, k, v, enable_gqa=True, return_lse=with_lse, schedule=schedule, **keywords)
             o, lse = result if with_lse else (result, None)
             comparison = expected.compare(o)
-            if "fixed-max" in schedule and most_keys(mask, nq, nk) <= 1:  # an only weight is rounded, and need not be 1
+            if "unified" in schedule and most_keys(mask, nq, nk) <= 1:  # an only weight is rounded, and need not be 1
                 error = (o.float() - expected.o).abs() - 2**-7 * expected.o.abs()
                 assert torch.all(error <= 0), (nq, nk, with_lse)
             else:
@@ -83,14 +83,14 @@ def check(schedule, mask, scores, d, dtype, scale=1.0):
 @pytest.mark.parametrize("d", [64, 128])
 def test_no_maximum(d, mask, cap, scale):
     scores = (lambda s, b, h, i, j: cap * ops.tanh(s / cap), lambda s, b, h, i, j: cap * torch.tanh(s / cap))
-    check("fixed-max=true", MASKS[mask], scores, d, torch.bfloat16, scale)
+    check("max=unified", MASKS[mask], scores, d, torch.bfloat16, scale)
 
 
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("schedule", ["consumers=3,kv-tile=80,stages=4", "consumers=2,kv-tile=128,stages=2,q-stages=2",
                                       "consumers=2,kv-tile=112,stages=2,overlap=false", "tanh-terms=0"])
 def test_no_maximum_of_wide_values(schedule, mask):
-    check(f"fixed-max=true,{schedule}", MASKS[mask], SCORES["soft cap"], 128, torch.bfloat16)
+    check(f"max=unified,{schedule}", MASKS[mask], SCORES["soft cap"], 128, torch.bfloat16)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
@@ -114,7 +114,7 @@ def test_an_only_key_has_a_weight_of_one(d):
     q, k, v = inputs(331, 331, d, torch.bfloat16)
     v = v.repeat_interleave(2, 1)
     o = flashc.attention(q, k.repeat_interleave(2, 1), v, mask=lambda b, h, i, j: j == i, score=SCORES["soft cap"][0],
-                         schedule="fixed-max=true")
+                         schedule="max=unified")
     assert torch.all((o.float() - v.float()).abs() <= 2**-8 * v.float().abs())
 
 
@@ -124,7 +124,7 @@ def test_masked_keys_have_no_part():
     v[:, :, 100:] = 3e38
     score = SCORES["soft cap"][0]
     o = flashc.attention(q, k, v, enable_gqa=True, mask=lambda b, h, i, j: j < 100, score=score,
-                         schedule="fixed-max=true")
+                         schedule="max=unified")
     expected = flashc.attention(q, k[:, :, :100].contiguous(), v[:, :, :100].contiguous(), enable_gqa=True, score=score)
     assert (o - expected).abs().max() <= 0.02
 
@@ -135,7 +135,7 @@ def test_nan_is_seen_without_a_maximum(d):
         q, k, v = inputs(200, 200, d, torch.bfloat16)
         k[:, :, key, 3] = float("nan")
         o = flashc.attention(q, k, v, enable_gqa=True, causal=True, score=SCORES["soft cap"][0],
-                             schedule="fixed-max=true")
+                             schedule="max=unified")
         assert torch.isnan(o[:, :, key:]).all() and torch.isfinite(o[:, :, :key]).all()
 
 
@@ -144,12 +144,12 @@ def test_refuses():
     with pytest.raises(flashc.CompileError, match="expected no 'fma-exponentials', a field that is gone"):
         flashc.attention(q, k, v, enable_gqa=True, schedule="fma-exponentials=4")
     with pytest.raises(flashc.CompileError, match="expected a score region whose values have a known bound"):
-        flashc.attention(q, k, v, enable_gqa=True, schedule="fixed-max=true")
-    with pytest.raises(flashc.CompileError, match="expected tensor-sums for fixed-max"):
-        flashc.attention(q, k, v, enable_gqa=True, return_lse=True, schedule="fixed-max=true")
+        flashc.attention(q, k, v, enable_gqa=True, schedule="max=unified")
+    with pytest.raises(flashc.CompileError, match="expected tensor-sums for max=unified"):
+        flashc.attention(q, k, v, enable_gqa=True, return_lse=True, schedule="max=unified")
     wide, score = inputs(64, 64, 96, torch.bfloat16), SCORES["soft cap"][0]
-    with pytest.raises(flashc.CompileError, match="expected tensor-sums for fixed-max"):
-        flashc.attention(*wide, enable_gqa=True, score=score, schedule="fixed-max=true")
-    with pytest.raises(flashc.CompileError, match="expected bf16 for fixed-max, got 'f16'"):
+    with pytest.raises(flashc.CompileError, match="expected tensor-sums for max=unified"):
+        flashc.attention(*wide, enable_gqa=True, score=score, schedule="max=unified")
+    with pytest.raises(flashc.CompileError, match="expected bf16 for max=unified, got 'f16'"):
         flashc.attention(*(x.half() for x in inputs(64, 64, 128, torch.bfloat16)), enable_gqa=True, score=score,
-                         schedule="fixed-max=true")
+                         schedule="max=unified")

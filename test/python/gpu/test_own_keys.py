@@ -109,21 +109,21 @@ LISTED = {
     "documents apart": lambda nq, nk, s: documents(nq, nk, ids_of(nq, s), ids_of(nk, s)),
     "padding, causal": lambda nq, nk, s: padding(nq, nk),
 }
-NO_TURNS = "consumers=4,kv-tile=64,stages=8,ping-pong=false,q-stages=2,output-slot=false,overlap-epilogue=false"
+NO_TURNS = "consumers=4,kv-tile=64,stages=8,ping-pong=false,q-stages=2,store=q-slot,epilogue=plain"
 SCHEDULES = {
-    (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=false",
-    (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,output-slot=false",
-    (64, "no turns"): "consumers=3,kv-tile=128,stages=2,q-stages=1,output-slot=false,ping-pong=false",
-    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,output-slot=false,overlap=false,wait-after=0",
-    (64, "one stage more"): "consumers=2,kv-tile=32,stages=3,q-stages=1,output-slot=false,wait-after=0",
-    (64, "listed"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=false,order=list",
-    (64, "listed, small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,output-slot=false,order=list",
-    (64, "listed, no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,output-slot=false,wait-after=0,"
+    (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=registers",
+    (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers",
+    (64, "no turns"): "consumers=3,kv-tile=128,stages=2,q-stages=1,store=registers,ping-pong=false",
+    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,overlap=false,wait-after=0",
+    (64, "one stage more"): "consumers=2,kv-tile=32,stages=3,q-stages=1,store=registers,wait-after=0",
+    (64, "listed"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=registers,order=list",
+    (64, "listed, small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers,order=list",
+    (64, "listed, no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,store=registers,wait-after=0,"
                               "ping-pong=false,order=list",
     (64, "four, no turns"): NO_TURNS,
     (64, "four, output slot"): NO_TURNS.replace("slot=false", "slot=true"),
-    (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,output-slot=false",
-    (128, "two"): "consumers=2,kv-tile=128,stages=2,q-stages=1,output-slot=false",
+    (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
+    (128, "two"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers",
 }
 
 
@@ -176,18 +176,18 @@ def test_many_launches_agree(kind, name):
 
 
 LISTED_SCHEDULES = {
-    (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=true",
-    (64, "wait-after"): "consumers=3,kv-tile=128,stages=4,q-stages=1,output-slot=false,wait-after=12",
-    (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,output-slot=false",
-    (64, "no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,output-slot=false,wait-after=0,ping-pong=false",
-    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,output-slot=false,overlap=false,wait-after=0",
-    (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,output-slot=false,overlap-epilogue=false",
-    (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,output-slot=true,overlap-epilogue=false,"
+    (64, "three"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=own-slot",
+    (64, "wait-after"): "consumers=3,kv-tile=128,stages=4,q-stages=1,store=registers,wait-after=12",
+    (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers",
+    (64, "no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,store=registers,wait-after=0,ping-pong=false",
+    (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,overlap=false,wait-after=0",
+    (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=q-slot,epilogue=plain",
+    (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",
     (64, "four, no turns"): NO_TURNS,
-    (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,output-slot=false",
-    (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,output-slot=false",
-    (128, "two slots"): "consumers=2,kv-tile=128,stages=2,q-stages=2,output-slot=true,overlap-epilogue=false",
+    (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,store=registers",
+    (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
+    (128, "two slots"): "consumers=2,kv-tile=128,stages=2,q-stages=2,store=own-slot,epilogue=plain",
 }
 
 

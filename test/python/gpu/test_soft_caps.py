@@ -95,7 +95,7 @@ def check(inputs, mask, in_kernel, in_torch, schedule):
 def run(inputs, mask, score, schedule):
     """Without the log-sum-exp, and with it: other kernels, which have a maximum."""
     keywords = {} if mask is None else {"mask": mask}
-    for with_lse in (False,) if "fixed-max" in schedule else (False, True):
+    for with_lse in (False,) if "unified" in schedule else (False, True):
         result = flashc.attention(*inputs, enable_gqa=True, return_lse=with_lse, score=score, schedule=schedule,
                                   **keywords)
         yield result if with_lse else (result, None)
@@ -125,7 +125,7 @@ def test_other_schedules(d, dtype, schedule):
 def test_without_a_maximum(d, mask, schedule):
     for cap in (5.0, 30.0):
         check(make_inputs(257, 331, d, torch.bfloat16), MASKS[mask], soft_cap(cap, ops.tanh), soft_cap(cap, torch.tanh),
-              f"fixed-max=true,{schedule}")
+              f"max=unified,{schedule}")
 
 
 @pytest.mark.parametrize("d", [64, 128])
@@ -134,7 +134,7 @@ def test_without_a_maximum(d, mask, schedule):
 def test_nan_takes_its_rows_along_without_a_maximum(d, wait_after, key):
     q, k, v = make_inputs(200, 200, d, torch.bfloat16)
     k[:, :, key, 3] = float("nan")
-    schedule = f"fixed-max=true,wait-after={wait_after}"
+    schedule = f"max=unified,wait-after={wait_after}"
     (o, _), = run((q, k, v), MASKS["causal"], soft_cap(30.0, ops.tanh), schedule)
     assert torch.isnan(o[:, :, key:]).all() and torch.isfinite(o[:, :, :key]).all()
 

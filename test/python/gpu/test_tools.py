@@ -32,8 +32,8 @@ def test_the_tuner_finds_rows_that_compile(tmp_path, monkeypatch, capsys):
     flashc.configure()
     try:
         assert tune.main(["--keys", "d=64", "n=512,1024", "causal=0,1", "--space", "kv-tile=64,128", "stages=2,4",
-                          "q-stages=1", "ping-pong=true", "tensor-sums=true", "wait-after=0", "output-slot=false",
-                          "early-softmax=false"]) == 0
+                          "q-stages=1", "ping-pong=true", "tensor-sums=true", "wait-after=0", "store=registers",
+                          "epilogue=plain"]) == 0
         out = capsys.readouterr().out
         assert "bf16 d=64 dv=64 mask=none: 12 schedules" in out and ", 0 with wrong numbers" in out
         assert tune.main(["--print"]) == 0

@@ -1,6 +1,6 @@
 //===- ScheduleTableTest.cpp --------------------------------------------------------------------------------------===//
 
-#include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Schedule/Rules.h"
 #include "llvm/ADT/StringExtras.h"
 #include "gtest/gtest.h"
 
@@ -211,23 +211,23 @@ std::string apply(StringRef row, StringRef overrides, int64_t dv = 128, bool has
   Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
   if (!schedule)
     return toString(schedule.takeError());
-  return ("q-stages=" + Twine(schedule->qStages) + (schedule->overlapEpilogue ? " overlap-epilogue" : "") +
-          (schedule->tensorSums ? " tensor-sums" : "") + (schedule->tmaStore ? " tma-store" : "") +
-          (schedule->outputSlot ? " output-slot" : "") +
+  return ("q-stages=" + Twine(schedule->qStages) + (schedule->epilogue != Epilogue::Plain ? " overlapped" : "") +
+          (schedule->tensorSums ? " tensor-sums" : "") + (schedule->store == Store::QSlot ? " q-slot" : "") +
+          (schedule->store == Store::OwnSlot ? " own-slot" : "") +
           (schedule->waitAfter ? " wait-after=" + std::to_string(schedule->waitAfter) : ""))
       .str();
 }
 
 TEST(ScheduleTable, LetsFieldsFollow) {
-  EXPECT_EQ(apply(": q-stages=2", ""), "q-stages=2 overlap-epilogue tma-store");
-  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=false", ""), "q-stages=2 tma-store");
-  EXPECT_EQ(apply(": q-stages=2", "overlap-epilogue=false"), "q-stages=2 tma-store");
-  EXPECT_EQ(apply(": q-stages=2,tma-store=false", ""), "q-stages=2 overlap-epilogue");
+  EXPECT_EQ(apply(": q-stages=2", ""), "q-stages=2 overlapped q-slot");
+  EXPECT_EQ(apply(": q-stages=2,epilogue=plain", ""), "q-stages=2 q-slot");
+  EXPECT_EQ(apply(": q-stages=2", "epilogue=plain"), "q-stages=2 q-slot");
+  EXPECT_EQ(apply(": q-stages=2,store=registers", ""), "q-stages=2 overlapped");
   EXPECT_EQ(apply(": q-stages=2", "stages=3"), "q-stages=1"); // no room for it
-  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true", "persistent=false"), "q-stages=1");
-  EXPECT_EQ(apply(": q-stages=2,overlap-epilogue=true,persistent=false", ""), "q-stages=2");
-  EXPECT_EQ(apply(": q-stages=2,persistent=false", "overlap-epilogue=true"),
-            "expected persistent for overlap-epilogue");
+  EXPECT_EQ(apply(": q-stages=2,epilogue=product", "persistent=false"), "q-stages=1");
+  EXPECT_EQ(apply(": q-stages=2,epilogue=product,persistent=false", ""), "q-stages=2");
+  EXPECT_EQ(apply(": q-stages=2,persistent=false", "epilogue=product"),
+            "expected persistent for epilogue=product");
   EXPECT_EQ(apply(": q-stages=2", "stages=3,q-stages=2"), "expected at most 232448 bytes of shared memory, got 263328");
   EXPECT_EQ(apply(": q-stages=1", "", 64), "q-stages=1 tensor-sums");
   EXPECT_EQ(apply(": q-stages=1", "", 64, /*hasLse=*/true), "q-stages=1");
@@ -236,11 +236,11 @@ TEST(ScheduleTable, LetsFieldsFollow) {
   EXPECT_EQ(apply(": stages=2", "tensor-sums=true", 64, /*hasLse=*/true),
             "expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is summed, which the "
             "log-sum-exp would show");
-  EXPECT_EQ(apply(": stages=2", "tma-store=true", 192),
-            "expected a slot of Q with room for O for tma-store, got dimensions of 128 and 192");
+  EXPECT_EQ(apply(": stages=2", "store=q-slot", 192),
+            "expected a slot of Q with room for O for store=q-slot, got dimensions of 128 and 192");
   EXPECT_EQ(apply(": wait-after=12", "kv-tile=16"), "q-stages=1 wait-after=8");
   EXPECT_EQ(apply(": stages=2", "wait-after=65"),
-            "expected wait-after to be at most the 64 exponentials of a thread, got 65");
+            "expected wait-after to be at most half of kv-tile, the 64 exponentials of a thread, got 65");
 }
 
 TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
@@ -251,7 +251,7 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
     Expected<Schedule> schedule = applyRow(table.getRows().front(), key, overrides);
     if (!schedule)
       return toString(schedule.takeError());
-    return std::string(schedule->ownKeys ? "own" : "all") + (schedule->overlapEpilogue ? " overlap" : "");
+    return std::string(schedule->ownKeys ? "own" : "all") + (schedule->epilogue != Epilogue::Plain ? " overlap" : "");
   };
   EXPECT_EQ(of(": own-keys=true", "", true), "own");
   EXPECT_EQ(of(": own-keys=true", "", false), "all");
@@ -260,13 +260,13 @@ TEST(ScheduleTable, VisitsOwnKeysWhereTheMaskSaysThem) {
   EXPECT_EQ(of(": own-keys=true,q-stages=2", "", true), "all overlap");
   EXPECT_EQ(of(": q-stages=2", "own-keys=true", true), "own");
   EXPECT_EQ(of(": own-keys=true", "q-stages=2", true), "all overlap");
-  EXPECT_EQ(of(": own-keys=true,q-stages=2,overlap-epilogue=false", "", true), "own");
-  EXPECT_EQ(of(": own-keys=true,q-stages=2,overlap-epilogue=false", "early-softmax=true", true), "all overlap");
-  EXPECT_EQ(of(": own-keys=true", "early-softmax=true,own-keys=true,q-stages=2", true),
-            "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
+  EXPECT_EQ(of(": own-keys=true,q-stages=2,epilogue=plain", "", true), "own");
+  EXPECT_EQ(of(": own-keys=true,q-stages=2,epilogue=plain", "epilogue=softmax", true), "all overlap");
+  EXPECT_EQ(of(": own-keys=true", "epilogue=softmax,own-keys=true,q-stages=2", true),
+            "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
-  EXPECT_EQ(of(": q-stages=2", "own-keys=true,overlap-epilogue=true", true),
-            "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
+  EXPECT_EQ(of(": q-stages=2", "own-keys=true,epilogue=product", true),
+            "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
   EXPECT_EQ(of(": stages=2", "own-keys=true", false),
             "expected a mask with one interval of keys that moves with the query, and beside it, if its bounds read no "
@@ -281,7 +281,7 @@ TEST(ScheduleTable, LeavesTurnsOutForOwnKeysOnly) {
   };
   EXPECT_FALSE(takesTurns(": own-keys=true,ping-pong=false", ""));
   EXPECT_TRUE(takesTurns(": own-keys=true,ping-pong=false", "own-keys=false"));
-  EXPECT_TRUE(takesTurns(": own-keys=true,ping-pong=false", "early-softmax=true,q-stages=2"));
+  EXPECT_TRUE(takesTurns(": own-keys=true,ping-pong=false", "epilogue=softmax,q-stages=2"));
   EXPECT_FALSE(takesTurns(": own-keys=true,ping-pong=false", "own-keys=false,ping-pong=false"));
   EXPECT_FALSE(takesTurns(": ping-pong=false", ""));
   // The same number of consumers changes nothing.
@@ -321,28 +321,28 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(apply(": stages=2", ""), "q-stages=1");
   EXPECT_EQ(apply(": stages=2", "tensor-sums=true"), "q-stages=1 tensor-sums");
   EXPECT_EQ(apply(": tensor-sums=true", ""), "q-stages=1 tensor-sums");
-  EXPECT_EQ(apply(": stages=2", "fixed-max=true"), "q-stages=1 tensor-sums");
-  EXPECT_EQ(apply(": stages=2", "fixed-max=true,tensor-sums=false"), "expected tensor-sums for fixed-max");
-  EXPECT_EQ(apply(": stages=2", "fixed-max=true", 96), "expected tensor-sums for fixed-max");
-  EXPECT_EQ(apply(": tma-store=true", ""), "q-stages=1 tma-store");
-  EXPECT_EQ(apply(": tma-store=true", "", 192), "q-stages=1");
-  EXPECT_EQ(apply(": tma-store=true", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
-  EXPECT_EQ(apply(": stages=2", "tma-store=true", 128, /*hasLse=*/false, /*hasInputType=*/false),
-            "expected an output of bf16 for tma-store");
-  EXPECT_EQ(apply(": output-slot=true", ""), "q-stages=1 tma-store output-slot");
-  EXPECT_EQ(apply(": output-slot=true", "tma-store=false"), "q-stages=1");
-  EXPECT_EQ(apply(": output-slot=true", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
-  EXPECT_EQ(apply(": kv-tile=64", "output-slot=true", 192), "q-stages=1 tma-store output-slot"); // more columns than Q
-  EXPECT_EQ(apply(": stages=2", "output-slot=true", 128, /*hasLse=*/false, /*hasInputType=*/false),
-            "expected tma-store for output-slot");
-  EXPECT_EQ(apply(": stages=2", "output-slot=true,overlap-epilogue=true"),
-            "q-stages=1 overlap-epilogue tma-store output-slot");
+  EXPECT_EQ(apply(": stages=2", "max=unified"), "q-stages=1 tensor-sums");
+  EXPECT_EQ(apply(": stages=2", "max=unified,tensor-sums=false"), "expected tensor-sums for max=unified");
+  EXPECT_EQ(apply(": stages=2", "max=unified", 96), "expected tensor-sums for max=unified");
+  EXPECT_EQ(apply(": store=q-slot", ""), "q-stages=1 q-slot");
+  EXPECT_EQ(apply(": store=q-slot", "", 192), "q-stages=1");
+  EXPECT_EQ(apply(": store=q-slot", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
+  EXPECT_EQ(apply(": stages=2", "store=q-slot", 128, /*hasLse=*/false, /*hasInputType=*/false),
+            "expected an output of bf16 for store=q-slot");
+  EXPECT_EQ(apply(": store=own-slot", ""), "q-stages=1 own-slot");
+  EXPECT_EQ(apply(": store=own-slot", "store=registers"), "q-stages=1");
+  EXPECT_EQ(apply(": store=own-slot", "", 128, /*hasLse=*/false, /*hasInputType=*/false), "q-stages=1");
+  EXPECT_EQ(apply(": kv-tile=64", "store=own-slot", 192), "q-stages=1 own-slot"); // more columns than Q
+  EXPECT_EQ(apply(": stages=2", "store=own-slot", 128, /*hasLse=*/false, /*hasInputType=*/false),
+            "expected an output of bf16 for store=own-slot");
+  EXPECT_EQ(apply(": stages=2", "store=own-slot,epilogue=product"),
+            "q-stages=1 overlapped own-slot");
   // Other overrides may take its memory, before that of Q's second slot.
-  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "overlap=true"),
-            "q-stages=2 overlap-epilogue tma-store output-slot");
-  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "kv-tile=144"),
-            "q-stages=2 overlap-epilogue tma-store");
-  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,output-slot=true", "kv-tile=176"), "q-stages=1");
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "overlap=true"),
+            "q-stages=2 overlapped own-slot");
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=144"),
+            "q-stages=2 overlapped q-slot");
+  EXPECT_EQ(apply(": stages=2,kv-tile=128,q-stages=2,store=own-slot", "kv-tile=176"), "q-stages=1");
   // Of many slots for K and V so many stay as there is room for.
   auto stagesOf = [](StringRef row, StringRef overrides) -> std::string {
     Expected<Schedule> schedule = applyRow(parse(row).getRows().front(), makeKey(64, 64, MaskClass::None), overrides);
@@ -356,20 +356,20 @@ TEST(ScheduleTable, TakesOfARowWhatCanBeHad) {
   EXPECT_EQ(stagesOf(": stages=8,kv-tile=64", "kv-tile=128,stages=8"),
             "expected at most 232448 bytes of shared memory, got 279840");
   // The only slot of Q is for the output or for the next tile.
-  EXPECT_EQ(apply(": tma-store=true,overlap-epilogue=true", ""),
-            "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
-  EXPECT_EQ(apply(": q-stages=2,tma-store=true,overlap-epilogue=true", "q-stages=1"), "q-stages=1 tma-store");
-  EXPECT_EQ(apply(": tma-store=true", "overlap-epilogue=true"), "q-stages=1 overlap-epilogue");
-  EXPECT_EQ(apply(": stages=2", "tma-store=true,overlap-epilogue=true"),
-            "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
+  EXPECT_EQ(apply(": store=q-slot,epilogue=product", ""),
+            "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
+  EXPECT_EQ(apply(": q-stages=2,store=q-slot,epilogue=product", "q-stages=1"), "q-stages=1 q-slot");
+  EXPECT_EQ(apply(": store=q-slot", "epilogue=product"), "q-stages=1 overlapped");
+  EXPECT_EQ(apply(": stages=2", "store=q-slot,epilogue=product"),
+            "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
 }
 
 TEST(ScheduleTable, LeavesABiasToTheTensorCoresWhereThereIsOne) {
-  ScheduleTable table = parse(": stages=2,kv-tile=128,q-stages=2,output-slot=true,tensor-bias=true");
+  ScheduleTable table = parse(": stages=2,kv-tile=128,q-stages=2,store=own-slot,tensor-bias=true");
   ScheduleKey key = makeKey(128, 128, MaskClass::None);
   auto of = [&](StringRef overrides) {
     Schedule schedule = cantFail(applyRow(table.getRows().front(), key, overrides));
-    return std::tuple(schedule.tensorBias, schedule.outputSlot, schedule.qStages);
+    return std::tuple(schedule.tensorBias, schedule.store == Store::OwnSlot, schedule.qStages);
   };
   EXPECT_EQ(of(""), std::tuple(false, true, 2));
   EXPECT_EQ(of("tensor-bias=true"), std::tuple(true, false, 2)); // whoever makes the kernel will say that there is none
@@ -380,13 +380,13 @@ TEST(ScheduleTable, LeavesABiasToTheTensorCoresWhereThereIsOne) {
 }
 
 TEST(ScheduleTable, TakesAMaximumWhereNothingElseSumsRows) {
-  ScheduleTable table = parse(": fixed-max=true");
+  ScheduleTable table = parse(": max=unified");
   ScheduleKey key = makeKey(64, 64, MaskClass::None);
   auto of = [&](StringRef overrides) {
-    return cantFail(applyRow(table.getRows().front(), key, overrides)).fixedMax;
+    return cantFail(applyRow(table.getRows().front(), key, overrides)).max == Max::Unified;
   };
   EXPECT_FALSE(of("tensor-sums=false"));
-  EXPECT_FALSE(of("fixed-max=false"));
+  EXPECT_FALSE(of("max=running"));
   key.outputs.hasLse = true;
   EXPECT_FALSE(of(""));
   key.outputs.hasLse = false;
@@ -411,9 +411,9 @@ TEST(ScheduleTable, HasTermsOfATanhWhereThereIsOne) {
 
 TEST(ScheduleTable, KeepsWaitAfterToTheExponentials) {
   EXPECT_EQ(apply(": kv-tile=16,wait-after=12", ""),
-            "expected wait-after to be at most the 8 exponentials of a thread, got 12");
+            "expected wait-after to be at most half of kv-tile, the 8 exponentials of a thread, got 12");
   EXPECT_EQ(apply(": kv-tile=16,wait-after=12", "stages=2"),
-            "expected wait-after to be at most the 8 exponentials of a thread, got 12");
+            "expected wait-after to be at most half of kv-tile, the 8 exponentials of a thread, got 12");
   EXPECT_EQ(apply(": wait-after=12,overlap=false", ""), "q-stages=1");
   EXPECT_EQ(apply(": wait-after=12", "overlap=false"), "q-stages=1");
   EXPECT_EQ(apply(": overlap=false", "wait-after=12"), "expected overlap for wait-after");

@@ -1,6 +1,6 @@
 //===- ScheduleTest.cpp -------------------------------------------------------------------------------------------===//
 
-#include "flashc/Conversion/Schedule.h"
+#include "flashc/Schedule/Rules.h"
 #include "flashc/Target/Hopper.h"
 #include "gtest/gtest.h"
 
@@ -18,9 +18,8 @@ Schedule parse(StringRef overrides) {
 TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
-            "ping-pong=false,persistent=false,q-stages=2,overlap-epilogue=true,early-softmax=true,tensor-sums=true,"
-            "tma-store=true,wait-after=12,output-slot=true,fixed-max=true,"
-            "tensor-bias=true,tanh-terms=2,own-keys=true,order=list,programmatic-launch=false");
+            "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
+            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,order=list,programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
@@ -55,36 +54,32 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
             "expected at most 65536 registers per CTA, got 96256");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("consumers=4,kv-tile=64,consumer-registers=120"), kHopper, 64, 64)),
             "expected at most 61440 registers per CTA, got 65536");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true"), kHopper, 64, 64)),
-            "expected q-stages of 2 or output-slot for overlap-epilogue with tma-store, got 1");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,tma-store=true,output-slot=true"), kHopper, 64, 64)),
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=q-slot"), kHopper, 64, 64)),
+            "expected q-stages of 2 or store=own-slot for epilogue=product with store=q-slot, got 1");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,store=own-slot"), kHopper, 64, 64)),
             "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("output-slot=true"), kHopper, 64, 64)),
-            "expected tma-store for output-slot");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true,tensor-sums=true"), kHopper, 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("fixed-max=true"), kHopper, 64, 64)),
-            "expected tensor-sums for fixed-max");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,persistent=false"), kHopper, 64, 64)),
-            "expected persistent for overlap-epilogue");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap-epilogue=true,overlap=false"), kHopper, 64, 64)),
-            "expected overlap for overlap-epilogue");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true"), kHopper, 64, 64)),
-            "expected overlap-epilogue for early-softmax");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("early-softmax=true,overlap-epilogue=true"), kHopper, 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("max=unified,tensor-sums=true"), kHopper, 64, 64)), "");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("max=unified"), kHopper, 64, 64)),
+            "expected tensor-sums for max=unified");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,persistent=false"), kHopper, 64, 64)),
+            "expected persistent for epilogue=product");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=product,overlap=false"), kHopper, 64, 64)),
+            "expected overlap for epilogue=product");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("epilogue=softmax"), kHopper, 64, 64)), "");
   // A slot of 64 rows per consumer, without barriers.
-  EXPECT_EQ(getScheduleNeeds(parse("output-slot=true"), kHopper, 64, 128).sharedMemoryBytes,
+  EXPECT_EQ(getScheduleNeeds(parse("store=own-slot"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
   // 64 slopes of each consumer and 128 columns, of 32 bytes.
   EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
   EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), kHopper, 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true,fixed-max=true,tensor-sums=true"), kHopper, 64, 64)),
-            "expected no fixed-max for tensor-bias: a maximum takes the rest of the bias");
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true,max=unified,tensor-sums=true"), kHopper, 64, 64)),
+            "expected max=running for tensor-bias: a maximum takes the rest of the bias");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("overlap=false,wait-after=12"), kHopper, 64, 64)),
             "expected overlap for wait-after");
   EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true"), kHopper, 64, 64)), "");
-  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,overlap-epilogue=true"), kHopper, 64, 64)),
-            "expected no overlap-epilogue for own-keys: the next tile's first product would come before the turns that "
+  EXPECT_EQ(llvm::toString(checkSchedule(parse("own-keys=true,q-stages=2,epilogue=product"), kHopper, 64, 64)),
+            "expected epilogue=plain for own-keys: the next tile's first product would come before the turns that "
             "this one hands on");
   for (StringRef terms : {"0", "2", "3"})
     EXPECT_EQ(llvm::toString(checkSchedule(parse(("tanh-terms=" + terms).str()), kHopper, 64, 64)), "");
@@ -93,14 +88,14 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
               "expected tanh-terms of 0, 2 or 3, got " + terms.str());
 }
 
-TEST(Schedule, DropsWhatMissesAnotherField) {
-  Schedule schedule = parse("overlap=false,overlap-epilogue=true,early-softmax=true,wait-after=8,output-slot=true,"
-                            "fixed-max=true");
-  Schedule kept = schedule;
-  dropWhatMisses(schedule, "");
-  EXPECT_EQ(schedule, parse("overlap=false")); // persistent is there
-  dropWhatMisses(kept, "wait-after=8,fixed-max=true");
-  EXPECT_EQ(kept, parse("overlap=false,wait-after=8,fixed-max=true"));
+TEST(Schedule, SaysWhatReplacesAFieldThatIsGone) {
+  auto refuse = [](StringRef overrides) {
+    Schedule schedule;
+    return llvm::toString(overrideSchedule(schedule, overrides));
+  };
+  EXPECT_EQ(refuse("tma-store=true"), "expected no 'tma-store', a field that is gone: write store=registers, q-slot or "
+                                      "own-slot");
+  EXPECT_EQ(refuse("max=none"), "expected running or unified for 'max', got 'none'");
 }
 
 } // namespace

@@ -44,7 +44,7 @@ bool isExponentFactor(double factor);
 
 /// Scores of at most so much need no maximum taken off for bf16: weights, exponentials to the base 2, are between 2^-80
 /// and 2^80, whose products with values and sums over keys have another 2^46 up to the end of f32.
-constexpr double kFixedMaxBound = 80.0 * llvm::numbers::ln2;
+constexpr double kUnifiedMaxBound = 80.0 * llvm::numbers::ln2;
 
 /// What the scores of a region of flash.attention are at most, as magnitudes, or nothing where that is not known: sums
 /// and products of constants, tanh, sin, cos and erf, and selections of them.

@@ -35,7 +35,7 @@ LogicalResult ForwardStep::check() {
       return segment.op.emitError() << "expected normalize = deferred (algorithm fa2)";
   if (cast<flash::FinalizeOp>(nest.epilogue).getNormalize() != deferred)
     return nest.epilogue->emitError() << "expected normalize = deferred (algorithm fa2)";
-  return failure(failed(checkFixedMax()) || failed(checkTanhTerms()));
+  return failure(failed(checkUnifiedMax()) || failed(checkTanhTerms()));
 }
 
 void ForwardStep::emitAllocations() {
@@ -45,7 +45,7 @@ void ForwardStep::emitAllocations() {
     slopesSlot = tile::AllocSlopesOp::create(b, tile::getSlopesType(frame.getTarget(), nest.elementType));
     columns = tile::AllocColumnsOp::create(b, tile::getColumnsType(frame.getTarget(), nest.streamedTile, nest.elementType));
   }
-  if (schedule.outputSlot)
+  if (schedule.store == Store::OwnSlot)
     outputSlot = tile::AllocOutputOp::create(
         b, tile::SlotType::get(b.getContext(), tile::kTileRows, valueDim, nest.elementType));
 }
@@ -62,7 +62,7 @@ SmallVector<Value> ForwardStep::emitIdentity() {
   remainingScale = frame.regions.hasScoreMap() ? 1.0 : frame.regions.getScale();
   Type f32 = b.getF32Type();
   SmallVector<Value> identity{splat(getOutputType(), 0.0)};
-  if (!schedule.fixedMax)
+  if (schedule.max == Max::Running)
     identity.push_back(splat(tile::getRowType(f32), kNegInf));
   if (!ones)
     identity.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
@@ -70,7 +70,7 @@ SmallVector<Value> ForwardStep::emitIdentity() {
 }
 
 ForwardStep::State ForwardStep::getState(ValueRange values) const {
-  return {values[0], schedule.fixedMax ? Value() : values[1], ones ? Value() : values.back()};
+  return {values[0], schedule.max == Max::Unified ? Value() : values[1], ones ? Value() : values.back()};
 }
 
 FailureOr<SmallVector<Value>> ForwardStep::emit(Value visit, ValueRange carried) {
@@ -138,7 +138,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   b.setInsertionPointAfter(map);
   auto asWritten = cast<tile::MapOp>(b.clone(*map));
   ScoreMap simple =
-      simplifyScoreMap(map, /*canSplit=*/!schedule.fixedMax, /*toProduct=*/schedule.tensorBias, nest.mask);
+      simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running, /*toProduct=*/schedule.tensorBias, nest.mask);
   remainingScale = simple.factor;
   slopes = simple.slopes;
   if (simple.map.getOffset()) {
@@ -152,7 +152,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   // The multi-function unit need not wait for a branch to end, unless the wait for a product is to stand between the
   // exponentials.
   Scores result;
-  result.isExponential = schedule.fixedMax && schedule.waitAfter == 0;
+  result.isExponential = schedule.max == Max::Unified && schedule.waitAfter == 0;
   result.tile = splitSmallTanh(simple.map, schedule.tanhTerms, remainingScale, [&](OpBuilder &nested, Value branch) {
     OpBuilder::InsertionGuard guard(b);
     b.restoreInsertionPoint(nested.saveInsertionPoint());
@@ -195,14 +195,14 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   }
   Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
   // Any score may be -inf where the mask keeps something, unless all have a bound.
-  if (!schedule.fixedMax || nest.mayHaveEmptyRows())
+  if (schedule.max == Max::Running || nest.mayHaveEmptyRows())
     inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
   Value lse = state.max ? emitLogSumExp(state.max, sum) : Value();
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;
-    if (isOutput && schedule.tmaStore && !std::exchange(isStored, true)) // a second copy has no slot to go through
+    if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // a second copy has no slot to go through
       emitStoreByTMA(out.argument, output);
     else // tile.store writes the output 16 bytes at a time
       tile::StoreOp::create(b, isOutput ? output : lse,

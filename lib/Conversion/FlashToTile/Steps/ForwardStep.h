@@ -24,7 +24,7 @@ public:
 private:
   static constexpr double kNegInf = -std::numeric_limits<double>::infinity();
 
-  /// What the loop carries. Without `sum`, acc has it in its last eight columns; without `max` it is 0 (fixed-max).
+  /// What the loop carries. Without `sum`, acc has it in its last eight columns; without `max` it is 0 (max=unified).
   struct State {
     mlir::Value acc, max, sum;
   };
@@ -47,7 +47,7 @@ private:
   };
 
   State getState(mlir::ValueRange values) const;
-  mlir::LogicalResult checkFixedMax();
+  mlir::LogicalResult checkUnifiedMax();
   mlir::LogicalResult checkTanhTerms();
   mlir::FailureOr<State> emitStep(mlir::Value visit, State state);
   mlir::LogicalResult addSlopes(mlir::tile::MmaAsyncOp product);

@@ -22,18 +22,18 @@ static constexpr double kStale = 8.0;
 /// the maximum in log2, 2^-2 at most, for all scores of a row alike.
 static constexpr double kFar = 0x1p20;
 
-/// Whether the schedule's fixed-max is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
-LogicalResult ForwardStep::checkFixedMax() {
-  if (!schedule.fixedMax)
+/// Whether the schedule's max=unified is possible: 2^x of any score, and sums of them, stay well inside bf16 and f32.
+LogicalResult ForwardStep::checkUnifiedMax() {
+  if (schedule.max == Max::Running)
     return success();
   Operation *op = nest.getStep();
   if (!nest.elementType.isBF16())
-    return op->emitError() << "schedule: expected bf16 for fixed-max, got " << nest.elementType;
+    return op->emitError() << "schedule: expected bf16 for max=unified, got " << nest.elementType;
   std::optional<double> bound = nest.score ? getScoreBound(*nest.score) : std::nullopt;
   if (!bound)
-    return op->emitError() << "schedule: expected a score region whose values have a known bound for fixed-max";
-  if (*bound > kFixedMaxBound)
-    return op->emitError() << "schedule: expected scores of at most " << kFixedMaxBound << " for fixed-max, got " << *bound;
+    return op->emitError() << "schedule: expected a score region whose values have a known bound for max=unified";
+  if (*bound > kUnifiedMaxBound)
+    return op->emitError() << "schedule: expected scores of at most " << kUnifiedMaxBound << " for max=unified, got " << *bound;
   return success();
 }
 
@@ -50,7 +50,7 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
   if (failed(scores))
     return failure();
   Softmax result;
-  if (schedule.fixedMax) {
+  if (schedule.max == Max::Unified) {
     Value exponentials = scores->isExponential ? scores->tile : emitExponentials(scores->tile, /*offset=*/Value());
     FailureOr<Scores> masked = emitMasked(visit, key, Scores{exponentials}, 0.0);
     if (failed(masked))

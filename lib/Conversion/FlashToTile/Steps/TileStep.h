@@ -8,7 +8,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_TILESTEP_H
 
 #include "KernelFrame.h"
-#include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Schedule/ScheduleTable.h"
 
 namespace flashc {
 

@@ -1,10 +1,10 @@
 // What goes through Q's slot: the first output of O, if it has the inputs' type.
 // RUN: rm -rf %t && split-file %s %t
-// RUN: flashc %t/two.mlir --emit=tile --schedule=output-slot=false | FileCheck %t/two.mlir
-// RUN: flashc %t/two.mlir --emit=tile --schedule=tma-store=false | FileCheck %t/two.mlir --check-prefix=DIRECT
+// RUN: flashc %t/two.mlir --emit=tile --schedule=store=q-slot | FileCheck %t/two.mlir
+// RUN: flashc %t/two.mlir --emit=tile --schedule=store=registers | FileCheck %t/two.mlir --check-prefix=DIRECT
 // RUN: flashc %t/two.mlir --emit=tile | FileCheck %t/two.mlir --check-prefix=OWN
 // RUN: flashc %t/f32.mlir --emit=tile | FileCheck %t/f32.mlir
-// RUN: not flashc %t/f32.mlir --emit=tile --schedule=tma-store=true 2>&1 | FileCheck %t/f32.mlir --check-prefix=REFUSED
+// RUN: not flashc %t/f32.mlir --emit=tile --schedule=store=q-slot 2>&1 | FileCheck %t/f32.mlir --check-prefix=REFUSED
 // RUN: flashc %t/lse.mlir --emit=tile | FileCheck %t/lse.mlir
 
 //--- two.mlir
@@ -35,11 +35,11 @@ func.func @two(%q: !q, %k: !q, %v: !q) -> (!q, !q) {
   return %o, %o : !q, !q
 }
 //--- f32.mlir
-// CHECK: tma-store=false
+// CHECK: store=registers
 // CHECK-NOT: tile.store_
 // CHECK: tile.store %{{.*}} memref<2x2x400x128xf32,
 // CHECK-NOT: tile.store
-// REFUSED: error: schedule: expected an output of bf16 for tma-store
+// REFUSED: error: schedule: expected an output of bf16 for store=q-slot
 !q = tensor<2x2x400x128xbf16>
 !o = tensor<2x2x400x128xf32>
 func.func @f32(%q: !q, %k: !q, %v: !q) -> !o {
@@ -48,7 +48,7 @@ func.func @f32(%q: !q, %k: !q, %v: !q) -> !o {
 }
 //--- lse.mlir
 // The log-sum-exp, which is f32 always, is no reason not to.
-// CHECK: tma-store=true
+// CHECK: store={{(q|own)-slot}}
 // CHECK: tile.store_async %
 // CHECK: tile.store %{{.*}} memref<2x2x400xf32,
 !q = tensor<2x2x400x128xbf16>

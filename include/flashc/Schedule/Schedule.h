@@ -1,11 +1,12 @@
 //===- Schedule.h - the choices that turn an attention into a kernel ----------------------------------------------===//
 //
 // A value type: chosen by a row of a table (ScheduleTable.h), then overridden from text. A new field is a member here
-// and a line of the list in Schedule.cpp, which parsing, printing and comparing share.
+// and a line of the list in Schedule.cpp, which parsing, printing and comparing share; what it needs of other fields
+// and of the attention is a row of Rules.cpp.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
-#ifndef FLASHC_CONVERSION_SCHEDULE_H
-#define FLASHC_CONVERSION_SCHEDULE_H
+#ifndef FLASHC_SCHEDULE_SCHEDULE_H
+#define FLASHC_SCHEDULE_SCHEDULE_H
 
 #include "flashc/Target/GPUTarget.h"
 #include "mlir/Support/LLVM.h"
@@ -20,8 +21,21 @@ namespace flashc {
 /// Auto: as the mask's bounds ask for.
 enum class Order { Auto, Closed, List };
 
+/// How the output leaves: straight from registers, or by TMA, through Q's slot or through shared memory of its own, so
+/// that Q's slot is free when its last product is done.
+enum class Store { Registers, QSlot, OwnSlot };
+
+/// What of the next tile is computed before this one is stored: nothing, its first product, or the softmax of its first
+/// tile of keys, too.
+enum class Epilogue { Plain, Product, Softmax };
+
+/// Of a row's scores. Unified: none is taken, exponents are those of the scores themselves, which the score region
+/// keeps small. The sum must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
+enum class Max { Running, Unified };
+
 /// docs/schedules.md says what each choice means. The initial values are those of a table's row that says nothing.
-struct Schedule {
+/// These are every kernel's.
+struct CommonSchedule {
   int64_t consumers = 2;
   int64_t kvTile = 128;
   int64_t stages = 2;
@@ -32,35 +46,34 @@ struct Schedule {
   bool persistent = true;
   /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's while this one's is in use.
   int64_t qStages = 1;
-  /// The next tile's first product runs while this one is stored; by default wherever there is a second slot of Q.
-  bool overlapEpilogue = false;
-  /// ... and the softmax of its first tile of keys is done before this one is stored.
-  bool earlySoftmax = false;
-  /// The tensor cores sum the rows of P: eight columns of ones beside V.
-  bool tensorSums = false;
-  /// The output goes through Q's slot and the TMA, and not straight from registers.
-  bool tmaStore = false;
-  /// ... through shared memory of its own, so that Q's slot is free when its last product is done.
-  bool outputSlot = false;
-  /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
-  int64_t waitAfter = 0;
-  /// No maximum is taken: exponents are those of the scores themselves, which the score region keeps small. The sum
-  /// must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
-  bool fixedMax = false;
-  /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
-  bool tensorBias = false;
-  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms at most; 0: nowhere.
-  int64_t tanhTerms = 0;
-  /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
-  bool ownKeys = false;
   Order order = Order::Auto;
   /// Where other kernels run first, each kernel starts before the one in front of it has ended, and waits itself.
   bool programmaticLaunch = true;
 
   /// Query rows of a CTA: L1's q-tile.
   int64_t getQTile() const;
+};
+
+/// The forward pass's alone.
+struct ForwardSchedule {
+  Epilogue epilogue = Epilogue::Plain;
+  Store store = Store::Registers;
+  /// The tensor cores sum the rows of P: eight columns of ones beside V.
+  bool tensorSums = false;
+  /// Exponentials of a thread before the wait for the product of P and V beside them; 0: where ptxas puts it.
+  int64_t waitAfter = 0;
+  Max max = Max::Running;
+  /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
+  bool tensorBias = false;
+  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms at most; 0: nowhere.
+  int64_t tanhTerms = 0;
+  /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
+  bool ownKeys = false;
+};
+
+struct Schedule : CommonSchedule, ForwardSchedule {
   /// Every field's key and value, as text.
-  llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 16> getFields() const;
+  llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 20> getFields() const;
   /// Prints what `overrideSchedule` reads: `consumers=2,kv-tile=128,...`.
   std::string str() const;
   bool operator==(const Schedule &other) const { return str() == other.str(); }
@@ -73,9 +86,8 @@ llvm::Error overrideSchedule(Schedule &schedule, llvm::StringRef overrides);
 /// Whether `overrides` give the field `key`.
 bool hasOverride(llvm::StringRef overrides, llvm::StringRef key);
 
-/// Gives their initial values to fields that are of no use without another one which the schedule has not; those that
-/// `overrides` give stay.
-void dropWhatMisses(Schedule &schedule, llvm::StringRef overrides);
+/// Whether only the forward pass has the field `key`.
+bool isForwardField(llvm::StringRef key);
 
 /// What a kernel of a schedule takes of the hardware's budgets.
 struct ScheduleNeeds {
@@ -92,10 +104,6 @@ struct ScheduleNeeds {
 /// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements.
 ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
 
-/// Why a kernel of this schedule would not fit the hardware (shared memory, registers), or which field misses another
-/// one, or success.
-llvm::Error checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
-
 } // namespace flashc
 
-#endif // FLASHC_CONVERSION_SCHEDULE_H
+#endif // FLASHC_SCHEDULE_SCHEDULE_H

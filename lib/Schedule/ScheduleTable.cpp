@@ -1,6 +1,6 @@
 //===- ScheduleTable.cpp - which schedule for which attention, as data --------------------------------------------===//
 
-#include "flashc/Conversion/ScheduleTable.h"
+#include "flashc/Schedule/ScheduleTable.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -207,90 +207,4 @@ llvm::Expected<SmallVector<RowChoice, 2>> flashc::findRows(ArrayRef<const Schedu
     }
   }
   return llvm::createStringError("expected a row of the schedule table for " + key.str() + ", got none");
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Applying
-//===--------------------------------------------------------------------------------------------------------------===//
-
-llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const ScheduleKey &key, StringRef overrides) {
-  const GPUTarget &target = key.getTarget();
-  Schedule schedule = row.getSchedule();
-  if (llvm::Error error = overrideSchedule(schedule, overrides))
-    return error;
-  auto isOverridden = [&](StringRef field) { return hasOverride(overrides, field); };
-  auto isInRow = [&](StringRef field) { return hasOverride(row.overrides, field); };
-  // What neither gives follows from the rest; what a row gives holds where it can.
-  if (!isOverridden("tensor-sums")) {
-    bool isGood = key.dv == target.getPanelCols() || schedule.fixedMax; // more panels are a second product each
-    schedule.tensorSums = key.dv % target.getPanelCols() == 0 && !key.outputs.hasLse &&
-                          (isInRow("tensor-sums") ? schedule.tensorSums : isGood);
-  }
-  if (!isOverridden("tensor-bias"))
-    schedule.tensorBias =
-        key.hasSlopes && !schedule.fixedMax && (schedule.tensorBias || !isInRow("tensor-bias"));
-  if (!isOverridden("tanh-terms"))
-    schedule.tanhTerms = !key.hasSoftCap ? 0 : isInRow("tanh-terms") ? schedule.tanhTerms : 3;
-  // A row's slot of the output's own, and its second slot of Q for the next tile, are for memory that nothing else
-  // needs: other overrides may take it.
-  auto hasRoom = [&] {
-    return getScheduleNeeds(schedule, target, key.d, key.dv).sharedMemoryBytes <= target.maxSharedMemory;
-  };
-  if (!isOverridden("tensor-bias")) { // it goes before the output's slot
-    Schedule least = schedule;
-    least.outputSlot &= isOverridden("output-slot");
-    schedule.tensorBias &= getScheduleNeeds(least, target, key.d, key.dv).sharedMemoryBytes <= target.maxSharedMemory;
-  }
-  if ((!overrides.empty() || schedule.tensorBias) && !isOverridden("output-slot"))
-    schedule.outputSlot &= hasRoom();
-  if (!overrides.empty() && !isOverridden("q-stages") && (!schedule.persistent || !hasRoom()))
-    schedule.qStages = 1;
-  if (!overrides.empty() && !isOverridden("tensor-sums") && !isOverridden("fixed-max"))
-    schedule.tensorSums &= hasRoom();
-  while (!overrides.empty() && !isOverridden("stages") && schedule.stages > 2 && !hasRoom())
-    schedule.stages = std::max<int64_t>(schedule.stages / 2, 2);
-  // Through Q's slot if the next tile's Q has another one; an overlapped epilogue insists on that.
-  if (!isOverridden("tma-store")) {
-    bool hasRoomForO = schedule.outputSlot || target.countPanels(key.dv) <= target.countPanels(key.d);
-    bool mustOverlap = isOverridden("overlap-epilogue") && schedule.overlapEpilogue;
-    bool hasSlot = schedule.qStages > 1 || schedule.outputSlot;
-    schedule.tmaStore = target.hasTMA && key.outputs.hasInputType && hasRoomForO && !(mustOverlap && !hasSlot) &&
-                        (isInRow("tma-store") ? schedule.tmaStore : schedule.persistent && hasSlot);
-  }
-  if (!isOverridden("overlap-epilogue")) {
-    bool holdsOnlySlot = schedule.tmaStore && schedule.qStages == 1 && !schedule.outputSlot;
-    if (isOverridden("early-softmax") && schedule.earlySoftmax) // which is part of it
-      schedule.overlapEpilogue = true;
-    else if (!isInRow("overlap-epilogue"))
-      schedule.overlapEpilogue = schedule.qStages > 1;
-    else if (!overrides.empty() && holdsOnlySlot)
-      schedule.overlapEpilogue = false;
-  }
-  // A row that is not for listed rows may say own-keys of bounds that read nothing.
-  bool isBounded = key.rows == RowsClass::Bounded, isListed = key.rows == RowsClass::Listed;
-  bool mayList = isListed && schedule.persistent && schedule.order != Order::Closed;
-  if (!isOverridden("own-keys"))
-    schedule.ownKeys &= (isBounded || (row.rows && mayList)) && !schedule.overlapEpilogue;
-  else if (!isOverridden("overlap-epilogue") && !isOverridden("early-softmax"))
-    schedule.overlapEpilogue &= !schedule.ownKeys;
-  // A row leaves turns out for own keys.
-  if (!isOverridden("ping-pong") && row.getSchedule().ownKeys && !schedule.ownKeys)
-    schedule.pingPong = schedule.consumers > 1;
-  if (!isOverridden("wait-after") && isOverridden("kv-tile"))
-    schedule.waitAfter = std::min(schedule.waitAfter, schedule.kvTile / 2);
-  dropWhatMisses(schedule, overrides);
-  if (llvm::Error error = checkSchedule(schedule, target, key.d, key.dv))
-    return error;
-  if (schedule.tensorSums && key.outputs.hasLse)
-    return llvm::createStringError("expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is "
-                                   "summed, which the log-sum-exp would show");
-  if (schedule.ownKeys && isListed && !mayList)
-    return llvm::createStringError("expected persistent=true and order=auto or list for own-keys of a mask whose "
-                                   "bounds read arrays: a list has what each consumer would search for");
-  if (schedule.ownKeys && key.rows == RowsClass::None)
-    return llvm::createStringError("expected a mask with one interval of keys that moves with the query, and beside "
-                                   "it, if its bounds read no array, others that are the same for all, for own-keys");
-  if (schedule.tmaStore && !key.outputs.hasInputType)
-    return llvm::createStringError("expected an output of " + key.dtype + " for tma-store");
-  return schedule;
 }

@@ -5,13 +5,13 @@
 // DEFINE: %{source} = sed -e 's/SCORE/%{score}/' -e 's/TYPE/%{type}/g' %s
 // DEFINE: %{convert} = flashc-opt --flash-online-softmax \
 // DEFINE:   --flash-tile="q-tile=128 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops \
-// DEFINE:   --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=consumers=2,kv-tile=128,stages=2,fixed-max=true,tanh-terms=0%{schedule} \
+// DEFINE:   --flash-parallelize --canonicalize --cse --convert-flash-to-tile=schedule=consumers=2,kv-tile=128,stages=2,max=unified,tanh-terms=0%{schedule} \
 // DEFINE:   --canonicalize --cse
 
 // The loop carries the output with its sums; masks put zeros between the exponentials; empty rows have a sum of zero.
 // REDEFINE: %{score} = %v2 = arith.mulf %v1, %v_cap : f32
 // RUN: %{source} | %{convert} | FileCheck %s
-// CHECK: fixed-max=true
+// CHECK: max=unified
 // CHECK-NOT: tile.row_reduce max
 // CHECK: %[[R:.*]] = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}) -> (tensor<64x72xf32, #tile.acc>) {
 // CHECK: %[[S:.*]] = tile.map
@@ -40,7 +40,7 @@
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefix=BOUNDED
 // REDEFINE: %{score} = %v3 = math.sin %v0 : f32 %v4 = arith.negf %v3 : f32 %v5 = arith.cmpf olt, %v0, %v1 : f32 %v2 = arith.select %v5, %v4, %v_cap : f32
 // RUN: %{source} | %{convert} | FileCheck %s --check-prefix=BOUNDED
-// BOUNDED: fixed-max=true
+// BOUNDED: max=unified
 // No maximum takes what is the same in a row, here -3: it stays in the score.
 // BOUNDED-NOT: tile.yield %{{.*}}, %{{.*}} : f32, f32
 
@@ -48,14 +48,14 @@
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=UNBOUNDED
 // REDEFINE: %{score} = %v2 = arith.divf %v_cap, %v1 : f32
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=UNBOUNDED
-// UNBOUNDED: error: schedule: expected a score region whose values have a known bound for fixed-max
+// UNBOUNDED: error: schedule: expected a score region whose values have a known bound for max=unified
 // REDEFINE: %{score} = %v3 = arith.mulf %v1, %v_cap : f32 %v2 = arith.mulf %v3, %v_three : f32
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=LARGE
-// LARGE: error: schedule: expected scores of at most 5.545177e+01 for fixed-max, got 6.000000e+01
+// LARGE: error: schedule: expected scores of at most 5.545177e+01 for max=unified, got 6.000000e+01
 // REDEFINE: %{score} = %v2 = arith.mulf %v1, %v_cap : f32
 // REDEFINE: %{type} = f16
 // RUN: %{source} | not %{convert} 2>&1 | FileCheck %s --check-prefix=F16
-// F16: error: schedule: expected bf16 for fixed-max, got 'f16'
+// F16: error: schedule: expected bf16 for max=unified, got 'f16'
 
 // The tensor cores sum what they multiply: weights rounded to 16 bits.
 // REDEFINE: %{type} = bf16
@@ -64,8 +64,8 @@
 // RUN: %{source} | sed s/x64x/x128x/g | not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
 // REDEFINE: %{schedule} =
 // RUN: %{source} | sed s/x64x/x96x/g | not %{convert} 2>&1 | FileCheck %s --check-prefix=SUMS
-// RUN: not flashc %flashc_src/examples/causal.mlir --schedule=fixed-max=true 2>&1 | FileCheck %s --check-prefix=SUMS
-// SUMS: error: schedule: expected tensor-sums for fixed-max
+// RUN: not flashc %flashc_src/examples/causal.mlir --schedule=max=unified 2>&1 | FileCheck %s --check-prefix=SUMS
+// SUMS: error: schedule: expected tensor-sums for max=unified
 
 func.func @capped(%q: tensor<1x2x300x64xTYPE>, %k: tensor<1x2x300x64xTYPE>, %v: tensor<1x2x300x64xTYPE>) -> tensor<1x2x300x64xTYPE> {
   %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x2x300x64xTYPE>, tensor<1x2x300x64xTYPE>, tensor<1x2x300x64xTYPE>) {scale = 0.125 : f32}

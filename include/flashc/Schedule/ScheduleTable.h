@@ -1,12 +1,12 @@
 //===- ScheduleTable.h - which schedule for which attention, as data ----------------------------------------------===//
 //
-// One text form for the table that is built in (lib/Conversion/FlashToTile/schedules.txt), for what the tuner writes
+// One text form for the table that is built in (lib/Schedule/schedules.txt), for what the tuner writes
 // and for a user's own:
 //
 //   # a comment
 //   d<=64 dv<=64 mask=bounds queries<=1024: consumers=2,kv-tile=128,stages=4
 //   d<=64 dv<=64 mask=several keys<=2048: consumers=2,kv-tile=128,stages=4
-//   dtype=bf16 d<=64 dv<=64 score=bounded: fixed-max=true
+//   dtype=bf16 d<=64 dv<=64 score=bounded: max=unified
 //   d<=64 dv<=64 rows=bounded: consumers=3,own-keys=true
 //   d=256 dv=256: kv-tile=64
 //   kind=column-sums d<=64: consumers=3,kv-tile=128,stages=4
@@ -14,10 +14,10 @@
 // The first row whose conditions all hold applies.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
-#ifndef FLASHC_CONVERSION_SCHEDULETABLE_H
-#define FLASHC_CONVERSION_SCHEDULETABLE_H
+#ifndef FLASHC_SCHEDULE_SCHEDULETABLE_H
+#define FLASHC_SCHEDULE_SCHEDULETABLE_H
 
-#include "flashc/Conversion/Schedule.h"
+#include "flashc/Schedule/Schedule.h"
 
 #include <optional>
 #include <vector>
@@ -77,7 +77,7 @@ struct ScheduleKey {
   MaskClass mask = MaskClass::None;
   /// A query sees at most so many keys; none: all of them, or nobody knows.
   std::optional<int64_t> keys;
-  /// The score region bounds its scores so that `fixed-max` is possible for bf16 (a soft cap), and there is no
+  /// The score region bounds its scores so that `max=unified` is possible for bf16 (a soft cap), and there is no
   /// log-sum-exp.
   bool hasBoundedScores = false;
   /// The score region adds terms to s that are affine in the key's position, with a slope, as `tensor-bias` needs them.
@@ -150,11 +150,6 @@ struct RowChoice {
 llvm::Expected<llvm::SmallVector<RowChoice, 2>> findRows(llvm::ArrayRef<const ScheduleTable *> tables,
                                                          const ScheduleKey &key, bool mayVary);
 
-/// A row's schedule for an attention: with the overrides, with what follows from both, and checked. What a row says of
-/// `tensor-sums`, `tma-store`, `fixed-max`, `tensor-bias` and `tanh-terms` is said where it can be had; an override that
-/// cannot be had is an error.
-llvm::Expected<Schedule> applyRow(const ScheduleRow &row, const ScheduleKey &key, llvm::StringRef overrides);
-
 } // namespace flashc
 
-#endif // FLASHC_CONVERSION_SCHEDULETABLE_H
+#endif // FLASHC_SCHEDULE_SCHEDULETABLE_H

@@ -1,0 +1,213 @@
+//===- Schedule.cpp - fields, overrides, budgets ------------------------------------------------------------------===//
+
+#include "flashc/Schedule/Schedule.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+using namespace flashc;
+
+int64_t CommonSchedule::getQTile() const { return tile::kTileRows * consumers; }
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Fields
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// A number, or one of some names: a flag's, an enumeration's.
+struct Field {
+  StringRef key;
+  ArrayRef<StringLiteral> names;
+  int64_t (*get)(const Schedule &schedule);
+  void (*set)(Schedule &schedule, int64_t value);
+  bool isForward;
+
+  llvm::Error parse(Schedule &schedule, StringRef value) const;
+  std::string print(const Schedule &schedule) const;
+};
+} // namespace
+
+static constexpr StringLiteral kFlags[] = {"false", "true"}, kOrders[] = {"auto", "closed", "list"},
+                               kStores[] = {"registers", "q-slot", "own-slot"},
+                               kEpilogues[] = {"plain", "product", "softmax"}, kMaxima[] = {"running", "unified"};
+
+template <typename Owner, typename Value> static Value getType(Value Owner::*);
+
+/// A field of the member `member`, whose values have these names.
+template <auto member> static Field field(StringRef key, ArrayRef<StringLiteral> names = {}) {
+  using Value = decltype(getType(member));
+  if (std::is_same_v<Value, bool>)
+    names = kFlags;
+  return {key, names, [](const Schedule &schedule) { return static_cast<int64_t>(schedule.*member); },
+          [](Schedule &schedule, int64_t value) { schedule.*member = static_cast<Value>(value); },
+          std::is_same_v<decltype(member), Value ForwardSchedule::*>};
+}
+
+static const Field kFields[] = {
+    field<&Schedule::consumers>("consumers"),
+    field<&Schedule::kvTile>("kv-tile"),
+    field<&Schedule::stages>("stages"),
+    field<&Schedule::producerRegisters>("producer-registers"),
+    field<&Schedule::consumerRegisters>("consumer-registers"),
+    field<&Schedule::overlap>("overlap"),
+    field<&Schedule::pingPong>("ping-pong"),
+    field<&Schedule::persistent>("persistent"),
+    field<&Schedule::qStages>("q-stages"),
+    field<&Schedule::epilogue>("epilogue", kEpilogues),
+    field<&Schedule::tensorSums>("tensor-sums"),
+    field<&Schedule::store>("store", kStores),
+    field<&Schedule::waitAfter>("wait-after"),
+    field<&Schedule::max>("max", kMaxima),
+    field<&Schedule::tensorBias>("tensor-bias"),
+    field<&Schedule::tanhTerms>("tanh-terms"),
+    field<&Schedule::ownKeys>("own-keys"),
+    field<&Schedule::order>("order", kOrders),
+    field<&Schedule::programmaticLaunch>("programmatic-launch"),
+};
+
+/// Fields that there were, and what to write instead, or why they are gone.
+static constexpr std::pair<StringRef, StringRef> kDeleted[] = {
+    {"rotate-pairs", "with four consumers to rotate pairs saves no time"},
+    {"fma-exponentials", "polynomials beside the multi-function unit took longer"},
+    {"tma-store", "write store=registers, q-slot or own-slot"},
+    {"output-slot", "write store=own-slot, or q-slot or registers"},
+    {"overlap-epilogue", "write epilogue=plain or product"},
+    {"early-softmax", "write epilogue=softmax, or product"},
+    {"fixed-max", "write max=running or unified"},
+};
+
+/// "a, b or c".
+template <typename Names> static std::string joinWithOr(const Names &names) {
+  std::string text;
+  for (auto [index, name] : llvm::enumerate(names))
+    text += ((index == 0 ? "" : index + 1 == std::size(names) ? " or " : ", ") + Twine(name)).str();
+  return text;
+}
+
+static llvm::Expected<const Field *> findField(StringRef key) {
+  if (const Field *field = llvm::find_if(kFields, [&](const Field &field) { return field.key == key; });
+      field != std::end(kFields))
+    return field;
+  for (auto [deleted, reason] : kDeleted)
+    if (key == deleted)
+      return llvm::createStringError("expected no '" + key + "', a field that is gone: " + reason);
+  return llvm::createStringError(
+      "expected " + joinWithOr(llvm::map_to_vector(kFields, [](const Field &field) { return field.key; })) +
+      ", got '" + key + "'");
+}
+
+bool flashc::isForwardField(StringRef key) { return llvm::cantFail(findField(key))->isForward; }
+
+llvm::Error Field::parse(Schedule &schedule, StringRef value) const {
+  int64_t number;
+  if (!names.empty()) {
+    number = llvm::find(names, value) - names.begin();
+    if (number == static_cast<int64_t>(names.size()))
+      return llvm::createStringError("expected " + joinWithOr(names) + " for '" + key + "', got '" + value + "'");
+  } else if (value.getAsInteger(10, number)) {
+    return llvm::createStringError("expected an integer for '" + key + "', got '" + value + "'");
+  }
+  set(schedule, number);
+  return llvm::Error::success();
+}
+
+std::string Field::print(const Schedule &schedule) const {
+  return names.empty() ? std::to_string(get(schedule)) : names[get(schedule)].str();
+}
+
+SmallVector<std::pair<StringRef, std::string>, 20> Schedule::getFields() const {
+  SmallVector<std::pair<StringRef, std::string>, 20> fields;
+  for (const Field &field : kFields)
+    fields.push_back({field.key, field.print(*this)});
+  return fields;
+}
+
+std::string Schedule::str() const {
+  return llvm::join(llvm::map_range(getFields(), [](auto field) { return (field.first + "=" + field.second).str(); }),
+                    ",");
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Overrides
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// `setmaxnreg` shares the CTA's registers among the warpgroups; the producer needs next to none.
+static void followConsumers(Schedule &schedule) {
+  schedule.producerRegisters = schedule.consumers >= 3 ? 32 : 24;
+  schedule.consumerRegisters = schedule.consumers >= 4 ? 112 : schedule.consumers == 3 ? 160 : 240;
+  schedule.pingPong = schedule.consumers > 1;
+}
+
+static SmallVector<std::pair<StringRef, StringRef>> split(StringRef overrides) {
+  SmallVector<std::pair<StringRef, StringRef>> pairs;
+  for (StringRef item : llvm::split(overrides, ','))
+    if (!item.trim().empty())
+      pairs.push_back({item.split('=').first.trim(), item.split('=').second.trim()});
+  return pairs;
+}
+
+bool flashc::hasOverride(StringRef overrides, StringRef key) {
+  return llvm::is_contained(llvm::make_first_range(split(overrides)), key);
+}
+
+static llvm::Error setField(Schedule &schedule, StringRef key, StringRef value) {
+  llvm::Expected<const Field *> field = findField(key);
+  return field ? (*field)->parse(schedule, value) : field.takeError();
+}
+
+llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
+  SmallVector<std::pair<StringRef, StringRef>> pairs = split(overrides);
+  // First what the other choices follow from, whatever the order in the text.
+  for (auto [key, value] : pairs) {
+    if (key != "consumers")
+      continue;
+    int64_t before = schedule.consumers;
+    if (llvm::Error error = setField(schedule, key, value))
+      return error;
+    if (schedule.consumers != before)
+      followConsumers(schedule);
+  }
+  for (auto [key, value] : pairs)
+    if (llvm::Error error = setField(schedule, key, value))
+      return error;
+  return llvm::Error::success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Budgets
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// What the rings take, as tile::getSharedMemoryBytes will find it in the kernel.
+static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+  auto slot = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols) + 2 * target.barrierBytes; };
+  // With own keys at most.
+  int64_t announcementWords = schedule.ownKeys ? tile::kOwnAnnouncementWords : tile::kAnnouncementWords;
+  return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
+         schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
+         (schedule.store == Store::OwnSlot ? schedule.consumers * target.getSlotBytes(tile::kTileRows, dv) : 0) +
+         (schedule.tensorSums ? target.getOnesBytes() : 0) +
+         (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * target.getStepRowBytes() : 0) +
+         (schedule.order == Order::List ? tile::getAnnouncementBytes(target, announcementWords) : 0) +
+         target.swizzleAlignment;
+}
+
+/// Registers of a consumer thread that hold tiles, and those that everything else needs.
+static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &target, int64_t dv) {
+  // Addresses, counters, row state, and the sums of the rows: seen in the ptxas reports of kernels that fit.
+  int64_t other = schedule.tensorSums ? 28 : 32;
+  int64_t columns = dv + (schedule.tensorSums ? target.colStep : 0);
+  int64_t scores = schedule.kvTile / 2, output = columns / 2, probabilities = schedule.kvTile / 4;
+  return scores + output + probabilities + other;
+}
+
+ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+  ScheduleNeeds needs;
+  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
+  needs.ctaRegisters =
+      target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
+  // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
+  int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
+  needs.mostRegisters = target.getRegistersOfCTA(target.groupThreads * (consumers + 1));
+  needs.tileRegisters = getConsumerRegisters(schedule, target, dv);
+  return needs;
+}

@@ -1,0 +1,118 @@
+//===- RulesTest.cpp ----------------------------------------------------------------------------------------------===//
+
+#include "flashc/Schedule/Rules.h"
+#include "flashc/Target/Hopper.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "gtest/gtest.h"
+
+using namespace flashc;
+using llvm::StringRef;
+
+namespace {
+
+/// Fields, and values of each: legal and illegal ones.
+const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
+    {"consumers", {"0", "1", "2", "3", "4", "5"}},
+    {"kv-tile", {"0", "8", "16", "64", "128", "256", "272"}},
+    {"stages", {"0", "1", "2", "8", "65"}},
+    {"producer-registers", {"0", "24", "32", "33"}},
+    {"consumer-registers", {"16", "112", "160", "240", "248"}},
+    {"overlap", {"true", "false"}},
+    {"ping-pong", {"true", "false"}},
+    {"persistent", {"true", "false"}},
+    {"q-stages", {"0", "1", "2", "4", "65"}},
+    {"epilogue", {"plain", "product", "softmax"}},
+    {"tensor-sums", {"true", "false"}},
+    {"store", {"registers", "q-slot", "own-slot"}},
+    {"wait-after", {"-1", "0", "8", "200"}},
+    {"max", {"running", "unified"}},
+    {"tensor-bias", {"true", "false"}},
+    {"tanh-terms", {"0", "1", "2", "3"}},
+    {"own-keys", {"true", "false"}},
+    {"order", {"auto", "closed", "list"}},
+    {"programmatic-launch", {"true", "false"}},
+};
+
+/// Keys that ask for something of many fields, and one that allows little.
+std::vector<ScheduleKey> makeKeys() {
+  ScheduleKey plain;
+  plain.dtype = "bf16";
+  plain.d = plain.dv = 64;
+  plain.mask = MaskClass::Several;
+  plain.outputs.hasLse = false;
+  ScheduleKey bounded = plain, listed = plain, wide = plain;
+  bounded.rows = RowsClass::Bounded;
+  bounded.hasSoftCap = bounded.hasBoundedScores = true;
+  listed.rows = RowsClass::Listed;
+  listed.hasSlopes = true;
+  wide.dv = 96;
+  wide.outputs = {/*hasLse=*/true, /*hasInputType=*/false};
+  return {plain, bounded, listed, wide};
+}
+
+/// The error of a row with overrides, or an empty text.
+std::string refuse(const ScheduleRow &row, const ScheduleKey &key, const std::string &overrides) {
+  llvm::Expected<Schedule> schedule = applyRow(row, key, overrides);
+  if (!schedule)
+    return llvm::toString(schedule.takeError());
+  // What is chosen fits the hardware, and reads what it prints.
+  EXPECT_EQ(llvm::toString(checkSchedule(*schedule, kHopper, key.d, key.dv)), "") << overrides;
+  Schedule again;
+  EXPECT_EQ(llvm::toString(overrideSchedule(again, schedule->str())), "");
+  EXPECT_EQ(again, *schedule);
+  return "";
+}
+
+/// Whether a message is about a field: by its name, its values, or the hardware's budgets, which many fields share.
+bool isAbout(StringRef message, StringRef field) {
+  return message.contains(field) || message.contains("shared memory") || message.contains("registers per");
+}
+
+/// Every pair of fields, with all values: it becomes a schedule that fits, or it is refused, and the message names both
+/// fields unless one of the two is refused alone.
+TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse("rows=listed: stages=2,kv-tile=64\n: stages=2", "t"));
+  for (auto [index, key] : llvm::enumerate(makeKeys())) {
+    const ScheduleRow &row = table.getRows()[key.rows == RowsClass::Listed ? 0 : 1];
+    for (const auto &[first, values] : kValues)
+      for (const auto &[second, others] : kValues)
+        for (StringRef value : values)
+          for (StringRef other : first == second ? std::vector<StringRef>() : others) {
+            std::string one = (first + "=" + value).str(), two = (second + "=" + other).str();
+            std::string message = refuse(row, key, one + "," + two);
+            if (message.empty() || !refuse(row, key, one).empty() || !refuse(row, key, two).empty())
+              continue;
+            EXPECT_TRUE(isAbout(message, first) && isAbout(message, second))
+                << "attention " << index << ", " << one << "," << two << ": " << message;
+          }
+  }
+}
+
+TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
+  size_t forward = llvm::count_if(Schedule().getFields(), [](const auto &field) { return isForwardField(field.first); });
+  EXPECT_EQ(forward, 8u);
+  EXPECT_EQ(Schedule().getFields().size(), std::size(kValues));
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2,overlap=false", "t"));
+  ScheduleKey key;
+  key.kind = kColumnSumsKind;
+  key.d = 64;
+  EXPECT_EQ(refuse(table.getRows().front(), key, "max=unified,tensor-sums=true"),
+            "expected no tensor-sums for kind=column-sums: it is a field of kind=forward");
+  EXPECT_EQ(refuse(table.getRows().front(), key, "max=running,q-stages=2"), "");
+}
+
+TEST(Rules, SaysWhatDecided) {
+  ScheduleTable table = llvm::cantFail(ScheduleTable::parse(": q-stages=2,wait-after=8", "t"));
+  llvm::SmallVector<FieldReason> reasons;
+  llvm::cantFail(applyRow(table.getRows().front(), makeKeys().front(), "overlap=false", &reasons).takeError());
+  EXPECT_TRUE(llvm::is_contained(reasons, FieldReason("wait-after", "`overlap=false`")));
+}
+
+/// The page has the rules as they are: what is expected here is to be written there.
+TEST(Rules, ArePartOfThePage) {
+  auto page = llvm::MemoryBuffer::getFile(FLASHC_DOCS "/schedules.md");
+  ASSERT_TRUE(bool(page));
+  EXPECT_TRUE((*page)->getBuffer().contains(describeRules())) << describeRules();
+}
+
+} // namespace
