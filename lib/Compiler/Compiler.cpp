@@ -94,7 +94,6 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
 CompileOptions flashc::withSchedule(const CompileOptions &options, const ScheduleChoice &choice) {
   CompileOptions result = options;
   PipelineOptions &pipeline = result.pipeline;
-  pipeline.schedule = choice.schedule.str(); // decided once: L1 shows less of the shapes and more of the mask
   int64_t queries = choice.schedule.getQTile(), keys = choice.schedule.kvTile;
   if (choice.row.kind == kColumnSumsKind) // keys are resident
     std::swap(queries, keys);
@@ -192,6 +191,9 @@ static LogicalResult checkOverrides(ModuleOp kernel, const Schedule &given, cons
 /// L1 to `level`; the entry's schedule becomes what the lowering has decided.
 static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, KernelLevel level) {
   Schedule given = entry.choice.schedule;
+  // Decided once: L1 shows less of the shapes and more of the mask.
+  for (auto function : entry.module->getOps<func::FuncOp>())
+    function->setAttr(kScheduleAttrName, given.getAttr(function.getContext()));
   CompileOptions tiled = withSchedule(options, entry.choice);
   auto build = [&](OpPassManager &pm) { return buildKernelPipeline(pm, tiled.pipeline, level), success(); };
   if (failed(runPasses(*entry.module, build, "lower", tiled)))

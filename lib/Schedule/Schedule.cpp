@@ -2,6 +2,7 @@
 
 #include "flashc/Schedule/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
@@ -125,6 +126,35 @@ SmallVector<std::pair<StringRef, std::string>, 20> Schedule::getFields() const {
 std::string Schedule::str() const {
   return llvm::join(llvm::map_range(getFields(), [](auto field) { return (field.first + "=" + field.second).str(); }),
                     ",");
+}
+
+DictionaryAttr Schedule::getAttr(MLIRContext *context) const {
+  Builder b(context);
+  NamedAttrList fields;
+  for (const Field &field : kFields) {
+    int64_t value = field.get(*this);
+    fields.append(field.key, field.names.empty()                   ? Attribute(b.getI64IntegerAttr(value))
+                             : field.names.data() == kFlags        ? Attribute(b.getBoolAttr(value != 0))
+                                                                   : Attribute(b.getStringAttr(field.names[value])));
+  }
+  return fields.getDictionary(context);
+}
+
+llvm::Expected<Schedule> Schedule::get(DictionaryAttr attribute) {
+  Schedule schedule;
+  for (NamedAttribute entry : attribute) {
+    llvm::Expected<const Field *> field = findField(entry.getName());
+    if (!field)
+      return field.takeError();
+    std::string value;
+    if (auto name = dyn_cast<StringAttr>(entry.getValue()))
+      value = name.str();
+    else
+      llvm::raw_string_ostream(value) << entry.getValue();
+    if (llvm::Error error = (*field)->parse(schedule, StringRef(value).split(" :").first))
+      return error;
+  }
+  return schedule;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -131,7 +131,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     The `gpu.module` has the option's target, `#nvvm.target`: the passes that follow ask it (GPUTarget.h).
 
     The attribute `flashc.launch` of the kernel says how to launch it (Launch.h, docs/manifest.md); `tile.schedule` is for the
-    passes that follow. The schedule comes from a table (docs/schedules.md), overridden by the option.
+    passes that follow. The schedule is the function's attribute `flashc.schedule`; a function without one has that of the
+    built-in table (docs/schedules.md), overridden by the option.
 
     Refuses, and leaves the IR as it is (each with a test in `test/Conversion/FlashToTile/invalid*.mlir`,
     `other-algorithms.mlir` and `schedule.mlir`):

@@ -9,7 +9,7 @@
 #define FLASHC_SCHEDULE_SCHEDULE_H
 
 #include "flashc/Target/GPUTarget.h"
-#include "mlir/Support/LLVM.h"
+#include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/Support/Error.h"
 
 #include <string>
@@ -76,8 +76,15 @@ struct Schedule : CommonSchedule, ForwardSchedule {
   llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 20> getFields() const;
   /// Prints what `overrideSchedule` reads: `consumers=2,kv-tile=128,...`.
   std::string str() const;
+  /// Every field as a dictionary: numbers, flags and names.
+  mlir::DictionaryAttr getAttr(mlir::MLIRContext *context) const;
+  /// What `getAttr` gives; fields that it leaves out have their initial values.
+  static llvm::Expected<Schedule> get(mlir::DictionaryAttr attribute);
   bool operator==(const Schedule &other) const { return str() == other.str(); }
 };
+
+/// L1's function carries its schedule, decided once, as this attribute (Schedule::getAttr).
+constexpr llvm::StringLiteral kScheduleAttrName = "flashc.schedule";
 
 /// Applies overrides such as `consumers=2,kv-tile=128,ping-pong=false`. The keys are those that Schedule::str prints.
 /// Registers and ping-pong follow the number of consumers unless they are given too.

@@ -24,12 +24,25 @@ namespace flashc {
 using namespace mlir;
 using namespace flashc;
 
+/// The schedule that the function carries; without one, the table's.
+static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, StringRef overrides) {
+  flash::StepOpInterface op = nest.getStep();
+  StepShape shape = getStepShape(nest);
+  Attribute carried = func::FuncOp(nest.func)->getAttr(kScheduleAttrName);
+  if (!carried)
+    return resolveSchedule(op, target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+  if (!isa<DictionaryAttr>(carried))
+    return op.emitError() << "expected '" << kScheduleAttrName << "' to be a dictionary, got " << carried;
+  llvm::Expected<Schedule> schedule = Schedule::get(cast<DictionaryAttr>(carried));
+  if (!schedule)
+    return op.emitError() << "schedule: " << llvm::toString(schedule.takeError());
+  return *schedule;
+}
+
 /// The schedule, if it is the one that L1 was tiled for.
 static FailureOr<Schedule> chooseFor(const LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
-  StepShape shape = getStepShape(nest);
-  FailureOr<Schedule> schedule =
-      resolveSchedule(op, target, shape.depth, shape.valueDepth, nest.elementType, shape.outputs, overrides);
+  FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);
   if (failed(schedule))
     return failure();
   if (nest.residentTile != schedule->getQTile() || nest.streamedTile != schedule->kvTile)
@@ -39,12 +52,16 @@ static FailureOr<Schedule> chooseFor(const LoopNest &nest, StringRef target, Str
   return schedule;
 }
 
-/// Decides what the schedule leaves open. Returns why points are sorted, or an empty text.
-static std::string decideOrder(const LoopNest &nest, Schedule &schedule) {
+/// Decides what the schedule leaves open to what only L1 shows. Returns why points are sorted, or an empty text.
+static std::string settle(const LoopNest &nest, bool hasTables, Schedule &schedule) {
+  // A tile that TMA does not store leaves the slot later than Q's is free.
+  if (nest.segmentTile && schedule.store == Store::QSlot)
+    schedule.store = Store::Registers;
   std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
   if (schedule.order == Order::Auto && schedule.persistent)
     why = whyUnsorted(nest);
   schedule.order = why.empty() ? Order::Closed : Order::List;
+  schedule.programmaticLaunch &= hasTables || !why.empty(); // a kernel that is alone overlaps with none
   return why;
 }
 
@@ -158,13 +175,10 @@ static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule,
     return failure();
   if (sums)
     tables->add(std::move(*partial));
-  if (nest.segmentTile && schedule.store == Store::QSlot) // a tile that TMA does not store leaves the slot later than Q's is free
-    schedule.store = Store::Registers;
-  std::string whySorted = decideOrder(nest, schedule);
+  std::string whySorted = settle(nest, !tables->empty(), schedule);
   StepShape shape = getStepShape(nest);
   if (llvm::Error error = checkSchedule(schedule, target, shape.depth, shape.valueDepth)) // what a list needs
     return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
-  schedule.programmaticLaunch &= !whySorted.empty() || !tables->empty();
   MLIRContext *context = module.getContext();
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto gpuModule = gpu::GPUModuleOp::create(b, nest.func.getLoc(), "flashc_kernels", target.getAttr(context));

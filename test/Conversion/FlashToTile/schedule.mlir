@@ -144,6 +144,19 @@
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=REGISTERS
 // REGISTERS: error: schedule: expected tiles that fit 240 registers per consumer thread, got 256 for a kv-tile of 128 and a value dimension of 256
 
+// The schedule that the function carries, in place of the table's; fields that it leaves out have their initial values.
+// RUN: sed -e s/DV/64/g -e s/D/64/g -e 's/16> {$/16> attributes {flashc.schedule = {consumers = 1, "kv-tile" = 80, "ping-pong" = false, store = "q-slot"}} {/' %s > %t/d.mlir
+// REDEFINE: %{tiles} = q-tile=64 kv-tile=80
+// REDEFINE: %{schedule} =
+// RUN: %{convert} | FileCheck %s --check-prefix=CARRIED
+// CARRIED: schedule = "consumers=1,kv-tile=80,stages=2,producer-registers=24,consumer-registers=240,overlap=true,ping-pong=false,persistent=true,q-stages=1,epilogue=plain,tensor-sums=false,store=q-slot,
+// RUN: sed -i 's/consumers = 1/consumers = "two"/' %t/d.mlir
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NONUMBER
+// NONUMBER: error: schedule: expected an integer for 'consumers', got 'two'
+// RUN: sed -i 's/flashc.schedule = {.*}}/flashc.schedule = 1}/' %t/d.mlir
+// RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=NODICTIONARY
+// NODICTIONARY: error: expected 'flashc.schedule' to be a dictionary, got 1 : i64
+
 func.func @attention(%q: tensor<2x2x480xDxf16>, %k: tensor<2x2x480xDxf16>, %v: tensor<2x2x480xDVxf16>) -> tensor<2x2x480xDVxf16> {
   %o, %lse = flash.attention ins(%q, %k, %v : tensor<2x2x480xDxf16>, tensor<2x2x480xDxf16>, tensor<2x2x480xDVxf16>)
     {scale = 0.125 : f32} -> tensor<2x2x480xDVxf16>, tensor<2x2x480xf32>

@@ -2,10 +2,12 @@
 
 #include "flashc/Schedule/Rules.h"
 #include "flashc/Target/Hopper.h"
+#include "mlir/IR/MLIRContext.h"
 #include "gtest/gtest.h"
 
 using namespace flashc;
 using llvm::StringRef;
+using mlir::MLIRContext;
 
 namespace {
 
@@ -21,6 +23,8 @@ TEST(Schedule, ReadsWhatItPrints) {
             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
             "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,order=list,programmatic-launch=false");
   EXPECT_EQ(parse(schedule.str()), schedule);
+  MLIRContext context;
+  EXPECT_EQ(llvm::cantFail(Schedule::get(schedule.getAttr(&context))), schedule);
   // Every field is printed: whatever differs from the initial schedule differs as text.
   for (auto [field, initial] : llvm::zip(schedule.getFields(), Schedule().getFields())) {
     std::string overrides = (field.first + "=" + field.second).str();
