@@ -40,8 +40,8 @@ SPACE = {
     "q-stages": ["1", "2"],
     "tensor-sums": ["true", "false"],
     "wait-after": ["0", "12"],
-    "store": ["q-slot", "own-slot"],
-    "epilogue": ["product", "softmax"],
+    "store": ["registers", "q-slot", "own-slot"],
+    "epilogue": ["plain", "product", "softmax"],
 }
 
 
