@@ -165,30 +165,27 @@ static bool hasSoftCap(Operation *op) {
   return !score.empty() && isSoftCap(score);
 }
 
-static bool hasRowBounds(Operation *op) { return flash::hasRowBounds(op->getRegion(1)); }
+static bool isColumnSums(Operation *op) { return isa<flash::ColumnSumsOp, flash::AccumulateColumnSumsOp>(op); }
 
-/// The same of L1, where flash-bound-loops has left only some of the attentions the mask. If it has left it to none, all
-/// rows see all keys: no reason to refuse. Nor is it one to refuse what is asked for that known extents have made the
-/// mask one that says the same for all rows.
-static bool mayHaveRowBounds(Operation *op, bool isAskedFor) {
-  bool hasMask = false, isBounded = false, isConstant = true;
-  Operation *function = op->getParentOfType<FunctionOpInterface>();
-  (function ? function : op)->walk([&](flash::OnlineAttentionOp nested) {
-    hasMask |= nested.hasMask();
-    isBounded = isBounded || hasRowBounds(nested);
-    isConstant = isConstant && flash::keepsConstantKeys(nested.getMask());
-  });
-  return isBounded || !hasMask || (isAskedFor && isConstant);
-}
-
-/// Of L1, whose tiles of queries may follow segments.
-static bool mayHaveListedRows(Operation *op) {
-  bool isListed = false;
-  Operation *function = op->getParentOfType<FunctionOpInterface>();
-  (function ? function : op)->walk([&](flash::OnlineAttentionOp nested) {
-    isListed = isListed || flash::hasReadRowBounds(nested);
-  });
-  return isListed;
+/// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it to
+/// none, all rows see all keys, which is no reason to refuse own keys.
+static RowsClass classifyRows(Operation *op) {
+  if (isColumnSums(op))
+    return RowsClass::None;
+  SmallVector<Operation *> ops{op};
+  if (auto function = op->getParentOfType<FunctionOpInterface>(); function && isa<flash::OnlineAttentionOp>(op))
+    function->walk([&](flash::OnlineAttentionOp other) { ops.push_back(other); });
+  auto hasNoMask = [](Operation *op) { return op->getRegion(1).empty(); };
+  auto isBounded = [](Operation *op) { return flash::hasRowBounds(op->getRegion(1)); };
+  auto isListed = [](Operation *op) {
+    auto online = dyn_cast<flash::OnlineAttentionOp>(op); // whose tiles of queries may follow segments
+    return online ? flash::hasReadRowBounds(online) : flash::hasReadRowBounds(op->getRegion(1));
+  };
+  if (isa<flash::OnlineAttentionOp>(op) && llvm::all_of(ops, hasNoMask))
+    return RowsClass::Bounded;
+  return llvm::any_of(ops, isBounded)  ? RowsClass::Bounded
+         : llvm::any_of(ops, isListed) ? RowsClass::Listed
+                                       : RowsClass::None;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -215,9 +212,8 @@ static FailureOr<SmallVector<ScheduleChoice, 2>> choose(Operation *op, const Sch
   return choices;
 }
 
-static bool isColumnSums(Operation *op) { return isa<flash::ColumnSumsOp, flash::AccumulateColumnSumsOp>(op); }
-
-static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type element, StringRef target) {
+static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type element, StringRef target,
+                                      const KernelOutputs &outputs) {
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
                            << "'";
@@ -230,24 +226,21 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   key.dtype = element.isBF16() ? "bf16" : "f16";
   key.d = d;
   key.dv = dv;
+  key.mask = classifyMask(op).mask;
+  key.keys = getMostKeys(op);
+  key.hasBoundedScores = hasBoundedScores(op, outputs);
+  key.hasSlopes = hasSlopesInScore(op);
+  key.hasSoftCap = hasSoftCap(op);
+  key.rows = classifyRows(op);
+  key.outputs = outputs;
   return key;
 }
 
 FailureOr<Schedule> flashc::resolveSchedule(Operation *op, StringRef target, int64_t d, int64_t dv, Type element,
                                             const KernelOutputs &outputs, StringRef overrides) {
-  FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, target);
+  FailureOr<ScheduleKey> key = makeKey(op, d, dv, element, target, outputs);
   if (failed(key))
     return failure();
-  key->mask = classifyMask(op).mask;
-  key->keys = getMostKeys(op);
-  key->hasBoundedScores = hasBoundedScores(op, outputs);
-  key->hasSlopes = hasSlopesInScore(op);
-  key->hasSoftCap = hasSoftCap(op);
-  if (!isColumnSums(op))
-    key->rows = mayHaveRowBounds(op, hasOverride(overrides, "own-keys")) ? RowsClass::Bounded
-                : mayHaveListedRows(op)                                  ? RowsClass::Listed
-                                                                         : RowsClass::None;
-  key->outputs = outputs;
   auto choices = choose(op, *key, &ScheduleTable::getBuiltIn(), overrides, /*mayVary=*/false);
   if (failed(choices))
     return failure();
@@ -287,37 +280,31 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   if (!op)
     return module.emitError() << "expected an attention in the module, got none";
   auto q = cast<ShapedType>(op.getQ().getType());
+  KernelOutputs outputs;
+  auto attention = dyn_cast<flash::AttentionOp>(op.getOperation());
+  if (attention) {
+    outputs.hasLse = attention->getNumResults() == 0 || !attention->getResult(1).use_empty();
+    outputs.hasInputType = getOutputType(attention).getElementType() == q.getElementType();
+  }
   FailureOr<ScheduleKey> key =
-      makeKey(op, q.getDimSize(3), getValueDepth(op), q.getElementType(), request.target);
+      makeKey(op, q.getDimSize(3), getValueDepth(op), q.getElementType(), request.target, outputs);
   if (failed(key))
     return failure();
   ScheduleDecision decision;
   decision.key = *key;
   decision.overrides = request.overrides.str();
-  MaskFinding finding = classifyMask(op);
-  decision.key.mask = finding.mask;
-  decision.key.keys = getMostKeys(op);
-  decision.key.hasSlopes = hasSlopesInScore(op);
-  decision.key.hasSoftCap = hasSoftCap(op);
-  if (!isColumnSums(op))
-    decision.key.rows = hasRowBounds(op)                            ? RowsClass::Bounded
-                        : flash::hasReadRowBounds(op->getRegion(1)) ? RowsClass::Listed
-                                                                    : RowsClass::None;
-  decision.maskReason = std::move(finding.reason);
+  decision.maskReason = classifyMask(op).reason;
 
   // The tile of an online_attention says nothing about the number of queries.
   bool mayVary = false;
-  if (auto attention = dyn_cast<flash::AttentionOp>(op.getOperation())) {
+  if (attention) {
     if (!q.isDynamicDim(2))
       decision.key.queries = q.getDimSize(2);
-    decision.key.outputs.hasLse = attention->getNumResults() == 0 || !attention->getResult(1).use_empty();
-    decision.key.outputs.hasInputType = getOutputType(attention).getElementType() == q.getElementType();
     if (BlockArgument argument = flash::getRootArgument(attention.getQ())) {
       mayVary = request.mayVary;
       decision.queriesArgument = argument.getArgNumber();
     }
   }
-  decision.key.hasBoundedScores = hasBoundedScores(op, decision.key.outputs);
   const ScheduleTable *tables[] = {&*table, &ScheduleTable::getBuiltIn()};
   auto choices = choose(op, decision.key, tables, request.overrides, mayVary);
   if (failed(choices))

@@ -112,26 +112,6 @@ bool mlir::flash::hasRowBounds(Region &region) {
   return computeRowBounds(mask, getAnyLoop(), region.getContext()).has_value();
 }
 
-bool mlir::flash::keepsConstantKeys(Region &region) {
-  if (region.empty())
-    return true;
-  MaskSet mask = readMask(region);
-  if (!mask.opaque.empty())
-    return false;
-  LoopBounds bounds = computeLoopBounds(mask, getAnyLoop(), region.getContext());
-  auto isConstant = [&](AffineExpr expr) {
-    bool isOfOthers = isOfRows(expr);
-    for (unsigned symbol = LoopBounds::FirstCaptured; symbol < LoopBounds::FirstCaptured + bounds.captured.size();
-         ++symbol)
-      isOfOthers |= expr.isFunctionOfSymbol(symbol);
-    return !isOfOthers;
-  };
-  return llvm::all_of(bounds.kept, [&](const TileInterval &interval) {
-    return llvm::all_of(interval.begin, isConstant) && llvm::all_of(interval.end, isConstant) &&
-           llvm::all_of(interval.conditions, isConstant) && llvm::all_of(interval.rooms, isConstant);
-  });
-}
-
 /// The loop over tiles at `begin`, `begin` + tile, ... below `end`, for at most `rows` rows.
 static MaskLoop describe(OnlineAttentionOp op, const KeyRange &range, int64_t rows) {
   MaskLoop loop;

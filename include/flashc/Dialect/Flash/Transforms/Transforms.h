@@ -80,9 +80,6 @@ struct RowBounds {
 /// intervals if they end at keys that are the same for all rows, and the one that moves begins where the rows say.
 bool hasRowBounds(Region &mask);
 
-/// Whether all rows see the same keys, which constants say; or there is no mask.
-bool keepsConstantKeys(Region &mask);
-
 /// Computes the bounds for `rows` rows from `first` on by the mask of `op`, among the tiles at `begin`, `begin` + tile,
 /// ... below `end`: those of the interval that moves, so that the tiles in front of `emitFixedEnd` may be needed, too.
 /// None where `hasRowBounds` does not hold.
