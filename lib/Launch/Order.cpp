@@ -310,8 +310,6 @@ LogicalResult OrderBuilder::build() {
 
 /// The program reads the numbers instead of computing them.
 void OrderBuilder::readNumbers() {
-  program.setNumbers(numbers->shared.size());
-  program.setOwn(numbers->own.size());
   b.setInsertionPointToStart(&program.getBody().front());
   for (auto [number, value] : llvm::enumerate(llvm::concat<Value>(numbers->shared, numbers->own))) {
     Value copy = ListNumberOp::create(b, b.getIndexType(), number);
@@ -335,8 +333,8 @@ void OrderBuilder::finish() {
   Value list = main.getBody().front().addArgument(kernel.getArgumentTypes().back(), program.getLoc());
   setType(main);
   program.getListMutable().assign(list);
-  program.setScope(scope);
-  program.setSorted(false);
+  program.setWorkAttr(WorkAttr::get(b.getContext(), Distribution::List, scope, numbers->shared.size(),
+                                    numbers->own.size()));
   readNumbers();
 }
 
@@ -387,7 +385,7 @@ FailureOr<bool> flashc::orderProgram(ProgramOp program) {
     if (isLaunched)
       builder.describe(*launch);
   } else { // one tile of keys
-    program.setSorted(false);
+    program.removeWorkAttr();
     launch->sorted.clear();
   }
   launch->points.reset();
@@ -403,7 +401,7 @@ struct Order : flashc::impl::OrderBase<Order> {
   void runOnOperation() override {
     SmallVector<ProgramOp> programs;
     getOperation()->walk([&](ProgramOp program) {
-      if (program.getSorted())
+      if (program.isWork(Distribution::Sorted))
         programs.push_back(program);
     });
     for (ProgramOp program : programs) {

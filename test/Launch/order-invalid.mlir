@@ -8,7 +8,7 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
     // expected-error @below {{'tile.program' op cannot sort its points: expected the loop over keys to be as long as scalar code says}}
-    tile.program 1 grid(%n, %n, %n) sorted {
+    tile.program 1 grid(%n, %n, %n) by <sorted> {
     // expected-note @below {{it depends on this value}}
     ^bb0(%w: index):
       %total = arith.addi %w, %c1 : index
@@ -30,7 +30,7 @@ gpu.module @kernels {
     %c2 = arith.constant 2 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
     // expected-error @below {{'tile.program' op cannot sort its points: expected a loop over keys in steps of one}}
-    tile.program 1 grid(%n, %n, %n) sorted {
+    tile.program 1 grid(%n, %n, %n) by <sorted> {
     ^bb0(%w: index):
       scf.for %u = %c0 to %n step %c2 {
         %k = tile.load %map[%c0, %c0, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
@@ -58,7 +58,7 @@ gpu.module @kernels {
     %c8 = arith.constant 8 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
     // expected-error @below {{'tile.program' op cannot sort its points: expected at most 16 numbers of warpgroups' own, got 18}}
-    tile.program 2 grid(%n, %n, %n) sorted {
+    tile.program 2 grid(%n, %n, %n) by <sorted> {
     ^bb0(%w: index):
       %total = arith.maxsi %n, %c1 : index
       %p0 = arith.addi %w, %c0 : index

@@ -21,7 +21,7 @@
 // CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
 // CHECK-SAME: workspace = "add(mul(24, arg0.dim0), 4)"}
 // CHECK-NOT: points
-// CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) of tiles numbers 2 {
+// CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) by <list numbers 2> {
 // CHECK-DAG: %[[FIRST:.*]] = tile.list_number 0
 // CHECK-DAG: %[[BOUND:.*]] = tile.list_number 1
 // CHECK-NOT: memref.load
@@ -76,7 +76,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    tile.program 1 grid(%nx, %ny, %nz) sorted {
+    tile.program 1 grid(%nx, %ny, %nz) by <sorted> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y
@@ -105,7 +105,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @batches
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
 // CHECK-SAME: workspace = "add(mul(mul(16, arg0.dim0), arg0.dim2), 4)"
-// CHECK: list(%{{.*}} : memref<?xi32>) of batches numbers 1 {
+// CHECK: list(%{{.*}} : memref<?xi32>) by <list of batches numbers 1> {
 // CHECK-LABEL: gpu.func @batches_order
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NZ:.*]]: index, %{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>)
 // CHECK: %[[COUNT:.*]] = arith.muli %[[NX]], %[[NZ]]
@@ -124,7 +124,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    tile.program 1 grid(%nx, %ny, %nz) sorted {
+    tile.program 1 grid(%nx, %ny, %nz) by <sorted> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %z = gpu.block_id z
@@ -146,14 +146,14 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // CHECK-LABEL: gpu.func @heads(
-// CHECK: list(%{{.*}} : memref<?xi32>) of heads numbers 1 {
+// CHECK: list(%{{.*}} : memref<?xi32>) by <list of heads numbers 1> {
 // CHECK-LABEL: gpu.func @heads_order
 gpu.module @kernels {
   gpu.func @heads(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    tile.program 1 grid(%nx, %ny, %nz) sorted {
+    tile.program 1 grid(%nx, %ny, %nz) by <sorted> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y
@@ -188,7 +188,7 @@ gpu.module @kernels {
                                   arguments = [], points = ["1", "1", "1"], sorted = "why", parameters = [],
                                   grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    tile.program 1 grid(%n, %n, %n) sorted {
+    tile.program 1 grid(%n, %n, %n) by <sorted> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %k = tile.load %map[%x, %x, %x] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>

@@ -21,7 +21,7 @@
 // item is eight words. %begin is read for own visits only: it is no number of all, and read once.
 // ORDER-LABEL: gpu.func @own(
 // ORDER-SAME:    workspace = "add(mul(32, arg0.dim0), 4)"
-// ORDER:         tile.program 2 grid({{.*}}) list({{.*}}) of tiles numbers 1 own 1 {
+// ORDER:         tile.program 2 grid({{.*}}) list({{.*}}) by <list numbers 1 own 1> {
 // ORDER:           %[[N:.*]] = tile.list_number 0
 // ORDER-NEXT:      %[[TOTAL:.*]] = arith.maxsi %[[N]], %c1
 // ORDER-NEXT:      %[[LAST:.*]] = tile.list_number 1
@@ -89,7 +89,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %zero = arith.constant dense<0.0> : !acc
-    tile.program 2 grid(%nx, %c1, %c1) sorted {
+    tile.program 2 grid(%nx, %c1, %c1) by <sorted> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %i32 = memref.load %array[%x] : memref<?xi32>

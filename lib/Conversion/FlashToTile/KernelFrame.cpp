@@ -37,11 +37,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
     return failure();
-  bool isSorted = schedule.order == Order::List;
-  bool isUneven = schedule.persistent && nest.mask && dependsOnResident(nest) && !isSorted;
-  bool isGrouped = isUneven && levelsOff(nest), isPaired = isUneven && !isGrouped;
-  auto program =
-      tile::ProgramOp::create(b, schedule.consumers, *grid, isPaired, isGrouped, isSorted, /*list=*/Value(), tile::ListScopeAttr(), /*numbers=*/0, /*own=*/0);
+  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, /*list=*/Value(), getWork());
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -121,6 +117,17 @@ bool KernelFrame::isHeavyLast() const {
 }
 
 /// The work tiles that a persistent kernel spreads over its CTAs: resident tiles, heads, batches.
+tile::WorkAttr KernelFrame::getWork() const {
+  auto get = [&](tile::Distribution distribution) {
+    return tile::WorkAttr::get(b.getContext(), distribution, tile::ListScope::Tiles, /*numbers=*/0, /*own=*/0);
+  };
+  if (schedule.order == Order::List)
+    return get(tile::Distribution::Sorted);
+  if (!schedule.persistent || !nest.mask || !dependsOnResident(nest))
+    return {};
+  return get(levelsOff(nest) ? tile::Distribution::Grouped : tile::Distribution::Paired);
+}
+
 FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {
   SmallVector<Value> grid;
   if (!schedule.persistent)

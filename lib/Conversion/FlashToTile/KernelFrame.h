@@ -80,6 +80,8 @@ private:
 
   const Operand &find(llvm::StringRef name) const;
   void emitRings();
+  /// How the points of the grid are distributed.
+  mlir::tile::WorkAttr getWork() const;
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::Value emitFirstRow(mlir::Value tile, mlir::Value extent);
   mlir::LogicalResult emitPositions(mlir::Value warpgroup);

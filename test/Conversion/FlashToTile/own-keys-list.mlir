@@ -30,7 +30,7 @@
 // none behind. What is its own are two numbers, behind those that all have.
 // CHECK-LABEL: gpu.func @packed_causal(
 // CHECK-SAME:    own-keys=true,order=list
-// CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) of tiles numbers 5 own 2 {
+// CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) by <list numbers 5 own 2> {
 // CHECK:         %[[TOTAL:.*]] = arith.maxsi %{{.*}}, %c1
 // CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 5
 // CHECK-DAG:     %[[FULL:.*]] = tile.list_number 6
@@ -43,7 +43,7 @@
 
 // Other rows are of other documents.
 // GRIDIR-LABEL: gpu.func @documents(
-// GRIDIR:         tile.program 2 grid({{.*}}) list({{.*}}) of tiles numbers 2 own 4 {
+// GRIDIR:         tile.program 2 grid({{.*}}) list({{.*}}) by <list numbers 2 own 4> {
 // GRIDIR-DAG:     %[[FIRST:.*]] = tile.list_number 2
 // GRIDIR-DAG:     %[[LAST:.*]] = tile.list_number 3
 // GRIDIR-DAG:     %[[FULLBEGIN:.*]] = tile.list_number 4

@@ -27,8 +27,8 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_sorted() kernel {
-    // expected-error @+1 {{'tile.program' op expected a grid whose points are sorted}}
-    tile.program 2 sorted {
+    // expected-error @+1 {{'tile.program' op expected a grid whose points are distributed}}
+    tile.program 2 by <sorted> {
     ^bb0(%w: index):
     }
     gpu.return
@@ -39,8 +39,8 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_two_orders(%n: index, %list: memref<?xi32>) kernel {
-    // expected-error @+1 {{'tile.program' op expected one of paired, grouped, sorted and a list}}
-    tile.program 2 grid(%n, %n, %n) sorted list(%list : memref<?xi32>) of tiles {
+    // expected-error @+1 {{'tile.program' op expected a list and points distributed by it, or neither}}
+    tile.program 2 grid(%n, %n, %n) list(%list : memref<?xi32>) by <sorted> {
     ^bb0(%w: index):
     }
     gpu.return
@@ -51,8 +51,8 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_numbers(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected a list where there are numbers of it, got 2 without one}}
-    tile.program 2 grid(%n, %n, %n) numbers 2 {
+    // expected-error @+1 {{expected a list where there are numbers of it, got 2 without one}}
+    tile.program 2 grid(%n, %n, %n) by <sorted numbers 2> {
     ^bb0(%w: index):
     }
     gpu.return
@@ -63,7 +63,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_number(%n: index, %list: memref<?xi32>) kernel {
-    tile.program 2 grid(%n, %n, %n) list(%list : memref<?xi32>) of tiles numbers 2 {
+    tile.program 2 grid(%n, %n, %n) list(%list : memref<?xi32>) by <list numbers 2> {
     ^bb0(%w: index):
       // expected-error @+1 {{'tile.list_number' op expected a number of the 2 in the list, got 2}}
       %x = tile.list_number 2
@@ -76,8 +76,8 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_scope(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected a list and what its items are, or neither}}
-    tile.program 2 grid(%n, %n, %n) attributes {scope = 0 : i32} {
+    // expected-error @+1 {{'tile.program' op expected a list and points distributed by it, or neither}}
+    tile.program 2 grid(%n, %n, %n) by <list of heads> {
     ^bb0(%w: index):
     }
     gpu.return
@@ -87,36 +87,11 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  gpu.func @program_two_ways(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected one of paired, grouped, sorted and a list}}
-    tile.program 2 grid(%n, %n, %n) paired grouped {
+  gpu.func @program_own(%n: index) kernel {
+    // expected-error @+1 {{expected counts of numbers, got -1}}
+    tile.program 2 grid(%n, %n, %n) by <list own -1> {
     ^bb0(%w: index):
     }
     gpu.return
   }
 }
-
-// -----
-
-gpu.module @kernels {
-  gpu.func @program_grouped() kernel {
-    // expected-error @+1 {{'tile.program' op expected a grid whose points are grouped}}
-    tile.program 2 grouped {
-    ^bb0(%w: index):
-    }
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
-  gpu.func @program_paired() kernel {
-    // expected-error @+1 {{'tile.program' op expected a grid whose points are paired}}
-    tile.program 2 paired {
-    ^bb0(%w: index):
-    }
-    gpu.return
-  }
-}
-

@@ -118,7 +118,7 @@ gpu.module @kernels {
 // CHECK: memref.store %{{.*}}, %[[OUT]][%{{.*}}, %{{.*}}, %[[X]]]
 gpu.module @kernels {
   gpu.func @paired(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) paired {
+    tile.program 1 grid(%nx, %ny, %nz) by <paired> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y
@@ -144,7 +144,7 @@ gpu.module @kernels {
 // CHECK: memref.store
 gpu.module @kernels {
   gpu.func @grouped(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) grouped {
+    tile.program 1 grid(%nx, %ny, %nz) by <grouped> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y
@@ -267,7 +267,7 @@ gpu.module @kernels {
 // CHECK: scf.yield %[[NEXT]]#0, %[[NEXT]]#1, %[[NEXT]]#2
 gpu.module @kernels {
   gpu.func @list_tiles(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of tiles {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y
@@ -298,7 +298,7 @@ gpu.module @kernels {
 // CHECK: memref.store %{{.*}}, %{{.*}}[%[[Z]], %[[Y]], %[[NUMBER]]]
 gpu.module @kernels {
   gpu.func @list_batches(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of batches numbers 2 {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list of batches numbers 2> {
     ^bb0(%w: index):
       %x = tile.list_number 1
       %y = gpu.block_id y
@@ -317,7 +317,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @list_heads
 gpu.module @kernels {
   gpu.func @list_heads(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>, %list: memref<?xi32>) kernel attributes {tile.schedule = #schedule} {
-    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) of heads {
+    tile.program 1 grid(%nx, %ny, %nz) list(%list : memref<?xi32>) by <list of heads> {
     ^bb0(%w: index):
       %x = gpu.block_id x
       %y = gpu.block_id y

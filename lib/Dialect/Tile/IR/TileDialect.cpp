@@ -63,7 +63,7 @@ RankedTensorType tile::getRowPartialType(MLIRContext *context) {
 bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {
   auto draws = [](Operation *op) {
     auto program = dyn_cast<ProgramOp>(op);
-    bool isFound = isa<DrawOp, AnnounceOp>(op) || (program && (program.getSorted() || program.getList()));
+    bool isFound = isa<DrawOp, AnnounceOp>(op) || (program && (program.isWork(Distribution::Sorted) || program.getList()));
     return isFound ? WalkResult::interrupt() : WalkResult::advance();
   };
   return kernel.walk(draws).wasInterrupted();

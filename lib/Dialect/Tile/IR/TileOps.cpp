@@ -300,22 +300,24 @@ LogicalResult StoreAsyncOp::verify() {
   return success();
 }
 
+LogicalResult WorkAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError, Distribution distribution,
+                               ListScope, int64_t numbers, int64_t own) {
+  if (numbers < 0 || own < 0)
+    return emitError() << "expected counts of numbers, got " << std::min(numbers, own);
+  if (distribution != Distribution::List && numbers + own > 0)
+    return emitError() << "expected a list where there are numbers of it, got " << numbers + own << " without one";
+  return success();
+}
+
 LogicalResult ProgramOp::verifyRegions() {
   if (getBody().getNumArguments() != 1 || !getBody().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one region argument, the warpgroup (index)";
   if (!getGrid().empty() && getGrid().size() != 3)
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
-  if ((getPaired() || getGrouped()) && getGrid().empty())
-    return emitOpError() << "expected a grid whose points are " << (getPaired() ? "paired" : "grouped");
-  if ((getSorted() || getList()) && getGrid().empty())
-    return emitOpError() << "expected a grid whose points are sorted";
-  if (int(getPaired()) + int(getGrouped()) + int(getSorted()) + int(getList() != nullptr) > 1)
-    return emitOpError() << "expected one of paired, grouped, sorted and a list";
-  if ((getList() != nullptr) != getScope().has_value())
-    return emitOpError() << "expected a list and what its items are, or neither";
-  int64_t numbers = getNumbers();
-  if (numbers < 0 || (numbers > 0 && !getList()))
-    return emitOpError() << "expected a list where there are numbers of it, got " << numbers << " without one";
+  if (getWork() && getGrid().empty())
+    return emitOpError() << "expected a grid whose points are distributed";
+  if (isWork(Distribution::List) != (getList() != nullptr))
+    return emitOpError() << "expected a list and points distributed by it, or neither";
   return success();
 }
 
@@ -355,7 +357,8 @@ LogicalResult IsAlignedOp::verify() {
 
 LogicalResult ListNumberOp::verify() {
   auto program = (*this)->getParentOfType<ProgramOp>();
-  int64_t numbers = program ? program.getNumbers() + program.getOwn() : 0, number = getNumber();
+  auto work = program ? program.getWork().value_or(WorkAttr()) : WorkAttr();
+  int64_t numbers = work ? work.getNumbers() + work.getOwn() : 0, number = getNumber();
   if (number < 0 || number >= numbers)
     return emitOpError() << "expected a number of the " << numbers << " in the list, got " << number;
   return success();

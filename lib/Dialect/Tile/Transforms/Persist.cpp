@@ -54,12 +54,8 @@ void tile::persistProgram(ProgramOp program) {
   });
   delayPrivateLoads(items);
   program.getGridMutable().clear();
-  program.setPaired(false);
-  program.setGrouped(false);
   program.getListMutable().clear();
-  program.removeScopeAttr();
-  program.setNumbers(0);
-  program.setOwn(0);
+  program.removeWorkAttr();
 }
 
 namespace {
@@ -70,7 +66,7 @@ struct Persist : tile::impl::PersistBase<Persist> {
     WalkResult result = getOperation()->walk([&](ProgramOp program) {
       if (program.getGrid().empty())
         return WalkResult::advance();
-      if (program.getSorted()) {
+      if (program.isWork(Distribution::Sorted)) {
         program.emitOpError() << "expected a list of its points, which tile-order makes";
         return WalkResult::interrupt();
       }

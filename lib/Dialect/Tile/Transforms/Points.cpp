@@ -265,9 +265,9 @@ private:
 class DrawnPoints : public SharedPoints {
 public:
   DrawnPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : SharedPoints(program, b, program.getScope().value(), /*pointsPerCta=*/3, Quotients::OfOneThread),
-        list(program.getList()), warpgroup(program.getWarpgroup()), numShared(program.getNumbers()),
-        numOwn(program.getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
+      : SharedPoints(program, b, program.getWork()->getScope(), /*pointsPerCta=*/3, Quotients::OfOneThread),
+        list(program.getList()), warpgroup(program.getWarpgroup()), numShared(program.getWork()->getNumbers()),
+        numOwn(program.getWork()->getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
 
   scf::ForOp emitLoop() override {
     Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(getListItemWords(perEntry)));
@@ -320,9 +320,9 @@ private:
 std::unique_ptr<Points> Points::create(ProgramOp program, ImplicitLocOpBuilder &b) {
   if (program.getList())
     return std::make_unique<DrawnPoints>(program, b);
-  if (program.getGrouped())
+  if (program.isWork(Distribution::Grouped))
     return std::make_unique<GroupedPoints>(program, b);
-  if (program.getPaired())
+  if (program.isWork(Distribution::Paired))
     return std::make_unique<PairedPoints>(program, b);
   return std::make_unique<PlainPoints>(program, b);
 }

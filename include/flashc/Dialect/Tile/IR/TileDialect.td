@@ -133,6 +133,41 @@ def Tile_ListScope : I32EnumAttr<"ListScope", "", [
   let cppNamespace = "::mlir::tile";
 }
 
+def Tile_Distribution : I32EnumAttr<"Distribution", "", [
+    I32EnumAttrCase<"Paired", 0, "paired">, I32EnumAttrCase<"Grouped", 1, "grouped">,
+    I32EnumAttrCase<"Sorted", 2, "sorted">, I32EnumAttrCase<"List", 3, "list">]> {
+  let cppNamespace = "::mlir::tile";
+}
+
+def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
+  let mnemonic = "work";
+  let summary = "how the points of a program's grid are distributed";
+  let description = [{
+    - `paired`: points take the less time the larger x is, so that one with x and one with nx - 1 - x take about as long
+      as any other two of the kind (causal masks).
+    - `grouped`: points take about as long as those beside them and the last x are the shortest (a window), so that pairs
+      would be of unequal time.
+    - `sorted`: how long a point takes is anything. Asks for a list of them, the longest first, which `tile-order` has
+      another kernel make:
+    - `list`: by that list. An item of it stands for the points that take equally long:
+
+      | of | items | item |
+      |---|---|---|
+      | `tiles` (unless it says otherwise) | nx | x, of every head and batch |
+      | `batches` | nx * nz | x + nx * z, of every head |
+      | `heads` | nx * ny * nz | x + nx * (y + ny * z) |
+
+      An entry of the list is the item and, behind it, as many `numbers` of it: scalars that `tile-order` has computed
+      beforehand. Behind these there are as many `own` numbers of each warpgroup's, those of warpgroup 0 first.
+      `tile.list_number` reads them.
+  }];
+  let parameters = (ins EnumParameter<Tile_Distribution>:$distribution,
+                        DefaultValuedParameter<"::mlir::tile::ListScope", "::mlir::tile::ListScope::Tiles">:$scope,
+                        DefaultValuedParameter<"int64_t", "0">:$numbers, DefaultValuedParameter<"int64_t", "0">:$own);
+  let assemblyFormat = "`<` $distribution (`of` $scope^)? (`numbers` $numbers^)? (`own` $own^)? `>`";
+  let genVerifyDecl = 1;
+}
+
 def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [
     I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">,
     I32EnumAttrCase<"MaxOfBits", 2, "max_of_bits">]> {

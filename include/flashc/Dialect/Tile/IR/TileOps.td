@@ -22,39 +22,21 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
 
     The body does the work of one point `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
     launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
-    and `tile-persist` spreads the points over them. `paired` says that points take the less time the larger x is, so
-    that one with x and one with nx - 1 - x take about as long as any other two of the kind (causal masks).
-    `grouped` says that points take about as long as those beside them and the last x are the shortest (a window), so
-    that pairs would be of unequal time.
-
-    `sorted` says that how long a point takes is anything, and asks for a list of them, the longest first, which
-    `tile-order` has another kernel make: `list(%list : memref<?xi32>) of tiles`. An item of the list stands for the
-    points that take equally long:
-
-    | of | items | item |
-    |---|---|---|
-    | `tiles` | nx | x, of every head and batch |
-    | `batches` | nx * nz | x + nx * z, of every head |
-    | `heads` | nx * ny * nz | x + nx * (y + ny * z) |
-
-    An entry of the list is the item and, behind it, as many `numbers` of it: scalars that `tile-order` has computed
-    beforehand. Behind these there are as many `own` numbers of each warpgroup's, those of warpgroup 0 first.
-    `tile.list_number` reads them.
-
-    A program with a grid is at most one of `paired`, `grouped`, `sorted` and with a list.
+    and `tile-persist` spreads the points over them: evenly, or `by` what a `#tile.work` says of them; by a list of them
+    that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`.
   }];
-  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$paired, UnitAttr:$grouped, UnitAttr:$sorted, Optional<MemRefRankOf<[I32], [1]>>:$list,
-                       OptionalAttr<Tile_ListScope>:$scope,
-                       DefaultValuedAttr<I64Attr, "0">:$numbers, DefaultValuedAttr<I64Attr, "0">:$own);
+  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, Optional<MemRefRankOf<[I32], [1]>>:$list,
+                       OptionalAttr<Tile_WorkAttr>:$work);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $consumers (`grid` `(` $grid^ `)`)? (`paired` $paired^)? (`grouped` $grouped^)?
-    (`sorted` $sorted^)? (`list` `(` $list^ `:` type($list) `)` `of` $scope)? (`numbers` $numbers^)?
-    (`own` $own^)? attr-dict-with-keyword $body
+    $consumers (`grid` `(` $grid^ `)`)? (`list` `(` $list^ `:` type($list) `)`)? (`by` $work^)? attr-dict-with-keyword
+    $body
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     Value getWarpgroup() { return getBody().getArgument(0); }
+    /// Whether the points of the grid are distributed like that.
+    bool isWork(Distribution distribution) { return getWork() && getWork()->getDistribution() == distribution; }
   }];
 }
 
