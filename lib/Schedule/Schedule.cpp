@@ -1,7 +1,7 @@
 //===- Schedule.cpp - fields, overrides, budgets ------------------------------------------------------------------===//
 
 #include "flashc/Schedule/Schedule.h"
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "mlir/IR/Builders.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -207,18 +207,23 @@ llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
 // Budgets
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// What the rings take, as tile::getSharedMemoryBytes will find it in the kernel.
+/// What the kernel will allocate (KernelFrame, ForwardStep).
 static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
-  auto slot = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols) + 2 * target.barrierBytes; };
+  auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
+  SmallVector<tile::SharedAllocation> slots{
+      {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
+      {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
+      {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
+  if (schedule.store == Store::OwnSlot)
+    slots.push_back({schedule.consumers, bytes(tile::kTileRows, dv)});
+  if (schedule.tensorSums)
+    slots.push_back({1, target.getOnesBytes()});
+  if (schedule.tensorBias)
+    slots.append({{schedule.consumers, tile::kTileRows * target.getStepRowBytes()},
+                  {1, schedule.kvTile * target.getStepRowBytes()}});
   // With own keys at most.
   int64_t announcementWords = schedule.ownKeys ? tile::kOwnAnnouncementWords : tile::kAnnouncementWords;
-  return schedule.consumers * schedule.qStages * slot(tile::kTileRows, d) +
-         schedule.stages * (slot(schedule.kvTile, d) + slot(schedule.kvTile, dv)) +
-         (schedule.store == Store::OwnSlot ? schedule.consumers * target.getSlotBytes(tile::kTileRows, dv) : 0) +
-         (schedule.tensorSums ? target.getOnesBytes() : 0) +
-         (schedule.tensorBias ? (schedule.getQTile() + schedule.kvTile) * target.getStepRowBytes() : 0) +
-         (schedule.order == Order::List ? tile::getAnnouncementBytes(target, announcementWords) : 0) +
-         target.swizzleAlignment;
+  return tile::layOutShared(target, slots, schedule.order == Order::List ? announcementWords : 0).bytes;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.

@@ -1,6 +1,6 @@
 //===- Manifest.cpp - a kernel's manifest as JSON -----------------------------------------------------------------===//
 
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -13,7 +13,7 @@ static void complete(ManifestKernel &info, Operation *kernel) {
   if (auto bytes = kernel->getAttrOfType<IntegerAttr>("flashc.shared_memory"))
     info.dynamicSharedMemory = bytes.getInt();
   else if (auto onTiles = dyn_cast<gpu::GPUFuncOp>(kernel))
-    info.dynamicSharedMemory = tile::getSharedMemoryBytes(onTiles);
+    info.dynamicSharedMemory = tile::KernelLayout(onTiles).bytes;
 }
 
 FailureOr<std::string> flashc::exportManifest(ModuleOp module) {

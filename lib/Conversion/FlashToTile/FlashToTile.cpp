@@ -6,6 +6,7 @@
 #include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Launch/LaunchInterface.h"
 #include "flashc/Schedule/Rules.h"
@@ -146,7 +147,7 @@ static Launch describeKernel(LoopNest &nest, const Schedule &schedule, KernelSig
   launch.parameters = signature.getParameters();
   launch.grid = getGrid(extents, schedule.persistent);
   launch.block[0] = target.groupThreads * (schedule.consumers + 1);
-  launch.dynamicSharedMemory = tile::getSharedMemoryBytes(kernel);
+  launch.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
   launch.schedule = schedule.str();
   return launch;
 }

@@ -2,6 +2,7 @@
 
 #include "Hopper/Hopper.h"
 #include "flashc/Conversion/Passes.h"
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlow.h"
@@ -90,7 +91,7 @@ private:
       return failure();
     // What the launcher must provide is known here: the rings are about to become addresses.
     kernel->setAttr("flashc.shared_memory", Builder(&getContext()).getI64IntegerAttr(
-                                                tile::getSharedMemoryBytes(kernel)));
+                                                tile::KernelLayout(kernel).bytes));
     expandRepeatedLoops(kernel);
     markLongCode(kernel);
     KernelContext context = createKernelContext(kernel);

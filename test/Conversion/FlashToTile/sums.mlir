@@ -29,7 +29,7 @@
 // The output has eight more columns, the sums; nothing else is carried but the maximum.
 // TENSOR: tile.alloc_ring : <4, 128, 64, [[TYPE]]>
 // TENSOR: %[[VRING:.*]] = tile.alloc_ring : <4, 128, 64, [[TYPE]]>
-// TENSOR-NEXT: %[[ONES:.*]] = tile.alloc_ones : <16, 64, [[TYPE]]>
+// TENSOR-NEXT: %[[ONES:.*]] = tile.alloc_slot ones : <16, 64, [[TYPE]]>
 // TENSOR: %[[R:.*]]:2 = scf.for {{.*}} iter_args(%[[ACC:.*]] = %{{.*}}, %[[M:.*]] = %{{.*}}) -> (tensor<64x72xf32, #tile.acc>, tensor<64xf32, #tile.row>) {
 // TENSOR: %[[P:.*]] = math.exp2 {{.*}} : tensor<64x128xf32, #tile.acc>
 // TENSOR-NOT: tile.row_reduce sum
@@ -47,7 +47,7 @@
 // TENSOR: tile.scale_rows %[[COLUMNS]], %[[FACTOR]]
 // TENSOR-NOT: math.log2
 
-// THREADS-NOT: tile.alloc_ones
+// THREADS-NOT: tile.alloc_slot ones
 // THREADS: %[[R:.*]]:3 = scf.for {{.*}} -> (tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row_partial>) {
 // THREADS: %[[P:.*]] = math.exp2 {{.*}} : tensor<64x128xf32, #tile.acc>
 // THREADS: tile.row_reduce sum %[[P]]

@@ -13,8 +13,8 @@
 
 // CHECK-LABEL: gpu.func @alibi(
 // CHECK:         %[[SCALED:.*]] = arith.constant dense<8.000000e+00> : tensor<64xf32, #tile.row>
-// CHECK:         %[[SLOT:.*]] = tile.alloc_slopes : <64, 16, bf16>
-// CHECK-NEXT:    %[[COLUMNS:.*]] = tile.alloc_columns : <64, 16, bf16>
+// CHECK:         %[[SLOT:.*]] = tile.alloc_slot slopes : <64, 16, bf16>
+// CHECK-NEXT:    %[[COLUMNS:.*]] = tile.alloc_slot columns : <64, 16, bf16>
 // CHECK:           %[[SLOPE:.*]] = memref.load
 // CHECK:           %[[ROWS:.*]] = tile.rows at(%[[ROW:.*]]) {
 // CHECK-NEXT:      ^bb0

@@ -34,8 +34,8 @@ gpu.module @kernels {
     // CHECK: %[[SLOPES:.*]] = arith.extui %[[FIELD]] : i32 to i64
     // CHECK: arith.addi %[[BASE]], %c38912_i32
     // CHECK: %[[COLUMNS:.*]] = arith.extui
-    %slopes = tile.alloc_slopes : !slopes
-    %columns = tile.alloc_columns : !columns
+    %slopes = tile.alloc_slot slopes : !slopes
+    %columns = tile.alloc_slot columns : !columns
     // Each thread of warpgroup 0 writes rows n and n + 128, the latter below 144: 64 n and n / 32, n / 32 and 0.
     // CHECK: "fence.mbarrier_init.release.cluster;"
     // CHECK: %[[BYTES:.*]] = arith.muli %[[INGROUP]], %c32_i32

@@ -107,7 +107,7 @@ gpu.module @kernels {
   gpu.func @own_slot(%map: !map, %b: index) kernel
       attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    %o = tile.alloc_output : !slot
+    %o = tile.alloc_slot output : !slot
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
@@ -247,7 +247,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @behind_a_limit(%map: !map, %dest: memref<2x2x?x72xbf16>, %b: index, %limit: index) kernel
       attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
-    %o = tile.alloc_output : !slot
+    %o = tile.alloc_slot output : !slot
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):

@@ -28,7 +28,7 @@ gpu.module @kernels {
     // CHECK: %[[UNITS:.*]] = arith.shrui %[[ADDRESS]], %c4_i32
     // CHECK: %[[FIELD:.*]] = arith.andi %[[UNITS]], %c16383_i32
     // CHECK: %[[ONES:.*]] = arith.extui %[[FIELD]] : i32 to i64
-    %ones = tile.alloc_ones : !ones
+    %ones = tile.alloc_slot ones : !ones
     // Warpgroup 0 writes them before the CTA synchronises, 16 bytes a thread; 1065369472 is 0x3F803F80, a pair of ones in
     // bf16, and 1006648320 is 0x3C003C00, a pair in f16.
     // CHECK: "fence.mbarrier_init.release.cluster;"
@@ -106,7 +106,7 @@ gpu.module @wide {
       attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 32, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     %vring = tile.alloc_ring : !tile.ring<1, 32, 128, bf16>
-    %ones = tile.alloc_ones : !ones
+    %ones = tile.alloc_slot ones : !ones
     // CHECK: %[[AT:.*]] = arith.addi %{{.*}}, %c8192_i32
     // CHECK-NEXT: %{{.*}} = arith.constant 4 : i32
     // CHECK-NEXT: %[[UNITS:.*]] = arith.shrui %[[AT]],

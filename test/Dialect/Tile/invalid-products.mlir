@@ -99,8 +99,8 @@ func.func @ones_result(%a: !tile.slot<64, 64, bf16>, %ones: !tile.slot<16, 64, b
 // -----
 
 func.func @slopes_not_transposed(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf16>) {
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
-  %columns = tile.alloc_columns : !tile.slot<64, 16, bf16>
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
+  %columns = tile.alloc_slot columns : !tile.slot<64, 16, bf16>
   // expected-error @+1 {{'tile.mma_async' op expected slopes, the columns that they are times of, and transpose_b together}}
   %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return
@@ -109,8 +109,8 @@ func.func @slopes_not_transposed(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64
 // -----
 
 func.func @slopes_of_a_ring(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf16>, %slopes: !tile.slot<64, 16, bf16>) {
-  %columns = tile.alloc_columns : !tile.slot<64, 16, bf16>
-  // expected-error @+1 {{'tile.mma_async' op expected slopes of a tile.alloc_slopes and columns of a tile.alloc_columns}}
+  %columns = tile.alloc_slot columns : !tile.slot<64, 16, bf16>
+  // expected-error @+1 {{'tile.mma_async' op expected slopes of a tile.alloc_slot slopes and columns of a tile.alloc_slot columns}}
   %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return
 }
@@ -118,8 +118,8 @@ func.func @slopes_of_a_ring(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64,
 // -----
 
 func.func @columns_of_a_ring(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf16>, %columns: !tile.slot<64, 16, bf16>) {
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
-  // expected-error @+1 {{'tile.mma_async' op expected slopes of a tile.alloc_slopes and columns of a tile.alloc_columns}}
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
+  // expected-error @+1 {{'tile.mma_async' op expected slopes of a tile.alloc_slot slopes and columns of a tile.alloc_slot columns}}
   %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, bf16>, !tile.slot<64, 16, bf16> transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return
 }
@@ -127,8 +127,8 @@ func.func @columns_of_a_ring(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64
 // -----
 
 func.func @slopes_element(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf16>) {
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, f16>
-  %columns = tile.alloc_columns : !tile.slot<64, 16, bf16>
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, f16>
+  %columns = tile.alloc_slot columns : !tile.slot<64, 16, bf16>
   // expected-error @+1 {{'tile.mma_async' op expected slopes of type '!tile.slot<64, 16, bf16>', got '!tile.slot<64, 16, f16>'}}
   %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, f16>, !tile.slot<64, 16, bf16> transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return
@@ -137,8 +137,8 @@ func.func @slopes_element(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, b
 // -----
 
 func.func @columns_rows(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf16>) {
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
-  %columns = tile.alloc_columns : !tile.slot<128, 16, bf16>
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
+  %columns = tile.alloc_slot columns : !tile.slot<128, 16, bf16>
   // expected-error @+1 {{'tile.mma_async' op expected columns of type '!tile.slot<64, 16, bf16>', got '!tile.slot<128, 16, bf16>'}}
   %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, bf16>, !tile.slot<128, 16, bf16> transpose_b : !tile.slot<64, 64, bf16>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return

@@ -54,32 +54,32 @@ func.func @load_box(%map: !tile.tensor_map<32 x bf16>, %ring: !tile.ring<2, 64, 
 // -----
 
 func.func @alloc_ones_rows() {
-  // expected-error @+1 {{'tile.alloc_ones' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<32, 64, bf16>'}}
-  %ones = tile.alloc_ones : !tile.slot<32, 64, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<32, 64, bf16>'}}
+  %ones = tile.alloc_slot ones : !tile.slot<32, 64, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_ones_cols() {
-  // expected-error @+1 {{'tile.alloc_ones' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<16, 32, bf16>'}}
-  %ones = tile.alloc_ones : !tile.slot<16, 32, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<16, 32, bf16>'}}
+  %ones = tile.alloc_slot ones : !tile.slot<16, 32, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_ones_element() {
-  // expected-error @+1 {{'tile.alloc_ones' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<16, 64, f32>'}}
-  %ones = tile.alloc_ones : !tile.slot<16, 64, f32>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 16 x 64 elements of 16 bits, got '!tile.slot<16, 64, f32>'}}
+  %ones = tile.alloc_slot ones : !tile.slot<16, 64, f32>
   return
 }
 
 // -----
 
 func.func @alloc_output_rows() {
-  // expected-error @+1 {{'tile.alloc_output' op expected 64 rows, got '!tile.slot<16, 64, bf16>'}}
-  %o = tile.alloc_output : !tile.slot<16, 64, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected 64 rows, got '!tile.slot<16, 64, bf16>'}}
+  %o = tile.alloc_slot output : !tile.slot<16, 64, bf16>
   return
 }
 
@@ -134,63 +134,63 @@ func.func @release_after_too_many(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64
 // -----
 
 func.func @alloc_slopes_0() {
-  // expected-error @+1 {{'tile.alloc_slopes' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<32, 16, bf16>'}}
-  %slopes = tile.alloc_slopes : !tile.slot<32, 16, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<32, 16, bf16>'}}
+  %slopes = tile.alloc_slot slopes : !tile.slot<32, 16, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_slopes_1() {
-  // expected-error @+1 {{'tile.alloc_slopes' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<64, 64, bf16>'}}
-  %slopes = tile.alloc_slopes : !tile.slot<64, 64, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<64, 64, bf16>'}}
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 64, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_slopes_2() {
-  // expected-error @+1 {{'tile.alloc_slopes' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<64, 16, f32>'}}
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, f32>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 64 x 16 elements of 16 bits, got '!tile.slot<64, 16, f32>'}}
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, f32>
   return
 }
 
 // -----
 
 func.func @alloc_columns_0() {
-  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<264, 16, bf16>'}}
-  %columns = tile.alloc_columns : !tile.slot<264, 16, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<264, 16, bf16>'}}
+  %columns = tile.alloc_slot columns : !tile.slot<264, 16, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_columns_1() {
-  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<60, 16, bf16>'}}
-  %columns = tile.alloc_columns : !tile.slot<60, 16, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<60, 16, bf16>'}}
+  %columns = tile.alloc_slot columns : !tile.slot<60, 16, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_columns_2() {
-  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<0, 16, bf16>'}}
-  %columns = tile.alloc_columns : !tile.slot<0, 16, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<0, 16, bf16>'}}
+  %columns = tile.alloc_slot columns : !tile.slot<0, 16, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_columns_3() {
-  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<64, 64, bf16>'}}
-  %columns = tile.alloc_columns : !tile.slot<64, 64, bf16>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<64, 64, bf16>'}}
+  %columns = tile.alloc_slot columns : !tile.slot<64, 64, bf16>
   return
 }
 
 // -----
 
 func.func @alloc_columns_4() {
-  // expected-error @+1 {{'tile.alloc_columns' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<64, 16, f32>'}}
-  %columns = tile.alloc_columns : !tile.slot<64, 16, f32>
+  // expected-error @+1 {{'tile.alloc_slot' op expected a slot of 8 to 256 x 16 elements of 16 bits, got '!tile.slot<64, 16, f32>'}}
+  %columns = tile.alloc_slot columns : !tile.slot<64, 16, f32>
   return
 }

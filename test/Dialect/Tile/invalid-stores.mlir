@@ -27,7 +27,7 @@ func.func @store_cols(%s: tensor<64x64xf32, #tile.acc>, %m: memref<1x1x64x32xf32
 // -----
 
 func.func @store_async_output(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %i: index) {
-  %o = tile.alloc_output : !tile.slot<64, 64, bf16>
+  %o = tile.alloc_slot output : !tile.slot<64, 64, bf16>
   tile.store_wait
   // expected-error @+1 {{'tile.store_async' op expected tile.store_wait all in front of it: the store before goes through the same slot}}
   tile.store_async %x, %map[%i, %i, %i] through %o : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
@@ -85,7 +85,7 @@ func.func @store_async_limit_alone(%x: tensor<64x64xf32, #tile.acc>, %map: !tile
 // -----
 
 func.func @store_async_limit_of_inputs(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index, %dest: memref<1x1x?x64xbf16>) {
-  // expected-error @+1 {{'tile.store_async' op expected the slot of tile.alloc_output behind a limit: all threads read it}}
+  // expected-error @+1 {{'tile.store_async' op expected the slot of tile.alloc_slot output behind a limit: all threads read it}}
   tile.store_async %x, %map[%i, %i, %i] through %q limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xbf16>
   return
 }
@@ -93,7 +93,7 @@ func.func @store_async_limit_of_inputs(%x: tensor<64x64xf32, #tile.acc>, %map: !
 // -----
 
 func.func @store_async_dest(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor_map<64 x bf16>, %i: index, %dest: memref<1x1x?x64xf16>) {
-  %o = tile.alloc_output : !tile.slot<64, 64, bf16>
+  %o = tile.alloc_slot output : !tile.slot<64, 64, bf16>
   tile.store_wait all
   // expected-error @+1 {{'tile.store_async' op expected an array of 'bf16', got 'memref<1x1x?x64xf16>'}}
   tile.store_async %x, %map[%i, %i, %i] through %o limit %i else %dest : tensor<64x64xf32, #tile.acc>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>, memref<1x1x?x64xf16>
@@ -103,7 +103,7 @@ func.func @store_async_dest(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor
 // -----
 
 func.func @store_slopes_source(%rows: tensor<64xf32, #tile.row_partial>) {
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
   // expected-error @+1 {{'tile.store_slopes' op expected the source to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32, #tile.row_partial>'}}
   tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row_partial>, !tile.slot<64, 16, bf16>
   return
@@ -112,7 +112,7 @@ func.func @store_slopes_source(%rows: tensor<64xf32, #tile.row_partial>) {
 // -----
 
 func.func @store_slopes_element(%rows: tensor<64xf16, #tile.row>) {
-  %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+  %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
   // expected-error @+1 {{'tile.store_slopes' op expected rows of f32, got 'f16'}}
   tile.store_slopes %rows into %slopes : tensor<64xf16, #tile.row>, !tile.slot<64, 16, bf16>
   return
@@ -121,7 +121,7 @@ func.func @store_slopes_element(%rows: tensor<64xf16, #tile.row>) {
 // -----
 
 func.func @store_slopes_slot(%rows: tensor<64xf32, #tile.row>, %slopes: !tile.slot<64, 16, bf16>) {
-  // expected-error @+1 {{'tile.store_slopes' op expected a slot of tile.alloc_slopes}}
+  // expected-error @+1 {{'tile.store_slopes' op expected a slot of tile.alloc_slot slopes}}
   tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row>, !tile.slot<64, 16, bf16>
   return
 }

@@ -101,13 +101,13 @@ gpu.module @kernels {
   // A bias on the tensor cores: slopes of rows times numbers of columns.
   // CHECK-LABEL: gpu.func @bias(
   gpu.func @bias(%q: !tile.slot<64, 64, f16>, %k: !tile.slot<128, 64, f16>, %rows: !row) kernel {
-    // CHECK-NEXT:    %[[SLOPES:.*]] = tile.alloc_slopes : <64, 16, f16>
-    // CHECK-NEXT:    %[[COLUMNS:.*]] = tile.alloc_columns : <128, 16, f16>
+    // CHECK-NEXT:    %[[SLOPES:.*]] = tile.alloc_slot slopes : <64, 16, f16>
+    // CHECK-NEXT:    %[[COLUMNS:.*]] = tile.alloc_slot columns : <128, 16, f16>
     // CHECK-NEXT:    tile.store_slopes %{{.*}} into %[[SLOPES]] : tensor<64xf32, #tile.row>, <64, 16, f16>
     // CHECK-NEXT:    tile.mma_async %{{.*}}, %{{.*}} slopes %[[SLOPES]] times %[[COLUMNS]] : !tile.slot<64, 16, f16>, !tile.slot<128, 16, f16> transpose_b :
     // CHECK-SAME:        !tile.slot<64, 64, f16>, <128, 64, f16> -> <tensor<64x128xf32, #tile.acc>>
-    %slopes = tile.alloc_slopes : !tile.slot<64, 16, f16>
-    %columns = tile.alloc_columns : !tile.slot<128, 16, f16>
+    %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, f16>
+    %columns = tile.alloc_slot columns : !tile.slot<128, 16, f16>
     tile.store_slopes %rows into %slopes : !row, !tile.slot<64, 16, f16>
     %t = tile.mma_async %q, %k slopes %slopes times %columns : !tile.slot<64, 16, f16>, !tile.slot<128, 16, f16> transpose_b
         : !tile.slot<64, 64, f16>, !tile.slot<128, 64, f16> -> !tile.token<!acc>
@@ -117,7 +117,7 @@ gpu.module @kernels {
   // Row sums on the tensor cores: B has eight more columns, of ones.
   // CHECK-LABEL: gpu.func @sums(
   gpu.func @sums(%p: !a, %q: !tile.slot<64, 128, f16>, %v: !slot, %acc: !summed) kernel {
-    // CHECK-NEXT:    %[[ONES:.*]] = tile.alloc_ones : <16, 64, f16>
+    // CHECK-NEXT:    %[[ONES:.*]] = tile.alloc_slot ones : <16, 64, f16>
     // CHECK-NEXT:    %[[T:.*]] = tile.mma_async %{{.*}}, %[[V:.*]] ones %[[ONES]] : !tile.slot<16, 64, f16> into %{{.*}} : tensor<64x72xf32, #tile.acc> :
     // CHECK-SAME:        tensor<64x128xf16, #tile.operand_a>, <128, 64, f16> -> <tensor<64x72xf32, #tile.acc>>
     // CHECK-NEXT:    tile.mma_async %{{.*}}, %[[V]] ones %[[ONES]] : !tile.slot<16, 64, f16> :
@@ -125,7 +125,7 @@ gpu.module @kernels {
     // CHECK-NEXT:    %[[O:.*]] = tile.mma_wait %[[T]]
     // CHECK-NEXT:    %columns, %sums = tile.split_sums %[[O]] : tensor<64x72xf32, #tile.acc>
     // CHECK-SAME:        -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
-    %ones = tile.alloc_ones : !tile.slot<16, 64, f16>
+    %ones = tile.alloc_slot ones : !tile.slot<16, 64, f16>
     %t = tile.mma_async %p, %v ones %ones : !tile.slot<16, 64, f16> into %acc : !summed : !a, !slot -> !tile.token<!summed>
     %from_zero = tile.mma_async %q, %v ones %ones : !tile.slot<16, 64, f16>
         : !tile.slot<64, 128, f16>, !slot -> !tile.token<!summed>
@@ -189,10 +189,10 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @stored(
   // CHECK-SAME:      %[[MAP:.*]]: !tile.tensor_map<64 x f16>, %[[X:.*]]: tensor<64x64xf32, #tile.acc>, %[[G:.*]]: index, %[[DEST:.*]]: memref<2x2x?x64xf16>)
   gpu.func @stored(%map: !qmap, %x: !columns, %g: index, %dest: memref<2x2x?x64xf16>) kernel {
-    // CHECK:         %[[OUT:.*]] = tile.alloc_output : <64, 64, f16>
+    // CHECK:         %[[OUT:.*]] = tile.alloc_slot output : <64, 64, f16>
     %qring = tile.alloc_ring : !qring
     %kring = tile.alloc_ring : !ring
-    %out = tile.alloc_output : !qslot
+    %out = tile.alloc_slot output : !qslot
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):

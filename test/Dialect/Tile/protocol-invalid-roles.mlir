@@ -23,7 +23,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @slopes_in_producer(%rows: tensor<64xf32, #tile.row>) kernel {
-    %slopes = tile.alloc_slopes : !tile.slot<64, 16, bf16>
+    %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
     tile.warp_specialize 2 registers(24, 240) producer {
       // expected-error @+1 {{'tile.store_slopes' op expected in the consumer only}}
       tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row>, !tile.slot<64, 16, bf16>

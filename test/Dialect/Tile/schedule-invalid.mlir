@@ -117,46 +117,6 @@ gpu.module @kernels {
 
 // -----
 
-gpu.module @kernels {
-  // The lowering has one place for them, and writes ones of one type.
-  // expected-error @+1 {{'gpu.func' op expected at most one tile.alloc_ones, got 2}}
-  gpu.func @ones_of_two_types() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
-                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
-    %bf16 = tile.alloc_ones : !tile.slot<16, 64, bf16>
-    %f16 = tile.alloc_ones : !tile.slot<16, 64, f16>
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
-  // expected-error @+1 {{'gpu.func' op expected at most one tile.alloc_slopes, got 2}}
-  gpu.func @alloc_slopes_twice() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
-                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
-    %x = tile.alloc_slopes : !tile.slot<64, 16, bf16>
-    %y = tile.alloc_slopes : !tile.slot<64, 16, bf16>
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
-  // expected-error @+1 {{'gpu.func' op expected at most one tile.alloc_columns, got 2}}
-  gpu.func @alloc_columns_twice() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
-                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
-    %x = tile.alloc_columns : !tile.slot<64, 16, bf16>
-    %y = tile.alloc_columns : !tile.slot<64, 16, bf16>
-    gpu.return
-  }
-}
-
-// -----
-
 gpu.module @kernels [#nvvm.target<chip = "sm_42">] {
   // expected-error @+1 {{expected the target of the gpu.module to be one of sm_90a, got 'sm_42'}}
   gpu.func @unknown_target() kernel

@@ -180,7 +180,7 @@ gpu.module @kernels {
   // Through a slot of the output's own: Q's is released behind its last product, and what leaves last has been read
   // when the consumers end.
   // CHECK-LABEL: gpu.func @stored_through_its_own(
-  // CHECK:         %[[O:.*]] = tile.alloc_output
+  // CHECK:         %[[O:.*]] = tile.alloc_slot output
   // CHECK:         consumer {
   // CHECK:             %[[Q:.*]] = tile.wait
   // CHECK:             tile.mma_wait
@@ -196,7 +196,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %qring = tile.alloc_ring : !qring
-    %slot = tile.alloc_output : !slot
+    %slot = tile.alloc_slot output : !slot
     tile.program 2 {
     ^bb0(%w: index):
       scf.for %p = %c0 to %n step %c1 {

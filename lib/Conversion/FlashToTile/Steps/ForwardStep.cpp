@@ -39,15 +39,18 @@ LogicalResult ForwardStep::check() {
 }
 
 void ForwardStep::emitAllocations() {
+  const GPUTarget &target = frame.getTarget();
+  auto allocate = [&](tile::SlotRole role, tile::SlotType type) { return tile::AllocSlotOp::create(b, type, role); };
   if (schedule.tensorSums)
-    ones = tile::AllocOnesOp::create(b, tile::getOnesType(frame.getTarget(), nest.elementType));
+    ones = allocate(tile::SlotRole::Ones, tile::getOnesType(target, nest.elementType));
   if (schedule.tensorBias) {
-    slopesSlot = tile::AllocSlopesOp::create(b, tile::getSlopesType(frame.getTarget(), nest.elementType));
-    columns = tile::AllocColumnsOp::create(b, tile::getColumnsType(frame.getTarget(), nest.streamedTile, nest.elementType));
+    slopesSlot = allocate(tile::SlotRole::Slopes, tile::getSlopesType(target, nest.elementType));
+    columns =
+        allocate(tile::SlotRole::Columns, tile::getColumnsType(target, nest.streamedTile, nest.elementType));
   }
   if (schedule.store == Store::OwnSlot)
-    outputSlot = tile::AllocOutputOp::create(
-        b, tile::SlotType::get(b.getContext(), tile::kTileRows, valueDim, nest.elementType));
+    outputSlot = allocate(tile::SlotRole::Output,
+                          tile::SlotType::get(b.getContext(), tile::kTileRows, valueDim, nest.elementType));
 }
 
 RankedTensorType ForwardStep::getOutputType() {

@@ -23,49 +23,8 @@ static Value createSharedBase(gpu::GPUFuncOp kernel, int64_t alignment, Emitter 
   return emit.bitAnd(emit.add(base, alignment - 1), -alignment);
 }
 
-/// Slots first (each a multiple of the swizzle's 1024 bytes when the rows are a multiple of 8), barriers behind them.
-static void layOutRings(gpu::GPUFuncOp kernel, KernelContext &context) {
-  int64_t offset = 0;
-  auto copies = [&](RingType ring) { return ring.getIsPrivate() ? context.schedule.getConsumers() : 1; };
-  kernel.walk([&](AllocRingOp alloc) {
-    RingType ring = alloc.getRing().getType();
-    context.rings[alloc].data = offset;
-    offset += copies(ring) * ring.getStages() * ring.getSlotBytes(context.target);
-  });
-  kernel.walk([&](AllocOutputOp alloc) {
-    context.outputs[alloc] = offset;
-    offset += context.schedule.getConsumers() * alloc.getSlot().getType().getBytes(context.target);
-  });
-  kernel.walk([&](AllocOnesOp alloc) {
-    context.ones = offset;
-    context.onesType = alloc.getSlot().getType().getElementType();
-    offset += context.target.getOnesBytes();
-  });
-  kernel.walk([&](AllocSlopesOp alloc) {
-    context.slopes = offset;
-    offset += context.schedule.getConsumers() * kTileRows * context.target.getStepRowBytes();
-  });
-  kernel.walk([&](AllocColumnsOp alloc) {
-    context.columns = offset;
-    context.columnsType = alloc.getSlot().getType();
-    offset += context.columnsType.getRows() * context.target.getStepRowBytes();
-  });
-  kernel.walk([&](AllocRingOp alloc) {
-    RingType ring = alloc.getRing().getType();
-    int64_t bytes = copies(ring) * ring.getStages() * context.target.barrierBytes;
-    context.rings[alloc].full = offset;
-    context.rings[alloc].empty = offset + bytes;
-    offset += 2 * bytes;
-  });
-  if (drawsNumbers(kernel))
-    context.announcements = offset;
-  context.announcementWords = getAnnouncementWords(kernel);
-}
-
 KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
-  KernelContext context(GPUTarget::of(kernel));
-  context.schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-  layOutRings(kernel, context);
+  KernelContext context(kernel);
   OpBuilder builder = OpBuilder::atBlockBegin(&kernel.getBody().front());
   Emitter emit(builder, kernel.getLoc());
   context.sharedBase = createSharedBase(kernel, context.target.swizzleAlignment, emit);

@@ -11,40 +11,28 @@
 #ifndef FLASHC_LIB_CONVERSION_TILETONVVM_COMMON_LOWERING_H
 #define FLASHC_LIB_CONVERSION_TILETONVVM_COMMON_LOWERING_H
 
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/DialectConversion.h"
-#include "llvm/ADT/MapVector.h"
 
 namespace flashc::tiletonvvm {
 
 /// Values and offsets that the whole kernel shares; computed once, at its entry.
 struct KernelContext {
-  explicit KernelContext(const flashc::GPUTarget &target) : target(target) {}
+  explicit KernelContext(mlir::gpu::GPUFuncOp kernel)
+      : target(flashc::GPUTarget::of(kernel)),
+        schedule(kernel->getAttrOfType<mlir::tile::ScheduleAttr>(mlir::tile::kScheduleAttrName)), layout(kernel),
+        announcementWords(mlir::tile::getAnnouncementWords(kernel)) {}
 
   const flashc::GPUTarget &target;
   mlir::tile::ScheduleAttr schedule;
-  /// Byte offsets of a ring's slots and of its barriers, from `sharedBase`.
-  struct RingOffsets {
-    int64_t data, full, empty;
-  };
-  /// In the order of their allocations: the code that follows it is the same in every run.
-  llvm::MapVector<mlir::Operation *, RingOffsets> rings;
-  /// Byte offsets of the consumers' slots for their outputs.
-  llvm::DenseMap<mlir::Operation *, int64_t> outputs;
-  /// Byte offset of the panel of ones, behind all slots; if there is one, its element type.
-  int64_t ones = 0;
-  mlir::Type onesType;
-  /// Byte offsets of the consumers' slopes, and of the numbers of columns; if there are any, their slot's type.
-  int64_t slopes = 0, columns = 0;
-  mlir::tile::SlotType columnsType;
-  /// Byte offset of the barriers of announced numbers, and behind them of the numbers; if there are any.
-  std::optional<int64_t> announcements;
-  /// Numbers of a place.
-  int64_t announcementWords = 0;
+  /// From `sharedBase` on.
+  mlir::tile::KernelLayout layout;
+  /// Numbers of a place for announcements.
+  int64_t announcementWords;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA

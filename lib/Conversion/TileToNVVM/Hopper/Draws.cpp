@@ -24,7 +24,7 @@ struct Place {
 
 Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
   Value place = emit.bitAnd(turn, kAnnouncements - 1);
-  Value barriers = emit.add(kernel.sharedBase, *kernel.announcements);
+  Value barriers = emit.add(kernel.sharedBase, *kernel.layout.announcements);
   Value all = emit.add(barriers, kAnnouncements * kHopper.barrierBytes);
   return {emit.add(barriers, emit.mul(place, kHopper.barrierBytes)),
           emit.add(all, emit.mul(place, kWordBytes * kernel.announcementWords))};

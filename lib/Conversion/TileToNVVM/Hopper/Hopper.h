@@ -25,7 +25,7 @@ void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::Stri
 void waitForPhase(Emitter &emit, mlir::Value barrier, mlir::Value parity);
 
 /// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
-/// `tile.alloc_columns`.
+/// `tile.alloc_slot columns`.
 constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;
 
 /// All of Hopper's patterns, and the types of their ops.

@@ -48,9 +48,9 @@ Value getBarrier(Emitter &emit, Value barriers, Value slot) {
 struct AllocRingLowering : KernelPattern<AllocRingOp> {
   using KernelPattern::KernelPattern;
   TileValues lower(AllocRingOp op, Adaptor adaptor, Emitter &emit) const override {
-    KernelContext::RingOffsets offsets = kernel.rings.lookup(op);
-    SmallVector<Value> values = {emit.add(kernel.sharedBase, offsets.data), emit.add(kernel.sharedBase, offsets.full),
-                                 emit.add(kernel.sharedBase, offsets.empty)};
+    SharedLayout::Place place = kernel.layout.getPlace(op);
+    SmallVector<Value> values = {emit.add(kernel.sharedBase, place.data), emit.add(kernel.sharedBase, place.full),
+                                 emit.add(kernel.sharedBase, place.empty)};
     return {values};
   }
 };
@@ -61,40 +61,16 @@ Value getAddressField(Emitter &emit, Value address) {
   return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), field);
 }
 
-/// What the whole CTA has one of: ones, numbers of columns.
-template <typename OpTy>
-struct AllocConstantLowering : KernelPattern<OpTy> {
-  AllocConstantLowering(TileTypeConverter &converter, MLIRContext *context, KernelContext &kernel, int64_t offset)
-      : KernelPattern<OpTy>(converter, context, kernel), offset(offset) {}
-
-  TileValues lower(OpTy op, typename KernelPattern<OpTy>::Adaptor adaptor, Emitter &emit) const override {
-    Value field = getAddressField(emit, emit.add(this->kernel.sharedBase, offset));
-    SmallVector<Value> values = {field, emit.i32(0)}; // never released
+struct AllocSlotLowering : KernelPattern<AllocSlotOp> {
+  using KernelPattern::KernelPattern;
+  TileValues lower(AllocSlotOp op, Adaptor adaptor, Emitter &emit) const override {
+    int64_t first = kernel.layout.getPlace(op).data;
+    auto getOwn = [&] {
+      return emit.add(emit.mul(emit.add(kernel.warpgroup, -1), op.getBytes(kHopper)), first);
+    };
+    Value address = op.isPrivate() ? emit.add(kernel.sharedBase, getOwn()) : emit.add(kernel.sharedBase, first);
+    SmallVector<Value> values = {getAddressField(emit, address), emit.i32(0)}; // never released
     return {values};
-  }
-
-  int64_t offset;
-};
-
-/// What each consumer has one of, `bytes` apart: its slot for outputs, its slopes.
-template <typename OpTy>
-struct AllocPrivateLowering : KernelPattern<OpTy> {
-  using KernelPattern<OpTy>::KernelPattern;
-
-  TileValues lower(OpTy op, typename KernelPattern<OpTy>::Adaptor adaptor, Emitter &emit) const override {
-    Value consumer = emit.add(this->kernel.warpgroup, -1);
-    auto [first, bytes] = getPlace(op);
-    Value offset = emit.add(emit.mul(consumer, bytes), first);
-    Value field = getAddressField(emit, emit.add(this->kernel.sharedBase, offset));
-    SmallVector<Value> values = {field, emit.i32(0)}; // never released
-    return {values};
-  }
-
-  std::pair<int64_t, int64_t> getPlace(AllocOutputOp op) const {
-    return {this->kernel.outputs.lookup(op), op.getSlot().getType().getBytes(kHopper)};
-  }
-  std::pair<int64_t, int64_t> getPlace(AllocSlopesOp op) const {
-    return {this->kernel.slopes, kTileRows * kHopper.getStepRowBytes()};
   }
 };
 
@@ -164,8 +140,6 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
 } // namespace
 
 void flashc::tiletonvvm::populateRingPatterns(KernelPatterns &patterns) {
-  patterns.add<AllocRingLowering, AllocPrivateLowering<AllocOutputOp>, AllocPrivateLowering<AllocSlopesOp>,
-               AcquireLowering, CopyAsyncLowering, WaitLowering, ReleaseLowering>();
-  patterns.add<AllocConstantLowering<AllocOnesOp>>(patterns.kernel.ones);
-  patterns.add<AllocConstantLowering<AllocColumnsOp>>(patterns.kernel.columns);
+  patterns.add<AllocRingLowering, AllocSlotLowering, AcquireLowering, CopyAsyncLowering, WaitLowering,
+               ReleaseLowering>();
 }

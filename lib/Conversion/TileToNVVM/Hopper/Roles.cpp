@@ -66,57 +66,72 @@ private:
     OpBuilder::InsertionGuard guard(emit.builder);
     auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
     emit.builder.setInsertionPointToStart(ifThread0.thenBlock());
-    for (auto &[alloc, offsets] : kernel.rings) {
-      RingType ring = cast<AllocRingOp>(alloc).getRing().getType();
+    for (Operation *allocation : llvm::make_first_range(kernel.layout.numbers)) {
+      auto alloc = dyn_cast<AllocRingOp>(allocation);
+      if (!alloc)
+        continue;
+      RingType ring = alloc.getRing().getType();
+      SharedLayout::Place place = kernel.layout.getPlace(alloc);
       int64_t consumers = op.getConsumers();
       int64_t slots = ring.getStages() * (ring.getIsPrivate() ? consumers : 1);
       for (int64_t slot = 0; slot < slots; ++slot) {
-        initialise(emit, offsets.full + slot * kHopper.barrierBytes, 1);
-        initialise(emit, offsets.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
+        initialise(emit, place.full + slot * kHopper.barrierBytes, 1);
+        initialise(emit, place.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
       }
     }
-    for (int64_t place = 0; kernel.announcements && place < kAnnouncements; ++place)
-      initialise(emit, *kernel.announcements + place * kHopper.barrierBytes, 1);
+    for (int64_t place = 0; kernel.layout.announcements && place < kAnnouncements; ++place)
+      initialise(emit, *kernel.layout.announcements + place * kHopper.barrierBytes, 1);
     emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   }
 
   /// Warpgroup 0 writes what products read beside tiles, and makes it visible to the tensor cores (PTX ISA 9.7.13.4,
   /// fence.proxy.async).
   void initialiseConstants(Emitter &emit) const {
-    if (!kernel.onesType && !kernel.columnsType)
+    SmallVector<AllocSlotOp> slots;
+    for (Operation *op : llvm::make_first_range(kernel.layout.numbers))
+      if (auto alloc = dyn_cast<AllocSlotOp>(op); alloc && !alloc.isPrivate())
+        slots.push_back(alloc);
+    if (slots.empty())
       return;
     OpBuilder::InsertionGuard guard(emit.builder);
     auto ifFirst = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), emit.equal(kernel.warpgroup, 0), false);
     emit.builder.setInsertionPointToStart(ifFirst.thenBlock());
-    if (kernel.onesType)
-      writeOnes(emit);
-    for (int64_t row = 0; kernel.columnsType && row < kernel.columnsType.getRows(); row += kHopper.groupThreads)
-      writeColumns(emit, row);
+    for (AllocSlotOp slot : slots)
+      if (slot.getRole() == SlotRole::Ones)
+        writeOnes(emit, slot);
+      else
+        writeColumns(emit, slot);
     emit.ptx("fence.proxy.async.shared::cta;", "~{memory}", {});
   }
 
   /// 16 bytes a thread.
-  void writeOnes(Emitter &emit) const {
+  void writeOnes(Emitter &emit, AllocSlotOp slot) const {
     static_assert(kHopper.getOnesBytes() == kHopper.groupThreads * 16);
-    Value address = emit.add(emit.add(kernel.sharedBase, kernel.ones), emit.mul(kernel.inGroup, 16));
-    Value pair = emit.i32(kernel.onesType.isBF16() ? 0x3F803F80 : 0x3C003C00);
+    Value first = emit.add(kernel.sharedBase, kernel.layout.getPlace(slot).data);
+    Value address = emit.add(first, emit.mul(kernel.inGroup, 16));
+    Value pair = emit.i32(slot.getSlot().getType().getElementType().isBF16() ? 0x3F803F80 : 0x3C003C00);
     emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
   }
 
+  void writeColumns(Emitter &emit, AllocSlotOp slot) const {
+    SlotType type = slot.getSlot().getType();
+    for (int64_t row = 0; row < type.getRows(); row += kHopper.groupThreads)
+      writeColumns(emit, kernel.layout.getPlace(slot).data, type, row);
+  }
+
   /// A row a thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
-  void writeColumns(Emitter &emit, int64_t first) const {
+  void writeColumns(Emitter &emit, int64_t offset, SlotType type, int64_t first) const {
     Value column = emit.add(kernel.inGroup, first);
-    Value address =
-        emit.add(emit.add(kernel.sharedBase, kernel.columns), emit.mul(column, kHopper.getStepRowBytes()));
+    Value address = emit.add(emit.add(kernel.sharedBase, offset), emit.mul(column, kHopper.getStepRowBytes()));
     Value number = arith::UIToFPOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), column);
     auto times = [&](float factor) -> Value {
       Value constant = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(factor));
       return arith::MulFOp::create(emit.builder, emit.loc, number, constant);
     };
-    Type element = kernel.columnsType.getElementType();
+    Type element = type.getElementType();
     Value high = times(kHighWeight), low = times(kLowWeight);
     Value pair = packPair(emit, element, high, low), third = packPair(emit, element, low, times(0.0f));
-    emit.ptx("{\n .reg .pred p;\n setp.lt.u32 p, $2, " + std::to_string(kernel.columnsType.getRows()) +
+    emit.ptx("{\n .reg .pred p;\n setp.lt.u32 p, $2, " + std::to_string(type.getRows()) +
                  ";\n @p st.shared.v4.b32 [$0], {$1, $3, $4, $4};\n @p st.shared.v4.b32 [$0+16], {$1, $3, $4, $4};\n }",
              "r,r,r,r,r,~{memory}", {address, pair, column, third, emit.i32(0)});
   }

@@ -1,6 +1,6 @@
 //===- TileDialect.cpp - registration, types and the kernel's budget ----------------------------------------------===//
 
-#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -63,7 +63,8 @@ RankedTensorType tile::getRowPartialType(MLIRContext *context) {
 bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {
   auto draws = [](Operation *op) {
     auto program = dyn_cast<ProgramOp>(op);
-    bool isFound = isa<DrawOp, AnnounceOp>(op) || (program && (program.isWork(Distribution::Sorted) || program.getList()));
+    bool isFound = isa<DrawOp, AnnounceOp>(op) ||
+                   (program && (program.isWork(Distribution::Sorted) || program.isWork(Distribution::List)));
     return isFound ? WalkResult::interrupt() : WalkResult::advance();
   };
   return kernel.walk(draws).wasInterrupted();
@@ -77,33 +78,6 @@ int64_t tile::getAnnouncementWords(gpu::GPUFuncOp kernel) {
     return isFound ? WalkResult::interrupt() : WalkResult::advance();
   };
   return kernel.walk(hasOwn).wasInterrupted() ? kOwnAnnouncementWords : kAnnouncementWords;
-}
-
-int64_t tile::getSharedMemoryBytes(gpu::GPUFuncOp kernel) {
-  const GPUTarget &target = GPUTarget::of(kernel);
-  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-  int64_t bytes = 0, consumers = schedule ? schedule.getConsumers() : 1;
-  kernel.walk([&](AllocRingOp alloc) {
-    RingType ring = alloc.getRing().getType();
-    int64_t copies = ring.getIsPrivate() ? consumers : 1;
-    bytes += copies * ring.getStages() * (ring.getSlotBytes(target) + 2 * target.barrierBytes);
-  });
-  kernel.walk([&](AllocOutputOp alloc) { bytes += consumers * alloc.getSlot().getType().getBytes(target); });
-  kernel.walk([&](AllocOnesOp) { bytes += target.getOnesBytes(); });
-  kernel.walk([&](AllocSlopesOp) { bytes += consumers * kTileRows * target.getStepRowBytes(); });
-  kernel.walk([&](AllocColumnsOp alloc) { bytes += alloc.getSlot().getType().getRows() * target.getStepRowBytes(); });
-  bytes += drawsNumbers(kernel) ? getAnnouncementBytes(target, getAnnouncementWords(kernel)) : 0;
-  return bytes ? bytes + target.swizzleAlignment : 0;
-}
-
-/// The lowering has one place for what an `OpTy` allocates.
-template <typename OpTy>
-static LogicalResult verifyAtMostOne(gpu::GPUFuncOp kernel) {
-  int64_t count = 0;
-  kernel.walk([&](OpTy) { ++count; });
-  if (count <= 1)
-    return success();
-  return kernel.emitOpError() << "expected at most one " << OpTy::getOperationName() << ", got " << count;
 }
 
 /// `tile.schedule` on a kernel: what the kernel asks for must be there.
@@ -134,10 +108,7 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   int64_t most = target.getRegistersOfCTA(target.groupThreads * (schedule.getConsumers() + 1));
   if (registers > most)
     return op->emitError() << "expected at most " << most << " registers per CTA, got " << registers;
-  if (failed(verifyAtMostOne<AllocOnesOp>(kernel)) || failed(verifyAtMostOne<AllocSlopesOp>(kernel)) ||
-      failed(verifyAtMostOne<AllocColumnsOp>(kernel)))
-    return failure();
-  int64_t bytes = getSharedMemoryBytes(kernel);
+  int64_t bytes = KernelLayout(kernel).bytes;
   if (bytes > target.maxSharedMemory)
     return op->emitError() << "expected at most " << target.maxSharedMemory << " bytes of shared memory, got "
                            << bytes;

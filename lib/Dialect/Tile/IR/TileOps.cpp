@@ -81,8 +81,8 @@ static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
     return success();
   if (!op.getSlopes() || !op.getColumns() || !op.getTransposeB())
     return op.emitOpError() << "expected slopes, the columns that they are times of, and transpose_b together";
-  if (!op.getSlopes().getDefiningOp<AllocSlopesOp>() || !op.getColumns().getDefiningOp<AllocColumnsOp>())
-    return op.emitOpError() << "expected slopes of a tile.alloc_slopes and columns of a tile.alloc_columns";
+  if (!hasRole(op.getSlopes(), SlotRole::Slopes) || !hasRole(op.getColumns(), SlotRole::Columns))
+    return op.emitOpError() << "expected slopes of a tile.alloc_slot slopes and columns of a tile.alloc_slot columns";
   Type element = op.getB().getType().getElementType();
   const GPUTarget &target = GPUTarget::of(op);
   SlotType slopes = getSlopesType(target, element), columns = getColumnsType(target, cols, element);
@@ -142,24 +142,34 @@ LogicalResult RowReduceOp::verify() {
   return verifyRowOrPartial(*this, "the maximum", getResult().getType());
 }
 
-LogicalResult AllocOnesOp::verify() {
-  SlotType slot = getSlot().getType();
-  const GPUTarget &target = GPUTarget::of(*this);
-  if (is16Bit(slot.getElementType()) && slot == getOnesType(target, slot.getElementType()))
-    return success();
-  return emitOpError() << "expected a slot of " << target.depthStep << " x " << target.getPanelCols()
-                       << " elements of 16 bits, got " << slot;
+bool tile::hasRole(Value slot, SlotRole role) {
+  auto alloc = slot.getDefiningOp<AllocSlotOp>();
+  return alloc && alloc.getRole() == role;
 }
 
-LogicalResult AllocColumnsOp::verify() {
+int64_t AllocSlotOp::getBytes(const GPUTarget &target) {
+  bool isOfSteps = getRole() == SlotRole::Slopes || getRole() == SlotRole::Columns;
+  SlotType slot = getSlot().getType();
+  return isOfSteps ? slot.getRows() * target.getStepRowBytes() : slot.getBytes(target);
+}
+
+LogicalResult AllocSlotOp::verify() {
   SlotType slot = getSlot().getType();
   int64_t rows = slot.getRows();
   const GPUTarget &target = GPUTarget::of(*this);
-  if (!is16Bit(slot.getElementType()) || rows < target.colStep || rows > target.maxCols || rows % target.colStep != 0 ||
-      slot != getColumnsType(target, rows, slot.getElementType()))
-    return emitOpError() << "expected a slot of " << target.colStep << " to " << target.maxCols << " x "
-                         << target.depthStep << " elements of 16 bits, got " << slot;
-  return success();
+  if (getRole() == SlotRole::Output && rows != kTileRows)
+    return emitOpError() << "expected " << kTileRows << " rows, got " << slot;
+  if (getRole() == SlotRole::Output)
+    return success();
+  bool isOnes = getRole() == SlotRole::Ones, isColumns = getRole() == SlotRole::Columns;
+  int64_t least = isOnes ? target.depthStep : isColumns ? target.colStep : kTileRows;
+  int64_t most = isColumns ? target.maxCols : least, cols = isOnes ? target.getPanelCols() : target.depthStep;
+  if (is16Bit(slot.getElementType()) && rows >= least && rows <= most && rows % least == 0 && slot.getCols() == cols)
+    return success();
+  InFlightDiagnostic diag = emitOpError() << "expected a slot of " << least;
+  if (most > least)
+    diag << " to " << most;
+  return diag << " x " << cols << " elements of 16 bits, got " << slot;
 }
 
 LogicalResult SplitSumsOp::verify() {
@@ -223,22 +233,13 @@ LogicalResult ToOperandAOp::verify() {
   return success();
 }
 
-LogicalResult AllocSlopesOp::verify() {
-  SlotType slot = getSlot().getType();
-  SlotType slopes = getSlopesType(GPUTarget::of(*this), slot.getElementType());
-  if (is16Bit(slot.getElementType()) && slot == slopes)
-    return success();
-  return emitOpError() << "expected a slot of " << slopes.getRows() << " x " << slopes.getCols()
-                       << " elements of 16 bits, got " << slot;
-}
-
 LogicalResult StoreSlopesOp::verify() {
   if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
     return failure();
   if (Type element = getElementTypeOrSelf(getSource()); !element.isF32())
     return emitOpError() << "expected rows of f32, got " << element;
-  if (!getSlot().getDefiningOp<AllocSlopesOp>())
-    return emitOpError() << "expected a slot of tile.alloc_slopes";
+  if (!hasRole(getSlot(), SlotRole::Slopes))
+    return emitOpError() << "expected a slot of tile.alloc_slot slopes";
   return success();
 }
 
@@ -268,13 +269,6 @@ LogicalResult ReleaseOp::verify() {
   return emitOpError() << "expected at most the " << held << " elements that a thread holds, got " << getElements();
 }
 
-LogicalResult AllocOutputOp::verify() {
-  SlotType slot = getSlot().getType();
-  if (slot.getRows() == kTileRows)
-    return success();
-  return emitOpError() << "expected " << kTileRows << " rows, got " << slot;
-}
-
 LogicalResult StoreAsyncOp::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
@@ -289,12 +283,12 @@ LogicalResult StoreAsyncOp::verify() {
     return emitOpError() << "expected a map of " << kTileRows << " rows of " << slot.getElementType() << ", got "
                          << getMap().getType();
   auto wait = dyn_cast_or_null<StoreWaitOp>((*this)->getPrevNode());
-  if (getSlot().getDefiningOp<AllocOutputOp>() && !(wait && wait.getAll()))
+  if (hasRole(getSlot(), SlotRole::Output) && !(wait && wait.getAll()))
     return emitOpError() << "expected tile.store_wait all in front of it: the store before goes through the same slot";
   if (!getLimit() != !getDest())
     return emitOpError() << "expected a limit and an array that rows in front of it go to, got one of them";
-  if (getLimit() && !getSlot().getDefiningOp<AllocOutputOp>())
-    return emitOpError() << "expected the slot of tile.alloc_output behind a limit: all threads read it";
+  if (getLimit() && !hasRole(getSlot(), SlotRole::Output))
+    return emitOpError() << "expected the slot of tile.alloc_slot output behind a limit: all threads read it";
   if (getDest() && cast<MemRefType>(getDest().getType()).getElementType() != slot.getElementType())
     return emitOpError() << "expected an array of " << slot.getElementType() << ", got " << getDest().getType();
   return success();

@@ -248,7 +248,7 @@ static void insertRelease(WaitOp wait) {
 /// Shared memory lives as long as the CTA: what still leaves it must have been read.
 static void waitForLastStore(Region &consumer) {
   auto isOutput = [](StoreAsyncOp store) {
-    return store.getSlot().getDefiningOp<AllocOutputOp>() ? WalkResult::interrupt() : WalkResult::advance();
+    return hasRole(store.getSlot(), SlotRole::Output) ? WalkResult::interrupt() : WalkResult::advance();
   };
   if (!consumer.walk(isOutput).wasInterrupted())
     return;

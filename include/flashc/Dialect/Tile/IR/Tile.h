@@ -69,11 +69,14 @@ RankedTensorType getRowType(Type element);
 /// `tensor<64 x f32, #tile.row_partial>`.
 RankedTensorType getRowPartialType(MLIRContext *context);
 
-/// The slot of `tile.alloc_ones`: what one step of a product reads.
+/// The slot of ones: what one step of a product reads.
 SlotType getOnesType(const GPUTarget &target, Type element);
-/// The slots of `tile.alloc_slopes` and, for products of `cols` columns, of `tile.alloc_columns`.
+/// The slots of slopes and, for products of `cols` columns, of columns.
 SlotType getSlopesType(const GPUTarget &target, Type element);
 SlotType getColumnsType(const GPUTarget &target, int64_t cols, Type element);
+
+/// Whether `slot` has been allocated in that role.
+bool hasRole(Value slot, SlotRole role);
 
 /// How many blocks of columns a thread sees before a condition on the keys repeats, as `(i - j) mod 3 = 0` does after
 /// three: if that is known, few (kMostRepeat), and within a tile of `cols` columns. `key` is the position j among the
@@ -93,9 +96,6 @@ constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); 
 
 /// Numbers in a place for announcements (tile.announce).
 int64_t getAnnouncementWords(gpu::GPUFuncOp kernel);
-
-/// Bytes of shared memory that the rings of `kernel` take, barriers and alignment included.
-int64_t getSharedMemoryBytes(gpu::GPUFuncOp kernel);
 
 } // namespace mlir::tile
 

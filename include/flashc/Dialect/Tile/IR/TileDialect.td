@@ -168,6 +168,12 @@ def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
   let genVerifyDecl = 1;
 }
 
+def Tile_SlotRole : I32EnumAttr<"SlotRole", "", [
+    I32EnumAttrCase<"Ones", 0, "ones">, I32EnumAttrCase<"Columns", 1, "columns">,
+    I32EnumAttrCase<"Slopes", 2, "slopes">, I32EnumAttrCase<"Output", 3, "output">]> {
+  let cppNamespace = "::mlir::tile";
+}
+
 def Tile_ReduceKind : I32EnumAttr<"ReduceKind", "", [
     I32EnumAttrCase<"Max", 0, "max">, I32EnumAttrCase<"Sum", 1, "sum">,
     I32EnumAttrCase<"MaxOfBits", 2, "max_of_bits">]> {

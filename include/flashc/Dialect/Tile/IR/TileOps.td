@@ -127,47 +127,44 @@ def Tile_AllocRingOp : Tile_Op<"alloc_ring", [MemoryEffects<[MemAlloc]>]> {
   let hasVerifier = 1;
 }
 
-def Tile_AllocOnesOp : Tile_Op<"alloc_ones", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "a panel of ones in shared memory, for the life of the kernel";
+def Tile_AllocSlotOp : Tile_Op<"alloc_slot", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a slot in shared memory that no ring has, for the life of the kernel";
   let description = [{
-    16 rows of 128 bytes, every element 1: whatever the swizzle, a product finds ones. See `tile.mma_async`.
-  }];
-  let results = (outs Tile_Slot:$slot);
-  let assemblyFormat = "attr-dict `:` type($slot)";
-  let hasVerifier = 1;
-}
+    Its role says what it is initialised with, how often it exists, and its shape:
 
-def Tile_AllocColumnsOp : Tile_Op<"alloc_columns", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "the numbers of a tile's columns in shared memory, for the life of the kernel";
-  let description = [{
-    A row of 16 elements for each column n of a product, which `tile.store_slopes` makes a partner for:
+    | role | begins with | one for | shape |
+    |---|---|---|---|
+    | `ones` | 1 in every element: whatever the swizzle, a product finds ones (`tile.mma_async`) | the CTA | 16 x 64 |
+    | `columns` | the numbers of a tile's columns, see below | the CTA | columns x 16 |
+    | `slopes` | nothing: `tile.store_slopes` fills it, before each product that reads it | each consumer | 64 x 16 |
+    | `output` | nothing: `tile.store_async` goes through it | each consumer | 64 x columns |
+
+    What the `tile.store_async` before has written must have been read: `tile.store_wait all` stands right in front of
+    each.
+
+    Of `columns`, which `tile.store_slopes` makes a partner for, each column n of a product has a row of 16 elements:
 
     ```
     64 n, n / 32, n / 32, 0, 0, 0, 0, 0, 64 n, n / 32, n / 32, 0, 0, 0, 0, 0
     ```
-    All are exact in 16 bits, since n is below 256. Rows are 32 bytes apart; their halves are the same, whatever the
-    swizzle.
+    All are exact in 16 bits, since n is below 256. Rows of 16 elements are 32 bytes apart; the halves of these are the
+    same, whatever the swizzle.
   }];
+  let arguments = (ins Tile_SlotRole:$role);
   let results = (outs Tile_Slot:$slot);
-  let assemblyFormat = "attr-dict `:` type($slot)";
+  let assemblyFormat = "$role attr-dict `:` type($slot)";
   let hasVerifier = 1;
-}
-
-def Tile_AllocSlopesOp : Tile_Op<"alloc_slopes", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "shared memory of each consumer's own for the slopes of its rows, for the life of the kernel";
-  let description = [{
-    64 rows of 16 elements, 32 bytes apart. `tile.store_slopes` fills it, before each product that reads it.
+  let extraClassDeclaration = [{
+    bool isPrivate() { return getRole() == SlotRole::Slopes || getRole() == SlotRole::Output; }
+    int64_t getBytes(const ::flashc::GPUTarget &target);
   }];
-  let results = (outs Tile_Slot:$slot);
-  let assemblyFormat = "attr-dict `:` type($slot)";
-  let hasVerifier = 1;
 }
 
 def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "write a number of each row where a product multiplies it with the numbers of columns";
   let description = [{
     A slope becomes three numbers of 16 bits, each of what the ones before it leave (exactly, in f32), for the first
-    step of depth of a `tile.alloc_columns`:
+    step of depth of the slot of `columns`:
 
     ```
     slope = 64 hi + mid / 32 + lo / 32          hi, mid, lo, 0, ..., 0
@@ -180,17 +177,6 @@ def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWri
   }];
   let arguments = (ins AnyRankedTensor:$source, Tile_Slot:$slot);
   let assemblyFormat = "$source `into` $slot attr-dict `:` type($source) `,` type($slot)";
-  let hasVerifier = 1;
-}
-
-def Tile_AllocOutputOp : Tile_Op<"alloc_output", [MemoryEffects<[MemAlloc]>]> {
-  let summary = "shared memory of each consumer's own for its output, for the life of the kernel";
-  let description = [{
-    A slot that no ring has, and nobody loads: `tile.store_async` goes through it. What the one before has written there
-    must have been read: `tile.store_wait all` stands right in front of each.
-  }];
-  let results = (outs Tile_Slot:$slot);
-  let assemblyFormat = "attr-dict `:` type($slot)";
   let hasVerifier = 1;
 }
 
@@ -251,12 +237,12 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     A is a slot or an `#tile.operand_a` tensor, B a slot, 16 bits; the accumulator is f32 and begins at zero where it
     is not given. Lowers to `wgmma.mma_async` over the common dimension in steps of 16, and one commit (PTX ISA 9.7.15).
 
-    With `ones` (a `tile.alloc_ones`) B has eight more columns, of ones: the last eight columns of the result are the
+    With `ones` (of `tile.alloc_slot ones`) B has eight more columns, of ones: the last eight columns of the result are the
     row sums of A, which `tile.split_sums` takes off. B is then panels of 64 columns, and the ones stand behind the
     last: the descriptor's leading offset leads from each step's rows of that panel to the same ones. Panels in front of
     the last, where the offset leads from panel to panel, are a `wgmma` of their own.
 
-    With `slopes` (a `tile.alloc_slopes`) `times` a `tile.alloc_columns` one more step of depth adds slope * n to column
+    With `slopes` `times` columns (each of a `tile.alloc_slot`) one more step of depth adds slope * n to column
     n of each row of A B^T.
 
     Example:
@@ -412,9 +398,9 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
     An `#tile.acc` tile, rounded to the slot's element type, goes to `map[b, h, row .. row+63, :]`; what lies beyond the
     tensor's extents is not written. The slot is one that the consumer waited for and whose products are complete (Q's):
     the tile passes through it, panel by panel, in the same swizzle. `tile.store_wait` stands before its release. Or it
-    is that of `tile.alloc_output`. With `limit` rows from there on are not written, as by `tile.store`: a tile that has
+    is that of `tile.alloc_slot output`. With `limit` rows from there on are not written, as by `tile.store`: a tile that has
     such rows goes to `dest`, the array of the map, by the threads themselves, out of the slot, which then is
-    `tile.alloc_output`'s: they have read it when all have passed the next `tile.store_wait all`.
+    `tile.alloc_slot output`'s: they have read it when all have passed the next `tile.store_wait all`.
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
     9.7.9.25.5), and behind a limit to predicated loads and stores of 16 bytes.
   }];

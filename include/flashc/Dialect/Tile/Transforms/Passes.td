@@ -239,7 +239,7 @@ def Specialize : Pass<"tile-specialize"> {
       tile.announce %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
       %exists, %x1, %y = tile.announced %t : index own of %w : index
       ```
-    - If something leaves through `tile.alloc_output`, the consumers end with `tile.store_wait`.
+    - If something leaves through a `tile.alloc_slot output`, the consumers end with `tile.store_wait`.
 
     Why here: after `tile-pipeline`, which moves loads and products together, and before `tile-split-loops`, whose
     copies of the consumers' loop the producer does not need.

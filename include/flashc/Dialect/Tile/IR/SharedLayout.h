@@ -1,0 +1,42 @@
+//===- SharedLayout.h - what lies where in a CTA's shared memory --------------------------------------------------===//
+#ifndef FLASHC_DIALECT_TILE_IR_SHAREDLAYOUT_H
+#define FLASHC_DIALECT_TILE_IR_SHAREDLAYOUT_H
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "llvm/ADT/MapVector.h"
+
+namespace mlir::tile {
+
+/// Slots of one size, those of all consumers together; each slot of a ring has two barriers.
+struct SharedAllocation {
+  int64_t slots, slotBytes;
+  bool isRing = false;
+};
+
+/// Byte offsets: the slots of all allocations in their order, the barriers of the rings, and announcements.
+struct SharedLayout {
+  struct Place {
+    int64_t data = 0, full = 0, empty = 0;
+  };
+  SmallVector<Place> places;
+  /// Of the barriers of announced numbers, and behind them of the numbers; if there are any.
+  std::optional<int64_t> announcements;
+  /// Room for alignment included.
+  int64_t bytes = 0;
+};
+
+/// `announcementWords` is 0 if nothing is announced.
+SharedLayout layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations, int64_t announcementWords);
+
+/// Where the allocations of a kernel are.
+struct KernelLayout : SharedLayout {
+  explicit KernelLayout(gpu::GPUFuncOp kernel);
+  Place getPlace(Operation *alloc) const { return places[numbers.lookup(alloc)]; }
+
+  /// By allocation, in the layout's order: the code that follows it is the same in every run.
+  llvm::MapVector<Operation *, unsigned> numbers;
+};
+
+} // namespace mlir::tile
+
+#endif // FLASHC_DIALECT_TILE_IR_SHAREDLAYOUT_H

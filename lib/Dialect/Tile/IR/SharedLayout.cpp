@@ -1,0 +1,57 @@
+//===- SharedLayout.cpp - what lies where in a CTA's shared memory ------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/IR/SharedLayout.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+
+SharedLayout tile::layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations,
+                                int64_t announcementWords) {
+  SharedLayout layout;
+  int64_t offset = 0;
+  for (const SharedAllocation &allocation : allocations) {
+    layout.places.push_back({offset});
+    offset += allocation.slots * allocation.slotBytes;
+  }
+  for (auto [allocation, place] : llvm::zip_equal(allocations, layout.places)) {
+    int64_t bytes = allocation.isRing ? allocation.slots * target.barrierBytes : 0;
+    place.full = offset;
+    place.empty = offset + bytes;
+    offset += 2 * bytes;
+  }
+  if (announcementWords) {
+    layout.announcements = offset;
+    offset += getAnnouncementBytes(target, announcementWords);
+  }
+  layout.bytes = offset ? offset + target.swizzleAlignment : 0;
+  return layout;
+}
+
+static SharedAllocation getAllocation(AllocRingOp alloc, const GPUTarget &target, int64_t consumers) {
+  RingType ring = alloc.getRing().getType();
+  return {(ring.getIsPrivate() ? consumers : 1) * ring.getStages(), ring.getSlotBytes(target), /*isRing=*/true};
+}
+
+static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target, int64_t consumers) {
+  return {alloc.isPrivate() ? consumers : 1, alloc.getBytes(target)};
+}
+
+KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
+  const GPUTarget &target = GPUTarget::of(kernel);
+  auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
+  int64_t consumers = schedule ? schedule.getConsumers() : 1;
+  SmallVector<SharedAllocation> allocations;
+  auto add = [&](auto alloc) {
+    numbers[alloc] = allocations.size();
+    allocations.push_back(getAllocation(alloc, target, consumers));
+  };
+  kernel.walk([&](AllocRingOp alloc) { add(alloc); });
+  // Multiples of the swizzle's alignment first; columns may be fewer bytes.
+  for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
+    kernel.walk([&](AllocSlotOp alloc) {
+      if (alloc.getRole() == role)
+        add(alloc);
+    });
+  static_cast<SharedLayout &>(*this) =
+      layOutShared(target, allocations, drawsNumbers(kernel) ? getAnnouncementWords(kernel) : 0);
+}
