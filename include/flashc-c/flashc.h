@@ -204,7 +204,7 @@ typedef struct FlashcCapture {
  *  A row that sees no key has o = 0 and lse = -inf.
  *
  *  Of column sums there is no v and no value_dim; lse, of the same attention, is read in the place of v, and the only
- *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32. They run on the CPU ("cpu") so far. */
+ *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32. */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
   FlashcDType dtype;
