@@ -9,7 +9,7 @@ namespace flashc {
 
 /// FlashAttention-2 with three liberties, all exact: exponents in base 2 with the scale folded in, the maximum of the row
 /// taken off within that multiply-add, and a running maximum that may be stale by a factor of 2^8
-/// (docs/hopper-schedule.md says why).
+/// (docs/hopper-softmax.md says why).
 class ForwardStep : public TileStep {
 public:
   explicit ForwardStep(KernelFrame &frame)
