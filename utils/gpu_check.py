@@ -227,7 +227,7 @@ class WorkerProcess:
 
 def run_cells(jobs, options, tool=()):
     """Yields (kernel, cell, result) for every cell of every kernel; what a tool says at the end, as the last cell's."""
-    worker, announced, deadline = None, False, time.time() + options.budget
+    worker, published, deadline = None, False, time.time() + options.budget
     for spec, cells in jobs:
         program = {"text": mlir_source(spec), "target": TARGET, "schedule": options.schedule}
         lost = None
@@ -238,8 +238,8 @@ def run_cells(jobs, options, tool=()):
             try:
                 if worker is None:
                     worker = WorkerProcess(tool)
-                    if not announced:
-                        announced = True
+                    if not published:
+                        published = True
                         print("GPU {ready}, PyTorch {torch}, flashc {flashc}".format(**worker.hello), flush=True)
                 result = worker.ask(dict(cell, spec=spec, program=program), options.timeout)
             except WorkerLost as error:

@@ -104,10 +104,10 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// A point is announced with its numbers (tile.announce): beside whether there is one, and x, y and z.
-static constexpr size_t kMostNumbers = kAnnouncementWords - 4;
+/// A point is published with its numbers (tile.publish): beside whether there is one, and x, y and z.
+static constexpr size_t kMostNumbers = kPublishWords - 4;
 /// Those of all warpgroups.
-static constexpr size_t kMostOwnNumbers = kOwnAnnouncementWords - kAnnouncementWords;
+static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
 
 namespace {
 /// What stands behind an item in the list.

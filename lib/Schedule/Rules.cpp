@@ -213,9 +213,9 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.s.order == Order::List && !d.s.persistent; },
      [](const Draft &) -> std::string { return "expected persistent for order=list"; }},
     {"order", "it is `list`, and `q-stages` is above 3", "",
-     [](const Draft &d) { return d.s.order == Order::List && d.s.qStages >= tile::kAnnouncements; },
+     [](const Draft &d) { return d.s.order == Order::List && d.s.qStages >= tile::kPublishPlaces; },
      [](const Draft &d) {
-       return "expected at most " + print(tile::kAnnouncements - 1) + " q-stages for order=list, got " +
+       return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for order=list, got " +
               print(d.s.qStages);
      }},
 

@@ -222,8 +222,8 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
     slots.append({{schedule.consumers, tile::kTileRows * target.getStepRowBytes()},
                   {1, schedule.kvTile * target.getStepRowBytes()}});
   // With own keys at most.
-  int64_t announcementWords = schedule.ownKeys ? tile::kOwnAnnouncementWords : tile::kAnnouncementWords;
-  return tile::layOutShared(target, slots, schedule.order == Order::List ? announcementWords : 0).bytes;
+  int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
+  return tile::layOutShared(target, slots, schedule.order == Order::List ? publishWords : 0).bytes;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.

@@ -98,32 +98,32 @@ gpu.module @kernels {
       %n8 = arith.index_cast %r8 : i32 to index
       %u8 = tile.uniform %n8
       %b0, %e0 = tile.own_visits %c0 to %u0 of %total listed
-      tile.skip %b0 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e0 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b0 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e0 of %ring : !tile.ring<2, 64, 64, bf16>
       %b1, %e1 = tile.own_visits %c0 to %u1 of %total listed
-      tile.skip %b1 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e1 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b1 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e1 of %ring : !tile.ring<2, 64, 64, bf16>
       %b2, %e2 = tile.own_visits %c0 to %u2 of %total listed
-      tile.skip %b2 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e2 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b2 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e2 of %ring : !tile.ring<2, 64, 64, bf16>
       %b3, %e3 = tile.own_visits %c0 to %u3 of %total listed
-      tile.skip %b3 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e3 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b3 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e3 of %ring : !tile.ring<2, 64, 64, bf16>
       %b4, %e4 = tile.own_visits %c0 to %u4 of %total listed
-      tile.skip %b4 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e4 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b4 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e4 of %ring : !tile.ring<2, 64, 64, bf16>
       %b5, %e5 = tile.own_visits %c0 to %u5 of %total listed
-      tile.skip %b5 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e5 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b5 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e5 of %ring : !tile.ring<2, 64, 64, bf16>
       %b6, %e6 = tile.own_visits %c0 to %u6 of %total listed
-      tile.skip %b6 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e6 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b6 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e6 of %ring : !tile.ring<2, 64, 64, bf16>
       %b7, %e7 = tile.own_visits %c0 to %u7 of %total listed
-      tile.skip %b7 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e7 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b7 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e7 of %ring : !tile.ring<2, 64, 64, bf16>
       %b8, %e8 = tile.own_visits %c0 to %u8 of %total listed
-      tile.skip %b8 of %ring : !tile.ring<2, 64, 64, bf16>
-      tile.skip %e8 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %b8 of %ring : !tile.ring<2, 64, 64, bf16>
+      tile.advance_ring %e8 of %ring : !tile.ring<2, 64, 64, bf16>
       scf.for %u = %c0 to %total step %c1 {
         %k = tile.load %map[%c0, %c0, %u] into %ring : !tile.tensor_map<64 x bf16>, !tile.ring<2, 64, 64, bf16> -> !tile.slot<64, 64, bf16>
       }

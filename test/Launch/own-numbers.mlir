@@ -60,18 +60,18 @@
 // PERSIST-NEXT:          %[[NUMBER:.*]] = arith.index_cast %[[READ]]
 // PERSIST-NEXT:          tile.drawn %{{.*}}, %[[NUMBER]] : index, index, index, index, index
 
-// The producer carries no number of one consumer, and announces those of both, of x, y, z and the number of all behind
+// The producer carries no number of one consumer, and publishes those of both, of x, y, z and the number of all behind
 // them. What is computed of the warpgroup in front of the loop it computes again for each.
 // SPECIAL-LABEL: gpu.func @own(
 // SPECIAL:         tile.warp_specialize 2 registers(24, 240) producer {
 // SPECIAL:           scf.for %[[TURN:[^ ]*]] = %c0 to %{{[^ ]*}} step %c1 iter_args(%{{[^,]*}}, %[[N:[^ ]*]] = %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}, %{{[^,]*}}) ->
 // SPECIAL:             %[[TOTAL:.*]] = arith.maxsi %[[N]], %c1
 // SPECIAL:             scf.for %{{.*}} = %c1 to %[[TOTAL]] step
-// SPECIAL:             tile.announce %{{[^ ]*}}, %[[X:[^ ]*]], %c0, %{{[^ ]*}}, %[[NEXT:[^ ]*]] own %[[OWN0:[^ ]*]], %[[OWN1:[^ ]*]] in %[[TURN]]
+// SPECIAL:             tile.publish %{{[^ ]*}}, %[[X:[^ ]*]], %c0, %{{[^ ]*}}, %[[NEXT:[^ ]*]] own %[[OWN0:[^ ]*]], %[[OWN1:[^ ]*]] in %[[TURN]]
 // SPECIAL:             scf.yield %[[X]], %[[NEXT]],
 // SPECIAL:         } consumer {
 // SPECIAL:         ^bb0(%[[W:.*]]: index):
-// SPECIAL:             %{{.*}}, %[[ALL:.*]]:4, %[[OWN:.*]] = tile.announced %{{.*}} : index, index, index, index own of %[[W]] : index
+// SPECIAL:             %{{.*}}, %[[ALL:.*]]:4, %[[OWN:.*]] = tile.published %{{.*}} : index, index, index, index own of %[[W]] : index
 // SPECIAL-DAG:         %[[X:.*]] = tile.uniform %[[ALL]]#0
 // SPECIAL-DAG:         %[[N:.*]] = tile.uniform %[[ALL]]#3
 // SPECIAL-DAG:         %[[LAST:.*]] = tile.uniform %[[OWN]]
@@ -106,7 +106,7 @@ gpu.module @kernels {
       %distance = arith.subi %own, %begin : index
       %last = tile.uniform %distance
       %from, %to = tile.own_visits %c0 to %last of %total listed
-      tile.skip %from of %kring, %vring : !ring, !ring
+      tile.advance_ring %from of %kring, %vring : !ring, !ring
       %o = scf.for %u = %from to %to step %c1 iter_args(%acc = %zero) -> (!acc) {
         %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
         %ts = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
@@ -118,7 +118,7 @@ gpu.module @kernels {
         scf.yield %sum : !acc
       }
       %rest = arith.subi %total, %to : index
-      tile.skip %rest of %kring, %vring : !ring, !ring
+      tile.advance_ring %rest of %kring, %vring : !ring, !ring
       tile.store %o, %out[%c0, %c0, %row] limit %nx : !acc, memref<1x1x?x64xbf16>
     }
     gpu.return

@@ -38,9 +38,9 @@
 // CHECK: tile.uniform
 // CHECK: tile.wait %[[Q]]
 // CHECK: tile.wait %[[K]]
-// CHECK: tile.turn_wait
+// CHECK: tile.ping_pong_wait
 // CHECK: tile.mma_async {{.*}} transpose_b
-// CHECK: tile.turn_pass
+// CHECK: tile.ping_pong_pass
 // CHECK: tile.mma_wait
 // CHECK: tile.release
 // CHECK: scf.for {{.*}}!tile.slot<64, 128, bf16>, tensor<64x128xf32, #tile.acc>
@@ -51,11 +51,11 @@
 // The steps with the mask: the next scores and this product are in flight together, the softmax runs under the product.
 // CHECK: scf.for %{{.*}} = %c1 to %[[FULL:.*]] step
 // CHECK: tile.wait %[[K]]
-// CHECK: tile.turn_wait
+// CHECK: tile.ping_pong_wait
 // CHECK: tile.mma_async {{.*}} transpose_b
 // CHECK: tile.wait %[[V]]
 // CHECK: tile.mma_async {{.*}} into
-// CHECK: tile.turn_pass
+// CHECK: tile.ping_pong_pass
 // CHECK: tile.mma_wait {{.*}}pending = 1
 // CHECK: tile.map
 // CHECK: tile.row_reduce max
@@ -71,12 +71,12 @@
 
 // The last product and the next tile's first in one turn; the results are stored under the latter.
 // CHECK: tile.wait %[[V]]
-// CHECK: tile.turn_wait
+// CHECK: tile.ping_pong_wait
 // CHECK: tile.mma_async {{.*}} into
 // CHECK: tile.wait %[[Q]]
 // CHECK: tile.wait %[[K]]
 // CHECK: tile.mma_async {{.*}} transpose_b
-// CHECK: tile.turn_pass
+// CHECK: tile.ping_pong_pass
 // CHECK: tile.mma_wait {{.*}}pending = 1
 // CHECK: tile.store_async {{.*}} through %[[QSLOT:[a-z0-9]*]] :
 // CHECK: tile.store

@@ -59,10 +59,10 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     %max = tile.row_reduce max %x : ... -> tensor<64xf32, #tile.row>
     ```
     ```mlir
-    %u, %c = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
-    %local = tile.row_reduce max %u : ... -> tensor<64xf32, #tile.row_partial>
-    %sum = arith.addf %local, %c : tensor<64xf32, #tile.row_partial>
-    %max = tile.combine max %sum : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+    %u, %c = tile.map %s at(%row, %j) { ... } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
+    %local = tile.row_reduce max %u : ... -> tensor<64xf32, #tile.lane_partial>
+    %sum = arith.addf %local, %c : tensor<64xf32, #tile.lane_partial>
+    %max = tile.combine max %sum : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
     ```
 
     With `tensor-bias` the product adds the slope, and `%u` is `%s`; a score that is not s (times a constant) and such
@@ -73,10 +73,10 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     ```
 
     With `own-keys` the loop over visits goes from the first to the last one that the warpgroup's 64 rows need, by
-    `flash::emitRowBounds`, and `tile.skip` makes up for those in front of it and behind it:
+    `flash::emitRowBounds`, and `tile.advance_ring` makes up for those in front of it and behind it:
     ```mlir
     %begin, %end = tile.own_visits %first to %last of %total
-    tile.skip %begin of %k_ring, %v_ring : ...
+    tile.advance_ring %begin of %k_ring, %v_ring : ...
     scf.for %u = %begin to %end step %c1 ...
     ```
     Where keys that all rows see lie in front of the interval that moves with them, L1's runs of keys

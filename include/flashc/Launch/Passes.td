@@ -21,7 +21,7 @@ def Order : Pass<"tile-order"> {
     neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
     iterations is compared by its first eight bits. The workspace holds the list, whose entries are an item and its
     numbers, and behind it the work and the numbers of each item, with n numbers 8 + 8n bytes an item; last the counter
-    of `tile.draw`, which this kernel sets to 0. An item has at most kAnnouncementWords - 4 numbers; of what is
+    of `tile.draw`, which this kernel sets to 0. An item has at most kPublishWords - 4 numbers; of what is
     beyond, each warpgroup computes its own.
 
     What a `tile.uniform` makes the same for all threads of a warpgroup, and is computed of the warpgroup's number and

@@ -221,11 +221,11 @@ FailureOr<ValueRange> KernelFrame::emitLoop(TileStep &step) {
   Value begin = index(0), end = visits.getTotal();
   if (tile::OwnVisitsOp own = visits.getOwn()) {
     begin = own.getBegin(), end = own.getEnd();
-    tile::SkipOp::create(b, begin, streamedRings);
+    tile::AdvanceRingOp::create(b, begin, streamedRings);
   }
   auto loop = scf::ForOp::create(b, begin, end, index(1), identity);
   if (tile::OwnVisitsOp own = visits.getOwn(); own && own.getLast() != own.getTotal())
-    tile::SkipOp::create(b, arith::SubIOp::create(b, visits.getTotal(), end), streamedRings);
+    tile::AdvanceRingOp::create(b, arith::SubIOp::create(b, visits.getTotal(), end), streamedRings);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());

@@ -340,7 +340,8 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
   for (auto [field, wish, inRow, initial] : llvm::zip(choice.schedule.getFields(), asked.getFields(),
                                                       choice.row.getSchedule().getFields(), Schedule().getFields())) {
     auto &[key, value] = field;
-    auto *reason = llvm::find_if(llvm::reverse(reasons), [&](const FieldReason &of) { return of.first == key; }).base();
+    auto isOfField = [&key = key](const FieldReason &of) { return of.first == key; };
+    auto *reason = llvm::find_if(llvm::reverse(reasons), isOfField).base();
     std::string origin = getOrigin(key, value, wish.second, inRow.second, initial.second,
                                    reason == reasons.begin() ? "" : std::prev(reason)->second, choice, decision.overrides);
     os << "  " << key << " = " << value << " (" << origin << ")\n";

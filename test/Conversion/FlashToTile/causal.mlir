@@ -24,10 +24,10 @@
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64x128xf32, #tile.acc>
 // CHECK-DAG:     %[[ROW_FACTOR:.*]] = arith.constant dense<0.127517432> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[STALE:.*]] = arith.constant dense<62.73{{.*}}> : tensor<64xf32, #tile.row>
-// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.lane_partial>
 // CHECK-DAG:     %[[ONE:.*]] = arith.constant dense<1.000000e+00> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[MASKED:.*]] = arith.constant 0xFF800000 : f32
-// CHECK-DAG:     %[[FAR_BITS:.*]] = arith.constant dense<1261765875> : tensor<64xi32, #tile.row_partial>
+// CHECK-DAG:     %[[FAR_BITS:.*]] = arith.constant dense<1261765875> : tensor<64xi32, #tile.lane_partial>
 // CHECK:         %[[QRING:.*]] = tile.alloc_ring : <1, 64, 128, bf16, private true>
 // CHECK:         %[[KRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>
 // CHECK:         %[[VRING:.*]] = tile.alloc_ring : <2, 128, 128, bf16>

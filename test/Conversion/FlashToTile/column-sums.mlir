@@ -9,7 +9,7 @@
 // CHECK-DAG:     %[[NONE:.*]] = arith.constant 0xFF800000 : f32
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 0.180336878 : f32
 // CHECK-DAG:     %[[LOG2E:.*]] = arith.constant -1.44269502 : f32
-// CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.lane_partial>
 // CHECK:         %[[QRING:.*]] = tile.alloc_ring : <2, 128, 64, bf16>
 // CHECK:         %[[KRING:.*]] = tile.alloc_ring : <1, 64, 64, bf16, private true>
 // CHECK:         tile.program 3

@@ -7,7 +7,7 @@
 
 // What is large is 2^20 / scale, as the terms are.
 // CHECK-LABEL: gpu.func @alibi(
-// CHECK-DAG:     %[[LARGE:.*]] = arith.constant dense<0x4B000000> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[LARGE:.*]] = arith.constant dense<0x4B000000> : tensor<64xf32, #tile.lane_partial>
 // CHECK-DAG:     %[[LN2:.*]] = arith.constant dense<0.693147182> : tensor<64xf32, #tile.row>
 // CHECK-DAG:     %[[SCALE:.*]] = arith.constant 1.250000e-01 : f32
 // The terms at the first key and behind the last, for this warpgroup's rows: in front of the loop, and without scores.

@@ -35,10 +35,10 @@
 // CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 5
 // CHECK-DAG:     %[[FULL:.*]] = tile.list_number 6
 // CHECK:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[TOTAL]] of %[[TOTAL]] listed
-// CHECK:         tile.skip %[[BEGIN]] of
+// CHECK:         tile.advance_ring %[[BEGIN]] of
 // CHECK:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]]
 // CHECK:           tile.outside %[[U]] of[%[[FULL]], %[[TOTAL]])
-// CHECK-NOT:     tile.skip
+// CHECK-NOT:     tile.advance_ring
 // CHECK-LABEL: gpu.func @packed_causal_order(
 
 // Other rows are of other documents.
@@ -49,10 +49,10 @@
 // GRIDIR-DAG:     %[[FULLBEGIN:.*]] = tile.list_number 4
 // GRIDIR-DAG:     %[[FULLEND:.*]] = tile.list_number 5
 // GRIDIR:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[LAST]] of %[[TOTAL:.*]] listed
-// GRIDIR:         tile.skip %[[BEGIN]] of
+// GRIDIR:         tile.advance_ring %[[BEGIN]] of
 // GRIDIR:           tile.outside %{{.*}} of[%[[FULLBEGIN]], %[[FULLEND]])
 // GRIDIR:         %[[REST:.*]] = arith.subi %[[TOTAL]], %[[END]]
-// GRIDIR:         tile.skip %[[REST]] of
+// GRIDIR:         tile.advance_ring %[[REST]] of
 
 !t = tensor<1x1x?x64xbf16>
 func.func @packed_causal(%q: !t, %k: !t, %v: !t, %offsets: tensor<?xi32>) -> !t {

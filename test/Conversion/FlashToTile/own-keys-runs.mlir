@@ -32,7 +32,7 @@
 // CHECK:         %[[FIRST:.*]] = tile.uniform
 // CHECK:         %[[LAST:.*]] = tile.uniform
 // CHECK:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[LAST]] of %[[TOTAL]]
-// CHECK:         tile.skip %[[BEGIN]] of
+// CHECK:         tile.advance_ring %[[BEGIN]] of
 // CHECK:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]] step
 // CHECK:           arith.cmpi sge, %[[U]], %[[PLACE:.*]] : index
 // CHECK-NEXT:      arith.select
@@ -42,7 +42,7 @@
 // CHECK-NEXT:      tile.load %{{.*}}[%{{.*}}, %{{.*}}, %[[KEY]]]
 // CHECK:           tile.outside %[[U]] of[
 // CHECK:         %[[REST:.*]] = arith.subi %[[TOTAL]], %[[END]]
-// CHECK:         tile.skip %[[REST]] of
+// CHECK:         tile.advance_ring %[[REST]] of
 !t = tensor<1x2x?x64xbf16>
 !lse = tensor<1x2x?xf32>
 func.func @sinks(%q: !t, %k: !t, %v: !t) -> !t {

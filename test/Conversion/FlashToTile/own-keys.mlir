@@ -27,10 +27,10 @@
 // CAUSAL:         %[[FIRST:.*]] = tile.uniform
 // CAUSAL:         %[[FULL:.*]] = tile.uniform
 // CAUSAL:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[TOTAL:.*]] of %[[TOTAL]]
-// CAUSAL:         tile.skip %[[BEGIN]] of %{{.*}}, %{{.*}} : !tile.ring<4, 128, 64, bf16>, !tile.ring<4, 128, 64, bf16>
+// CAUSAL:         tile.advance_ring %[[BEGIN]] of %{{.*}}, %{{.*}} : !tile.ring<4, 128, 64, bf16>, !tile.ring<4, 128, 64, bf16>
 // CAUSAL:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]] step
 // CAUSAL:           tile.outside %[[U]] of[%[[FULL]], %[[TOTAL]])
-// CAUSAL-NOT:     tile.skip
+// CAUSAL-NOT:     tile.advance_ring
 
 // WINDOW-LABEL: gpu.func @window(
 // WINDOW:         %[[FIRST:.*]] = tile.uniform
@@ -38,11 +38,11 @@
 // WINDOW:         %[[FULLBEGIN:.*]] = tile.uniform
 // WINDOW:         %[[FULLEND:.*]] = tile.uniform
 // WINDOW:         %[[BEGIN:.*]], %[[END:.*]] = tile.own_visits %[[FIRST]] to %[[LAST]] of %[[TOTAL:.*]]
-// WINDOW:         tile.skip %[[BEGIN]] of
+// WINDOW:         tile.advance_ring %[[BEGIN]] of
 // WINDOW:         scf.for %[[U:.*]] = %[[BEGIN]] to %[[END]] step
 // WINDOW:           tile.outside %[[U]] of[%[[FULLBEGIN]], %[[FULLEND]])
 // WINDOW:         %[[REST:.*]] = arith.subi %[[TOTAL]], %[[END]]
-// WINDOW:         tile.skip %[[REST]] of
+// WINDOW:         tile.advance_ring %[[REST]] of
 
 // The extents say that all keys are kept: no loop has the mask, and the kernel says that there is nothing of its own.
 // WHOLE-LABEL: gpu.func @whole(

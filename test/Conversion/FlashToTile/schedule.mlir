@@ -93,7 +93,7 @@
 // REDEFINE: %{schedule} = q-stages=0
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=QSTAGES
 // QSTAGES: error: schedule: expected 1 to 64 q-stages, got 0
-// A place for what is announced is used again when Q's ring has gone round.
+// A place for what is published is used again when Q's ring has gone round.
 // REDEFINE: %{schedule} = q-stages=4,stages=2,store=q-slot,order=list
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=ANNOUNCED
 // ANNOUNCED: error: schedule: expected at most 3 q-stages for order=list, got 4

@@ -24,17 +24,17 @@
 // CHECK-NEXT:      %[[R:.*]] = math.fma %[[SCALED]], %[[C]], %[[S]]
 // CHECK-NEXT:      tile.yield %[[R]], %[[H]]
 // The maximum takes the rest before the lanes exchange it, the exponential as part of its offset.
-// CHECK:         arith.subf %{{.*}}, %[[OFFSET:.*]] : tensor<64xf32, #tile.row_partial>
-// CHECK-NEXT:    tile.row_reduce max_of_bits %[[U:.*]] : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row_partial>
+// CHECK:         arith.subf %{{.*}}, %[[OFFSET:.*]] : tensor<64xf32, #tile.lane_partial>
+// CHECK-NEXT:    tile.row_reduce max_of_bits %[[U:.*]] : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.lane_partial>
 // CHECK:         %[[NEW:.*]]:5 = scf.if
 // CHECK-NEXT:      %[[LOCAL:.*]] = tile.row_reduce max %[[U]] :
 // CHECK-NEXT:      %[[SUM:.*]] = arith.addf %[[LOCAL]], %[[OFFSET]]
 // CHECK-NEXT:      tile.combine max %[[SUM]]
 // CHECK:         } else {
 // CHECK:         } else {
-// CHECK-NEXT:      %[[SAME:.*]] = tile.broadcast %{{.*}} : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:      %[[SAME:.*]] = tile.broadcast %{{.*}} : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.lane_partial>
 // CHECK-NEXT:      %[[LESS:.*]] = arith.subf %[[OFFSET]], %[[SAME]]
-// CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.row_partial>
+// CHECK-NEXT:      %[[X:.*]] = arith.mulf %[[LESS]], %{{.*}} : tensor<64xf32, #tile.lane_partial>
 // CHECK-NEXT:      scf.yield %[[U]], %[[X]]
 // CHECK:         scf.yield %[[NEW]]#0, %[[NEW]]#1
 func.func @alibi(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {

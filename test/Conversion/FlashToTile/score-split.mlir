@@ -115,7 +115,7 @@ func.func @cap_and_decay(%q: !t, %k: !t, %v: !t) -> !t {
 // CHECK-LABEL: gpu.func @symmetric(
 // CHECK-NOT:     tile.first_column
 // CHECK:         tile.yield %{{.*}} : f32
-// CHECK-NOT:     acc>, tensor<64xf32, #tile.row_partial>
+// CHECK-NOT:     acc>, tensor<64xf32, #tile.lane_partial>
 func.func @symmetric(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
@@ -139,7 +139,7 @@ func.func @symmetric(%q: !t, %k: !t, %v: !t, %slopes: tensor<8xf32>) -> !t {
 // CHECK-LABEL: gpu.func @positions_only(
 // CHECK-NOT:     tile.first_column
 // CHECK:         tile.yield %{{.*}} : f32
-// CHECK-NOT:     acc>, tensor<64xf32, #tile.row_partial>
+// CHECK-NOT:     acc>, tensor<64xf32, #tile.lane_partial>
 func.func @positions_only(%q: !t, %k: !t, %v: !t) -> !t {
   %o, %lse = flash.attention ins(%q, %k, %v : !t, !t, !t) {scale = 0.125 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
@@ -259,8 +259,8 @@ func.func @either_side(%q: !t, %k: !t, %v: !t) -> !t {
 // What is taken out may be NaN, or infinite, where the mask keeps nothing of a row: in a masked tile a thread without a
 // kept column leaves it out.
 // CHECK-LABEL: gpu.func @masked_rows(
-// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.row_partial>
-// CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG:     %[[LOWEST:.*]] = arith.constant dense<0xFF800000> : tensor<64xf32, #tile.lane_partial>
+// CHECK-DAG:     %[[ZERO:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.lane_partial>
 // CHECK:         scf.for
 // CHECK:         %[[S:.*]], %[[C:.*]] = tile.map %{{.*}} rows(
 // CHECK:         tile.outside

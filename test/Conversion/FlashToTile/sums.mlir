@@ -48,7 +48,7 @@
 // TENSOR-NOT: math.log2
 
 // THREADS-NOT: tile.alloc_slot ones
-// THREADS: %[[R:.*]]:3 = scf.for {{.*}} -> (tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row_partial>) {
+// THREADS: %[[R:.*]]:3 = scf.for {{.*}} -> (tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>, tensor<64xf32, #tile.lane_partial>) {
 // THREADS: %[[P:.*]] = math.exp2 {{.*}} : tensor<64x128xf32, #tile.acc>
 // THREADS: tile.row_reduce sum %[[P]]
 // THREADS: tile.to_operand_a %[[P]] : {{.*}} -> tensor<64x128x[[TYPE]], #tile.operand_a>

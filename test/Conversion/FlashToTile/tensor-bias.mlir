@@ -48,7 +48,7 @@
 // NEXT-NOT:           tile.store_slopes
 // NEXT:               tile.mma_async {{.*}} slopes
 // NEXT:               tile.mma_wait {{.*}} {pending = 1 : i64}
-// NEXT:             tile.turn_wait
+// NEXT:             tile.ping_pong_wait
 // NEXT:             %[[T:.*]] = tile.mma_async {{.*}} ones
 // NEXT-NOT:         tile.mma_wait
 // NEXT:             tile.store_slopes

@@ -47,16 +47,16 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     tile.warp_specialize 1 registers(24, 240) producer {
       scf.for %turn = %c0 to %many step %c1 iter_args(%x = %n) -> index {
-        %next = tile.take %list[%place] : memref<?xi32>
+        %next = tile.consume %list[%place] : memref<?xi32>
         %exists = arith.cmpi ult, %next, %n : index
-        tile.announce %exists, %next in %turn
+        tile.publish %exists, %next in %turn
         tile.repeat_if %exists
         scf.yield %next : index
       }
     } consumer {
     ^bb0(%w: index):
       scf.for %turn = %c0 to %many step %c1 iter_args(%x = %n) -> index {
-        %exists, %next = tile.announced %turn : index
+        %exists, %next = tile.published %turn : index
         tile.repeat_if %exists
         scf.yield %next : index
       }
@@ -96,16 +96,16 @@ gpu.module @kernels {
     %c1 = arith.constant 1 : index
     tile.warp_specialize 2 registers(24, 240) producer {
       scf.for %turn = %c0 to %many step %c1 iter_args(%x = %n) -> index {
-        %next = tile.take %list[%place] : memref<?xi32>
+        %next = tile.consume %list[%place] : memref<?xi32>
         %exists = arith.cmpi ult, %next, %n : index
-        tile.announce %exists, %next own %next, %n, %n, %next in %turn
+        tile.publish %exists, %next own %next, %n, %n, %next in %turn
         tile.repeat_if %exists
         scf.yield %next : index
       }
     } consumer {
     ^bb0(%w: index):
       scf.for %turn = %c0 to %many step %c1 iter_args(%x = %n, %y = %n, %z = %n) -> (index, index, index) {
-        %exists, %next, %own:2 = tile.announced %turn : index own of %w : index, index
+        %exists, %next, %own:2 = tile.published %turn : index own of %w : index, index
         tile.repeat_if %exists
         scf.yield %next, %own#0, %own#1 : index, index, index
       }

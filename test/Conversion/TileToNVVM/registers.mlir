@@ -2,7 +2,7 @@
 
 !acc = tensor<64x8xf32, #tile.acc>
 !row = tensor<64xf32, #tile.row>
-!part = tensor<64xf32, #tile.row_partial>
+!part = tensor<64xf32, #tile.lane_partial>
 !o = memref<?x1x?x8xf32, strided<[?, ?, ?, 1]>>
 !lse = memref<?x1x?xf32, strided<[?, ?, 1]>>
 
@@ -147,7 +147,7 @@ gpu.module @kernels {
 
 !acc = tensor<64x16xf32, #tile.acc>
 !row = tensor<64xf32, #tile.row>
-!part = tensor<64xf32, #tile.row_partial>
+!part = tensor<64xf32, #tile.lane_partial>
 !o = memref<?x1x?x16xf32, strided<[?, ?, ?, 1]>>
 !lse = memref<?x1x?xf32, strided<[?, ?, 1]>>
 
@@ -289,8 +289,8 @@ gpu.module @kernels {
       ^bb0(%s: f32, %i: index, %j: index):
         tile.yield %f : f32
       } : !acc
-      %local = tile.row_reduce max_of_bits %x : !acc -> tensor<64xf32, #tile.row_partial>
-      %m = tile.combine %local : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+      %local = tile.row_reduce max_of_bits %x : !acc -> tensor<64xf32, #tile.lane_partial>
+      %m = tile.combine %local : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
       tile.store %m, %lse[%c0, %c0, %c0] limit %n : tensor<64xf32, #tile.row>, memref<?x1x?xf32, strided<[?, ?, 1]>>
     }
     gpu.return

@@ -28,7 +28,7 @@ gpu.module @kernels {
       // CHECK: %[[PARITY:.*]] = arith.xori %[[PHASE]], %c1_i32
       // CHECK: mbarrier.try_wait.parity.shared::cta.b64{{.*}} %{{.*}}, %[[PARITY]]
       tile.acquire %kring[%g] : !tile.ring<3, 16, 128, f16>
-      // All bytes of the slot are announced; one copy per panel of 64 columns.
+      // All bytes of the slot are published; one copy per panel of 64 columns.
       // CHECK: "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}" %{{.*}}, %c4096_i32
       // CHECK-COUNT-2: cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes
       tile.copy_async %kmap[%b, %h, %row] into %kring[%g] : !tile.tensor_map<16 x f16>, !tile.ring<3, 16, 128, f16>
@@ -44,9 +44,9 @@ gpu.module @kernels {
       // CHECK: mbarrier.try_wait.parity
       %k = tile.wait %kring[%g] : !tile.ring<3, 16, 128, f16> -> !tile.slot<16, 128, f16>
       // CHECK: "bar.sync $0, 256;"
-      tile.turn_wait %w
+      tile.ping_pong_wait %w
       // CHECK: "bar.arrive $0, 256;"
-      tile.turn_pass %w
+      tile.ping_pong_pass %w
       // CHECK: %[[BARRIER:.*]] = arith.addi %{{.*}}, %c4_i32
       // CHECK: "bar.sync $0, 128;"{{.*}} %[[BARRIER]]
       tile.warpgroup_barrier

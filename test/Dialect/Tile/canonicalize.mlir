@@ -2,16 +2,16 @@
 
 !acc = tensor<64x64xf32, #tile.acc>
 !row = tensor<64xf32, #tile.row>
-!part = tensor<64xf32, #tile.row_partial>
+!part = tensor<64xf32, #tile.lane_partial>
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // tile.scale_rows
 //===--------------------------------------------------------------------------------------------------------------===//
 
-// Zeros stay zeros, of an accumulator and of a row_partial.
+// Zeros stay zeros, of an accumulator and of a lane_partial.
 // CHECK-LABEL: func.func @zeros
 // CHECK-DAG: %[[ACC:.*]] = arith.constant dense<0.000000e+00> : tensor<64x64xf32, #tile.acc>
-// CHECK-DAG: %[[PART:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.row_partial>
+// CHECK-DAG: %[[PART:.*]] = arith.constant dense<0.000000e+00> : tensor<64xf32, #tile.lane_partial>
 // CHECK-NOT: tile.scale_rows
 // CHECK: return %[[ACC]], %[[PART]]
 func.func @zeros(%f: !row) -> (!acc, !part) {

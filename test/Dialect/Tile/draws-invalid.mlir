@@ -57,16 +57,16 @@ func.func @too_few(%list: memref<?xi32>, %n: index) {
 // -----
 
 func.func @too_many_words(%exists: i1, %x: index) {
-  // expected-error @+1 {{'tile.announce' op expected at most 15 values, got 16}}
-  tile.announce %exists, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x in %x
+  // expected-error @+1 {{'tile.publish' op expected at most 15 values, got 16}}
+  tile.publish %exists, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x in %x
   return
 }
 
 // -----
 
 func.func @too_many_words_of_all_and_of_each(%exists: i1, %x: index) {
-  // expected-error @+1 {{'tile.announce' op expected at most 31 values, got 32}}
-  tile.announce %exists, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x own %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x in %x
+  // expected-error @+1 {{'tile.publish' op expected at most 31 values, got 32}}
+  tile.publish %exists, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x own %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x, %x in %x
   return
 }
 
@@ -84,8 +84,8 @@ gpu.module @kernels {
   gpu.func @heard_by_the_producer() kernel {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 2 registers(24, 240) producer {
-      // expected-error @+1 {{'tile.announced' op expected in the consumer only}}
-      %exists = tile.announced %c0
+      // expected-error @+1 {{'tile.published' op expected in the consumer only}}
+      %exists = tile.published %c0
     } consumer {
     ^bb0(%w: index):
     }
@@ -96,13 +96,13 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  gpu.func @announced_by_a_consumer(%exists: i1) kernel {
+  gpu.func @published_by_a_consumer(%exists: i1) kernel {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
-      // expected-error @+1 {{'tile.announce' op expected in the producer only}}
-      tile.announce %exists in %c0
+      // expected-error @+1 {{'tile.publish' op expected in the producer only}}
+      tile.publish %exists in %c0
     }
     gpu.return
   }
@@ -116,8 +116,8 @@ gpu.module @kernels {
     tile.warp_specialize 2 registers(24, 240) producer {
     } consumer {
     ^bb0(%w: index):
-      // expected-error @+1 {{'tile.take' op expected in the producer only}}
-      %number = tile.take %list[%c0] : memref<?xi32>
+      // expected-error @+1 {{'tile.consume' op expected in the producer only}}
+      %number = tile.consume %list[%c0] : memref<?xi32>
     }
     gpu.return
   }
@@ -138,7 +138,7 @@ gpu.module @kernels {
     tile.program 2 {
     ^bb0(%w: index):
       // expected-note @+1 {{it depends on this value}}
-      %x0:2 = tile.announced %c0 : index
+      %x0:2 = tile.published %c0 : index
       scf.for %i = %c0 to %n step %c1 iter_args(%x = %n) -> index {
         // expected-error @+1 {{cannot specialize: expected to depend on loop indices and scalar code only}}
         %next = tile.draw %list[%n] from %n below %n : memref<?xi32> -> index {
@@ -161,7 +161,7 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
-// Nothing keeps the producer from announcing four points ahead.
+// Nothing keeps the producer from publishing four points ahead.
 gpu.module @kernels {
   gpu.func @runs_ahead(%map: !tile.tensor_map<64 x bf16>, %list: memref<?xi32>, %n: index, %k: !tile.slot<64, 64, bf16>)
       kernel attributes {tile.schedule = #schedule} {

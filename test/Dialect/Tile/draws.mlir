@@ -1,5 +1,5 @@
 // What a CTA draws is the producer's business: it takes a number when an iteration begins, and when all is loaded it finds
-// out what the number stands for and announces it. A consumer hears it behind its last product.
+// out what the number stands for and publishes it. A consumer hears it behind its last product.
 // RUN: flashc-opt %s --split-input-file | flashc-opt --split-input-file | FileCheck %s --check-prefix=OPS
 // RUN: flashc-opt %s --split-input-file --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s
 // RUN: flashc-opt %s --split-input-file --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --tile-overlap-epilogue --canonicalize --cse | FileCheck %s --check-prefix=OVERLAP
@@ -21,7 +21,7 @@
 // CHECK-SAME:      %{{.*}}: !tile.tensor_map<64 x bf16>, %[[LIST:.*]]: memref<?xi32>, %[[PLACE:.*]]: index, %[[CTAS:.*]]: index, %[[LIMIT:.*]]: index, %[[X0:.*]]: index, %[[N0:.*]]: index, %[[MANY:.*]]: index, %{{.*}}: memref
 // CHECK:         tile.warp_specialize 2 registers(24, 240) producer {
 // CHECK:           scf.for %[[TURN:.*]] = %c0 to %[[MANY]] step %c1 iter_args(%[[X:.*]] = %[[X0]], %[[N:.*]] = %[[N0]],
-// CHECK-NEXT:        %[[TAKEN:.*]] = tile.take %[[LIST]][%[[PLACE]]]
+// CHECK-NEXT:        %[[TAKEN:.*]] = tile.consume %[[LIST]][%[[PLACE]]]
 // CHECK-NOT:         memref.load
 // CHECK:             %[[TOTAL:.*]] = arith.maxsi %[[N]], %c1
 // CHECK:             scf.for %{{.*}} = %c1 to %[[TOTAL]]
@@ -33,18 +33,18 @@
 // CHECK:             %[[LAST:.*]] = arith.subi %[[LIMIT]], %c1
 // CHECK:             %[[KNOWN:.*]] = arith.minui %[[NUMBER]], %[[LAST]]
 // CHECK:             memref.load %[[LIST]][%[[KNOWN]]]
-// CHECK:             tile.announce %[[EXISTS]], %[[X1:.*]], %[[N1:.*]] in %[[TURN]]
+// CHECK:             tile.publish %[[EXISTS]], %[[X1:.*]], %[[N1:.*]] in %[[TURN]]
 // CHECK:             tile.repeat_if %[[EXISTS]]
 // CHECK:             scf.yield %[[X1]], %[[N1]],
 // CHECK:         } consumer {
 // CHECK:           scf.for %[[TURN:.*]] = %c0 to %[[MANY]] step %c1 iter_args(%[[X:.*]] = %[[X0]], %[[N:.*]] = %[[N0]],
-// CHECK-NOT:         tile.announced
+// CHECK-NOT:         tile.published
 // CHECK:             %[[TOTAL:.*]] = arith.maxsi %[[N]], %c1
 // CHECK:             scf.for %{{.*}} = %c1 to %[[TOTAL]]
 // CHECK:             tile.mma_async
 // CHECK:             tile.mma_async
 // CHECK:             tile.mma_async
-// CHECK-NEXT:        %[[EXISTS:.*]], %[[HEARD:.*]]:2 = tile.announced %[[TURN]] : index, index
+// CHECK-NEXT:        %[[EXISTS:.*]], %[[HEARD:.*]]:2 = tile.published %[[TURN]] : index, index
 // CHECK-NEXT:        %[[X1:.*]] = tile.uniform %[[HEARD]]#0
 // CHECK-NEXT:        %[[N1:.*]] = tile.uniform %[[HEARD]]#1
 // CHECK-NEXT:        tile.repeat_if %[[EXISTS]]
@@ -52,17 +52,17 @@
 // CHECK-NOT:         memref.load
 // CHECK:             scf.yield %[[X1]], %[[N1]],
 
-// The next point's head is behind the announcement on both sides, and takes what was announced.
+// The next point's head is behind the broadcast on both sides, and takes what was published.
 // OVERLAP-LABEL: gpu.func @points(
 // OVERLAP:       tile.warp_specialize 2 registers(24, 240) producer {
-// OVERLAP:         tile.take
+// OVERLAP:         tile.consume
 // OVERLAP:         scf.for
-// OVERLAP:           tile.announce
+// OVERLAP:           tile.publish
 // OVERLAP:           tile.repeat_if
-// OVERLAP:           tile.take
+// OVERLAP:           tile.consume
 // OVERLAP:       } consumer {
 // OVERLAP:         scf.for
-// OVERLAP:           %{{.*}}, %[[HEARD:.*]]:2 = tile.announced
+// OVERLAP:           %{{.*}}, %[[HEARD:.*]]:2 = tile.published
 // OVERLAP-NEXT:      %[[X1:.*]] = tile.uniform %[[HEARD]]#0
 // OVERLAP:           tile.repeat_if
 // OVERLAP:           tile.wait
@@ -125,17 +125,17 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @own_keys(
 // CHECK:         } consumer {
 // CHECK:           scf.for {{.*}} iter_args
-// CHECK-NOT:         tile.announced
+// CHECK-NOT:         tile.published
 // CHECK:             scf.for %{{.*}} = %c1 to
 // CHECK:               tile.mma_async
 // CHECK:             tile.mma_wait
 // CHECK:             scf.for
-// CHECK-NEXT:          tile.turn_wait
-// CHECK-NEXT:          tile.turn_pass
+// CHECK-NEXT:          tile.ping_pong_wait
+// CHECK-NEXT:          tile.ping_pong_pass
 // CHECK:               tile.wait
 // CHECK:               tile.release
 // CHECK:             }
-// CHECK-NEXT:        tile.announced
+// CHECK-NEXT:        tile.published
 // CHECK:             tile.repeat_if
 // CHECK-NOT:         tile.wait
 // CHECK:             tile.store
@@ -162,7 +162,7 @@ gpu.module @kernels {
         %less = arith.subi %visits, %w : index
         %last = arith.maxsi %less, %c1 : index
         %begin, %end = tile.own_visits %c0 to %last of %visits
-        tile.skip %begin of %kring, %vring : !ring, !ring
+        tile.advance_ring %begin of %kring, %vring : !ring, !ring
         %o = scf.for %u = %begin to %end step %c1 iter_args(%acc = %zero) -> (!acc) {
           %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
           %ts = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
@@ -174,7 +174,7 @@ gpu.module @kernels {
           scf.yield %sum : !acc
         }
         %rest = arith.subi %visits, %end : index
-        tile.skip %rest of %kring, %vring : !ring, !ring
+        tile.advance_ring %rest of %kring, %vring : !ring, !ring
         tile.store %o, %out[%c0, %c0, %row] limit %limit : !acc, memref<1x1x?x64xbf16>
         scf.yield %next : index
       }

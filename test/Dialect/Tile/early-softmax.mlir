@@ -7,7 +7,7 @@
 !acc = tensor<64x64xf32, #tile.acc>
 !a = tensor<64x64xbf16, #tile.operand_a>
 !row = tensor<64xf32, #tile.row>
-!partial = tensor<64xf32, #tile.row_partial>
+!partial = tensor<64xf32, #tile.lane_partial>
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
@@ -27,9 +27,9 @@ gpu.module @kernels {
   // CHECK-NEXT:      %[[ROW0:.*]] = arith.muli %[[LO:.*]], %c64
   // CHECK-NEXT:      %[[K0:.*]] = tile.wait %[[K]][%c0]
   // CHECK-NEXT:      arith.addi
-  // CHECK-NEXT:      tile.turn_wait %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:      %[[T0:.*]] = tile.mma_async %[[K0]], %[[K0]] transpose_b
-  // CHECK-NEXT:      tile.turn_pass %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:      %[[LEN0:.*]] = memref.load %[[LENGTHS:.*]][%[[LO]]]
   // CHECK-NEXT:      %[[S:.*]] = tile.mma_wait %[[T0]] :
   // CHECK-NEXT:      tile.release %[[K0]]
@@ -59,10 +59,10 @@ gpu.module @kernels {
   // CHECK-NEXT:        %[[NEXTROW:.*]] = arith.muli %[[NEXT]], %c64
   // CHECK-NEXT:        %[[K1:.*]] = tile.wait %[[K]][%[[R]]#2]
   // CHECK-NEXT:        arith.addi
-  // CHECK-NEXT:        tile.turn_wait %[[W]]
+  // CHECK-NEXT:        tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:        %[[T1:.*]] = tile.mma_async %[[K1]], %[[K1]] transpose_b
   // CHECK-NEXT:        %[[TO:.*]] = tile.mma_async %[[R]]#1, %[[V0]] into %[[R]]#0
-  // CHECK-NEXT:        tile.turn_pass %[[W]]
+  // CHECK-NEXT:        tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:        %[[NEXTLEN:.*]] = memref.load %[[LENGTHS]][%[[NEXT]]]
 
   // The next point's softmax, of the length that it has, runs beside that.
@@ -139,9 +139,9 @@ gpu.module @kernels {
         %row = arith.muli %p, %c64 : index
         %k = tile.wait %kring[%gk] : !ring -> !slot
         %gk1 = arith.addi %gk, %c1 : index
-        tile.turn_wait %w
+        tile.ping_pong_wait %w
         %ts = tile.mma_async %k, %k transpose_b : !slot, !slot -> !tile.token<!acc>
-        tile.turn_pass %w
+        tile.ping_pong_pass %w
         %len = memref.load %lengths[%p] : memref<?xindex>
         %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
         tile.release %k : !slot
@@ -161,12 +161,12 @@ gpu.module @kernels {
             -> (!acc, !a, index, index) {
           %k2 = tile.wait %kring[%b] : !ring -> !slot
           %b1 = arith.addi %b, %c1 : index
-          tile.turn_wait %w
+          tile.ping_pong_wait %w
           %t2 = tile.mma_async %k2, %k2 transpose_b : !slot, !slot -> !tile.token<!acc>
           %v2 = tile.wait %vring[%c] : !ring -> !slot
           %c2 = arith.addi %c, %c1 : index
           %t3 = tile.mma_async %x, %v2 into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
-          tile.turn_pass %w
+          tile.ping_pong_pass %w
           %s2 = tile.mma_wait %t2 {pending = 1} : !tile.token<!acc> -> !acc
           tile.release %k2 : !slot
           %acc1 = tile.mma_wait %t3 : !tile.token<!acc> -> !acc

@@ -164,7 +164,7 @@ func.func @split_columns(%s: tensor<64x72xf32, #tile.acc>) {
 
 func.func @split_sums(%s: tensor<64x72xf32, #tile.acc>) {
   // expected-error @+1 {{'tile.split_sums' op expected the second result to be a tile of 64 rows with encoding #tile.row, got}}
-  %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
 

@@ -19,7 +19,7 @@ func.func @reduce_max(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @reduce_sum(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the sum to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  // expected-error @+1 {{'tile.row_reduce' op expected the sum to be a tile of 64 rows with encoding #tile.lane_partial, got}}
   %r = tile.row_reduce sum %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
   return
 }
@@ -27,16 +27,16 @@ func.func @reduce_sum(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @combine_source(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.combine' op expected the source to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  // expected-error @+1 {{'tile.combine' op expected the source to be a tile of 64 rows with encoding #tile.lane_partial, got}}
   %r = tile.combine %s : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row>
   return
 }
 
 // -----
 
-func.func @combine_result(%s: tensor<64xf32, #tile.row_partial>) {
+func.func @combine_result(%s: tensor<64xf32, #tile.lane_partial>) {
   // expected-error @+1 {{'tile.combine' op expected the result to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32>'}}
-  %r = tile.combine %s : tensor<64xf32, #tile.row_partial> -> tensor<64xf32>
+  %r = tile.combine %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32>
   return
 }
 
@@ -58,17 +58,17 @@ func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
 
 // -----
 
-func.func @broadcast_partial(%s: tensor<64xf32, #tile.row_partial>) {
+func.func @broadcast_partial(%s: tensor<64xf32, #tile.lane_partial>) {
   // expected-error @+1 {{'tile.broadcast' op expected the result to be a tile of 64 rows with encoding #tile.acc, got}}
-  %r = tile.broadcast %s : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+  %r = tile.broadcast %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
   return
 }
 
 // -----
 
 func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row_partial, got}}
-  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.row_partial>
+  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.lane_partial, got}}
+  %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.lane_partial>
   return
 }
 
@@ -82,9 +82,9 @@ func.func @scale_source(%s: tensor<64xf32, #tile.row>) {
 
 // -----
 
-func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #tile.row_partial>) {
+func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #tile.lane_partial>) {
   // expected-error @+1 {{'tile.scale_rows' op expected the factor to be a tile of 64 rows with encoding #tile.row, got}}
-  %r = tile.scale_rows %s, %f : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  %r = tile.scale_rows %s, %f : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
 
@@ -141,7 +141,7 @@ func.func @map_one_value(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     tile.yield %e : f32
-  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
 
@@ -160,7 +160,7 @@ func.func @map_two_values(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
 // -----
 
 func.func @map_offset(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op expected the second result to be a tile of 64 rows with encoding #tile.row_partial, got}}
+  // expected-error @+1 {{'tile.map' op expected the second result to be a tile of 64 rows with encoding #tile.lane_partial, got}}
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     %h = arith.constant 1.0 : f32
@@ -176,7 +176,7 @@ func.func @map_offset_type(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     tile.yield %e, %row : f32, index
-  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
 
@@ -188,7 +188,7 @@ func.func @map_offset_of_element(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
   ^bb0(%e: f32, %row: index, %col: index):
     %h = arith.negf %e : f32
     tile.yield %e, %h : f32, f32
-  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
 
@@ -203,7 +203,7 @@ func.func @map_offset_of_column(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
     %d32 = arith.index_cast %d : index to i32
     %h = arith.sitofp %d32 : i32 to f32
     tile.yield %e, %h : f32, f32
-  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+  } : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
 

@@ -2,9 +2,9 @@
 
 // Every constraint of stores. Those of the ring protocol are in protocol-invalid-stores.mlir.
 
-func.func @store_source(%s: tensor<64xf32, #tile.row_partial>, %m: memref<1x1x64xf32>, %i: index) {
+func.func @store_source(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32>, %i: index) {
   // expected-error @+1 {{'tile.store' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
-  tile.store %s, %m[%i, %i, %i] limit %i : tensor<64xf32, #tile.row_partial>, memref<1x1x64xf32>
+  tile.store %s, %m[%i, %i, %i] limit %i : tensor<64xf32, #tile.lane_partial>, memref<1x1x64xf32>
   return
 }
 
@@ -102,10 +102,10 @@ func.func @store_async_dest(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor
 
 // -----
 
-func.func @store_slopes_source(%rows: tensor<64xf32, #tile.row_partial>) {
+func.func @store_slopes_source(%rows: tensor<64xf32, #tile.lane_partial>) {
   %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
-  // expected-error @+1 {{'tile.store_slopes' op expected the source to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32, #tile.row_partial>'}}
-  tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.row_partial>, !tile.slot<64, 16, bf16>
+  // expected-error @+1 {{'tile.store_slopes' op expected the source to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32, #tile.lane_partial>'}}
+  tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.lane_partial>, !tile.slot<64, 16, bf16>
   return
 }
 

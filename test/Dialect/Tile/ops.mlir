@@ -6,7 +6,7 @@
 !acc = tensor<64x128xf32, #tile.acc>
 !row = tensor<64xf32, #tile.row>
 !yes = tensor<64xi1, #tile.row>
-!part = tensor<64xf32, #tile.row_partial>
+!part = tensor<64xf32, #tile.lane_partial>
 !a = tensor<64x128xf16, #tile.operand_a>
 !summed = tensor<64x72xf32, #tile.acc>
 !columns = tensor<64x64xf32, #tile.acc>
@@ -55,10 +55,10 @@ gpu.module @kernels {
       // CHECK-NEXT:        tile.first_column %[[J]]
       // CHECK-NEXT:        %[[H:.*]] = arith.constant
       // CHECK-NEXT:        tile.yield %[[E]], %[[H]] : f32, f32
-      // CHECK-NEXT:      } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
-      // CHECK-NEXT:      tile.row_reduce max %[[SPLIT]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
-      // CHECK-NEXT:      tile.combine max %[[OFFSET]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
-      // CHECK-NEXT:      tile.broadcast %[[OFFSET]] : tensor<64xf32, #tile.row_partial> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
+      // CHECK-NEXT:      tile.row_reduce max %[[SPLIT]] : {{.*}} -> tensor<64xf32, #tile.lane_partial>
+      // CHECK-NEXT:      tile.combine max %[[OFFSET]] : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.broadcast %[[OFFSET]] : tensor<64xf32, #tile.lane_partial> -> tensor<64x128xf32, #tile.acc>
       %split, %offset = tile.map %s at(%i, %w) {
       ^bb0(%e: f32, %row: index, %col: index):
         %first = tile.first_column %col
@@ -69,13 +69,13 @@ gpu.module @kernels {
       %ofRow = tile.combine max %offset : !part -> !row
       %wideOffset = tile.broadcast %offset : !part -> !acc
       // CHECK-NEXT:      %[[MAX:.*]] = tile.row_reduce max %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row>
-      // CHECK-NEXT:      %[[SUM:.*]] = tile.row_reduce sum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
-      // CHECK-NEXT:      tile.combine %[[SUM]] : tensor<64xf32, #tile.row_partial> -> tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      %[[SUM:.*]] = tile.row_reduce sum %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.lane_partial>
+      // CHECK-NEXT:      tile.combine %[[SUM]] : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64x128xf32, #tile.acc>
-      // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row_partial>
-      // CHECK-NEXT:      tile.row_reduce max_of_bits %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.row_partial>
+      // CHECK-NEXT:      tile.broadcast %[[MAX]] : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.lane_partial>
+      // CHECK-NEXT:      tile.row_reduce max_of_bits %[[MAP]] : {{.*}} -> tensor<64xf32, #tile.lane_partial>
       // CHECK-NEXT:      tile.scale_rows %[[MAP]], %[[MAX]] : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row>
-      // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.row_partial>, tensor<64xf32, #tile.row>
+      // CHECK-NEXT:      tile.scale_rows %[[SUM]], %[[MAX]] : tensor<64xf32, #tile.lane_partial>, tensor<64xf32, #tile.row>
       // CHECK-NEXT:      tile.to_operand_a %[[MAP]] : {{.*}} -> tensor<64x128xf16, #tile.operand_a>
       // CHECK-NEXT:      tile.vote_any %{{.*}} : tensor<64xi1, #tile.row>
       // CHECK-NEXT:      tile.all_within %[[MAP]] {limit = 2.500000e-01 : f32} : tensor<64x128xf32, #tile.acc>
@@ -159,12 +159,12 @@ gpu.module @kernels {
       // CHECK-NEXT:      %[[Q:.*]] = tile.wait %[[QRING]][%[[G]]] : <1, 64, 64, f16, private true> -> <64, 64, f16>
       // CHECK-NEXT:      %[[K:.*]] = tile.wait %[[KRING]][%[[G]]] : <2, 128, 64, f16> -> <128, 64, f16>
       // CHECK-NEXT:      %[[V:.*]] = tile.wait %[[VRING]][%[[G]]]
-      // CHECK-NEXT:      tile.turn_wait %[[W]]
+      // CHECK-NEXT:      tile.ping_pong_wait %[[W]]
       // CHECK-NEXT:      %[[TS:.*]] = tile.mma_async %[[Q]], %[[K]] transpose_b : !tile.slot<64, 64, f16>, <128, 64, f16>
       // CHECK-SAME:          -> <tensor<64x128xf32, #tile.acc>>
       // CHECK-NEXT:      %[[TO:.*]] = tile.mma_async %{{.*}}, %[[V]] into %{{.*}} : tensor<64x128xf32, #tile.acc> :
       // CHECK-SAME:          tensor<64x128xf16, #tile.operand_a>, <128, 128, f16> -> <tensor<64x128xf32, #tile.acc>>
-      // CHECK-NEXT:      tile.turn_pass %[[W]]
+      // CHECK-NEXT:      tile.ping_pong_pass %[[W]]
       // CHECK-NEXT:      tile.mma_wait %[[TS]] {pending = 1 : i64} :
       // CHECK-NEXT:      tile.mma_wait %[[TO]] : <tensor<64x128xf32, #tile.acc>> -> tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.warpgroup_barrier
@@ -172,10 +172,10 @@ gpu.module @kernels {
       %q = tile.wait %qring[%g] : !qring -> !qslot
       %k = tile.wait %kring[%g] : !ring -> !slot
       %v = tile.wait %vring[%g] : !vring -> !vslot
-      tile.turn_wait %w
+      tile.ping_pong_wait %w
       %ts = tile.mma_async %q, %k transpose_b : !qslot, !slot -> !tile.token<!acc>
       %to = tile.mma_async %p, %v into %acc : !acc : !a, !vslot -> !tile.token<!acc>
-      tile.turn_pass %w
+      tile.ping_pong_pass %w
       %s = tile.mma_wait %ts {pending = 1 : i64} : !tile.token<!acc> -> !acc
       %o = tile.mma_wait %to : !tile.token<!acc> -> !acc
       tile.warpgroup_barrier

@@ -64,7 +64,7 @@
 // RUN: %{refuse}
 // TURN: error: 'scf.for' op cannot overlap the epilogue: expected no turn between points but the first product's
 // TURN: note: this op belongs to another one
-// TURN-NEXT: tile.turn_
+// TURN-NEXT: tile.ping_pong_
 
 // A slot of the first product that is held to the end is fine if its ring has another.
 // RUN: sed -e '/release-first$/d' -e 's,//HELD,,' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
@@ -198,7 +198,7 @@ gpu.module @kernels {
         %gk1 = arith.addi %r, %c1 : index
         //ANOTHER %ta = tile.mma_async %fixed, %fixed : !slot, !slot -> !tile.token<!acc>
         //ANOTHER %a = tile.mma_wait %ta : !tile.token<!acc> -> !acc
-        //TURN-LAST tile.turn_wait %w
+        //TURN-LAST tile.ping_pong_wait %w
         %v = tile.wait %vring[%gv] : !ring -> !slot // multiply-last
         //EARLIER %gv1 = arith.addi %gv, %c1 : index // earlier-count
         %to = tile.mma_async %v, %v : !slot, !slot -> !tile.token<!acc> // multiply-last

@@ -65,9 +65,9 @@ gpu.module @kernels {
   // CHECK-NEXT:      arith.addi
   // CHECK-NEXT:      %[[Q0:.*]] = tile.wait %[[Q]][%c0]
   // CHECK-NEXT:      arith.addi
-  // CHECK-NEXT:      tile.turn_wait %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:      %[[T0:.*]] = tile.mma_async %[[Q0]], %[[K0]] transpose_b
-  // CHECK-NEXT:      tile.turn_pass %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:      %[[S0:.*]] = tile.mma_wait %[[T0]] :
   // CHECK-NEXT:      tile.release %[[K0]]
   // The loop carries the slot of Q and the scores behind its numbers. What is read of the scalars is computed again.
@@ -94,7 +94,7 @@ gpu.module @kernels {
   // The last product, then the next point's first, in one turn.
   // CHECK-NEXT:        %[[V0:.*]] = tile.wait %[[V]][%[[R]]#2]
   // CHECK-NEXT:        %[[GV1:.*]] = arith.addi %[[R]]#2, %c1
-  // CHECK-NEXT:        tile.turn_wait %[[W]]
+  // CHECK-NEXT:        tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:        %[[TO:.*]] = tile.mma_async %[[PA]], %[[V0]] into %[[R]]#0
   // CHECK-NEXT:        %[[BEHIND:.*]] = arith.addi %[[P]], %[[ST]]
   // CHECK-NEXT:        %[[EXISTS:.*]] = arith.cmpi ult, %[[BEHIND]], %[[HI]]
@@ -106,7 +106,7 @@ gpu.module @kernels {
   // CHECK-NEXT:        %[[Q0:.*]] = tile.wait %[[Q]][%[[GQ1]]]
   // CHECK-NEXT:        arith.addi
   // CHECK-NEXT:        %[[T0:.*]] = tile.mma_async %[[Q0]], %[[K0]] transpose_b
-  // CHECK-NEXT:        tile.turn_pass %[[W]]
+  // CHECK-NEXT:        tile.ping_pong_pass %[[W]]
   // The last product is waited for with that one in flight; this point is stored, at its own place.
   // CHECK-NEXT:        %[[O:.*]] = tile.mma_wait %[[TO]] {pending = 1 : i64}
   // CHECK-NEXT:        tile.release %[[V0]]
@@ -171,21 +171,21 @@ gpu.module @kernels {
         %gk1 = arith.addi %gk, %c1 : index
         %q = tile.wait %qring[%gq] : !qring -> !slot
         %gq1 = arith.addi %gq, %c1 : index
-        tile.turn_wait %w
+        tile.ping_pong_wait %w
         %ts = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
-        tile.turn_pass %w
+        tile.ping_pong_pass %w
         %s = tile.mma_wait %ts : !tile.token<!acc> -> !acc
         tile.release %k : !slot
         %first = math.exp2 %s : !acc
         %r:3 = scf.for %u = %c1 to %len step %c1 iter_args(%acc = %first, %b = %gk1, %c = %gv) -> (!acc, index, index) {
           %k2 = tile.wait %kring[%b] : !ring -> !slot
           %b1 = arith.addi %b, %c1 : index
-          tile.turn_wait %w
+          tile.ping_pong_wait %w
           %t2 = tile.mma_async %q, %k2 transpose_b : !slot, !slot -> !tile.token<!acc>
           %v2 = tile.wait %vring[%c] : !ring -> !slot
           %c2 = arith.addi %c, %c1 : index
           %t3 = tile.mma_async %pa, %v2 into %acc : !acc {stage = 1 : i64} : !a, !slot -> !tile.token<!acc>
-          tile.turn_pass %w
+          tile.ping_pong_pass %w
           %s2 = tile.mma_wait %t2 {pending = 1} : !tile.token<!acc> -> !acc
           tile.release %k2 : !slot
           %acc1 = tile.mma_wait %t3 : !tile.token<!acc> -> !acc

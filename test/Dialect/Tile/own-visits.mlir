@@ -26,8 +26,8 @@
 // CHECK:           %[[OWN:.*]] = arith.addi %[[FIRST]], %[[W]]
 // The turns and slots in front, numbered from 0 on.
 // CHECK:           scf.for %[[T:.*]] = %{{.*}} to %[[OWN]] step
-// CHECK-NEXT:        tile.turn_wait %[[W]]
-// CHECK-NEXT:        tile.turn_pass %[[W]]
+// CHECK-NEXT:        tile.ping_pong_wait %[[W]]
+// CHECK-NEXT:        tile.ping_pong_pass %[[W]]
 // CHECK-NEXT:        %[[COUNT:.*]] = arith.addi %[[ZERO]], %[[T]]
 // CHECK-NEXT:        %[[SLOT:.*]] = tile.wait %[[RING]][%[[COUNT]]]
 // CHECK-NEXT:        tile.warpgroup_barrier
@@ -36,8 +36,8 @@
 // CHECK:           %[[FROM:.*]] = arith.addi %[[ZERO]], %[[OWN]]
 // CHECK:           %[[LOOP:.*]] = scf.for %{{.*}} = %[[OWN]] to %[[LAST:.*]] step %{{.*}} iter_args(%[[G:.*]] = %[[FROM]])
 // CHECK:             tile.wait %[[RING]][%[[G]]]
-// CHECK:             tile.turn_wait
-// CHECK:             tile.turn_pass
+// CHECK:             tile.ping_pong_wait
+// CHECK:             tile.ping_pong_pass
 // CHECK:           %[[REST:.*]] = arith.subi %[[N]], %[[LAST]]
 // And those behind, which go on from there.
 // CHECK:           scf.for %[[T:.*]] = %{{.*}} to %[[REST]] step
@@ -46,7 +46,7 @@
 // CHECK-NEXT:        tile.warpgroup_barrier
 // CHECK-NEXT:        tile.release %[[SLOT]]
 // CHECK-NOT:     tile.own_visits
-// CHECK-NOT:     tile.skip
+// CHECK-NOT:     tile.advance_ring
 gpu.module @kernels {
   gpu.func @part(%map: !map, %q: !slot, %n: index, %from: index, %c1: index, %c0: index) kernel
       attributes {tile.schedule = #schedule} {
@@ -56,14 +56,14 @@ gpu.module @kernels {
       %first = arith.addi %from, %w : index
       %last = arith.subi %n, %w : index
       %begin, %end = tile.own_visits %first to %last of %n
-      tile.skip %begin of %ring : !ring
+      tile.advance_ring %begin of %ring : !ring
       scf.for %u = %begin to %end step %c1 {
         %k = tile.load %map[%c0, %c0, %u] into %ring : !map, !ring -> !slot
         %t = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
         %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
       }
       %rest = arith.subi %n, %end : index
-      tile.skip %rest of %ring : !ring
+      tile.advance_ring %rest of %ring : !ring
     }
     gpu.return
   }
@@ -109,7 +109,7 @@ gpu.module @kernels {
     tile.program 2 {
     ^bb0(%w: index):
       %begin, %end = tile.own_visits %w to %n of %n
-      tile.skip %begin of %kring, %vring : !ring, !ring
+      tile.advance_ring %begin of %kring, %vring : !ring, !ring
       scf.for %u = %begin to %end step %c1 iter_args(%acc = %zero) -> (!acc) {
         %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
         %t = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>
@@ -154,7 +154,7 @@ gpu.module @kernels {
     tile.program 2 {
     ^bb0(%w: index):
       %begin, %end = tile.own_visits %w to %n of %n
-      tile.skip %begin of %kring, %vring : !ring, !ring
+      tile.advance_ring %begin of %kring, %vring : !ring, !ring
       scf.for %u = %begin to %end step %c1 iter_args(%acc = %zero) -> (!acc) {
         %k = tile.load %map[%c0, %c0, %u] into %kring : !map, !ring -> !slot
         %t = tile.mma_async %q, %k transpose_b : !slot, !slot -> !tile.token<!acc>

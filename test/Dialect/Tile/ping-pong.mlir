@@ -19,24 +19,24 @@ gpu.module @kernels {
   // CHECK-LABEL: gpu.func @turns(
   // CHECK:         tile.program 2 {
   // CHECK-NEXT:    ^bb0(%[[W:.*]]: index):
-  // CHECK-NEXT:      tile.skip %{{.*}} of %{{.*}} {turns}
-  // CHECK-NEXT:      tile.turn_wait %[[W]]
+  // CHECK-NEXT:      tile.advance_ring %{{.*}} of %{{.*}} {turns}
+  // CHECK-NEXT:      tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:      %[[S:.*]] = tile.mma_async
   // CHECK-NEXT:      %[[X:.*]] = tile.mma_async
-  // CHECK-NEXT:      tile.turn_pass %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:      tile.mma_wait %[[S]]
   // CHECK-NEXT:      tile.mma_wait %[[X]]
   // CHECK-NEXT:      %[[Y:.*]] = tile.mma_async
   // CHECK-NEXT:      tile.mma_wait %[[Y]]
-  // CHECK-NEXT:      tile.turn_wait %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:      tile.mma_async
-  // CHECK-NEXT:      tile.turn_pass %[[W]]
+  // CHECK-NEXT:      tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:      tile.mma_wait
   gpu.func @turns(%q: !slot, %p: !a, %n: index) kernel attributes {tile.schedule = #turns} {
     %ring = tile.alloc_ring : !ring
     tile.program 2 {
     ^bb0(%w: index):
-      tile.skip %n of %ring : !ring
+      tile.advance_ring %n of %ring : !ring
       %ts = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
       %tx = tile.mma_async %p, %q : !a, !slot -> !tile.token<!acc>
       %s = tile.mma_wait %ts {pending = 1} : !tile.token<!acc> -> !acc
@@ -70,7 +70,7 @@ gpu.module @kernels {
     %ring = tile.alloc_ring : !ring
     tile.program 2 {
     ^bb0(%w: index):
-      tile.skip %n of %ring : !ring
+      tile.advance_ring %n of %ring : !ring
       %ty = tile.mma_async %p, %q : !a, !slot -> !tile.token<!acc>
       %y = tile.mma_wait %ty : !tile.token<!acc> -> !acc
     }

@@ -6,7 +6,7 @@
 // Pipelines of other loops than attention's: any number of products, accumulators and stages.
 
 !acc = tensor<64x64xf32, #tile.acc>
-!part = tensor<64xf32, #tile.row_partial>
+!part = tensor<64xf32, #tile.lane_partial>
 !a = tensor<64x64xbf16, #tile.operand_a>
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>

@@ -40,8 +40,8 @@ gpu.module @kernels {
   gpu.func @turn_in_producer() kernel {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 2 registers(24, 240) producer {
-      // expected-error @+1 {{'tile.turn_wait' op expected in the consumer only}}
-      tile.turn_wait %c0
+      // expected-error @+1 {{'tile.ping_pong_wait' op expected in the consumer only}}
+      tile.ping_pong_wait %c0
     } consumer {
     ^bb0(%w: index):
     }

@@ -72,8 +72,8 @@ gpu.module @kernels {
     ^bb0(%w: index):
       // expected-note @+1 {{this op decides whether it runs}}
       scf.if %yes {
-        // expected-error @+1 {{'tile.turn_wait' op cannot specialize: expected in loops only}}
-        tile.turn_wait %w
+        // expected-error @+1 {{'tile.ping_pong_wait' op cannot specialize: expected in loops only}}
+        tile.ping_pong_wait %w
         %t = tile.mma_async %q, %q transpose_b : !slot, !slot -> !tile.token<!acc>
         %s = tile.mma_wait %t : !tile.token<!acc> -> !acc
       }
@@ -100,7 +100,7 @@ gpu.module @kernels {
     %ring = tile.alloc_ring : !ring
     tile.program 2 {
     ^bb0(%w: index):
-      // expected-error @+1 {{'tile.own_visits' op cannot specialize: expected tile.skip of its begin, and of its total less its end}}
+      // expected-error @+1 {{'tile.own_visits' op cannot specialize: expected tile.advance_ring of its begin, and of its total less its end}}
       %begin, %end = tile.own_visits %w to %n of %n
       scf.for %u = %begin to %end step %c1 {
         %k = tile.load %map[%c0, %c0, %u] into %ring : !map, !ring -> !slot

@@ -56,9 +56,9 @@ gpu.module @kernels {
   // CHECK-SAME:          iter_args(%[[ACC:.*]] = %{{.*}}, %[[G:.*]] = %[[ZERO]]) -> (tensor<{{.*}}>, index)
   // CHECK:             %[[K:.*]] = tile.wait %[[KRING]][%[[G]]] :
   // CHECK-NEXT:        %[[NEXT:.*]] = arith.addi %[[G]], %{{.*}}
-  // CHECK-NEXT:        tile.turn_wait %[[W]]
+  // CHECK-NEXT:        tile.ping_pong_wait %[[W]]
   // CHECK-NEXT:        %[[T:.*]] = tile.mma_async %[[Q]], %[[K]]
-  // CHECK-NEXT:        tile.turn_pass %[[W]]
+  // CHECK-NEXT:        tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:        %[[S:.*]] = tile.mma_wait %[[T]]
   // CHECK-NEXT:        tile.release %[[K]]
   // CHECK:             %[[KEPT:.*]] = scf.if
@@ -237,25 +237,25 @@ gpu.module @kernels {
 
 // Prologue.
 // BOTH:          consumer {
-// BOTH:          tile.turn_wait %[[W:.*]]
+// BOTH:          tile.ping_pong_wait %[[W:.*]]
 // BOTH-NEXT:     tile.mma_async {{.*}} transpose_b
-// BOTH-NEXT:     tile.turn_pass %[[W]]
+// BOTH-NEXT:     tile.ping_pong_pass %[[W]]
 // BOTH-NEXT:     tile.mma_wait
 // UNDER:         consumer {
 // UNDER-NOT:     gpu.block_id
 // UNDER:         tile.mma_async {{.*}} transpose_b
-// UNDER-NEXT:    tile.turn_pass
+// UNDER-NEXT:    tile.ping_pong_pass
 // UNDER-NEXT:    gpu.block_id x
 // UNDER:         tile.mma_wait
 // Kernel: both products are issued in one turn.
 // PAIR:          scf.for
 // PAIR:            %[[K:.*]] = tile.wait
-// PAIR:            tile.turn_wait %[[W]]
+// PAIR:            tile.ping_pong_wait %[[W]]
 // PAIR-NEXT:       tile.mma_async {{.*}} transpose_b
 // PAIR-NEXT:       %[[V:.*]] = tile.wait
 // PAIR-NEXT:       arith.addi
 // PAIR-NEXT:       %[[TO:.*]] = tile.mma_async
-// PAIR-NEXT:       tile.turn_pass %[[W]]
+// PAIR-NEXT:       tile.ping_pong_pass %[[W]]
 // PAIR-NEXT:       tile.mma_wait {{.*}} {pending = 1 : i64}
 // PAIR-NEXT:       tile.release %[[K]]
 // PAIR:            tile.mma_wait %[[TO]]
@@ -275,4 +275,4 @@ gpu.module @kernels {
 // TRIO:          tile.copy_async {{.*}} owner 1
 // TRIO:          tile.copy_async {{.*}} owner 2
 // TRIO-NOT:      owner
-// TRIO:          tile.turn_wait
+// TRIO:          tile.ping_pong_wait

@@ -49,7 +49,7 @@ gpu.module @kernels {
   // CHECK:         %[[A:.*]] = arith.minsi %c2, %[[N]]
   // CHECK-NEXT:    %[[LO:.*]] = arith.maxsi %c1, %[[A]]
   // CHECK-NEXT:    scf.for %[[U:.*]] = %c1 to %[[LO]] step %c1 {
-  // CHECK-NEXT:      tile.turn_wait %[[U]]
+  // CHECK-NEXT:      tile.ping_pong_wait %[[U]]
   // CHECK-NEXT:    }
   // CHECK-NEXT:    scf.for %{{.*}} = %[[LO]] to %[[N]] step %c1 {
   // CHECK-NEXT:    }
@@ -63,7 +63,7 @@ gpu.module @kernels {
       scf.for %u = %c1 to %n step %c1 {
         %needs = tile.outside %u of [%c2, %n)
         scf.if %needs {
-          tile.turn_wait %u
+          tile.ping_pong_wait %u
         }
       }
     }
@@ -87,7 +87,7 @@ gpu.module @kernels {
       scf.for %u = %c1 to %total step %c1 {
         %needs = tile.outside %u of [%lo, %n)
         scf.if %needs {
-          tile.turn_wait %u
+          tile.ping_pong_wait %u
         }
       }
     }
@@ -132,11 +132,11 @@ gpu.module @kernels {
         scf.for %u = %c0 to %n step %c1 {
           %first = tile.outside %u of [%lo, %n)
           scf.if %first {
-            tile.turn_wait %u
+            tile.ping_pong_wait %u
           }
           %second = tile.outside %u of [%c0, %hi)
           scf.if %second {
-            tile.turn_pass %u
+            tile.ping_pong_pass %u
           }
         }
       }

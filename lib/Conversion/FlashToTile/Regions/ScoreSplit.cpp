@@ -225,7 +225,7 @@ tile::MapOp ScoreSplit::finish(double factor) {
     yield.getValueMutable().assign(math::FmaOp::create(b, loc, slope, column, yield.getValue()));
   }
   b.setInsertionPoint(map);
-  auto split = tile::MapOp::create(b, loc, map.getSource().getType(), tile::getRowPartialType(b.getContext()),
+  auto split = tile::MapOp::create(b, loc, map.getSource().getType(), tile::getLanePartialType(b.getContext()),
                                    map.getSource(), map.getRows(), map.getRow(), map.getCol());
   split.getBody().takeBody(map.getBody());
   map.erase();

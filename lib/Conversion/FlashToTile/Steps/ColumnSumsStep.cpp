@@ -10,7 +10,7 @@ using namespace mlir;
 using namespace flashc;
 
 SmallVector<Value> ColumnSumsStep::emitIdentity() {
-  return {frame.splat(tile::getRowPartialType(b.getContext()), 0.0)};
+  return {frame.splat(tile::getLanePartialType(b.getContext()), 0.0)};
 }
 
 FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state) {

@@ -68,7 +68,7 @@ SmallVector<Value> ForwardStep::emitIdentity() {
   if (schedule.max == Max::Running)
     identity.push_back(splat(tile::getRowType(f32), kNegInf));
   if (!ones)
-    identity.push_back(splat(tile::getRowPartialType(b.getContext()), 0.0));
+    identity.push_back(splat(tile::getLanePartialType(b.getContext()), 0.0));
   return identity;
 }
 
@@ -102,15 +102,15 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   Value probabilities = softmax->probabilities, sum;
   if (!ones) {
     Value addend =
-        tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
-    Value before = tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, softmax->decay);
+        tile::RowReduceOp::create(b, tile::getLanePartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
+    Value before = tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, softmax->rescaleFactor);
     sum = arith::AddFOp::create(b, before, addend);
   }
 
   auto operandType =
       RankedTensorType::get(scoreType.getShape(), nest.elementType, tile::OperandAAttr::get(b.getContext()));
   Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
-  Value acc = softmax->decay ? emitRescale(state.acc, *softmax) : state.acc;
+  Value acc = softmax->rescaleFactor ? emitRescale(state.acc, *softmax) : state.acc;
   Value vTile = frame.loadStreamed("v", firstKey);
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
                                           operand, vTile, acc, ones, /*transpose_b=*/false, /*stage=*/1);

@@ -7,8 +7,8 @@
 
 namespace flashc {
 
-/// FlashAttention-2 with three liberties, all exact: exponents in base 2 with the scale folded in, the maximum of the row
-/// taken off within that multiply-add, and a running maximum that may be stale by a factor of 2^8
+/// FlashAttention-2 with three liberties, all exact: exponents in base 2 with the scale folded in, the maximum of the
+/// row taken off within that multiply-add, and a running maximum that may be stale by a factor of 2^8
 /// (docs/hopper-softmax.md says why).
 class ForwardStep : public TileStep {
 public:
@@ -40,10 +40,10 @@ private:
   struct Exponents {
     mlir::Value tile, offset;
   };
-  /// What comes of a tile's scores. `decay` is what acc and sum are to be multiplied with, acc only if `anyStale`;
-  /// without a maximum only the exponentials.
+  /// What comes of a tile's scores. `rescaleFactor` is what acc and sum are to be multiplied with, acc only if
+  /// `needsRescale`; without a maximum only the exponentials.
   struct Softmax {
-    mlir::Value probabilities, max, decay, anyStale;
+    mlir::Value probabilities, max, rescaleFactor, needsRescale;
   };
 
   State getState(mlir::ValueRange values) const;

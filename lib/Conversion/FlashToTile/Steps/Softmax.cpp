@@ -16,7 +16,7 @@ using namespace mlir;
 using namespace flashc;
 
 /// The maximum may be stale by this much, in log2: p stays below 2^8 and sums of p well inside f32.
-static constexpr double kStale = 8.0;
+static constexpr double kRescaleThreshold = 8.0;
 
 /// Maxima up to about this are taken off scores within one multiply-add. The schedule's own error is that of rounding
 /// the maximum in log2, 2^-2 at most, for all scores of a row alike.
@@ -78,7 +78,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key
     b.setInsertionPointToEnd(block);
     FailureOr<Exponents> exponents = emit();
     if (succeeded(exponents))
-      scf::YieldOp::create(b, ValueRange{exponents->tile, exponents->offset, result.max, result.decay, result.anyStale});
+      scf::YieldOp::create(b, ValueRange{exponents->tile, exponents->offset, result.max, result.rescaleFactor,
+                                         result.needsRescale});
     return exponents;
   };
   if (failed(fill(branch.thenBlock(), scores.asWritten,
@@ -86,7 +87,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key
       failed(fill(branch.elseBlock(), scores.tile.getDefiningOp(),
                   [&] { return emitLazily(visit, key, scores, oldMax, result); })))
     return failure();
-  result.max = branch.getResult(2), result.decay = branch.getResult(3), result.anyStale = branch.getResult(4);
+  result.max = branch.getResult(2), result.rescaleFactor = branch.getResult(3);
+  result.needsRescale = branch.getResult(4);
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
@@ -102,8 +104,8 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitAsWritten(Value visit, Value 
                    splat(cast<RankedTensorType>(scores.offset.getType()), 0.0)};
 }
 
-/// The maximum, kept while the new one exceeds it by less than kStale: acc and sum go by the same one. Hardly ever one
-/// does, in any row of the warp; unless one may, nothing is exchanged between lanes.
+/// The maximum, kept while the new one exceeds it by less than kRescaleThreshold: acc and sum go by the same one.
+/// Hardly ever one does, in any row of the warp; unless one may, nothing is exchanged between lanes.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key, Scores scores, Value oldMax,
                                                               Softmax &result) {
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
@@ -118,12 +120,14 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key
   b.setInsertionPointToStart(branch.thenBlock());
   emitNewMaximum(*masked, oldMax, getExponentFactor(), result);
   Exponents exponents = emitExponents(*masked, result.max);
-  scf::YieldOp::create(b, ValueRange{exponents.tile, exponents.offset, result.max, result.decay, result.anyStale});
+  scf::YieldOp::create(b, ValueRange{exponents.tile, exponents.offset, result.max, result.rescaleFactor,
+                                     result.needsRescale});
   b.setInsertionPointToStart(branch.elseBlock());
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value offset = scale(emitShift(*masked, oldMax), getExponentFactor());
   scf::YieldOp::create(b, ValueRange{masked->tile, offset, oldMax, splat(rowType, 1.0), no});
-  result.max = branch.getResult(2), result.decay = branch.getResult(3), result.anyStale = branch.getResult(4);
+  result.max = branch.getResult(2), result.rescaleFactor = branch.getResult(3);
+  result.needsRescale = branch.getResult(4);
   return Exponents{branch.getResult(0), branch.getResult(1)};
 }
 
@@ -140,11 +144,11 @@ void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Sof
   RankedTensorType rowType = tile::getRowType(b.getF32Type());
   Value newMax = emitMaximum(scores);
   Value increase = scale(arith::SubFOp::create(b, newMax, oldMax), factor);
-  Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kStale));
+  Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kRescaleThreshold));
   result.max = arith::SelectOp::create(b, isStale, newMax, oldMax);
   Value decay = math::Exp2Op::create(b, arith::NegFOp::create(b, increase));
-  result.decay = arith::SelectOp::create(b, isStale, decay, splat(rowType, 1.0));
-  result.anyStale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
+  result.rescaleFactor = arith::SelectOp::create(b, isStale, decay, splat(rowType, 1.0));
+  result.needsRescale = tile::VoteAnyOp::create(b, b.getI1Type(), isStale);
 }
 
 /// The product of the maximum with log2(e) is rounded by its own size, for all scores of a row alike. Where that would
@@ -190,7 +194,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   Value numKeys = frame.scalars.getExtent(b, nest.getStep(), nest.getArray(nest.getOperand("k")), 2);
   if (!numKeys)
     return failure();
-  RankedTensorType type = tile::getRowPartialType(b.getContext());
+  RankedTensorType type = tile::getLanePartialType(b.getContext());
   Value limit = splat(type, kFar / remainingScale), isLarge;
   for (Value key : {frame.index(0), numKeys}) {
     IRMapping mapping; // the code may have the first column by itself
@@ -211,17 +215,18 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   return success();
 }
 
-/// Whether a score of the warp's rows may exceed the row's maximum by kStale: if one does, and sometimes if none does.
-/// Always in rows whose maximum is far from 0 (emitExponents), or -inf.
+/// Whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold: if one does, and sometimes if
+/// none does. Always in rows whose maximum is far from 0 (emitExponents), or -inf.
 Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
-  RankedTensorType rowType = tile::getRowType(b.getF32Type()), partialType = tile::getRowPartialType(b.getContext());
-  Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kStale / getExponentFactor()));
+  RankedTensorType rowType = tile::getRowType(b.getF32Type()), partialType = tile::getLanePartialType(b.getContext());
+  Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kRescaleThreshold / getExponentFactor()));
   limit = tile::BroadcastOp::create(b, partialType, limit);
   if (scores.offset)
     limit = arith::SubFOp::create(b, limit, scores.offset);
   // The maximum of integers is one instruction for three, of floats one for two. The integers' is right unless all
   // scores are negative: whatever they give then is below a limit that is not. Other limits are for the floats. As an
-  // integer without sign a negative number, or NaN, is above all others: one comparison finds these limits and far ones.
+  // integer without sign a negative number, or NaN, is above all others: one comparison finds these limits and far
+  // ones.
   Value most = tile::RowReduceOp::create(b, partialType, tile::ReduceKind::MaxOfBits, scores.tile);
   RankedTensorType bitsType = partialType.clone(b.getI32Type());
   int32_t farBits = llvm::bit_cast<int32_t>(static_cast<float>(kFar / remainingScale));
@@ -234,7 +239,7 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
 
 /// The maximum of a tile's scores in each row and lane, without the offset.
 Value ForwardStep::emitMost(Scores scores) {
-  return tile::RowReduceOp::create(b, tile::getRowPartialType(b.getContext()), tile::ReduceKind::Max, scores.tile);
+  return tile::RowReduceOp::create(b, tile::getLanePartialType(b.getContext()), tile::ReduceKind::Max, scores.tile);
 }
 
 /// The maximum of a tile's scores in each row.
@@ -259,9 +264,9 @@ Value ForwardStep::emitExponentials(Value scores, Value offset) {
 /// The output so far, by the new maximum, where any row of the warp has one.
 Value ForwardStep::emitRescale(Value acc, const Softmax &softmax) {
   auto rescale = scf::IfOp::create(
-      b, softmax.anyStale,
+      b, softmax.needsRescale,
       [&](OpBuilder &nested, Location loc) {
-        Value scaled = tile::ScaleRowsOp::create(nested, loc, acc.getType(), acc, softmax.decay);
+        Value scaled = tile::ScaleRowsOp::create(nested, loc, acc.getType(), acc, softmax.rescaleFactor);
         scf::YieldOp::create(nested, loc, scaled);
       },
       [&](OpBuilder &nested, Location loc) { scf::YieldOp::create(nested, loc, acc); });

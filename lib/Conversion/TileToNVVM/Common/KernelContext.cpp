@@ -45,7 +45,7 @@ int64_t flashc::tiletonvvm::getElementsPerThread(RankedTensorType tile) {
 }
 
 static bool isTile(RankedTensorType type) {
-  return hasEncoding<AccAttr>(type) || hasEncoding<RowAttr>(type) || hasEncoding<RowPartialAttr>(type) ||
+  return hasEncoding<AccAttr>(type) || hasEncoding<RowAttr>(type) || hasEncoding<LanePartialAttr>(type) ||
          hasEncoding<OperandAAttr>(type);
 }
 

@@ -4,7 +4,7 @@
 // Thread t of 128, lane = t mod 32, holds of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
 //     row    = 16 * (t / 32) + lane / 4 + 8 * half
 //     column = 8 * block + 2 * (lane mod 4) + word.
-// A #tile.row or #tile.row_partial value has two elements, one per half. An #tile.operand_a value has one 32-bit
+// A #tile.row or #tile.lane_partial value has two elements, one per half. An #tile.operand_a value has one 32-bit
 // register per pair of words, in the accumulator's own order.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -25,14 +25,14 @@ struct KernelContext {
   explicit KernelContext(mlir::gpu::GPUFuncOp kernel)
       : target(flashc::GPUTarget::of(kernel)),
         schedule(kernel->getAttrOfType<mlir::tile::ScheduleAttr>(mlir::tile::kScheduleAttrName)), layout(kernel),
-        announcementWords(mlir::tile::getAnnouncementWords(kernel)) {}
+        publishWords(mlir::tile::getPublishWords(kernel)) {}
 
   const flashc::GPUTarget &target;
   mlir::tile::ScheduleAttr schedule;
   /// From `sharedBase` on.
   mlir::tile::KernelLayout layout;
-  /// Numbers of a place for announcements.
-  int64_t announcementWords;
+  /// Numbers of a place for broadcasts.
+  int64_t publishWords;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA

@@ -130,7 +130,7 @@ struct BroadcastLowering : KernelPattern<BroadcastOp> {
 struct ScaleRowsLowering : KernelPattern<ScaleRowsOp> {
   using KernelPattern::KernelPattern;
   TileValues lower(ScaleRowsOp op, Adaptor adaptor, Emitter &emit) const override {
-    bool isPartial = hasEncoding<RowPartialAttr>(op.getType());
+    bool isPartial = hasEncoding<LanePartialAttr>(op.getType());
     SmallVector<Value> results;
     for (auto [e, value] : llvm::enumerate(adaptor.getSource()))
       results.push_back(arith::MulFOp::create(emit.builder, emit.loc, value,

@@ -1,8 +1,8 @@
 //===- Draws.cpp - what CTAs draw, and how its consumers hear of it -----------------------------------------------===//
 //
-// The producer writes an announcement to one of kAnnouncements places in shared memory and arrives at the place's
+// The producer writes a broadcast to one of kPublishPlaces places in shared memory and arrives at the place's
 // mbarrier, which releases what it wrote; a consumer waits for the phase and reads (PTX ISA 9.7.13.15.13 and .16: both
-// are ordered at the scope of the CTA). Turn t has place t mod kAnnouncements, and the phase t / kAnnouncements mod 2.
+// are ordered at the scope of the CTA). Turn t has place t mod kPublishPlaces, and the phase t / kPublishPlaces mod 2.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -15,24 +15,24 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 constexpr int64_t kWordBytes = 4;
-static_assert(llvm::isPowerOf2_64(kAnnouncements));
+static_assert(llvm::isPowerOf2_64(kPublishPlaces));
 
-/// Where the announcement of a turn is (shared-memory addresses).
+/// Where the broadcast of a turn is (shared-memory addresses).
 struct Place {
   Value barrier, words;
 };
 
 Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
-  Value place = emit.bitAnd(turn, kAnnouncements - 1);
-  Value barriers = emit.add(kernel.sharedBase, *kernel.layout.announcements);
-  Value all = emit.add(barriers, kAnnouncements * kHopper.barrierBytes);
+  Value place = emit.bitAnd(turn, kPublishPlaces - 1);
+  Value barriers = emit.add(kernel.sharedBase, *kernel.layout.published);
+  Value all = emit.add(barriers, kPublishPlaces * kHopper.barrierBytes);
   return {emit.add(barriers, emit.mul(place, kHopper.barrierBytes)),
-          emit.add(all, emit.mul(place, kWordBytes * kernel.announcementWords))};
+          emit.add(all, emit.mul(place, kWordBytes * kernel.publishWords))};
 }
 
-struct AnnounceLowering : KernelPattern<AnnounceOp> {
+struct PublishLowering : KernelPattern<PublishOp> {
   using KernelPattern::KernelPattern;
-  TileValues lower(AnnounceOp op, Adaptor adaptor, Emitter &emit) const override {
+  TileValues lower(PublishOp op, Adaptor adaptor, Emitter &emit) const override {
     Place place = getPlace(emit, kernel, emit.toI32(op.getTurn()));
     SmallVector<Value> words{emit.select(op.getExists(), emit.i32(1), emit.i32(0))};
     for (Value value : llvm::concat<Value>(op.getValues(), op.getOwn()))
@@ -44,12 +44,12 @@ struct AnnounceLowering : KernelPattern<AnnounceOp> {
   }
 };
 
-struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
+struct PublishedLowering : KernelPattern<PublishedOp> {
   using KernelPattern::KernelPattern;
-  TileValues lower(AnnouncedOp op, Adaptor adaptor, Emitter &emit) const override {
+  TileValues lower(PublishedOp op, Adaptor adaptor, Emitter &emit) const override {
     Value turn = emit.toI32(op.getTurn());
     Place place = getPlace(emit, kernel, turn);
-    Value round = emit.shr(turn, llvm::Log2_64(kAnnouncements));
+    Value round = emit.shr(turn, llvm::Log2_64(kPublishPlaces));
     waitForPhase(emit, place.barrier, emit.bitAnd(round, 1));
     SmallVector<Value> words;
     auto load = [&](Value begin, size_t number) {
@@ -71,9 +71,9 @@ struct AnnouncedLowering : KernelPattern<AnnouncedOp> {
   }
 };
 
-struct TakeLowering : KernelPattern<TakeOp> {
+struct TakeLowering : KernelPattern<ConsumeOp> {
   using KernelPattern::KernelPattern;
-  TileValues lower(TakeOp op, Adaptor adaptor, Emitter &emit) const override {
+  TileValues lower(ConsumeOp op, Adaptor adaptor, Emitter &emit) const override {
     Value counter = getElementPointer(emit, adaptor.getList(), emit.builder.getI32Type(), emit.toI32(op.getPlace()));
     Value before = emit.ptx(emit.builder.getI32Type(), "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}",
                             {counter}, /*sideEffects=*/true);
@@ -83,5 +83,5 @@ struct TakeLowering : KernelPattern<TakeOp> {
 } // namespace
 
 void flashc::tiletonvvm::populateDrawPatterns(KernelPatterns &patterns) {
-  patterns.add<AnnounceLowering, AnnouncedLowering, TakeLowering>();
+  patterns.add<PublishLowering, PublishedLowering, TakeLowering>();
 }

@@ -1,7 +1,7 @@
 //===- Hopper.h - what the files of Hopper's lowering share -------------------------------------------------------===//
 //
 // The ops that Hopper has instructions of its own for: products (wgmma), rings and their copies (mbarrier, TMA), roles
-// (setmaxnreg), announcements, and stores through shared memory.
+// (setmaxnreg), broadcasts, and stores through shared memory.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_TILETONVVM_HOPPER_HOPPER_H

@@ -122,7 +122,7 @@ struct ReleaseLowering : KernelPattern<ReleaseOp> {
   using KernelPattern::KernelPattern;
   TileValues lower(ReleaseOp op, Adaptor adaptor, Emitter &emit) const override {
     // One thread arrives for its warpgroup, whose products that read the slot have been waited for, or whose warps have
-    // met (tile.skip).
+    // met (tile.advance_ring).
     std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
     SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
     // What the comparisons ask is true, also of NaN; ptxas does not know.

@@ -53,7 +53,7 @@ struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
 
 private:
   static bool takesTurns(WarpSpecializeOp op) {
-    return op.getConsumer().walk([](TurnWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    return op.getConsumer().walk([](PingPongWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
   }
 
   static void setRegisters(Emitter &emit, StringRef direction, int64_t registers) {
@@ -79,8 +79,8 @@ private:
         initialise(emit, place.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
       }
     }
-    for (int64_t place = 0; kernel.layout.announcements && place < kAnnouncements; ++place)
-      initialise(emit, *kernel.layout.announcements + place * kHopper.barrierBytes, 1);
+    for (int64_t place = 0; kernel.layout.published && place < kPublishPlaces; ++place)
+      initialise(emit, *kernel.layout.published + place * kHopper.barrierBytes, 1);
     emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   }
 
@@ -142,17 +142,17 @@ private:
   }
 };
 
-struct TurnWaitLowering : KernelPattern<TurnWaitOp> {
+struct PingPongWaitLowering : KernelPattern<PingPongWaitOp> {
   using KernelPattern::KernelPattern;
-  TileValues lower(TurnWaitOp op, Adaptor adaptor, Emitter &emit) const override {
+  TileValues lower(PingPongWaitOp op, Adaptor adaptor, Emitter &emit) const override {
     emit.ptx("bar.sync $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {kernel.warpgroup});
     return {};
   }
 };
 
-struct TurnPassLowering : KernelPattern<TurnPassOp> {
+struct PingPongPassLowering : KernelPattern<PingPongPassOp> {
   using KernelPattern::KernelPattern;
-  TileValues lower(TurnPassOp op, Adaptor adaptor, Emitter &emit) const override {
+  TileValues lower(PingPongPassOp op, Adaptor adaptor, Emitter &emit) const override {
     // Warpgroup g = 1 + w waits at barrier g; the next one is g mod C + 1.
     int64_t consumers = kernel.schedule.getConsumers();
     Value next = emit.select(emit.equal(kernel.warpgroup, consumers), emit.i32(1), emit.add(kernel.warpgroup, 1));
@@ -177,5 +177,5 @@ void flashc::tiletonvvm::emitWarpgroupBarrier(Emitter &emit, const KernelContext
 }
 
 void flashc::tiletonvvm::populateRolePatterns(KernelPatterns &patterns) {
-  patterns.add<WarpSpecializeLowering, TurnWaitLowering, TurnPassLowering, WarpgroupBarrierLowering>();
+  patterns.add<WarpSpecializeLowering, PingPongWaitLowering, PingPongPassLowering, WarpgroupBarrierLowering>();
 }

@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace mlir::tile;
 
 SharedLayout tile::layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations,
-                                int64_t announcementWords) {
+                                int64_t publishWords) {
   SharedLayout layout;
   int64_t offset = 0;
   for (const SharedAllocation &allocation : allocations) {
@@ -19,9 +19,9 @@ SharedLayout tile::layOutShared(const GPUTarget &target, ArrayRef<SharedAllocati
     place.empty = offset + bytes;
     offset += 2 * bytes;
   }
-  if (announcementWords) {
-    layout.announcements = offset;
-    offset += getAnnouncementBytes(target, announcementWords);
+  if (publishWords) {
+    layout.published = offset;
+    offset += getPublishBytes(target, publishWords);
   }
   layout.bytes = offset ? offset + target.swizzleAlignment : 0;
   return layout;
@@ -53,5 +53,5 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
         add(alloc);
     });
   static_cast<SharedLayout &>(*this) =
-      layOutShared(target, allocations, drawsNumbers(kernel) ? getAnnouncementWords(kernel) : 0);
+      layOutShared(target, allocations, drawsNumbers(kernel) ? getPublishWords(kernel) : 0);
 }

@@ -56,28 +56,28 @@ RankedTensorType tile::getRowType(Type element) {
   return RankedTensorType::get({kTileRows}, element, RowAttr::get(element.getContext()));
 }
 
-RankedTensorType tile::getRowPartialType(MLIRContext *context) {
-  return RankedTensorType::get({kTileRows}, Float32Type::get(context), RowPartialAttr::get(context));
+RankedTensorType tile::getLanePartialType(MLIRContext *context) {
+  return RankedTensorType::get({kTileRows}, Float32Type::get(context), LanePartialAttr::get(context));
 }
 
 bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {
   auto draws = [](Operation *op) {
     auto program = dyn_cast<ProgramOp>(op);
-    bool isFound = isa<DrawOp, AnnounceOp>(op) ||
+    bool isFound = isa<DrawOp, PublishOp>(op) ||
                    (program && (program.isWork(Distribution::Sorted) || program.isWork(Distribution::List)));
     return isFound ? WalkResult::interrupt() : WalkResult::advance();
   };
   return kernel.walk(draws).wasInterrupted();
 }
 
-int64_t tile::getAnnouncementWords(gpu::GPUFuncOp kernel) {
+int64_t tile::getPublishWords(gpu::GPUFuncOp kernel) {
   auto hasOwn = [](Operation *op) {
-    auto announce = dyn_cast<AnnounceOp>(op);
+    auto publish = dyn_cast<PublishOp>(op);
     auto visits = dyn_cast<OwnVisitsOp>(op);
-    bool isFound = (announce && !announce.getOwn().empty()) || (visits && visits.getListed());
+    bool isFound = (publish && !publish.getOwn().empty()) || (visits && visits.getListed());
     return isFound ? WalkResult::interrupt() : WalkResult::advance();
   };
-  return kernel.walk(hasOwn).wasInterrupted() ? kOwnAnnouncementWords : kAnnouncementWords;
+  return kernel.walk(hasOwn).wasInterrupted() ? kOwnPublishWords : kPublishWords;
 }
 
 /// `tile.schedule` on a kernel: what the kernel asks for must be there.

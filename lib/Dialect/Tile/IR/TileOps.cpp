@@ -15,7 +15,7 @@ static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 /// `type` is a tile of 64 rows in encoding `Encoding`.
 template <typename Encoding> static LogicalResult verifyTile(Operation *op, StringRef name, Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
-  constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, RowPartialAttr>::value ? 1 : 2;
+  constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
   if (!hasEncoding<Encoding>(type) || tensor.getRank() != rank || tensor.getDimSize(0) != kTileRows ||
       !tensor.hasStaticShape())
     return op->emitOpError() << "expected " << name << " to be a tile of " << kTileRows << " rows with encoding #tile."
@@ -25,7 +25,7 @@ template <typename Encoding> static LogicalResult verifyTile(Operation *op, Stri
 
 /// The same for a value of each row: one, or one per lane.
 static LogicalResult verifyRowOrPartial(Operation *op, StringRef name, Type type) {
-  return hasEncoding<RowPartialAttr>(type) ? verifyTile<RowPartialAttr>(op, name, type)
+  return hasEncoding<LanePartialAttr>(type) ? verifyTile<LanePartialAttr>(op, name, type)
                                            : verifyTile<RowAttr>(op, name, type);
 }
 
@@ -138,7 +138,7 @@ LogicalResult RowReduceOp::verify() {
   if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
   if (getKind() == ReduceKind::Sum)
-    return verifyTile<RowPartialAttr>(*this, "the sum", getResult().getType());
+    return verifyTile<LanePartialAttr>(*this, "the sum", getResult().getType());
   return verifyRowOrPartial(*this, "the maximum", getResult().getType());
 }
 
@@ -189,7 +189,7 @@ LogicalResult SplitSumsOp::verify() {
 }
 
 LogicalResult CombineOp::verify() {
-  if (failed(verifyTile<RowPartialAttr>(*this, "the source", getSource().getType())))
+  if (failed(verifyTile<LanePartialAttr>(*this, "the source", getSource().getType())))
     return failure();
   return verifyTile<RowAttr>(*this, "the result", getResult().getType());
 }
@@ -197,8 +197,8 @@ LogicalResult CombineOp::verify() {
 LogicalResult BroadcastOp::verify() {
   if (failed(verifyRowOrPartial(*this, "the source", getSource().getType())))
     return failure();
-  if (hasEncoding<RowAttr>(getSource().getType()) && hasEncoding<RowPartialAttr>(getResult().getType()))
-    return verifyTile<RowPartialAttr>(*this, "the result", getResult().getType());
+  if (hasEncoding<RowAttr>(getSource().getType()) && hasEncoding<LanePartialAttr>(getResult().getType()))
+    return verifyTile<LanePartialAttr>(*this, "the result", getResult().getType());
   return verifyTile<AccAttr>(*this, "the result", getResult().getType());
 }
 
@@ -217,7 +217,7 @@ OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
 }
 
 LogicalResult ScaleRowsOp::verify() {
-  if (!hasEncoding<RowPartialAttr>(getSource().getType()) &&
+  if (!hasEncoding<LanePartialAttr>(getSource().getType()) &&
       failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
     return failure();
   return verifyTile<RowAttr>(*this, "the factor", getFactor().getType());
@@ -370,9 +370,9 @@ LogicalResult DrawOp::verifyRegions() {
   return success();
 }
 
-LogicalResult AnnounceOp::verify() {
+LogicalResult PublishOp::verify() {
   int64_t values = getValues().size() + getOwn().size();
-  int64_t words = getOwn().empty() ? kAnnouncementWords : kOwnAnnouncementWords;
+  int64_t words = getOwn().empty() ? kPublishWords : kOwnPublishWords;
   if (1 + values > words)
     return emitOpError() << "expected at most " << words - 1 << " values, got " << values;
   return success();
@@ -393,7 +393,7 @@ static LogicalResult verifyOffset(MapOp map) {
   if (!offset)
     return success();
   Type type = map.getOffset().getType();
-  if (failed(verifyTile<RowPartialAttr>(map, "the second result", type)))
+  if (failed(verifyTile<LanePartialAttr>(map, "the second result", type)))
     return failure();
   if (offset.getType() != getElementTypeOrSelf(type))
     return map.emitOpError() << "expected a second value of " << getElementTypeOrSelf(type) << ", got "

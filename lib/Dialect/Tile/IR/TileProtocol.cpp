@@ -1,7 +1,7 @@
 //===- TileProtocol.cpp - the ring protocol that tile.warp_specialize checks --------------------------------------===//
 //
 // Invariants:
-//   1. Only the producer acquires, fills, takes numbers and announces them; only consumers wait, release, multiply and
+//   1. Only the producer acquires, fills, takes numbers and publishes them; only consumers wait, release, multiply and
 //      take turns.
 //   2. In the producer the acquire of (ring, count) stands right before the copy into (ring, count).
 //   3. A slot is released exactly once, in the block of its wait; or handed to a loop, or to a loop's next iteration,
@@ -125,9 +125,9 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
     return emitOpError() << "expected no producer argument";
   if (getConsumer().getNumArguments() != 1 || !getConsumer().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one consumer argument, the warpgroup (index)";
-  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, StoreSlopesOp, StoreAsyncOp, StoreWaitOp, TurnWaitOp,
-                          TurnPassOp, AnnouncedOp>(getProducer(), "consumer")) ||
-      failed(verifyAbsent<AcquireOp, CopyAsyncOp, TakeOp, AnnounceOp>(getConsumer(), "producer")))
+  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp,
+                          PingPongPassOp, PublishedOp>(getProducer(), "consumer")) ||
+      failed(verifyAbsent<AcquireOp, CopyAsyncOp, ConsumeOp, PublishOp>(getConsumer(), "producer")))
     return failure();
   WalkResult copies = getProducer().walk(
       [](CopyAsyncOp copy) { return failed(verifyCopy(copy)) ? WalkResult::interrupt() : WalkResult::advance(); });

@@ -121,13 +121,13 @@ static InFlightDiagnostic refuseEffect(const EpilogueOverlap &plan, StringRef be
 static LogicalResult planIssue(EpilogueOverlap &plan) {
   for (Operation &op : *plan.consumer.loop.getBody()) {
     if (plan.first->isBeforeInBlock(&op)) {
-      if (!isa<TurnPassOp, RowsOp>(op) && !isScalarCode(&op))
+      if (!isa<PingPongPassOp, RowsOp>(op) && !isScalarCode(&op))
         break;
       plan.beside.push_back(&op);
       continue;
     }
     if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
-        !isa<WaitOp, TurnWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp, VoteAnyOp>(op))
+        !isa<WaitOp, PingPongWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp, VoteAnyOp>(op))
       return refuseEffect(plan, "the first product", &op);
     plan.issue.push_back(&op);
   }
@@ -167,7 +167,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   for (ArrayRef<Operation *> part : {plan.issue, plan.beside, plan.result, plan.softmax, plan.packing})
     llvm::append_range(side.head, part);
   for (Operation &op : *side.loop.getBody())
-    if (isa<TurnWaitOp, TurnPassOp>(op) && !llvm::is_contained(side.head, &op)) {
+    if (isa<PingPongWaitOp, PingPongPassOp>(op) && !llvm::is_contained(side.head, &op)) {
       InFlightDiagnostic diag = refuse(side.loop) << "expected no turn between points but the first product's";
       diag.attachNote(op.getLoc()) << "this op belongs to another one";
       return diag;

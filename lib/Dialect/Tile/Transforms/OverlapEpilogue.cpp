@@ -114,7 +114,7 @@ private:
 
   /// The last product, then the next point's first one, in one turn; that one is in flight until the point is stored.
   void emitRestBesideProduct() {
-    auto isTurn = llvm::IsaPred<TurnWaitOp>;
+    auto isTurn = llvm::IsaPred<PingPongWaitOp>;
     emitRestUpTo(plan.last);
     emitter.emit(llvm::filter_to_vector(plan.issue, isTurn), map);
     emitRestUpTo(plan.lastWait);

@@ -21,7 +21,7 @@ static int64_t insertTurns(Block &block, Value warpgroup) {
     if (!last)
       return;
     b.setInsertionPointAfter(last);
-    TurnPassOp::create(b, last.getLoc(), warpgroup);
+    PingPongPassOp::create(b, last.getLoc(), warpgroup);
     last = nullptr;
   };
   for (Operation &op : llvm::make_early_inc_range(block)) {
@@ -32,7 +32,7 @@ static int64_t insertTurns(Block &block, Value warpgroup) {
       continue;
     if (!last) {
       b.setInsertionPoint(product);
-      TurnWaitOp::create(b, product.getLoc(), warpgroup);
+      PingPongWaitOp::create(b, product.getLoc(), warpgroup);
       ++numTurns;
     }
     last = product;
@@ -52,7 +52,7 @@ static int64_t takeTurns(ProgramOp program) {
   if (program.getConsumers() > 1 && numTurns == 0)
     miss() << "no product of slots begins a turn";
   if (numTurns > 0)
-    program.walk([](SkipOp skip) { skip.setTurns(true); });
+    program.walk([](AdvanceRingOp skip) { skip.setTurns(true); });
   return numTurns;
 }
 

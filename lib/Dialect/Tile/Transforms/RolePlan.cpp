@@ -35,7 +35,7 @@ void RolePlan::findVarying() {
   for (size_t before = -1; before != varying.size();) {
     before = varying.size();
     program.walk<WalkOrder::PreOrder>([&](Operation *op) {
-      // A loop between own visits stands for one that is the same for all; tile.skip makes up for the rest.
+      // A loop between own visits stands for one that is the same for all; tile.advance_ring makes up for the rest.
       if (op != program && !isa<OwnVisitsOp, DrawOp>(op))
         markIfVarying(op);
       if (isa<DrawnOp>(op))
@@ -128,25 +128,25 @@ LogicalResult RolePlan::checkSlot(LoadOp load) {
 
 /// What the own visits leave out is skipped: as many in front of `begin`, and `total - end`.
 LogicalResult RolePlan::checkOwnVisits(OwnVisitsOp own) {
-  auto isSkipped = [](Value count) { return llvm::any_of(count.getUsers(), llvm::IsaPred<SkipOp>); };
+  auto isSkipped = [](Value count) { return llvm::any_of(count.getUsers(), llvm::IsaPred<AdvanceRingOp>); };
   bool isRestSkipped = own.getLast() == own.getTotal() || llvm::any_of(own.getEnd().getUsers(), [&](Operation *user) {
     auto rest = dyn_cast<arith::SubIOp>(user);
     return rest && rest.getLhs() == own.getTotal() && rest.getRhs() == own.getEnd() && isSkipped(rest);
   });
   if (isSkipped(own.getBegin()) && isRestSkipped)
     return success();
-  return refuse(own) << "expected tile.skip of its begin, and of its total less its end";
+  return refuse(own) << "expected tile.advance_ring of its begin, and of its total less its end";
 }
 
 /// Both sides compute what a CTA begins with; what it draws the producer alone does.
 LogicalResult RolePlan::checkDraw(DrawOp draw) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
-  auto holdsBack = [](LoadOp load) { // see tile.announce
+  auto holdsBack = [](LoadOp load) { // see tile.publish
     RingType ring = load.getRing().getType();
-    return ring.getIsPrivate() && ring.getStages() < kAnnouncements;
+    return ring.getIsPrivate() && ring.getStages() < kPublishPlaces;
   };
   if (llvm::none_of(loop.getOps<LoadOp>(), holdsBack))
-    return refuse(draw) << "expected a load into fewer than " << kAnnouncements
+    return refuse(draw) << "expected a load into fewer than " << kPublishPlaces
                         << " slots of each consumer in every iteration";
   SetVector<Value> needed = getInputs(draw);
   for (unsigned number : getDrawnArgs(loop))
@@ -163,8 +163,8 @@ LogicalResult RolePlan::compute() {
     return failure();
   WalkResult result = program.walk([&](Operation *op) {
     auto load = dyn_cast<LoadOp>(op);
-    auto skip = dyn_cast<SkipOp>(op); // both sides count what it leaves out
-    bool isBad = ((load || isa<TurnWaitOp>(op)) && failed(checkLoops(op))) ||
+    auto skip = dyn_cast<AdvanceRingOp>(op); // both sides count what it leaves out
+    bool isBad = ((load || isa<PingPongWaitOp>(op)) && failed(checkLoops(op))) ||
                  (load && (failed(checkLoad(load)) || failed(checkSlot(load)))) ||
                  (skip && failed(addScalars(skip, skip.getCount()))) ||
                  (isa<DrawOp>(op) && failed(checkDraw(cast<DrawOp>(op))));

@@ -41,7 +41,7 @@ public:
 
   Value getCount(LoadOp load) const { return counts.lookup(load); }
   /// Of the first load of each ring that is left out.
-  ArrayRef<Value> getCounts(SkipOp skip) const { return skipped.find(skip)->second; }
+  ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
   /// How many of the loop's last iter_args are counters.
   unsigned getNumCounters(scf::ForOp loop) const { return numCounters.lookup(loop); }
 
@@ -54,7 +54,7 @@ private:
         rewriter.setInsertionPointAfter(load);
         counter = arith::AddIOp::create(rewriter, load.getLoc(), counter, one);
         plan.addScalar(counter.getDefiningOp());
-      } else if (auto skip = dyn_cast<SkipOp>(op)) {
+      } else if (auto skip = dyn_cast<AdvanceRingOp>(op)) {
         rewriter.setInsertionPointAfter(skip);
         for (Value ring : skip.getRings()) {
           Value &counter = counters[ring];
@@ -169,7 +169,7 @@ private:
         next.push_back(get(value));
         map.map(result, next.back());
       }
-    AnnounceOp::create(b, loc, exists, next, getOwnNext(draw, drawn), copy.getInductionVar());
+    PublishOp::create(b, loc, exists, next, getOwnNext(draw, drawn), copy.getInductionVar());
     RepeatIfOp::create(b, loc, exists);
   }
 
@@ -208,7 +208,7 @@ private:
     b.setInsertionPointToStart(copy.getBody());
     Value taken; // at once: a number comes from memory
     if (draw)
-      taken = TakeOp::create(b, draw.getLoc(), b.getIndexType(), draw.getList(), get(draw.getPlace()));
+      taken = ConsumeOp::create(b, draw.getLoc(), b.getIndexType(), draw.getList(), get(draw.getPlace()));
     emit(*loop.getBody());
     if (draw)
       emitNext(draw, taken, copy);
@@ -261,15 +261,15 @@ static void waitForLastStore(Region &consumer) {
 /// releases: a warp that is late may otherwise find the slot full of a later load, whose phase looks like none, and
 /// wait forever. Once for all rings, unless one has a single slot: the producer fills that again before it comes to the
 /// next ring's.
-static void expandSkip(SkipOp skip, ArrayRef<Value> counts, Value warpgroup) {
+static void expandSkip(AdvanceRingOp skip, ArrayRef<Value> counts, Value warpgroup) {
   OpBuilder b(skip);
   Location loc = skip.getLoc();
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
   auto loop = scf::ForOp::create(b, loc, zero, skip.getCount(), one);
   b.setInsertionPointToStart(loop.getBody());
   if (skip.getTurns()) {
-    TurnWaitOp::create(b, loc, warpgroup);
-    TurnPassOp::create(b, loc, warpgroup);
+    PingPongWaitOp::create(b, loc, warpgroup);
+    PingPongPassOp::create(b, loc, warpgroup);
   }
   bool hasSingleSlot = llvm::any_of(skip.getRings(), [](Value ring) {
     return cast<RingType>(ring.getType()).getStages() == 1;
@@ -296,14 +296,14 @@ static void expandOwnVisits(OwnVisitsOp own) {
   own.erase();
 }
 
-/// A consumer hears late what comes next: it has been announced by then. Behind its last product, and behind what it
+/// A consumer hears late what comes next: it has been published by then. Behind its last product, and behind what it
 /// leaves out there, whose slots the producer may need for this point; or before the last product, where the next
 /// point's head comes before that, too.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();
   for (Operation &op : *loop.getBody())
-    if (isa<SkipOp, scf::ForOp>(op)) // over keys
+    if (isa<AdvanceRingOp, scf::ForOp>(op)) // over keys
       place = op.getNextNode();
     else if (isBeforeProduct ? isa<MmaAsyncOp>(op) : isa<MmaWaitOp>(op))
       place = &op;
@@ -312,12 +312,12 @@ static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool 
   SmallVector<Value> shared, own;
   for (Value result : draw.getResults())
     (plan.isOwn(result) ? own : shared).push_back(result);
-  auto announced = AnnouncedOp::create(b, loc, b.getI1Type(), ValueRange(shared).getTypes(), ValueRange(own).getTypes(),
+  auto published = PublishedOp::create(b, loc, b.getI1Type(), ValueRange(shared).getTypes(), ValueRange(own).getTypes(),
                                        loop.getInductionVar(), own.empty() ? Value() : warpgroup);
-  auto values = llvm::concat<Value>(announced.getValues(), announced.getOwn());
+  auto values = llvm::concat<Value>(published.getValues(), published.getOwn());
   for (auto [result, value] : llvm::zip_equal(llvm::concat<Value>(shared, own), values))
     result.replaceAllUsesWith(UniformOp::create(b, loc, value));
-  RepeatIfOp::create(b, loc, announced.getExists());
+  RepeatIfOp::create(b, loc, published.getExists());
   draw.erase();
 }
 
@@ -354,7 +354,7 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
   op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEarlySoftmax()); });
-  op.getConsumer().walk([&](SkipOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup()); });
+  op.getConsumer().walk([&](AdvanceRingOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup()); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
   return op;
 }

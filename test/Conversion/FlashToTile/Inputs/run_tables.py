@@ -62,10 +62,10 @@ class Machine(run_order.Machine):
             return np.array([64 - int(x).bit_length() for x in operands[0]])
         if name == "tile.copy_async":
             self.copies.append((text.split("[")[0], *(int(x[0]) for x in operands[1:4])))
-        if name == "tile.take":
+        if name == "tile.consume":
             Machine.taken += 1
             return np.full(run_order.THREADS, Machine.taken - 1)
-        if name in ("tile.copy_async", "tile.acquire", "tile.announce"):
+        if name in ("tile.copy_async", "tile.acquire", "tile.publish"):
             return None
         if name == "memref.load":
             return operands[0].load(operands[0].at(operands[1:]) if len(operands) > 2 else operands[1], active)

@@ -3,7 +3,7 @@
 !acc = tensor<64x64xf32, #tile.acc>
 !row = tensor<64xf32, #tile.row>
 !yes = tensor<64xi1, #tile.row>
-!part = tensor<64xf32, #tile.row_partial>
+!part = tensor<64xf32, #tile.lane_partial>
 !a = tensor<64x64xbf16, #tile.operand_a>
 !map = !tile.tensor_map<64 x bf16>
 !qring = !tile.ring<1, 64, 64, bf16, private true>

@@ -13,20 +13,20 @@ struct SharedAllocation {
   bool isRing = false;
 };
 
-/// Byte offsets: the slots of all allocations in their order, the barriers of the rings, and announcements.
+/// Byte offsets: the slots of all allocations in their order, the barriers of the rings, and broadcasts.
 struct SharedLayout {
   struct Place {
     int64_t data = 0, full = 0, empty = 0;
   };
   SmallVector<Place> places;
-  /// Of the barriers of announced numbers, and behind them of the numbers; if there are any.
-  std::optional<int64_t> announcements;
+  /// Of the barriers of published numbers, and behind them of the numbers; if there are any.
+  std::optional<int64_t> published;
   /// Room for alignment included.
   int64_t bytes = 0;
 };
 
-/// `announcementWords` is 0 if nothing is announced.
-SharedLayout layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations, int64_t announcementWords);
+/// `publishWords` is 0 if nothing is published.
+SharedLayout layOutShared(const GPUTarget &target, ArrayRef<SharedAllocation> allocations, int64_t publishWords);
 
 /// Where the allocations of a kernel are.
 struct KernelLayout : SharedLayout {

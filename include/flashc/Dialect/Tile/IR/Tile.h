@@ -41,15 +41,15 @@ constexpr int64_t kMaxConsumers = 4;
 /// Neighbouring blocks of an accumulator's columns: a thread has the same two columns of each.
 constexpr int64_t kBlockCols = 8;
 
-/// Places for what the producer announces, each of so many numbers and an mbarrier (tile.announce). The ring of Q has
+/// Places for what the producer publishes, each of so many numbers and an mbarrier (tile.publish). The ring of Q has
 /// fewer slots.
-constexpr int64_t kAnnouncements = 4;
-constexpr int64_t kAnnouncementWords = 16;
+constexpr int64_t kPublishPlaces = 4;
+constexpr int64_t kPublishWords = 16;
 /// Where some of the numbers are for one consumer each.
-constexpr int64_t kOwnAnnouncementWords = 32;
+constexpr int64_t kOwnPublishWords = 32;
 /// All of them, on `target`.
-constexpr int64_t getAnnouncementBytes(const GPUTarget &target, int64_t words) {
-  return kAnnouncements * (target.barrierBytes + 4 * words);
+constexpr int64_t getPublishBytes(const GPUTarget &target, int64_t words) {
+  return kPublishPlaces * (target.barrierBytes + 4 * words);
 }
 
 /// The name of the schedule attribute on a kernel.
@@ -66,8 +66,8 @@ bool hasEncoding(Type type) {
 RankedTensorType getAccType(int64_t cols, Type element);
 /// `tensor<64 x element, #tile.row>`.
 RankedTensorType getRowType(Type element);
-/// `tensor<64 x f32, #tile.row_partial>`.
-RankedTensorType getRowPartialType(MLIRContext *context);
+/// `tensor<64 x f32, #tile.lane_partial>`.
+RankedTensorType getLanePartialType(MLIRContext *context);
 
 /// The slot of ones: what one step of a product reads.
 SlotType getOnesType(const GPUTarget &target, Type element);
@@ -94,8 +94,8 @@ bool drawsNumbers(gpu::GPUFuncOp kernel);
 /// its work and its numbers again. The counter of `tile.draw` is the word behind the last item's.
 constexpr int64_t getListItemWords(int64_t numbers) { return 2 * (1 + numbers); }
 
-/// Numbers in a place for announcements (tile.announce).
-int64_t getAnnouncementWords(gpu::GPUFuncOp kernel);
+/// Numbers in a place for broadcasts (tile.publish).
+int64_t getPublishWords(gpu::GPUFuncOp kernel);
 
 } // namespace mlir::tile
 

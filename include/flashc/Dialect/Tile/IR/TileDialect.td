@@ -26,7 +26,7 @@ def Tile_Dialect : Dialect {
     |---------------------|--------|-----------------------------------------------------------------------------------|
     | `#tile.acc`         | 64 x N | the wgmma accumulator fragment (PTX ISA 9.7.15.5.1.1): N/2 elements of rows r, r+8 |
     | `#tile.row`         | 64     | one value per row, the same in the four lanes that share the row: 2 elements      |
-    | `#tile.row_partial` | 64     | one value per row and lane; `tile.combine` adds the four, or takes the maximum     |
+    | `#tile.lane_partial` | 64    | one value per row and lane; `tile.combine` adds the four, or takes the maximum     |
     | `#tile.operand_a`   | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A             |
 
     Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
@@ -51,7 +51,7 @@ class Tile_Encoding<string name, string mnemonic_> : AttrDef<Tile_Dialect, name>
 }
 def Tile_Acc : Tile_Encoding<"Acc", "acc"> { let summary = "a wgmma accumulator fragment"; }
 def Tile_Row : Tile_Encoding<"Row", "row"> { let summary = "one value per row, replicated over its four lanes"; }
-def Tile_RowPartial : Tile_Encoding<"RowPartial", "row_partial"> { let summary = "one value per row and lane"; }
+def Tile_LanePartial : Tile_Encoding<"LanePartial", "lane_partial"> { let summary = "one value per row and lane"; }
 def Tile_OperandA : Tile_Encoding<"OperandA", "operand_a"> { let summary = "a 16-bit A operand in registers"; }
 
 def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {

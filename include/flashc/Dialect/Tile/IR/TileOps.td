@@ -63,7 +63,8 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
   let description = [{
     Bounds of a loop that stands for one from 0 to `total`: each consumer runs the part `[first, last)` of it that it
     needs, and all of its loads are made. `first` and `last` may differ from one consumer to another,
-    0 <= first < last <= total. What a consumer leaves out `tile.skip` makes up for, in front of the loop and behind it.
+    0 <= first < last <= total. What a consumer leaves out `tile.advance_ring` makes up for, in front of the loop and
+    behind it.
 
     `tile-specialize` makes the producer's loop the whole one. `listed`: `first` and `last` hang on what is read from
     memory, so that they are to be numbers of a list (`tile-order`).
@@ -71,10 +72,10 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
     Example:
     ```mlir
     %begin, %end = tile.own_visits %first to %last of %total
-    tile.skip %begin of %k, %v : !ring, !ring
+    tile.advance_ring %begin of %k, %v : !ring, !ring
     scf.for %u = %begin to %end step %one { ... tile.load ... into %k ... tile.load ... into %v ... }
     %rest = arith.subi %total, %end : index
-    tile.skip %rest of %k, %v : !ring, !ring
+    tile.advance_ring %rest of %k, %v : !ring, !ring
     ```
   }];
   let arguments = (ins Index:$first, Index:$last, Index:$total, UnitAttr:$listed);
@@ -82,7 +83,7 @@ def Tile_OwnVisitsOp : Tile_Op<"own_visits", [Pure]> {
   let assemblyFormat = "$first `to` $last `of` $total (`listed` $listed^)? attr-dict";
 }
 
-def Tile_SkipOp : Tile_Op<"skip", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_AdvanceRingOp : Tile_Op<"advance_ring", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "leave out the next `count` loads of each ring";
   let description = [{
     For iterations that this warpgroup leaves out of a loop (`tile.own_visits`). `tile-specialize` turns it into a loop
@@ -199,7 +200,7 @@ def Tile_AcquireOp : Tile_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
 }
 
 def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "producer: fill the slot of load number `count`, and announce it full when the bytes have arrived";
+  let summary = "producer: fill the slot of load number `count`, and mark it full when the bytes have arrived";
   let arguments = (ins Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring, Index:$count,
                        OptionalAttr<I64Attr>:$owner);
   let assemblyFormat = [{
@@ -299,8 +300,8 @@ def Tile_DrawOp : Tile_Op<"draw", [MemoryEffects<[MemRead, MemWrite]>, HasParent
     number `first` plus the counter at `list[place]`, which one is added to. The loop ends behind the first iteration
     whose number is not below `limit`, whatever its upper bound says; the region is given the last number then.
 
-    `tile-specialize` has the producer alone do it, while the consumers are at work, and tell them (`tile.announce`,
-    `tile.announced`). What the region computes of the warpgroup the producer computes for each of them.
+    `tile-specialize` has the producer alone do it, while the consumers are at work, and tell them (`tile.publish`,
+    `tile.published`). What the region computes of the warpgroup the producer computes for each of them.
 
     Example:
     ```mlir
@@ -332,7 +333,7 @@ def Tile_DrawnOp : Tile_Op<"drawn", [Pure, ReturnLike, Terminator, HasParent<"Dr
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 
-def Tile_TakeOp : Tile_Op<"take", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_ConsumeOp : Tile_Op<"consume", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "producer: what a counter in device memory was; one is added to it";
   let description = [{
     Atomic among all CTAs, and ordered with nothing else (`atom.relaxed.gpu`, PTX ISA 9.7.13.5).
@@ -342,25 +343,25 @@ def Tile_TakeOp : Tile_Op<"take", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$list `[` $place `]` attr-dict `:` type($list)";
 }
 
-def Tile_AnnounceOp : Tile_Op<"announce", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
+def Tile_PublishOp : Tile_Op<"publish", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "producer: tell the consumers what comes behind iteration `turn`, and whether anything does";
   let description = [{
-    A CTA has kAnnouncements places of kAnnouncementWords numbers, each with an mbarrier; turn t, from 0
-    on, has place t mod kAnnouncements. Nobody says that a place is empty. When turn t is announced, at the end of
+    A CTA has kPublishPlaces places of kPublishWords numbers, each with an mbarrier; turn t, from 0
+    on, has place t mod kPublishPlaces. Nobody says that a place is empty. When turn t is published, at the end of
     iteration t, the producer has filled Q's ring of q slots t + 1 times; so every consumer has released the Q of
-    iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kAnnouncements the turn that
-    had the place before, t - kAnnouncements, is among those.
+    iteration t - q, and has heard turn t - q - 1 in the iteration before that. With q < kPublishPlaces the turn that
+    had the place before, t - kPublishPlaces, is among those.
 
     `own` are values for one consumer each: those of consumer 0, then as many of the next one, and so on. With them a
-    place has kOwnAnnouncementWords numbers.
+    place has kOwnPublishWords numbers.
   }];
   let arguments = (ins I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own, Index:$turn);
   let assemblyFormat = "$exists (`,` $values^)? (`own` $own^)? `in` $turn attr-dict";
   let hasVerifier = 1;
 }
 
-def Tile_AnnouncedOp : Tile_Op<"announced", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedResultSegments]> {
-  let summary = "consumer: what the producer announces in `turn`, waited for; and what of `own` is for `warpgroup`";
+def Tile_PublishedOp : Tile_Op<"published", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedResultSegments]> {
+  let summary = "consumer: what the producer publishes in `turn`, waited for; and what of `own` is for `warpgroup`";
   let arguments = (ins Index:$turn, Optional<Index>:$warpgroup);
   let results = (outs I1:$exists, Variadic<Index>:$values, Variadic<Index>:$own);
   let assemblyFormat = "$turn attr-dict (`:` type($values)^)? (`own` `of` $warpgroup^ `:` type($own))?";
@@ -422,13 +423,13 @@ def Tile_StoreWaitOp : Tile_Op<"store_wait", [MemoryEffects<[MemRead, MemWrite]>
   let assemblyFormat = "(`all` $all^)? attr-dict";
 }
 
-def Tile_TurnWaitOp : Tile_Op<"turn_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_PingPongWaitOp : Tile_Op<"ping_pong_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "ping-pong: wait for this consumer's turn at the tensor cores (bar.sync 1 + w)";
   let arguments = (ins Index:$warpgroup);
   let assemblyFormat = "$warpgroup attr-dict";
 }
 
-def Tile_TurnPassOp : Tile_Op<"turn_pass", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_PingPongPassOp : Tile_Op<"ping_pong_pass", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "ping-pong: hand the turn to the next consumer (bar.arrive 1 + (w + 1) mod consumers)";
   let arguments = (ins Index:$warpgroup);
   let assemblyFormat = "$warpgroup attr-dict";

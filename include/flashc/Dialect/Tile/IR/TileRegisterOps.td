@@ -9,7 +9,7 @@
 def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
   let summary = "reduce an accumulator along its columns";
   let description = [{
-    `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.row_partial` (the local
+    `max` gives `#tile.row` (a local tree and two butterfly shuffles) or, as `sum` does, `#tile.lane_partial` (the local
     tree only; `tile.combine` goes over the lanes). A NaN does not count in `max`.
     `max_of_bits` compares f32 as signed integers, of which three have a maximum in one instruction (VIMNMX3): it is the
     maximum unless all are negative, then some number that is, or -0; a NaN is the greatest, or negative, by its sign.
@@ -21,7 +21,7 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
 }
 
 def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
-  let summary = "reduce a row_partial over its four lanes: add, if nothing else is said";
+  let summary = "reduce a lane_partial over its four lanes: add, if nothing else is said";
   let arguments = (ins DefaultValuedAttr<Tile_ReduceKind, "::mlir::tile::ReduceKind::Sum">:$kind,
                        AnyRankedTensor:$source);
   let results = (outs AnyRankedTensor:$result);
@@ -43,7 +43,7 @@ def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
 def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
   let summary = "a row value in every column of an accumulator, or in every lane of the row";
   let description = [{
-    `#tile.row` becomes `#tile.acc` or `#tile.row_partial`; `#tile.row_partial` becomes `#tile.acc`, each lane's value
+    `#tile.row` becomes `#tile.acc` or `#tile.lane_partial`; `#tile.lane_partial` becomes `#tile.acc`, each lane's value
     in the columns that the lane holds.
   }];
   let arguments = (ins AnyRankedTensor:$source);
@@ -53,7 +53,7 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
 }
 
 def Tile_ScaleRowsOp : Tile_Op<"scale_rows", [Pure, AllTypesMatch<["source", "result"]>]> {
-  let summary = "multiply every row of an accumulator, or of a row_partial, by its factor";
+  let summary = "multiply every row of an accumulator, or of a lane_partial, by its factor";
   let description = [{
     Factors are finite: zeros stay zeros, whatever the factor (the fold of what the first key tile scales).
   }];
@@ -181,7 +181,7 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
       %r = math.fma %slope, %x, %e : f32
       %h = arith.mulf %slope, %d : f32
       tile.yield %r, %h : f32, f32
-    } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.row_partial>
+    } : tensor<64x128xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
     ```
 
     Canonical form: bounds on functions of j are bounds on j (`i - j <= n` is `j >= i - n`, `j floordiv 4 <= n` is

@@ -164,8 +164,9 @@ def PingPong : Pass<"tile-ping-pong"> {
   let summary = "the consumers take turns at the tensor cores";
   let description = [{
     In a kernel whose `tile.schedule` says `ping_pong = true`, the softmax of one consumer runs beside the products of
-    another: `tile.turn_wait` stands before a product of slots (Q K^T), `tile.turn_pass` after the last product issued
-    with it. A product from registers that is issued alone is not a turn. A `tile.skip` hands its turns on.
+    another: `tile.ping_pong_wait` stands before a product of slots (Q K^T), `tile.ping_pong_pass` after the last
+    product issued with it. A product from registers that is issued alone is not a turn. A `tile.advance_ring` hands its
+    turns on.
 
     Why here: after `tile-pipeline`, which decides what is issued together; before `tile-specialize`, which knows whether
     all consumers take equally many turns.
@@ -175,10 +176,10 @@ def PingPong : Pass<"tile-ping-pong"> {
 
     Before, and after:
     ```mlir
-    %tS = tile.mma_async %q, %k transpose_b                  tile.turn_wait %w
+    %tS = tile.mma_async %q, %k transpose_b                  tile.ping_pong_wait %w
     %tO = tile.mma_async %P, %v into %O1 {stage = 1}         %tS = tile.mma_async %q, %k transpose_b
     %S = tile.mma_wait %tS {pending = 1}                     %tO = tile.mma_async %P, %v into %O1 {stage = 1}
-                                                             tile.turn_pass %w
+                                                             tile.ping_pong_pass %w
                                                              %S = tile.mma_wait %tS {pending = 1}
     ```
   }];
@@ -200,44 +201,44 @@ def Specialize : Pass<"tile-specialize"> {
       number in place of `%w`.
     - The consumers have all the rest. A load becomes `tile.wait`, and `tile.release` follows the wait of the last
       product that reads the slot: in the loop for K and V, after the loop for Q.
-    - Of a loop between `tile.own_visits` the producer makes all visits and each consumer its own. A `tile.skip` becomes
-      a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each slot
-      and, when all its warps have, releases it (ring by ring where one has a single slot); the count of loads goes on
-      behind it:
+    - Of a loop between `tile.own_visits` the producer makes all visits and each consumer its own. A `tile.advance_ring`
+      becomes a loop of the consumer that takes and passes a turn for each visit that it leaves out, then waits for each
+      slot and, when all its warps have, releases it (ring by ring where one has a single slot); the count of loads goes
+      on behind it:
       ```mlir
-      tile.skip %n of %kring, %vring {turns}
+      tile.advance_ring %n of %kring, %vring {turns}
       // becomes
       scf.for %t = %c0 to %n step %c1 {
-        tile.turn_wait %w
-        tile.turn_pass %w
+        tile.ping_pong_wait %w
+        tile.ping_pong_pass %w
         %k = tile.wait %kring[%g + %t]                        // and the same of %vring
         tile.warpgroup_barrier
         tile.release %k                                       // and the same of %vring
       }
       ```
-    - A `tile.draw` is the producer's alone. It takes a number when an iteration begins (`tile.take`: an atomic of a
+    - A `tile.draw` is the producer's alone. It takes a number when an iteration begins (`tile.consume`: an atomic of a
       microsecond), and when all loads of this iteration have been issued, finds out what the number stands for and
-      announces it (`tile.announce`). A consumer waits for that behind its last product (`tile.announced`), where it has
-      long been made; and behind a `tile.skip` there, since the producer may need those slots for this point. What the
-      consumers know of a point they compute nothing for, and read no memory.
+      publishes it (`tile.publish`). A consumer waits for that behind its last product (`tile.published`), where it has
+      long been made; and behind a `tile.advance_ring` there, since the producer may need those slots for this point.
+      What the consumers know of a point they compute nothing for, and read no memory.
       ```mlir
       // producer                                            // consumer
       scf.for %t = ... iter_args(%x = %x0) {                 scf.for %t = ... iter_args(%x = %x0) {
-        %taken = tile.take %list[%counter]                     ...
+        %taken = tile.consume %list[%counter]                     ...
         ...loads of %x...                                      %to = tile.mma_async ...        // the last product
-        %number = %first + %taken                              %exists, %x1 = tile.announced %t
+        %number = %first + %taken                              %exists, %x1 = tile.published %t
         %exists = %number < %limit                             tile.repeat_if %exists
         %x1 = ... min(%number, %limit - 1) ...                 %o = tile.mma_wait %to
-        tile.announce %exists, %x1 in %t                       tile.store %o
+        tile.publish %exists, %x1 in %t                       tile.store %o
         tile.repeat_if %exists                                 scf.yield %x1
         scf.yield %x1                                        }
       }
       ```
-      What the draw computes of `%w` the producer computes for each consumer, and announces it as `own`; its loop does
+      What the draw computes of `%w` the producer computes for each consumer, and publishes it as `own`; its loop does
       not carry it. A consumer hears what is its own:
       ```mlir
-      tile.announce %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
-      %exists, %x1, %y = tile.announced %t : index own of %w : index
+      tile.publish %exists, %x1 own %y0, %y1 in %t         // producer: of two consumers
+      %exists, %x1, %y = tile.published %t : index own of %w : index
       ```
     - If something leaves through a `tile.alloc_slot output`, the consumers end with `tile.store_wait`.
 
@@ -283,14 +284,14 @@ def Specialize : Pass<"tile-specialize"> {
     way, a note at the other party, and the IR unchanged:
     - "expected to depend on loop indices and scalar code only": a load's position, or the bounds of a loop around it,
       comes from a tile, from an effect, or from what a loop carries;
-    - "expected in loops only": a load, or a `tile.turn_wait`, under `scf.if`;
+    - "expected in loops only": a load, or a `tile.ping_pong_wait`, under `scf.if`;
     - "expected bounds that do not depend on the warpgroup": the consumers would not agree on the number of loads;
     - "expected the position in a shared ring not to depend on the warpgroup";
     - "expected its ring and its tensor map to come from outside of the program";
     - "expected its slot to be read by products only, got ...", "expected the products that read it to end where they
       start";
     - "expected a load into fewer than 4 slots of each consumer in every iteration", around a `tile.draw`: it is what
-      keeps an announcement from being overwritten.
+      keeps a broadcast from being overwritten.
 
     And on the program: "expected a 'tile.schedule' on its kernel", "expected 2 consumers as in the schedule, got 1".
   }];
@@ -343,7 +344,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
     S of the next point and PV of this one. In the place of scores the loop carries P, the maximum and the sum, and what
     that softmax has needed to know of the point, its bounds and its row: it is not computed twice (of points that are
-    drawn it is, from what has been announced).
+    drawn it is, from what has been published).
 
     ```
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
