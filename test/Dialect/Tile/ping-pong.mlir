@@ -51,7 +51,7 @@ gpu.module @kernels {
 
   // REMARK: [[@LINE+5]]:5: remark: [Missed] ping-pong | Category:tile | Remark="one consumer takes turns with nobody"
   // CHECK-LABEL: gpu.func @solo(
-  // CHECK-NOT:     tile.turn
+  // CHECK-NOT:     tile.ping_pong
   // CHECK:         gpu.return
   gpu.func @solo(%q: !slot) kernel attributes {tile.schedule = #turns} {
     tile.program 1 {
@@ -79,7 +79,7 @@ gpu.module @kernels {
 
   // REMARK-NOT: remark
   // CHECK-LABEL: gpu.func @not_asked_for(
-  // CHECK-NOT:     tile.turn
+  // CHECK-NOT:     tile.ping_pong
   // CHECK:         gpu.return
   gpu.func @not_asked_for(%q: !slot) kernel attributes {tile.schedule = #none} {
     tile.program 2 {

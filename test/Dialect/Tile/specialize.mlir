@@ -262,14 +262,14 @@ gpu.module @kernels {
 // PAIR-NEXT:       tile.release %[[V]]
 // Epilogue: the second product alone is no turn.
 // Without overlap the only turn is that of the first product, in the loop.
-// BOTH-NOT:      tile.turn
+// BOTH-NOT:      tile.ping_pong
 // SINGLE:        gpu.return
 
 // NO-TURNS:      tile.warp_specialize
-// NO-TURNS-NOT:  tile.turn
+// NO-TURNS-NOT:  tile.ping_pong
 // SOLO:          tile.warp_specialize 1
 // SOLO:          tile.copy_async {{.*}} owner 0
-// SOLO-NOT:      {{owner|tile.turn}}
+// SOLO-NOT:      {{owner|tile.ping_pong}}
 // TRIO:          tile.warp_specialize 3 registers(24, 160)
 // TRIO:          tile.copy_async {{.*}} owner 0
 // TRIO:          tile.copy_async {{.*}} owner 1
