@@ -2,8 +2,6 @@
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_column_sums.py
 """
-import os
-
 import numpy as np
 import pytest
 
@@ -18,14 +16,6 @@ from .tensors import positions  # noqa: E402
 
 LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
 PER = ["query_head", "key_head"]
-
-
-@pytest.fixture
-def rng():
-    seed = int.from_bytes(os.urandom(4), "little")
-    torch.manual_seed(seed)
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def check(b, hq, hk, nq, nk, d, dtype=torch.bfloat16, keep=None, rescore=None, swapped=False, **keywords):

@@ -3,8 +3,6 @@ of flashc.ops against f64. Skipped where there is no GPU.
 
     PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_scores.py
 """
-import os
-
 import numpy as np
 import pytest
 
@@ -20,14 +18,6 @@ from .tensors import positions  # noqa: E402
 
 BATCH, HEADS, KEY_HEADS = 2, 4, 2
 LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
-
-
-@pytest.fixture
-def rng():
-    seed = int.from_bytes(os.urandom(4), "little")
-    torch.manual_seed(seed)
-    print(f"seed {seed}")
-    return np.random.default_rng(seed)
 
 
 def to_gpu(x):
