@@ -158,4 +158,5 @@ for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").g
 SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "table: dilated, d=128, f16",
         "table: memory, d=256", "table: none, d=128, soft cap", "score: alibi, none, d=128",
         "mask: blocks (wide), d=64, bf16",
-        "call: grouped heads, packed causal", "schedule: order=list, causal, d=128", "example: window")
+        "sums: groups, d=64", "call: grouped heads, packed causal",
+        "schedule: order=list, causal, d=128", "example: window")
