@@ -80,6 +80,18 @@ static void testBuilt(FlashcContext context) {
   flashcKernelDestroy(small);
 }
 
+/* Prints what the kernels of column sums consist of, with the heads of a group added up. */
+static void testSums(FlashcContext context) {
+  FlashcAttention attention = causal;
+  FlashcKernel kernel;
+  char *message;
+  attention.operation = FLASHC_GROUP_COLUMN_SUMS;
+  expectOK(flashcCompileAttention(context, &attention, NULL, &kernel, &message), &message, "flashcCompileAttention");
+  fputs(flashcKernelGetManifest(kernel), stdout);
+  fputs(flashcKernelGetPTX(kernel), stdout);
+  flashcKernelDestroy(kernel);
+}
+
 /* A table of the user's own goes before the built-in one; a kernel by another table is another kernel. */
 static void testTable(FlashcContext context) {
   FlashcCompileOptions options = {.schedule_table = "# mine\nd<=128 mask=bounds: kv-tile=96\n"};
@@ -423,9 +435,10 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(FlashcContext);
-  } tests[] = {{"text", testText},     {"omit", testOmit},         {"built", testBuilt},     {"table", testTable},
-               {"errors", testErrors}, {"cache", testCache},       {"threads", testThreads}, {"load", testLoad},
-               {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},         {"time", measure}};
+  } tests[] = {{"text", testText}, {"omit", testOmit},     {"built", testBuilt},       {"table", testTable},
+               {"sums", testSums}, {"errors", testErrors}, {"cache", testCache},       {"threads", testThreads},
+               {"load", testLoad}, {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},
+               {"time", measure}};
   FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
   FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;
