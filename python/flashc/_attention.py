@@ -81,14 +81,15 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                                           enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
         if torch.is_grad_enabled():
             for name, x in (("q", q), ("k", k), ("v", v)):
-                _refuse_gradient(name, x)
+                refuse_gradient(name, x)
             return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out,
                                  schedule, static_shapes, records_gradients=True)
     return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out, schedule,
                          static_shapes)
 
 
-def _refuse_gradient(name: str, x: Any) -> None:
+def refuse_gradient(name: str, x: Any) -> None:
+    """Raises an Error for a tensor that requires one, while gradients are recorded: there is no backward pass."""
     if getattr(x, "requires_grad", False):
         raise Error(f"expected {name} without gradients, since flashc has the forward pass only: call within "
                     "torch.no_grad(), or pass what its detach() returns")
@@ -136,7 +137,7 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         code = make_code(mask, score, extents, device, stream)
         for array in code.arrays:
             if records_gradients:
-                _refuse_gradient("an array that the mask or the score reads", array.owner)
+                refuse_gradient("an array that the mask or the score reads", array.owner)
             wait_for(array, stream)
     else:
         code = _NO_CODE

@@ -1,11 +1,13 @@
 """flashc.column_sums: the weight that each key receives from all queries."""
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from ._arrays.array import CPU, Array
 from ._arrays.overlap import find_shared
 from ._arrays.source import Source, source_of
+from ._attention import refuse_gradient
 from ._runtime import contexts, library
 from ._runtime.launch import _WORDS, _Frame, _launch, _read_result, _signed, canonical, unit_strides, wait_for
 from ._runtime.library import ANY, ArgumentError, UnsupportedTypeError, encoded, parse_flag
@@ -53,6 +55,10 @@ def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Windo
         raise ArgumentError(f"expected per to be 'query_head' or 'key_head', got {per!r}")
     if schedule is not None:
         encoded("schedule", schedule)
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.is_grad_enabled():
+        for name, x in (("q", q), ("k", k), ("lse", lse)):
+            refuse_gradient(name, x)
     source, is_bshd = source_of(q), check_layout(layout)
     q_array = source.describe(q)
     stream = source.current_stream(q_array.device, q_array) if q_array.device != CPU else None

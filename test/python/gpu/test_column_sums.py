@@ -100,6 +100,14 @@ def test_launches_agree():
         assert all(torch.equal(flashc.column_sums(q, k, lse, causal=True, per=per), first) for _ in range(20))
 
 
+def test_gradients_are_refused():
+    q, k, lse = random(1, 2, 20, 64), random(1, 2, 30, 64), torch.zeros(1, 2, 20, device="cuda")
+    with pytest.raises(flashc.Error, match="q without gradients"):
+        flashc.column_sums(q.requires_grad_(), k, lse)
+    with torch.no_grad():
+        flashc.column_sums(q, k, lse)
+
+
 def test_streams():
     """What another stream of the caller's writes is read when it is there."""
     q, k, lse = random(1, 4, 500, 64), random(1, 4, 600, 64), torch.full((1, 4, 500), 3.0, device="cuda")
