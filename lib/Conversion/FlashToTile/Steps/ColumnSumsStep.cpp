@@ -15,12 +15,12 @@ SmallVector<Value> ColumnSumsStep::emitIdentity() {
 
 FailureOr<SmallVector<Value>> ColumnSumsStep::emit(Value visit, ValueRange state) {
   RankedTensorType type = tile::getAccType(nest.streamedTile, b.getF32Type());
-  Value query = frame.visits.emitKey(b, visit);
+  Value query = frame.visits.emitPosition(b, visit);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), frame.getResident("k"),
                                           frame.loadStreamed("q", query), /*acc=*/Value(), /*ones=*/Value(),
                                           /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
-    query = frame.visits.emitKey(b, visit);
+    query = frame.visits.emitPosition(b, visit);
   // With overlap the next tile's product runs beside this one's exponentials.
   Value products = tile::MmaWaitOp::create(b, type, product, /*pending=*/0, /*read_stage=*/1);
   Value probabilities = emitProbabilities(visit, query, products);

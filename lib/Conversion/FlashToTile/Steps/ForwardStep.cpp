@@ -89,12 +89,12 @@ FailureOr<SmallVector<Value>> ForwardStep::emit(Value visit, ValueRange carried)
 
 FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   RankedTensorType scoreType = tile::getAccType(nest.streamedTile, b.getF32Type());
-  Value key = frame.visits.emitKey(b, visit), firstKey = key;
+  Value key = frame.visits.emitPosition(b, visit), firstKey = key;
   Value kTile = frame.loadStreamed("k", firstKey);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
                                           /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
-    key = frame.visits.emitKey(b, visit);
+    key = frame.visits.emitPosition(b, visit);
   Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
   FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
   if (failed(softmax) || failed(addSlopes(product)))

@@ -180,7 +180,7 @@ Value Visits::emitPieceOfTable(ImplicitLocOpBuilder &b, Value visit) const {
   return read(layout.getKey(0), piece);
 }
 
-Value Visits::emitKey(ImplicitLocOpBuilder &b, Value visit) const {
+Value Visits::emitPosition(ImplicitLocOpBuilder &b, Value visit) const {
   Value distance = arith::MulIOp::create(b, visit, arith::ConstantIndexOp::create(b, tile));
   auto choose = [&](ArrayRef<Piece> pieces) {
     Value key = pieces.front().key;

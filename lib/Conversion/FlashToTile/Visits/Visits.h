@@ -48,8 +48,8 @@ public:
   bool isInTable() const { return table != nullptr; }
   /// Whether a visit is masked; if some are and some are not.
   mlir::Value emitIsMasked(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
-  /// The first key of a visit.
-  mlir::Value emitKey(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
+  /// The first position of a visit in the streamed dimension.
+  mlir::Value emitPosition(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
 
 private:
   class Emitter;
