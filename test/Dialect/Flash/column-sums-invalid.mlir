@@ -99,7 +99,7 @@ func.func @two_results(%q: !q, %k: !k, %lse: !lse) {
 
 func.func @step_types(%q: !q, %k: !k, %lse: !lse, %c: !c) {
   %c0 = arith.constant 0 : index
-  // expected-error @+1 {{expected a result typed like outs, got 'tensor<1x4x?xf32>'}}
+  // expected-error @+1 {{failed to verify that all of {c, c_out} have same type}}
   %0 = flash.accumulate_column_sums ins(%q, %k, %lse : !q, !k, !lse) outs(%c : !c) at(%c0, %c0, %c0, %c0)
     {scale = 1.0 : f32} -> tensor<1x4x?xf32>
   return

@@ -16,7 +16,7 @@ func.func @acc_is_not_f32(%t: !t, %r: !r, %z: index) {
 !t = tensor<1x2x8x16xf32>
 !r = tensor<1x2x8xf32>
 func.func @m_and_l_differ(%t: !t, %r: !r, %l: tensor<1x2x?xf32>, %z: index) {
-  // expected-error @+1 {{expected m and l of one type, got 'tensor<1x2x8xf32>' and 'tensor<1x2x?xf32>'}}
+  // expected-error @+1 {{failed to verify that all of {m, l, m_out, l_out} have same type}}
   %0:3 = flash.online_attention ins(%t, %t, %t : !t, !t, !t) outs(%t, %r, %l : !t, !r, tensor<1x2x?xf32>)
     at(%z, %z, %z, %z) {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !t, !r, tensor<1x2x?xf32>
   return
@@ -38,7 +38,7 @@ func.func @c5_dynamic_heads_without_group(%t: !t, %r: !r, %z: index) {
 !t = tensor<1x2x8x16xf32>
 !r = tensor<1x2x8xf32>
 func.func @results_unlike_outs(%t: !t, %r: !r, %z: index) {
-  // expected-error @+1 {{expected results typed like outs}}
+  // expected-error @+1 {{failed to verify that all of {acc, acc_out} have same type}}
   %0:3 = flash.online_attention ins(%t, %t, %t : !t, !t, !t) outs(%t, %r, %r : !t, !r, !r) at(%z, %z, %z, %z)
     {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> tensor<1x2x?x16xf32>, !r, !r
   return
@@ -50,7 +50,7 @@ func.func @results_unlike_outs(%t: !t, %r: !r, %z: index) {
 !r = tensor<1x2x8xf32>
 func.func @three_offsets(%t: !t, %r: !r, %z: index) {
   %0:3 = flash.online_attention ins(%t, %t, %t : !t, !t, !t) outs(%t, %r, %r : !t, !r, !r)
-    // expected-error @+1 {{expected 4 operands}}
+    // expected-error @+1 {{expected ','}}
     at(%z, %z, %z)
     {normalize = #flash.normalize<deferred>, scale = 1.0 : f32} -> !t, !r, !r
   return
@@ -75,7 +75,7 @@ func.func @online_mask_yields_a_score(%t: !t, %r: !r, %s: f32, %z: index) {
 !t = tensor<1x2x8x16xf32>
 !r = tensor<1x2x8xf32>
 func.func @finalize_shape_of_o(%t: !t, %r: !r, %o: tensor<1x2x8x8xf32>) {
-  // expected-error @+1 {{expected o shaped like acc, got 'tensor<1x2x8x8xf32>' and 'tensor<1x2x8x16xf32>'}}
+  // expected-error @+1 {{failed to verify that all of {acc, o} have same shape}}
   %0:2 = flash.finalize ins(%t, %r, %r : !t, !r, !r) outs(%o, %r : tensor<1x2x8x8xf32>, !r)
     {normalize = #flash.normalize<deferred>} -> tensor<1x2x8x8xf32>, !r
   return
@@ -97,7 +97,7 @@ func.func @finalize_rows(%t: !t, %r: !r) {
 !t = tensor<1x2x8x16xf32>
 !r = tensor<1x2x8xf32>
 func.func @finalize_state_types(%t: !t, %r: !r, %l: tensor<1x2x?xf32>) {
-  // expected-error @+1 {{expected m, l and lse of one type, got 'tensor<1x2x8xf32>', 'tensor<1x2x?xf32>' and 'tensor<1x2x8xf32>'}}
+  // expected-error @+1 {{failed to verify that all of {m, l, lse, lse_out} have same type}}
   %0:2 = flash.finalize ins(%t, %r, %l : !t, !r, tensor<1x2x?xf32>) outs(%t, %r : !t, !r)
     {normalize = #flash.normalize<deferred>} -> !t, !r
   return
@@ -108,7 +108,7 @@ func.func @finalize_state_types(%t: !t, %r: !r, %l: tensor<1x2x?xf32>) {
 !t = tensor<1x2x8x16xf16>
 !r = tensor<1x2x8xf32>
 func.func @finalize_acc_is_not_f32(%t: !t, %r: !r) {
-  // expected-error @+1 {{expected acc and m of element type f32, got 'f16' and 'f32' (C3)}}
+  // expected-error @+1 {{operand #0 must be 4D tensor of 32-bit float values, but got 'tensor<1x2x8x16xf16>'}}
   %0:2 = flash.finalize ins(%t, %r, %r : !t, !r, !r) outs(%t, %r : !t, !r)
     {normalize = #flash.normalize<deferred>} -> !t, !r
   return
@@ -119,7 +119,7 @@ func.func @finalize_acc_is_not_f32(%t: !t, %r: !r) {
 !t = tensor<1x2x8x16xf32>
 !r = tensor<1x2x8xf32>
 func.func @finalize_output_type(%t: !t, %r: !r, %o: tensor<1x2x8x16xf64>) {
-  // expected-error @+1 {{expected o of element type bf16, f16 or f32, got 'f64' (C3)}}
+  // expected-error @+1 {{operand #3 must be ranked tensor of bfloat16 type or 16-bit float or 32-bit float values}}
   %0:2 = flash.finalize ins(%t, %r, %r : !t, !r, !r) outs(%o, %r : tensor<1x2x8x16xf64>, !r)
     {normalize = #flash.normalize<deferred>} -> tensor<1x2x8x16xf64>, !r
   return

@@ -329,7 +329,7 @@ func.func @c10_memrefs_without_outs(%q: !m) {
 
 !t = tensor<1x2x8x16xf32>
 func.func @two_operands(%q: !t) {
-  // expected-error @+1 {{expected 3 operands in 'ins', got 2}}
+  // expected-error @+1 {{expected ','}}
   flash.attention ins(%q, %q : !t, !t) {scale = 1.0 : f32} -> !t, tensor<1x2x8xf32>
   return
 }

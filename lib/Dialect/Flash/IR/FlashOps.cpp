@@ -1,5 +1,6 @@
 //===- FlashOps.cpp - syntax and constraints of the flash ops -----------------------------------------------------===//
 
+#include "StaticTiles.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/OpImplementation.h"
@@ -15,120 +16,20 @@ using namespace mlir::flash;
 // Syntax
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// `keyword (%a: type, ...) { ... }`, or nothing.
-static ParseResult parseOptionalRegion(OpAsmParser &parser, StringRef keyword, Region &region) {
-  if (failed(parser.parseOptionalKeyword(keyword)))
-    return success();
+/// `(%a: type, ...) { ... }`, behind the region's keyword.
+static ParseResult parseScoresRegion(OpAsmParser &parser, Region &region) {
   SmallVector<OpAsmParser::Argument> arguments;
   return failure(parser.parseArgumentList(arguments, OpAsmParser::Delimiter::Paren, /*allowType=*/true) ||
                  parser.parseRegion(region, arguments));
 }
 
-static void printOptionalRegion(OpAsmPrinter &printer, StringRef keyword, Region &region) {
-  if (region.empty())
-    return;
-  printer << ' ' << keyword << " (";
+static void printScoresRegion(OpAsmPrinter &printer, Operation *, Region &region) {
+  printer << '(';
   llvm::interleaveComma(region.getArguments(), printer,
                         [&](BlockArgument argument) { printer.printRegionArgument(argument); });
   printer << ") ";
   printer.printRegion(region, /*printEntryBlockArgs=*/false);
 }
-
-/// `keyword(%a, %b : type, type)`.
-static ParseResult parseOperandGroup(OpAsmParser &parser, StringRef keyword, SmallVectorImpl<Value> &operands,
-                                     unsigned expected) {
-  SmallVector<OpAsmParser::UnresolvedOperand> names;
-  SmallVector<Type> types;
-  SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(keyword) || parser.parseLParen() || parser.parseOperandList(names) ||
-      parser.parseColonTypeList(types) || parser.parseRParen())
-    return failure();
-  if (names.size() != expected)
-    return parser.emitError(loc) << "expected " << expected << " operands in '" << keyword << "', got " << names.size();
-  return parser.resolveOperands(names, types, loc, operands);
-}
-
-static void printOperandGroup(OpAsmPrinter &printer, StringRef keyword, ValueRange operands) {
-  printer << ' ' << keyword << '(' << operands << " : " << operands.getTypes() << ')';
-}
-
-/// `-> type, type`, without parentheses.
-static ParseResult parseOptionalResults(OpAsmParser &parser, OperationState &result) {
-  return failure(succeeded(parser.parseOptionalArrow()) && parser.parseTypeList(result.types));
-}
-
-static constexpr unsigned kNumInputs = 3; // q, k, and v or lse
-
-/// `{...} score (...) {...} mask (...) {...} -> types`.
-static ParseResult parseRest(OpAsmParser &parser, OperationState &result) {
-  Region *score = result.addRegion(), *mask = result.addRegion();
-  return failure(parser.parseOptionalAttrDict(result.attributes) || parseOptionalRegion(parser, "score", *score) ||
-                 parseOptionalRegion(parser, "mask", *mask) || parseOptionalResults(parser, result));
-}
-
-static void printRest(OpAsmPrinter &printer, ScoresOpInterface op) {
-  printer.printOptionalAttrDict(op->getAttrs());
-  printOptionalRegion(printer, "score", op.getScore());
-  printOptionalRegion(printer, "mask", op.getMask());
-  if (op->getNumResults() != 0)
-    printer << " -> " << op->getResultTypes();
-}
-
-/// `ins(...) outs(...) {...} score (...) {...} mask (...) {...} -> types`, with `outs` on memrefs.
-static ParseResult parseWhole(OpAsmParser &parser, OperationState &result) {
-  if (parseOperandGroup(parser, "ins", result.operands, kNumInputs))
-    return failure();
-  if (succeeded(parser.parseOptionalKeyword("outs"))) {
-    SmallVector<OpAsmParser::UnresolvedOperand> names;
-    SmallVector<Type> outTypes;
-    SMLoc loc = parser.getCurrentLocation();
-    if (parser.parseLParen() || parser.parseOperandList(names) || parser.parseColonTypeList(outTypes) ||
-        parser.parseRParen() || parser.resolveOperands(names, outTypes, loc, result.operands))
-      return failure();
-  }
-  return parseRest(parser, result);
-}
-
-static void printWhole(OpAsmPrinter &printer, ScoresOpInterface op) {
-  printOperandGroup(printer, "ins", op->getOperands().take_front(kNumInputs));
-  if (ValueRange outs = op->getOperands().drop_front(kNumInputs); !outs.empty())
-    printOperandGroup(printer, "outs", outs);
-  printRest(printer, op);
-}
-
-/// `ins(...) outs(...) at(%b0, %h0, %i0, %j0) {...} score (...) {...} mask (...) {...} -> types`.
-static ParseResult parseStep(OpAsmParser &parser, OperationState &result, unsigned numStates) {
-  SmallVector<OpAsmParser::UnresolvedOperand> offsets;
-  if (parseOperandGroup(parser, "ins", result.operands, kNumInputs) ||
-      parseOperandGroup(parser, "outs", result.operands, numStates) || parser.parseKeyword("at") ||
-      parser.parseOperandList(offsets, /*requiredOperandCount=*/4, OpAsmParser::Delimiter::Paren) ||
-      parser.resolveOperands(offsets, parser.getBuilder().getIndexType(), result.operands))
-    return failure();
-  return parseRest(parser, result);
-}
-
-static void printStep(OpAsmPrinter &printer, StepOpInterface op) {
-  printOperandGroup(printer, "ins", op->getOperands().take_front(kNumInputs));
-  printOperandGroup(printer, "outs", op->getOperands().slice(kNumInputs, op->getNumResults()));
-  printer << " at(" << op.getPosition() << ')';
-  printRest(printer, op);
-}
-
-ParseResult AttentionOp::parse(OpAsmParser &parser, OperationState &result) { return parseWhole(parser, result); }
-void AttentionOp::print(OpAsmPrinter &printer) { printWhole(printer, *this); }
-
-ParseResult ColumnSumsOp::parse(OpAsmParser &parser, OperationState &result) { return parseWhole(parser, result); }
-void ColumnSumsOp::print(OpAsmPrinter &printer) { printWhole(printer, *this); }
-
-ParseResult OnlineAttentionOp::parse(OpAsmParser &parser, OperationState &result) {
-  return parseStep(parser, result, /*numStates=*/3);
-}
-void OnlineAttentionOp::print(OpAsmPrinter &printer) { printStep(printer, *this); }
-
-ParseResult AccumulateColumnSumsOp::parse(OpAsmParser &parser, OperationState &result) {
-  return parseStep(parser, result, /*numStates=*/1);
-}
-void AccumulateColumnSumsOp::print(OpAsmPrinter &printer) { printStep(printer, *this); }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Constraints (numbered in FlashOps.td)
@@ -286,6 +187,8 @@ static LogicalResult verifyInnermostContiguous(Operation *op, const NamedShape &
   return success();
 }
 
+static constexpr unsigned kNumInputs = 3; // q, k, and v or lse
+
 /// Whether there are as many outputs as the op has: results of tensors, `outs` of memrefs.
 static LogicalResult verifyNumOutputs(Operation *op, size_t expected) {
   size_t numResults = op->getNumResults(), numOuts = op->getNumOperands() - kNumInputs;
@@ -318,7 +221,7 @@ static NamedShape getShape(StringRef name, Value value, ArrayRef<StringRef> exte
 
 /// q and k of an op.
 static SmallVector<NamedShape> getFactors(ScoresOpInterface op) {
-  Type element = getElementTypeOrSelf(op.getQ().getType());
+  Type element = op.getQType().getElementType();
   return {getShape("q", op.getQ(), {"B", "Hq", "Nq", "D"}, element),
           getShape("k", op.getK(), {"B", "Hk", "Nk", "D"}, element)};
 }
@@ -351,10 +254,6 @@ LogicalResult ColumnSumsOp::verify() {
 
 LogicalResult OnlineAttentionOp::verify() {
   Type f32 = Float32Type::get(getContext());
-  if (getResultTypes() != TypeRange(getDpsInits()))
-    return emitOpError() << "expected results typed like outs, got " << getResultTypes();
-  if (getL().getType() != getM().getType())
-    return emitOpError() << "expected m and l of one type, got " << getM().getType() << " and " << getL().getType();
   SmallVector<NamedShape> values = getFactors(*this);
   values.push_back(getShape("v", getV(), {"B", "Hk", "Nk", "Dv"}, values[0].element));
   values.push_back(getShape("acc", getAcc(), {"B", "Hq", "Nq", "Dv"}, f32));
@@ -364,8 +263,6 @@ LogicalResult OnlineAttentionOp::verify() {
 
 LogicalResult AccumulateColumnSumsOp::verify() {
   Type f32 = Float32Type::get(getContext());
-  if (getResult().getType() != getC().getType())
-    return emitOpError() << "expected a result typed like outs, got " << getResult().getType();
   SmallVector<NamedShape> values = getFactors(*this);
   values.push_back(getShape("lse", getLse(), {"B", "Hq", "Nq"}, f32));
   values.push_back(getShape("c", getC(), {"B", "Hq", "Nk"}, f32));
@@ -373,24 +270,9 @@ LogicalResult AccumulateColumnSumsOp::verify() {
 }
 
 LogicalResult FinalizeOp::verify() {
-  auto acc = cast<RankedTensorType>(getAcc().getType()), m = cast<RankedTensorType>(getM().getType());
-  auto o = cast<RankedTensorType>(getO().getType()), lse = cast<RankedTensorType>(getLse().getType());
-  if (acc.getRank() != 4 || m.getRank() != 3)
-    return emitOpError() << "expected acc of rank 4 and m of rank 3, got " << acc << " and " << m << " (C2)";
-  if (getL().getType() != m || lse != m)
-    return emitOpError() << "expected m, l and lse of one type, got " << m << ", " << getL().getType() << " and "
-                         << lse;
-  if (o.getShape() != acc.getShape())
-    return emitOpError() << "expected o shaped like acc, got " << o << " and " << acc;
+  ShapedType acc = getAcc().getType(), m = getM().getType();
   if (acc.getShape().drop_back() != m.getShape())
     return emitOpError() << "expected acc and m to agree on B, Hq and Nq, got " << acc << " and " << m;
-  if (!acc.getElementType().isF32() || !m.getElementType().isF32())
-    return emitOpError() << "expected acc and m of element type f32, got " << acc.getElementType() << " and "
-                         << m.getElementType() << " (C3)";
-  if (!isAttentionElement(o.getElementType()))
-    return emitOpError() << "expected o of element type bf16, f16 or f32, got " << o.getElementType() << " (C3)";
-  if (getResultTypes() != TypeRange(getDpsInits()))
-    return emitOpError() << "expected results typed like outs, got " << getResultTypes();
   return success();
 }
 

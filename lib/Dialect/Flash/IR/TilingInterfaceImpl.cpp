@@ -58,8 +58,7 @@ static void joinLimit(OpBuilder &b, Location loc, Region &mask, StepDim dim, Val
 
 /// Keeps `index` inside dimension `dim` of `source`.
 static Value clampIndex(OpBuilder &b, Location loc, Value index, Value source, unsigned dim) {
-  Value size = isa<RankedTensorType>(source.getType()) ? b.createOrFold<tensor::DimOp>(loc, source, dim)
-                                                       : b.createOrFold<memref::DimOp>(loc, source, dim);
+  Value size = linalg::createOrFoldDimOp(b, loc, source, dim);
   Value zero = arith::ConstantIndexOp::create(b, loc, 0), one = arith::ConstantIndexOp::create(b, loc, 1);
   Value last = b.createOrFold<arith::SubIOp>(loc, size, one);
   auto clamped = arith::MaxSIOp::create(b, loc, arith::MinSIOp::create(b, loc, index, last), zero);
@@ -140,7 +139,7 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
 // Steps
 //===--------------------------------------------------------------------------------------------------------------===//
 
-static SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op) {
+SmallVector<Range> mlir::flash::getStepDomain(OpBuilder &b, StepOpInterface op) {
   SmallVector<Range> domain;
   for (unsigned dim : {0, 1, 2})
     domain.push_back(wholeDim(b, op.getLoc(), op.getQ(), dim));
@@ -148,7 +147,7 @@ static SmallVector<Range> getStepDomain(OpBuilder &b, StepOpInterface op) {
   return domain;
 }
 
-static SmallVector<utils::IteratorType> getStepIterators(StepOpInterface op) {
+SmallVector<utils::IteratorType> mlir::flash::getStepIterators(StepOpInterface op) {
   SmallVector<utils::IteratorType> types(4, utils::IteratorType::parallel);
   types[static_cast<unsigned>(op.getStreamedDim())] = utils::IteratorType::reduction;
   return types;
@@ -235,8 +234,8 @@ static FailureOr<TilingResult> emitTile(OpBuilder &b, StepOpInterface op, ArrayR
   return TilingResult{{tile}, results, slices};
 }
 
-static FailureOr<TilingResult> tileStep(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
-                                        ArrayRef<OpFoldResult> sizes) {
+FailureOr<TilingResult> mlir::flash::emitStepTile(OpBuilder &b, StepOpInterface op, ArrayRef<OpFoldResult> offsets,
+                                                  ArrayRef<OpFoldResult> sizes) {
   SmallVector<Value> state;
   SmallVector<Operation *> slices;
   for (const StepOperand &carried : op.getStepState())
@@ -245,55 +244,12 @@ static FailureOr<TilingResult> tileStep(OpBuilder &b, StepOpInterface op, ArrayR
   return emitTile(b, op, offsets, sizes, state, slices);
 }
 
-static void getStatePosition(OpBuilder &b, StepOpInterface op, unsigned number, ArrayRef<OpFoldResult> offsets,
-                             ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
-                             SmallVector<OpFoldResult> &resultSizes) {
+void mlir::flash::getStatePosition(OpBuilder &b, StepOpInterface op, unsigned number, ArrayRef<OpFoldResult> offsets,
+                                   ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
+                                   SmallVector<OpFoldResult> &resultSizes) {
   StepOperand carried = op.getStepState()[number];
   resultOffsets = getOffsets(b, carried, offsets);
   resultSizes = getSizes(b, op, carried, sizes);
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// flash.online_attention
-//===--------------------------------------------------------------------------------------------------------------===//
-
-SmallVector<Range> OnlineAttentionOp::getIterationDomain(OpBuilder &b) { return getStepDomain(b, *this); }
-
-SmallVector<utils::IteratorType> OnlineAttentionOp::getLoopIteratorTypes() { return getStepIterators(*this); }
-
-FailureOr<TilingResult> OnlineAttentionOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
-                                                                  ArrayRef<OpFoldResult> sizes) {
-  return tileStep(b, *this, offsets, sizes);
-}
-
-LogicalResult OnlineAttentionOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber,
-                                                       ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes,
-                                                       SmallVector<OpFoldResult> &resultOffsets,
-                                                       SmallVector<OpFoldResult> &resultSizes) {
-  getStatePosition(b, *this, resultNumber, offsets, sizes, resultOffsets, resultSizes);
-  return success();
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// flash.accumulate_column_sums
-//===--------------------------------------------------------------------------------------------------------------===//
-
-SmallVector<Range> AccumulateColumnSumsOp::getIterationDomain(OpBuilder &b) { return getStepDomain(b, *this); }
-
-SmallVector<utils::IteratorType> AccumulateColumnSumsOp::getLoopIteratorTypes() { return getStepIterators(*this); }
-
-FailureOr<TilingResult> AccumulateColumnSumsOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
-                                                                       ArrayRef<OpFoldResult> sizes) {
-  return tileStep(b, *this, offsets, sizes);
-}
-
-LogicalResult AccumulateColumnSumsOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber,
-                                                            ArrayRef<OpFoldResult> offsets,
-                                                            ArrayRef<OpFoldResult> sizes,
-                                                            SmallVector<OpFoldResult> &resultOffsets,
-                                                            SmallVector<OpFoldResult> &resultSizes) {
-  getStatePosition(b, *this, resultNumber, offsets, sizes, resultOffsets, resultSizes);
-  return success();
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

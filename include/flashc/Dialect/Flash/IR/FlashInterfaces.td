@@ -21,13 +21,12 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
     bool hasMask() { return !$_op.getMask().empty(); }
+    ::mlir::ShapedType getQType() { return ::llvm::cast<::mlir::ShapedType>($_op.getQ().getType()); }
+    ::mlir::ShapedType getKType() { return ::llvm::cast<::mlir::ShapedType>($_op.getK().getType()); }
     /// Query heads per key head: what the attribute says, or else the types.
     int64_t getGroup() {
-      auto getHeads = [](::mlir::Value value) {
-        return ::llvm::cast<::mlir::ShapedType>(value.getType()).getDimSize(1);
-      };
       ::std::optional<uint64_t> size = $_op.getGroupSize();
-      return size ? *size : getHeads($_op.getQ()) / getHeads($_op.getK());
+      return size ? *size : getQType().getDimSize(1) / getKType().getDimSize(1);
     }
   }];
 }
@@ -87,8 +86,7 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
     /// How many positions of dimension B, H, I or J the tile has; may be dynamic.
     int64_t getTileExtent(::mlir::flash::StepDim dim) {
       bool isKey = dim == ::mlir::flash::StepDim::J;
-      return ::llvm::cast<::mlir::ShapedType>((isKey ? $_op.getK() : $_op.getQ()).getType())
-          .getDimSize(isKey ? 2 : static_cast<unsigned>(dim));
+      return isKey ? $_op.getKType().getDimSize(2) : $_op.getQType().getDimSize(static_cast<unsigned>(dim));
     }
   }];
 }

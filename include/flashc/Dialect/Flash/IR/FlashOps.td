@@ -35,7 +35,9 @@ def Flash_Dialect : Dialect {
 
 def Flash_Buffer : AnyTypeOf<[AnyRankedTensor, AnyStridedMemRef]>;
 
-class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mnemonic, traits>;
+class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mnemonic, traits> {
+  string regionsFormat = "attr-dict (`score` custom<ScoresRegion>($score)^)? (`mask` custom<ScoresRegion>($mask)^)?";
+}
 
 def Flash_Normalize : I32EnumAttr<"Normalize", "when the output accumulator is divided by the row sum", [
     I32EnumAttrCase<"Deferred", 0, "deferred">,
@@ -47,13 +49,15 @@ def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> 
   let assemblyFormat = "`<` $value `>`";
 }
 
-/// L0: an op on whole tensors, with results, or on memrefs, with `outs`. The first three operands are read.
-class Flash_WholeOp<string mnemonic> : Flash_Op<mnemonic, [
+/// L0: an op on whole tensors, with results, or on memrefs, with `outs`. The first three operands are read: q, k and
+/// `third`.
+class Flash_WholeOp<string mnemonic, string third> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, Flash_WholeOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
-  let hasCustomAssemblyFormat = 1;
+  let assemblyFormat = "`ins` `(` $q `,` $k `,` $" # third # " `:` type($q) `,` type($k) `,` type($" # third # [{) `)`
+    (`outs` `(` $outs^ `:` type($outs) `)`)? }] # regionsFormat # "(`->` type($results)^)?";
   let hasVerifier = 1;
   code wholeOpDeclaration = [{
     bool hasTensorSemantics() { return isa<RankedTensorType>(getQ().getType()); }
@@ -61,13 +65,11 @@ class Flash_WholeOp<string mnemonic> : Flash_Op<mnemonic, [
     ShapedType getOutputType(unsigned index) {
       return cast<ShapedType>(hasTensorSemantics() ? getResult(index).getType() : getOuts()[index].getType());
     }
-    ShapedType getQType() { return cast<ShapedType>(getQ().getType()); }
-    ShapedType getKType() { return cast<ShapedType>(getK().getType()); }
     static SmallVector<StepOperand> getInputs();
   }];
 }
 
-def Flash_AttentionOp : Flash_WholeOp<"attention"> {
+def Flash_AttentionOp : Flash_WholeOp<"attention", "v"> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
     Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with
@@ -146,7 +148,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention"> {
   }];
 }
 
-def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums"> {
+def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", "lse"> {
   let summary = "the weight that each key receives from all queries";
   let description = [{
     The sums of attention's probabilities over queries, `c_j = sum_i exp(S_ij - lse_i)` with
@@ -192,11 +194,34 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums"> {
   let extraClassDeclaration = wholeOpDeclaration # [{ SmallVector<StepOperand> getOutputs(); }];
 }
 
-def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
+/// L1: a tile of a larger op, which is folded into a state, `outs`.
+class Flash_StepOp<string mnemonic, list<Trait> traits> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_StepOpInterface,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
-      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>,
+      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>] # traits> {
+  let regions = (region AnyRegion:$score, AnyRegion:$mask);
+  let hasVerifier = 1;
+  string positionFormat = "`at` `(` $b0 `,` $h0 `,` $i0 `,` $j0 `)` ";
+  let extraClassDefinition = [{
+    SmallVector<Range> $cppClass::getIterationDomain(OpBuilder &b) { return getStepDomain(b, *this); }
+    SmallVector<utils::IteratorType> $cppClass::getLoopIteratorTypes() { return getStepIterators(*this); }
+    FailureOr<TilingResult> $cppClass::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
+                                                              ArrayRef<OpFoldResult> sizes) {
+      return emitStepTile(b, *this, offsets, sizes);
+    }
+    LogicalResult $cppClass::getResultTilePosition(OpBuilder &b, unsigned number, ArrayRef<OpFoldResult> offsets,
+                                                   ArrayRef<OpFoldResult> sizes,
+                                                   SmallVector<OpFoldResult> &resultOffsets,
+                                                   SmallVector<OpFoldResult> &resultSizes) {
+      getStatePosition(b, *this, number, offsets, sizes, resultOffsets, resultSizes);
+      return success();
+    }
+  }];
+}
+
+def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
+    AllTypesMatch<["acc", "acc_out"]>, AllTypesMatch<["m", "l", "m_out", "l_out"]>,
     DeclareOpInterfaceMethods<PartialReductionOpInterface, [
       "generateInitialTensorForPartialReduction", "tileToPartialReduction", "mergeReductions",
       "getPartialResultTilePosition"]>]> {
@@ -247,16 +272,15 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
                        Index:$b0, Index:$h0, Index:$i0, Index:$j0,
                        F32Attr:$scale, Flash_NormalizeAttr:$normalize, OptionalAttr<I64Attr>:$group_size);
   let results = (outs AnyRankedTensor:$acc_out, AnyRankedTensor:$m_out, AnyRankedTensor:$l_out);
-  let regions = (region AnyRegion:$score, AnyRegion:$mask);
-  let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let assemblyFormat = [{
+    `ins` `(` $q `,` $k `,` $v `:` type($q) `,` type($k) `,` type($v) `)`
+    `outs` `(` $acc `,` $m `,` $l `:` type($acc) `,` type($m) `,` type($l) `)` }] # positionFormat # regionsFormat # [{
+    `->` type($acc_out) `,` type($m_out) `,` type($l_out)
+  }];
   let extraClassDeclaration = [{
     MutableOperandRange getDpsInitsMutable() {
       return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/3);
     }
-    RankedTensorType getQType() { return cast<RankedTensorType>(getQ().getType()); }
-    RankedTensorType getKType() { return cast<RankedTensorType>(getK().getType()); }
-    RankedTensorType getVType() { return cast<RankedTensorType>(getV().getType()); }
     StepDim getStreamedDim() { return StepDim::J; }
     bool needsFinalize() { return true; }
     SmallVector<StepOperand> getStepInputs();
@@ -267,6 +291,7 @@ def Flash_OnlineAttentionOp : Flash_Op<"online_attention", [
 
 def Flash_FinalizeOp : Flash_Op<"finalize", [
     Pure, DestinationStyleOpInterface, Flash_EpilogueOpInterface,
+    AllShapesMatch<["acc", "o"]>, AllTypesMatch<["m", "l", "lse", "lse_out"]>, AllTypesMatch<["o", "o_out"]>,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
       "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition",
@@ -278,7 +303,8 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
         lse = m + log(l)
 
     A row that has seen no key, or keys whose scores are all -inf (`l = 0`), gives `o = 0`, `lse = -inf`. With
-    `no_empty_rows` the mask keeps a key of every row that the output has; their scores may still be -inf. Shapes as for `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
+    `no_empty_rows` the mask keeps a key of every row that the output has; their scores may still be -inf. Shapes as for
+    `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
 
     Example:
     ```mlir
@@ -287,8 +313,8 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
         -> tensor<1x1x64x64xbf16>, tensor<1x1x64xf32>
     ```
   }];
-  let arguments = (ins AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l,
-                       AnyRankedTensor:$o, AnyRankedTensor:$lse, Flash_NormalizeAttr:$normalize,
+  let arguments = (ins 4DTensorOf<[F32]>:$acc, 3DTensorOf<[F32]>:$m, AnyRankedTensor:$l,
+                       RankedTensorOf<[BF16, F16, F32]>:$o, AnyRankedTensor:$lse, Flash_NormalizeAttr:$normalize,
                        UnitAttr:$no_empty_rows);
   let results = (outs AnyRankedTensor:$o_out, AnyRankedTensor:$lse_out);
   let assemblyFormat = [{
@@ -306,11 +332,7 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
   }];
 }
 
-def Flash_AccumulateColumnSumsOp : Flash_Op<"accumulate_column_sums", [
-    RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_StepOpInterface,
-    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
-    DeclareOpInterfaceMethods<TilingInterface, [
-      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition"]>]> {
+def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTypesMatch<["c", "c_out"]>]> {
   let summary = "one step of the keys' weights, over a block of queries";
   let description = [{
     Adds what a block of queries gives to a block of keys:
@@ -342,9 +364,9 @@ def Flash_AccumulateColumnSumsOp : Flash_Op<"accumulate_column_sums", [
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$lse, AnyRankedTensor:$c,
                        Index:$b0, Index:$h0, Index:$i0, Index:$j0, F32Attr:$scale, OptionalAttr<I64Attr>:$group_size);
   let results = (outs AnyRankedTensor:$c_out);
-  let regions = (region AnyRegion:$score, AnyRegion:$mask);
-  let hasCustomAssemblyFormat = 1;
-  let hasVerifier = 1;
+  let assemblyFormat = [{
+    `ins` `(` $q `,` $k `,` $lse `:` type($q) `,` type($k) `,` type($lse) `)` `outs` `(` $c `:` type($c) `)`
+  }] # positionFormat # regionsFormat # "`->` type($c_out)";
   let extraClassDeclaration = [{
     MutableOperandRange getDpsInitsMutable() { return getCMutable(); }
     StepDim getStreamedDim() { return StepDim::I; }
