@@ -187,16 +187,15 @@ LogicalResult ScalarCloner::cloneSegmentTile(OpBuilder &b, flash::SegmentTileOp 
   if (!tile || !length || failed(indices) || !extent)
     return failure();
   flash::SegmentTileOperands operands{tile, extent, length, static_cast<int64_t>(op.getTileSize())};
-  flash::SegmentTile copy =
+  SmallVector<Value> copy =
       flash::expandSegmentTile(b, op.getLoc(), operands, [&](OpBuilder &nested, Value position) {
         SmallVector<Value> positions = *indices;
         positions.push_back(position);
         return loadElement(nested, op, op.getSorted(), positions);
       });
-  if (!copy.begin)
-    return failure();
-  mapping.map(op.getResults(), ValueRange{copy.begin, copy.size, copy.segment});
-  return success();
+  if (!copy.empty())
+    mapping.map(op.getResults(), copy);
+  return success(!copy.empty());
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

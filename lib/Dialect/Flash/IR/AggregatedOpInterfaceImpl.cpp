@@ -62,8 +62,7 @@ static Value divideByRowSum(ImplicitLocOpBuilder &b, Value x, Value l) {
   return arith::DivFOp::create(b, x, replaceSentinel(b, l, 0.0f, 1.0f));
 }
 
-/// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
-static Value inlineRegion(ImplicitLocOpBuilder &b, Region &region, ValueRange arguments) {
+Value mlir::flash::inlineRegion(OpBuilder &b, Region &region, ValueRange arguments) {
   IRMapping mapping;
   mapping.map(region.getArguments(), arguments);
   for (Operation &op : region.front().without_terminator())

@@ -206,8 +206,8 @@ Value mlir::flash::expandSortedRead(OpBuilder &b, NthOp op, Value position, Valu
   return expandNth(b, op.getLoc(), position, extent, read);
 }
 
-SegmentTile mlir::flash::expandSegmentTile(OpBuilder &builder, Location loc, const SegmentTileOperands &operands,
-                                           ReadElement read) {
+SmallVector<Value> mlir::flash::expandSegmentTile(OpBuilder &builder, Location loc, const SegmentTileOperands &operands,
+                                                  ReadElement read) {
   ImplicitLocOpBuilder b(loc, builder);
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
   Value size = index(operands.tileSize), zero = index(0), one = index(1);
@@ -240,52 +240,39 @@ SegmentTile mlir::flash::expandSegmentTile(OpBuilder &builder, Location loc, con
   return {arith::MaxSIOp::create(b, arith::MinSIOp::create(b, first, last), zero), rest, segment};
 }
 
-namespace {
-/// The last extent of an array, and reads along it.
-struct LineReader {
-  Value array;
-  ValueRange indices;
+Value mlir::flash::readElement(OpBuilder &b, Location loc, Value array, ValueRange indices) {
+  if (isa<RankedTensorType>(array.getType()))
+    return tensor::ExtractOp::create(b, loc, array, indices);
+  return memref::LoadOp::create(b, loc, array, indices);
+}
 
-  bool isTensor() const { return isa<RankedTensorType>(array.getType()); }
-
-  Value getExtent(OpBuilder &b, Location loc) const {
-    return isTensor() ? b.createOrFold<tensor::DimOp>(loc, array, indices.size())
-                      : b.createOrFold<memref::DimOp>(loc, array, indices.size());
-  }
-
-  Value read(OpBuilder &b, Location loc, Value position) const {
-    SmallVector<Value> all(indices);
+/// `expand` with the last extent of the array, and what reads along it in place.
+template <typename SortedReadOp, typename Expand>
+static auto expandWithReads(OpBuilder &b, SortedReadOp op, Expand expand) {
+  Value extent = linalg::createOrFoldDimOp(b, op.getLoc(), op.getSorted(), op.getIndices().size());
+  return expand(extent, [&](OpBuilder &nested, Value position) {
+    SmallVector<Value> all(op.getIndices());
     all.push_back(position);
-    if (isTensor())
-      return tensor::ExtractOp::create(b, loc, array, all);
-    return memref::LoadOp::create(b, loc, array, all);
-  }
-};
-} // namespace
-
-template <typename SortedReadOp>
-static Value expandInPlace(OpBuilder &b, SortedReadOp op, Value argument) {
-  LineReader line{op.getSorted(), op.getIndices()};
-  Location loc = op.getLoc();
-  return expandSortedRead(b, op, argument, line.getExtent(b, loc),
-                          [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
+    return readElement(nested, op.getLoc(), op.getSorted(), all);
+  });
 }
 
-Value mlir::flash::expandSortedRead(OpBuilder &b, CountLeOp op) {
-  return expandInPlace(b, op, op.getValue());
+Value mlir::flash::expandInPlace(OpBuilder &b, CountLeOp op) {
+  return expandWithReads(b, op, [&](Value extent, ReadElement read) {
+    return expandSortedRead(b, op, op.getValue(), extent, read);
+  });
 }
 
-Value mlir::flash::expandSortedRead(OpBuilder &b, NthOp op) {
-  return expandInPlace(b, op, op.getPosition());
+Value mlir::flash::expandInPlace(OpBuilder &b, NthOp op) {
+  return expandWithReads(b, op, [&](Value extent, ReadElement read) {
+    return expandSortedRead(b, op, op.getPosition(), extent, read);
+  });
 }
 
-SegmentTile mlir::flash::expandSortedRead(OpBuilder &b, SegmentTileOp op) {
-  LineReader line{op.getSorted(), op.getIndices()};
-  Location loc = op.getLoc();
-  SegmentTileOperands operands{op.getTile(), line.getExtent(b, loc), op.getLength(),
-                               static_cast<int64_t>(op.getTileSize())};
-  return expandSegmentTile(b, loc, operands,
-                           [&](OpBuilder &nested, Value position) { return line.read(nested, loc, position); });
+SmallVector<Value> mlir::flash::expandInPlace(OpBuilder &b, SegmentTileOp op) {
+  return expandWithReads(b, op, [&](Value extent, ReadElement read) {
+    return expandSegmentTile(b, op.getLoc(), {op.getTile(), extent, op.getLength(), int64_t(op.getTileSize())}, read);
+  });
 }
 
 void mlir::flash::forEachSegmentCount(StepOpInterface op, Region &region,
@@ -303,7 +290,8 @@ void mlir::flash::forEachSegmentCount(StepOpInterface op, Region &region,
     Value counted = count.getValue();
     while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(counted.getDefiningOp()))
       counted = counted.getDefiningOp()->getOperand(0);
-    if (counted == position[static_cast<unsigned>(op.getResidentDim())] && !count.getStrict() && getSource(count.getSorted()) == getSource(tile.getSorted()) &&
+    if (counted == position[static_cast<unsigned>(op.getResidentDim())] && !count.getStrict() &&
+        getSource(count.getSorted()) == getSource(tile.getSorted()) &&
         llvm::all_of(llvm::zip_equal(count.getIndices(), tile.getIndices()), isSameIndex))
       action(count);
   });
@@ -311,7 +299,7 @@ void mlir::flash::forEachSegmentCount(StepOpInterface op, Region &region,
 
 OpFoldResult mlir::flash::countSegmentTiles(OpBuilder &b, Location loc, Value sorted, Value length, int64_t tileSize) {
   int64_t dim = cast<ShapedType>(sorted.getType()).getRank() - 1;
-  Value extent = LineReader{sorted, SmallVector<Value>(dim)}.getExtent(b, loc);
+  Value extent = linalg::createOrFoldDimOp(b, loc, sorted, dim);
   AffineExpr tiles = (b.getAffineDimExpr(0) + 1).ceilDiv(tileSize) + b.getAffineDimExpr(1);
   return affine::makeComposedFoldedAffineApply(b, loc, AffineMap::get(2, 0, tiles),
                                                {getAsOpFoldResult(length), getAsOpFoldResult(extent)});

@@ -1,6 +1,7 @@
 //===- TileTables.cpp - flash.row_table, flash.tile_minmax and flash.tile_runs ------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -183,18 +184,6 @@ Value mlir::flash::emitRangedElement(ImplicitLocOpBuilder &b, Value element) {
   return arith::ExtSIOp::create(b, wide, element);
 }
 
-static Value readArray(ImplicitLocOpBuilder &b, Value array, ValueRange indices) {
-  if (isa<RankedTensorType>(array.getType()))
-    return tensor::ExtractOp::create(b, array, indices);
-  return memref::LoadOp::create(b, array, indices);
-}
-
-static Value getExtent(ImplicitLocOpBuilder &b, Value array, int64_t dim) {
-  if (isa<RankedTensorType>(array.getType()))
-    return b.createOrFold<tensor::DimOp>(array, dim);
-  return b.createOrFold<memref::DimOp>(array, dim);
-}
-
 static Value countTiles(ImplicitLocOpBuilder &b, Value extent, int64_t tile) {
   return b.createOrFold<arith::CeilDivSIOp>(extent, arith::ConstantIndexOp::create(b, tile));
 }
@@ -204,7 +193,8 @@ static SmallVector<Value> emitMinMax(ImplicitLocOpBuilder &b, TileMinMaxOp op, V
   int64_t dim = op.getDim();
   Value size = arith::ConstantIndexOp::create(b, op.getTile()), one = arith::ConstantIndexOp::create(b, 1);
   Value begin = arith::MulIOp::create(b, tile[dim], size);
-  Value end = arith::MinSIOp::create(b, arith::AddIOp::create(b, begin, size), getExtent(b, op.getSource(), dim));
+  Value behind = arith::AddIOp::create(b, begin, size);
+  Value end = arith::MinSIOp::create(b, behind, linalg::createOrFoldDimOp(b, b.getLoc(), op.getSource(), dim));
   Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::max()));
   Value least = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::min()));
   auto loop = scf::ForOp::create(b, begin, end, one, ValueRange{most, least});
@@ -212,7 +202,7 @@ static SmallVector<Value> emitMinMax(ImplicitLocOpBuilder &b, TileMinMaxOp op, V
   b.setInsertionPointToStart(loop.getBody());
   SmallVector<Value> position(tile);
   position[dim] = loop.getInductionVar();
-  Value element = emitRangedElement(b, readArray(b, op.getSource(), position));
+  Value element = emitRangedElement(b, readElement(b, b.getLoc(), op.getSource(), position));
   Value min = arith::MinSIOp::create(b, loop.getRegionIterArg(0), element);
   Value max = arith::MaxSIOp::create(b, loop.getRegionIterArg(1), element);
   scf::YieldOp::create(b, ValueRange{min, max});
@@ -246,29 +236,20 @@ static Value emitTable(ImplicitLocOpBuilder &b, RankedTensorType type, ArrayRef<
   return nest.results.front();
 }
 
-/// What a region yields for these arguments.
-static Value inlineBody(OpBuilder &b, Region &region, ValueRange arguments) {
-  IRMapping mapping;
-  mapping.map(region.getArguments(), arguments);
-  for (Operation &nested : region.front().without_terminator())
-    b.clone(nested, mapping);
-  return mapping.lookupOrDefault(cast<YieldOp>(region.front().back()).getValue());
-}
-
-Value mlir::flash::expandRowTable(OpBuilder &builder, RowTableOp op) {
+Value mlir::flash::expandInPlace(OpBuilder &builder, RowTableOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   SmallVector<Value> extents(op->getOperands());
   auto type = cast<RankedTensorType>(op.getResult().getType());
   return emitTable(b, type, extents, [&](ImplicitLocOpBuilder &nested, ValueRange row) {
-    return SmallVector<Value>{inlineBody(nested, op.getBody(), row)};
+    return SmallVector<Value>{inlineRegion(nested, op.getBody(), row)};
   });
 }
 
-Value mlir::flash::expandTileMinMax(OpBuilder &builder, TileMinMaxOp op) {
+Value mlir::flash::expandInPlace(OpBuilder &builder, TileMinMaxOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   SmallVector<Value> extents;
   for (int64_t dim = 0; dim + 1 < op.getType().getRank(); ++dim)
-    extents.push_back(getExtent(b, op.getSource(), dim));
+    extents.push_back(linalg::createOrFoldDimOp(b, b.getLoc(), op.getSource(), dim));
   extents[op.getDim()] = countTiles(b, extents[op.getDim()], op.getTile());
   return emitTable(b, op.getType(), extents,
                    [&](ImplicitLocOpBuilder &nested, ValueRange tile) { return emitMinMax(nested, op, tile); });
@@ -283,7 +264,7 @@ static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, Value
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value visit = inlineBody(b, op.getBody(), {position[0], position[1], query, loop.getInductionVar()});
+    Value visit = inlineRegion(b, op.getBody(), {position[0], position[1], query, loop.getInductionVar()});
     auto isClass = [&](Predicate predicate, TileVisit other) -> Value {
       Value constant = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(other)));
       return arith::CmpIOp::create(b, predicate, visit, constant);
@@ -301,7 +282,7 @@ static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, Value
   });
 }
 
-Value mlir::flash::expandTileRuns(OpBuilder &builder, TileRunsOp op) {
+Value mlir::flash::expandInPlace(OpBuilder &builder, TileRunsOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
   SmallVector<Value> extents{op.getBatches(), op.getHeads(), countTiles(b, op.getQueries(), op.getQTile())};
   auto type = cast<RankedTensorType>(op.getResult().getType());

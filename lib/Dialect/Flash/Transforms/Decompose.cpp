@@ -4,6 +4,7 @@
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::flash {
 #define GEN_PASS_DEF_DECOMPOSE
@@ -25,30 +26,15 @@ LogicalResult mlir::flash::decomposeFlashOp(RewriterBase &rewriter, linalg::Aggr
 
 /// Searches and tables become loops, and declarations what they are made on.
 static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
-  auto replace = [&](auto op) {
+  auto expand = [&](auto op) {
     rewriter.setInsertionPoint(op);
-    rewriter.replaceOp(op, expandSortedRead(rewriter, op));
+    rewriter.replaceOp(op, expandInPlace(rewriter, op));
   };
-  root->walk([&](CountLeOp op) { replace(op); });
-  root->walk([&](NthOp op) { replace(op); });
-  root->walk([&](SegmentTileOp op) {
-    rewriter.setInsertionPoint(op);
-    SegmentTile tile = expandSortedRead(rewriter, op);
-    rewriter.replaceOp(op, {tile.begin, tile.size, tile.segment});
+  root->walk([&](Operation *op) {
+    TypeSwitch<Operation *>(op)
+        .Case<CountLeOp, NthOp, SegmentTileOp, RowTableOp, TileMinMaxOp, TileRunsOp>(expand)
+        .Case([&](AssumeSortedOp declared) { rewriter.replaceOp(declared, declared.getSource()); });
   });
-  root->walk([&](TileRunsOp op) {
-    rewriter.setInsertionPoint(op);
-    rewriter.replaceOp(op, expandTileRuns(rewriter, op));
-  });
-  root->walk([&](RowTableOp op) {
-    rewriter.setInsertionPoint(op);
-    rewriter.replaceOp(op, expandRowTable(rewriter, op));
-  });
-  root->walk([&](TileMinMaxOp op) {
-    rewriter.setInsertionPoint(op);
-    rewriter.replaceOp(op, expandTileMinMax(rewriter, op));
-  });
-  root->walk([&](AssumeSortedOp op) { rewriter.replaceOp(op, op.getSource()); });
 }
 
 namespace {

@@ -34,6 +34,9 @@ namespace mlir::flash {
 /// `c [B, Hq, Nk]`, added up over the `groupSize` query heads of each of `keyHeads` key heads.
 Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize);
 
+/// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
+Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_DIALECT_FLASH_IR_FLASH_H

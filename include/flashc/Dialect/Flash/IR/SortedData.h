@@ -39,30 +39,30 @@ Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);
 /// bits.
 constexpr int64_t kFarPosition = int64_t(1) << 29;
 
+/// The element of a tensor or memref.
+Value readElement(OpBuilder &b, Location loc, Value array, ValueRange indices);
+
 /// Reads the element at a position along the last dimension of an array; null after an error.
 using ReadElement = llvm::function_ref<Value(OpBuilder &, Value position)>;
 
-/// The code of flash.count_le and flash.nth, in arith and scf, on an array whose last dimension has `extent` elements.
-/// `read` is asked for positions that exist only. Null if it returns null.
+/// The code of flash.count_le and flash.nth of `value`, in arith and scf, on an array whose last dimension has `extent`
+/// elements. `read` is asked for positions that exist only. Null if it returns null.
 Value expandSortedRead(OpBuilder &b, CountLeOp op, Value value, Value extent, ReadElement read);
 Value expandSortedRead(OpBuilder &b, NthOp op, Value position, Value extent, ReadElement read);
 
-/// The results of flash.segment_tile; null after an error.
-struct SegmentTile {
-  Value begin, size, segment;
-};
 /// What flash.segment_tile is computed from: the array is `extent` elements long.
 struct SegmentTileOperands {
   Value tile, extent, length;
   int64_t tileSize;
 };
-/// The code of flash.segment_tile.
-SegmentTile expandSegmentTile(OpBuilder &b, Location loc, const SegmentTileOperands &operands, ReadElement read);
+/// The code of flash.segment_tile: its results, none after an error.
+SmallVector<Value> expandSegmentTile(OpBuilder &b, Location loc, const SegmentTileOperands &operands,
+                                     ReadElement read);
 
 /// The same for an op on a tensor or memref, read in place.
-Value expandSortedRead(OpBuilder &b, CountLeOp op);
-Value expandSortedRead(OpBuilder &b, NthOp op);
-SegmentTile expandSortedRead(OpBuilder &b, SegmentTileOp op);
+Value expandInPlace(OpBuilder &b, CountLeOp op);
+Value expandInPlace(OpBuilder &b, NthOp op);
+SmallVector<Value> expandInPlace(OpBuilder &b, SegmentTileOp op);
 
 /// Calls `action` for each search in a region of `op` that is the tile's segment for all queries of `op`, which are
 /// those of a flash.segment_tile: it counts the elements up to the query, in the same line.

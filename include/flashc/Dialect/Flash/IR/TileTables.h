@@ -49,9 +49,9 @@ private:
 Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 
 /// The ops as loops on the CPU.
-Value expandRowTable(OpBuilder &b, RowTableOp op);
-Value expandTileMinMax(OpBuilder &b, TileMinMaxOp op);
-Value expandTileRuns(OpBuilder &b, TileRunsOp op);
+Value expandInPlace(OpBuilder &b, RowTableOp op);
+Value expandInPlace(OpBuilder &b, TileMinMaxOp op);
+Value expandInPlace(OpBuilder &b, TileRunsOp op);
 
 } // namespace mlir::flash
 
