@@ -140,7 +140,7 @@ private:
   LogicalResult countLoop(Operation *loop);
   LogicalResult countKept(Operation *loop, ArrayRef<Counter> counters);
   LogicalResult countCounters(Operation *loop, ArrayRef<Counter> counters);
-  LogicalResult countOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count);
+  LogicalResult countOneByOne(Operation *loop, ArrayRef<Counter> counters, const Iterations &iterations);
   LogicalResult countSlice(tensor::ExtractSliceOp slice);
   LogicalResult countWholeOperands(Operation *op);
   LogicalResult countCaptures(Operation *op, const std::optional<DynamicAPInt> &points);
@@ -155,8 +155,11 @@ private:
   LogicalResult add(DynamicAPInt Cost::*part, const std::optional<DynamicAPInt> &number);
   LogicalResult addBytes(DynamicAPInt Cost::*part, Value value) { return add(part, getBytes(value)); }
   /// None after a diagnostic, if the iterations are not to be split.
-  std::optional<Line> orDiagnose(Operation *op, std::optional<Line> line);
-  template <typename T> std::optional<Line> get(Operation *op, T value) { return orDiagnose(op, evaluator.get(value)); }
+  template <typename T> std::optional<T> orDiagnose(Operation *op, std::optional<T> known) {
+    if (!known && !evaluator.isSplitting() && !std::exchange(isDiagnosed, true))
+      op->emitError("cannot count the cost: a loop bound or an extent depends on data");
+    return known;
+  }
   /// An extent, which is to be the same in all iterations: those of different sizes are counted apart.
   std::optional<DynamicAPInt> getExtent(Operation *op, Value tensor, int64_t dim);
 
@@ -175,15 +178,15 @@ private:
 
 } // namespace
 
-static IndexEvaluator makeEvaluator(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes) {
-  IndexEvaluator evaluator;
+static CallArguments makeCall(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes) {
+  CallArguments call;
   for (auto [argument, shape] : llvm::zip_equal(function.getArguments(), shapes))
-    evaluator.setShape(argument, shape);
-  return evaluator;
+    call.setShape(argument, shape);
+  return call;
 }
 
 CostCounter::CostCounter(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne)
-    : function(function), evaluator(makeEvaluator(function, shapes)),
+    : function(function), evaluator(makeCall(function, shapes)),
       maxLoops(oneByOne ? 0 : LineEvaluator::kMaxLoops) {
   function.walk([&](tensor::ExtractSliceOp slice) {
     if (Operation *loop = getLoopThatKeeps(slice))
@@ -197,19 +200,9 @@ FailureOr<Cost> CostCounter::count() {
   return total;
 }
 
-std::optional<Line> CostCounter::orDiagnose(Operation *op, std::optional<Line> line) {
-  if (!line && !evaluator.isSplitting() && !std::exchange(isDiagnosed, true))
-    op->emitError("cannot count the cost: a loop bound or an extent depends on data");
-  return line;
-}
-
 std::optional<DynamicAPInt> CostCounter::getExtent(Operation *op, Value tensor, int64_t dim) {
-  std::optional<Line> line = orDiagnose(op, evaluator.getExtent(tensor, dim));
-  if (line && line->isConstant())
-    return DynamicAPInt(line->base);
-  if (line)
-    evaluator.splitInHalves();
-  return std::nullopt;
+  std::optional<int64_t> extent = orDiagnose(op, evaluator.getNumber(evaluator.getExtent(tensor, dim)));
+  return extent ? std::optional(DynamicAPInt(*extent)) : std::nullopt;
 }
 
 std::optional<DynamicAPInt> CostCounter::getBytes(Value value) {
@@ -271,13 +264,12 @@ LogicalResult CostCounter::countLoop(Operation *op) {
 /// Slices that are read before the loop, if it has an iteration.
 LogicalResult CostCounter::countKept(Operation *loop, ArrayRef<Counter> counters) {
   for (const Counter &counter : counters) {
-    auto begin = get(loop, counter.begin), end = get(loop, counter.end);
-    std::optional<Line> first = end ? evaluator.add(*end, Line{1}, -1) : std::nullopt;
-    std::optional<bool> hasAny = begin && first ? evaluator.isNotLess(*first, *begin) : std::nullopt;
+    std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counter));
+    std::optional<bool> hasAny = iterations ? evaluator.isNotLess(iterations->count, Line{1}) : std::nullopt;
     if (!hasAny || !*hasAny)
       return success(hasAny.has_value());
     // The slice's extents may not depend on this loop, but the evaluator wants a number for every counter.
-    evaluator.setCounter(counter.value, begin->base);
+    evaluator.setCounter(counter.value, iterations->begin.base);
   }
   for (tensor::ExtractSliceOp slice : kept.lookup(loop))
     if (failed(countSlice(slice)))
@@ -290,18 +282,14 @@ LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<Counter> coun
   if (counters.empty())
     return countBlock(loop->getRegion(0).front());
   const Counter &counter = counters.front();
-  auto begin = get(loop, counter.begin), end = get(loop, counter.end), by = get(loop, counter.step);
-  if (!begin || !end || !by)
+  std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counter));
+  if (!iterations)
     return failure();
-  int64_t step = std::max<int64_t>(by->base, 1);
-  std::optional<Line> count = evaluator.countIterations(*begin, *end, step);
-  if (!count)
-    return failure();
-  bool isSum = costDependsOn(loop, counter.value) || !count->isConstant();
+  bool isSum = costDependsOn(loop, counter.value) || !iterations->count.isConstant();
   unsigned needed = evaluator.getNumLoops() + std::max(getDepth(loop, counters), 1u);
   if (!isSum || needed > maxLoops)
-    return countOneByOne(loop, counters, *begin, step, *count);
-  return evaluator.forEachPart(counter.value, *begin, step, *count, [&] {
+    return countOneByOne(loop, counters, *iterations);
+  return evaluator.forEachPart(*iterations, [&] {
     Cost before = total;
     LogicalResult result = countCounters(loop, counters.drop_front());
     if (failed(result))
@@ -310,17 +298,14 @@ LogicalResult CostCounter::countCounters(Operation *loop, ArrayRef<Counter> coun
   });
 }
 
-LogicalResult CostCounter::countOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step,
-                                         Line count) {
+LogicalResult CostCounter::countOneByOne(Operation *loop, ArrayRef<Counter> counters, const Iterations &iterations) {
   bool isAlike = !costDependsOn(loop, counters.front().value);
-  if (isAlike && !count.isConstant()) {
-    evaluator.splitInHalves();
+  std::optional<int64_t> count = isAlike ? evaluator.getNumber(iterations.count) : 1;
+  if (!count)
     return failure();
-  }
   DynamicAPInt outer = times;
-  if (isAlike)
-    times *= count.base;
-  LogicalResult result = evaluator.forEachNumber(counters.front().value, begin, step, count, isAlike,
+  times *= *count;
+  LogicalResult result = evaluator.forEachNumber(iterations, isAlike,
                                                  [&] { return countCounters(loop, counters.drop_front()); });
   times = outer;
   return result;
@@ -352,7 +337,7 @@ bool CostCounter::costDependsOn(Operation *loop, Value counter) {
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
     else if (isa<tensor::EmptyOp, tensor::PadOp>(op))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
-    return isComputedFrom(values, counter, loop) ? WalkResult::interrupt() : WalkResult::advance();
+    return isComputedFrom(values, cast<BlockArgument>(counter)) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return dependence[{loop, counter}] = result.wasInterrupted();
 }

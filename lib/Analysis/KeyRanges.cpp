@@ -6,7 +6,7 @@
 using namespace mlir;
 using namespace flashc;
 
-KeyRanges::KeyRanges(flash::TileRunsOp op, const IndexEvaluator &row)
+KeyRanges::KeyRanges(flash::TileRunsOp op, LineEvaluator &row)
     : op(op), row(row), key(op.getBody().getArgument(3)) {
   changing.insert(key);
   for (Operation &inner : op.getBody().front())
@@ -33,7 +33,7 @@ KeyRanges::Range KeyRanges::get(Value value) {
   Range range;
   if (changing.contains(value))
     range = compute(cast<OpResult>(value));
-  else if (std::optional<int64_t> number = row.get(value))
+  else if (std::optional<int64_t> number = row.getNumber(row.get(value)))
     range = makeRange(value.getType(), *number, *number);
   if (range)
     known.try_emplace(value, *range);

@@ -10,7 +10,7 @@
 #ifndef FLASHC_LIB_ANALYSIS_KEYRANGES_H
 #define FLASHC_LIB_ANALYSIS_KEYRANGES_H
 
-#include "IndexEvaluator.h"
+#include "LineEvaluator.h"
 #include "mlir/Interfaces/InferIntRangeInterface.h"
 
 namespace flashc {
@@ -18,7 +18,7 @@ namespace flashc {
 class KeyRanges {
 public:
   /// `row` knows the batch, the head and the first query.
-  KeyRanges(mlir::flash::TileRunsOp op, const IndexEvaluator &row);
+  KeyRanges(mlir::flash::TileRunsOp op, LineEvaluator &row);
 
   /// What the region yields for each of the tiles first to last, if that is the same and is seen to be.
   std::optional<int64_t> getAnswer(int64_t first, int64_t last);
@@ -31,7 +31,7 @@ private:
   Range readEnds(mlir::flash::TileMinMaxOp table, mlir::ValueRange indices);
 
   mlir::flash::TileRunsOp op;
-  const IndexEvaluator &row;
+  LineEvaluator &row;
   mlir::Value key;
   /// Values that differ from tile of keys to tile of keys.
   llvm::DenseSet<mlir::Value> changing;

@@ -5,6 +5,7 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "LineEvaluator.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -22,6 +23,11 @@ SmallVector<LoopCounter> flashc::getLoopCounters(Operation *op) {
   return counters;
 }
 
+bool flashc::isComputedFrom(ValueRange values, BlockArgument counter) {
+  Region &loop = *counter.getParentRegion();
+  return llvm::any_of(values, [&](Value value) { return flash::dependsOn(value, counter, loop); });
+}
+
 static __int128 abs(__int128 value) { return value < 0 ? -value : value; }
 
 static __int128 divideFloor(__int128 value, __int128 divisor) { return value / divisor - (value % divisor < 0); }
@@ -31,7 +37,7 @@ static __int128 divideFloor(__int128 value, __int128 divisor) { return value / d
 //===--------------------------------------------------------------------------------------------------------------===//
 
 void LineEvaluator::setCounter(Value counter, int64_t value) {
-  numbers.setCounter(counter, value);
+  arguments[counter] = Line{value};
   known.clear();
 }
 
@@ -39,7 +45,7 @@ void LineEvaluator::enter(unsigned loop, const Loop &part) {
   loops[loop] = part;
   loops[loop].count = simplify(part.count);
   loops[loop].value = simplify(part.value);
-  setCounter(part.counter, part.value.base);
+  known.clear();
 }
 
 bool LineEvaluator::isSingle() const {
@@ -109,14 +115,22 @@ SmallVector<LineEvaluator::Loop> LineEvaluator::takeParts(const Loop &loop, cons
   return parts;
 }
 
-LogicalResult LineEvaluator::forEachPart(Value counter, Line begin, int64_t step, Line count,
-                                         llvm::function_ref<LogicalResult()> visit) {
-  std::optional<bool> hasAny = isNotLess(count, Line{1});
+std::optional<Iterations> LineEvaluator::getIterations(const LoopCounter &counter) {
+  std::optional<Line> begin = get(counter.begin), end = begin ? get(counter.end) : std::nullopt;
+  std::optional<Line> by = end ? get(counter.step) : std::nullopt;
+  std::optional<Line> distance = by ? add(*end, *begin, -1) : std::nullopt;
+  int64_t step = by ? std::max<int64_t>(by->base, 1) : 1;
+  std::optional<Line> count = distance ? divide(*distance, step, /*isCeil=*/true) : std::nullopt;
+  return count ? std::optional(Iterations{counter.value, *begin, step, *count}) : std::nullopt;
+}
+
+LogicalResult LineEvaluator::forEachPart(Iterations iterations, llvm::function_ref<LogicalResult()> visit) {
+  std::optional<bool> hasAny = isNotLess(iterations.count, Line{1});
   if (!hasAny || !*hasAny)
     return success(hasAny.has_value());
   unsigned own = numLoops++;
-  begin.slope[own] = step;
-  SmallVector<Loop> parts = {{counter, begin, count}};
+  iterations.begin.slope[own] = iterations.step;
+  SmallVector<Loop> parts = {{iterations.counter, iterations.begin, iterations.count}};
   LogicalResult result = success();
   while (!parts.empty() && succeeded(result)) {
     Loop part = parts.pop_back_val();
@@ -132,8 +146,9 @@ LogicalResult LineEvaluator::forEachPart(Value counter, Line begin, int64_t step
   return result;
 }
 
-LogicalResult LineEvaluator::forEachNumber(Value counter, Line begin, int64_t step, Line count, bool firstOnly,
+LogicalResult LineEvaluator::forEachNumber(const Iterations &iterations, bool firstOnly,
                                            llvm::function_ref<LogicalResult()> visit) {
+  const auto &[counter, begin, step, count] = iterations;
   std::optional<bool> hasAny = isNotLess(count, Line{1});
   if (!hasAny || !*hasAny)
     return success(hasAny.has_value());
@@ -147,11 +162,6 @@ LogicalResult LineEvaluator::forEachNumber(Value counter, Line begin, int64_t st
       return failure();
   }
   return success();
-}
-
-std::optional<Line> LineEvaluator::countIterations(const Line &begin, const Line &end, int64_t step) {
-  std::optional<Line> distance = add(end, begin, -1);
-  return distance ? divide(*distance, step, /*isCeil=*/true) : std::nullopt;
 }
 
 void LineEvaluator::splitInHalves() {

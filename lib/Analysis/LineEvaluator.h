@@ -14,8 +14,8 @@
 //    comparison changes or a quotient steps, or into the d / gcd(d, slope) residue classes of k0 in each of which the
 //    quotient is a line, whichever gives fewer parts (never more than about sqrt(n) for a quotient). What is not
 //    understood, such as an element that is read at a place that moves, splits it in halves.
-// 4. A single iteration has numbers, and IndexEvaluator computes them. So every split ends, and the result is always
-//    that of running the loops.
+// 4. What only numbers go into is a number, by the operation's own folding, as everything is in a single iteration. So
+//    every split ends, and the result is always that of running the loops.
 //
 // Sums over a space are then polynomials: sum of N(k0) = n N(0) + slope n (n - 1) / 2. A causal mask has five or so
 // parts at any length; where loop bounds read an array, there are as many parts as tiles of queries.
@@ -24,9 +24,14 @@
 #ifndef FLASHC_LIB_ANALYSIS_LINEEVALUATOR_H
 #define FLASHC_LIB_ANALYSIS_LINEEVALUATOR_H
 
-#include "IndexEvaluator.h"
+#include "CallArguments.h"
+#include "TileRunList.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DynamicAPInt.h"
+
+#include <map>
+#include <memory>
 
 namespace flashc {
 
@@ -46,24 +51,32 @@ struct Line {
   bool isConstant() const { return slope[0] == 0 && slope[1] == 0; }
 };
 
-/// An IndexEvaluator whose counters may run through the iterations of up to two loops, one in the other.
+/// A loop's counter is begin + step * k for all k in [0, count), none if that is less than one.
+struct Iterations {
+  mlir::Value counter;
+  Line begin;
+  int64_t step;
+  Line count;
+};
+
+/// Evaluates integers and tensor extents, given the arguments of a call, where counters run through the iterations of
+/// up to two loops, one in the other. What is computed from anything else is none. An i1 that holds is -1.
 class LineEvaluator {
 public:
   static constexpr unsigned kMaxLoops = 2;
 
-  explicit LineEvaluator(IndexEvaluator numbers) : numbers(std::move(numbers)) {}
+  explicit LineEvaluator(CallArguments call) : call(std::make_shared<const CallArguments>(std::move(call))) {}
 
-  /// Calls `visit` with `counter` at begin + step * k for all k in [0, count) at once, or in parts, if it asks for
-  /// them: it fails after a question that has no answer for all. What it did before is then to be taken back. Fails if
-  /// `visit` does for another reason, or asks for parts of the loop around.
-  mlir::LogicalResult forEachPart(mlir::Value counter, Line begin, int64_t step, Line count,
-                                  llvm::function_ref<mlir::LogicalResult()> visit);
-  /// The same one by one, or for the first iteration alone if it stands for all. Asks for parts of the loop around where
-  /// the numbers differ between its iterations.
-  mlir::LogicalResult forEachNumber(mlir::Value counter, Line begin, int64_t step, Line count, bool firstOnly,
+  /// None: split, or a bound is not known.
+  std::optional<Iterations> getIterations(const LoopCounter &counter);
+  /// Calls `visit` for all iterations at once, or in parts, if it asks for them: it fails after a question that has no
+  /// answer for all. What it did before is then to be taken back. Fails if `visit` does for another reason, or asks for
+  /// parts of the loop around.
+  mlir::LogicalResult forEachPart(Iterations iterations, llvm::function_ref<mlir::LogicalResult()> visit);
+  /// The same one by one, or for the first iteration alone if it stands for all. Asks for parts of the loop around
+  /// where the numbers differ between its iterations.
+  mlir::LogicalResult forEachNumber(const Iterations &iterations, bool firstOnly,
                                     llvm::function_ref<mlir::LogicalResult()> visit);
-  /// How many iterations there are from `begin` on in front of `end`; less than one if none. None: split.
-  std::optional<Line> countIterations(const Line &begin, const Line &end, int64_t step);
   /// A counter of a loop that is run iteration by iteration.
   void setCounter(mlir::Value counter, int64_t value);
 
@@ -71,9 +84,12 @@ public:
   std::optional<Line> get(mlir::Value value);
   std::optional<Line> get(mlir::OpFoldResult value);
   std::optional<Line> getExtent(mlir::Value tensor, int64_t dim);
-  /// None: split.
-  std::optional<bool> isNonNegative(const Line &line) { return isNotLess(line, {}); }
-  /// a >= b
+  /// What is the same in all iterations. None: split, or there was no line.
+  std::optional<int64_t> getNumber(const std::optional<Line> &line);
+  /// The least and the greatest element of a table of ends at `place`, with the tiles from there to `last`.
+  std::optional<std::array<int64_t, 2>> findEnds(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place,
+                                                 int64_t last);
+  /// None: split. a >= b
   std::optional<bool> isNotLess(const Line &a, const Line &b);
   std::optional<Line> add(const Line &a, const Line &b, int64_t factor = 1); // a + factor * b
   /// Rounded down, or up.
@@ -94,7 +110,8 @@ public:
   /// Asks for halves of the outermost loop with more than one iteration. There must be one.
   void splitInHalves();
   bool isSingle() const;
-  mlir::Value getUnknown() const { return numbers.getUnknown(); }
+  /// After none: the argument or the result of an op that had no value.
+  mlir::Value getUnknown() const { return unknown; }
 
 private:
   struct Loop {
@@ -123,8 +140,12 @@ private:
   void splitAtQuotient(const Wide &line, int64_t divisor);
 
   // LineOperations.cpp
+  std::optional<llvm::SmallVector<int64_t, 4>> getNumbers(mlir::ValueRange values);
+  mlir::Attribute getConstant(mlir::Value value);
+  mlir::Attribute evaluate(mlir::OpResult result);
+  mlir::Attribute fold(mlir::OpResult result);
+  mlir::Attribute read(mlir::Value array, llvm::ArrayRef<int64_t> positions);
   std::optional<Line> compute(mlir::OpResult result);
-  std::optional<Line> computeOther(mlir::OpResult result);
   std::optional<Line> computeArithmetic(mlir::Operation *op, llvm::ArrayRef<Line> operands);
   std::optional<Line> multiply(const Line &a, const Line &b);
   std::optional<Line> computeQuotient(const Line &a, const Line &b, bool isCeil);
@@ -133,23 +154,55 @@ private:
   std::optional<Line> computeComparison(mlir::arith::CmpIPredicate predicate, llvm::ArrayRef<Line> operands);
   std::optional<Line> computeAffine(mlir::Operation *op, llvm::ArrayRef<Line> operands);
   std::optional<Line> computeExpr(mlir::AffineExpr expr, llvm::ArrayRef<Line> operands, unsigned numDims);
-  std::optional<Line> computeSearch(mlir::flash::CountLeOp op);
-  std::optional<Line> computeSegmentTile(mlir::flash::SegmentTileOp op, unsigned result);
-  std::optional<Line> placeTile(mlir::flash::SegmentTileOp op, const Line &tile, const IndexEvaluator::Segment &segment,
-                                int64_t length, unsigned result);
-  std::optional<Line> computeRow(mlir::flash::RowTableOp op, llvm::ArrayRef<Line> place);
   std::optional<llvm::SmallVector<Line, 4>> getAll(mlir::ValueRange values);
-  bool mayChange(mlir::Value value) const;
 
-  IndexEvaluator numbers; // at the space's first point
+  // LineTables.cpp
+  mlir::Attribute load(mlir::Value array, llvm::ArrayRef<int64_t> positions);
+  std::optional<int64_t> countElements(mlir::flash::CountLeOp op, int64_t value);
+  std::optional<Line> computeSearch(mlir::flash::CountLeOp op);
+  std::optional<Line> computeNth(mlir::flash::NthOp op);
+  /// The segment of a flash.segment_tile.
+  struct Segment {
+    int64_t number, begin, end;
+  };
+  std::optional<Segment> findSegment(mlir::flash::SegmentTileOp op, int64_t length, int64_t tile);
+  std::optional<Line> computeSegmentTile(mlir::flash::SegmentTileOp op, unsigned result);
+  std::optional<Line> placeTile(mlir::flash::SegmentTileOp op, const Line &tile, const Segment &segment, int64_t length,
+                                unsigned result);
+  std::optional<Line> computeRow(mlir::flash::RowTableOp op, llvm::ArrayRef<Line> place);
+  std::optional<int64_t> readMinMax(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place);
+  std::optional<int64_t> readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
+  std::optional<TileRunList> computeRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
+
+  std::shared_ptr<const CallArguments> call;
   std::array<Loop, kMaxLoops> loops;
   unsigned numLoops = 0;
   std::optional<Split> split;
-  /// Arguments of a region that is evaluated.
+  /// Counters of loops that are run one by one, and arguments of a region that is evaluated.
   llvm::DenseMap<mlir::Value, Line> arguments;
-  /// What was computed of this space.
+  /// What was computed of this space: what branches and joins again is computed once.
   llvm::DenseMap<mlir::Value, Line> known;
+  mlir::Value unknown;
+  /// Rows of tables of tiles, which loops read again and again; copies share them.
+  struct Tables {
+    using Place = std::pair<mlir::Operation *, std::vector<int64_t>>;
+    std::map<Place, std::array<int64_t, 2>> minMax;
+    /// By the last tile, too.
+    std::map<std::pair<Place, int64_t>, std::array<int64_t, 2>> stretches;
+    std::map<Place, TileRunList> runs;
+  };
+  std::shared_ptr<Tables> tables = std::make_shared<Tables>();
 };
+
+/// The tensor that `tensor` has the shape (and, in destination style, the memory) of: a loop's argument has those of
+/// its initial value, a result those of its destination. Null if there is none.
+mlir::Value getTiedValue(mlir::Value tensor);
+
+/// The constant, if it is an integer.
+std::optional<int64_t> getInteger(mlir::Attribute constant);
+
+/// Whether one of `values` is computed from `counter` by ops inside its loop.
+bool isComputedFrom(mlir::ValueRange values, mlir::BlockArgument counter);
 
 } // namespace flashc
 

@@ -1,17 +1,19 @@
 //===- LineOperations.cpp - what operations do to lines -----------------------------------------------------------===//
 
 #include "LineEvaluator.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Interfaces/DestinationStyleOpInterface.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace flashc;
-
-static unsigned getBitWidth(Type type) { return type.isInteger() ? type.getIntOrFloatBitWidth() : 64; }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Any value
@@ -19,6 +21,12 @@ static unsigned getBitWidth(Type type) { return type.isInteger() ? type.getIntOr
 
 static std::optional<Line> toLine(std::optional<int64_t> number) {
   return number ? std::optional(Line{*number}) : std::nullopt;
+}
+
+std::optional<int64_t> flashc::getInteger(Attribute constant) {
+  auto integer = dyn_cast_or_null<IntegerAttr>(constant);
+  return integer && integer.getValue().getBitWidth() <= 64 ? std::optional(integer.getValue().getSExtValue())
+                                                           : std::nullopt;
 }
 
 std::optional<Line> LineEvaluator::get(OpFoldResult value) {
@@ -33,14 +41,14 @@ std::optional<Line> LineEvaluator::get(Value value) {
       return loop.value;
   if (auto found = arguments.find(value); found != arguments.end())
     return found->second;
-  auto result = dyn_cast<OpResult>(value);
-  if (!result || isSingle())
-    return toLine(numbers.get(value));
   if (auto found = known.find(value); found != known.end())
     return found->second;
-  std::optional<Line> line = compute(result);
+  auto result = dyn_cast<OpResult>(value);
+  std::optional<Line> line = result ? compute(result) : toLine(getInteger(call->getScalar(value)));
   if (line)
     known[value] = *line;
+  else if (!result)
+    unknown = value;
   return line;
 }
 
@@ -55,79 +63,158 @@ std::optional<SmallVector<Line, 4>> LineEvaluator::getAll(ValueRange values) {
   return lines;
 }
 
-std::optional<Line> LineEvaluator::getExtent(Value tensor, int64_t dim) {
-  std::optional<SmallVector<OpFoldResult, 3>> terms = numbers.getExtentTerms(tensor, dim);
-  std::optional<Line> sum = terms ? std::optional(Line()) : std::nullopt;
-  for (OpFoldResult term : terms.value_or(SmallVector<OpFoldResult, 3>())) {
-    std::optional<Line> line = get(term);
-    sum = sum && line ? add(*sum, *line) : std::nullopt;
-  }
-  return sum;
+std::optional<int64_t> LineEvaluator::getNumber(const std::optional<Line> &line) {
+  if (line && line->isConstant())
+    return line->base;
+  if (line)
+    splitInHalves();
+  return std::nullopt;
 }
 
-/// What only numbers go into is a number; that is also how an operation on its own result's range wraps around.
+std::optional<SmallVector<int64_t, 4>> LineEvaluator::getNumbers(ValueRange values) {
+  SmallVector<int64_t, 4> numbers;
+  for (Value value : values) {
+    std::optional<int64_t> number = getNumber(get(value));
+    if (!number)
+      return std::nullopt;
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 std::optional<Line> LineEvaluator::compute(OpResult result) {
   using Lines = std::optional<Line>;
   Operation *op = result.getOwner();
-  auto getNumber = [&](auto value) -> std::optional<int64_t> { // the same in all iterations, or the space is split
-    Lines line = get(value);
-    if (line && line->isConstant())
-      return line->base;
-    if (line)
-      splitInHalves();
-    return std::nullopt;
-  };
   return TypeSwitch<Operation *, Lines>(op)
       .Case<tensor::DimOp, memref::DimOp>([&](auto dimOp) -> Lines {
-        std::optional<int64_t> dim = getNumber(dimOp.getDimension());
+        std::optional<int64_t> dim = getNumber(get(dimOp.getDimension()));
         return dim ? getExtent(dimOp.getSource(), *dim) : std::nullopt;
       })
-      .Case<arith::SelectOp>([&](arith::SelectOp select) -> Lines {
-        std::optional<int64_t> condition = getNumber(select.getCondition());
+      .Case([&](arith::SelectOp select) -> Lines {
+        std::optional<int64_t> condition = getNumber(get(select.getCondition()));
         return condition ? get(*condition ? select.getTrueValue() : select.getFalseValue()) : std::nullopt;
       })
-      .Case<tensor::ExtractOp, memref::LoadOp>([&](auto read) -> Lines {
-        auto indices = getAll(read.getIndices());
-        auto table = read->getOperand(0).template getDefiningOp<flash::RowTableOp>();
-        return indices && table ? computeRow(table, *indices) : computeOther(result);
+      .Case([&](tensor::ExtractOp extract) -> Lines {
+        auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>();
+        auto place = table ? getAll(extract.getIndices()) : std::nullopt;
+        return table ? place ? computeRow(table, *place) : std::nullopt : toLine(getInteger(evaluate(result)));
       })
       .Case([&](flash::CountLeOp count) { return computeSearch(count); })
+      .Case([&](flash::NthOp nth) { return computeNth(nth); })
       .Case([&](flash::SegmentTileOp tile) { return computeSegmentTile(tile, result.getResultNumber()); })
       .Default([&](Operation *) -> Lines {
         auto operands = op->getOperandTypes();
         if (!llvm::all_of(operands, [](Type type) { return type.isIntOrIndex(); }))
-          return computeOther(result);
+          return toLine(getInteger(evaluate(result)));
         auto lines = getAll(op->getOperands());
         if (!lines)
           return std::nullopt;
+        // That is also how an operation on its own result's range wraps around.
         if (llvm::all_of(*lines, [](const Line &line) { return line.isConstant(); }))
-          return toLine(numbers.get(result));
+          return toLine(getInteger(fold(result)));
         return computeArithmetic(op, *lines);
       });
 }
 
-/// The value is the same in all iterations if its operands are.
-std::optional<Line> LineEvaluator::computeOther(OpResult result) {
-  for (Value operand : result.getOwner()->getOperands()) {
-    bool isScalar = operand.getType().isIntOrIndex();
-    std::optional<Line> line = isScalar ? get(operand) : Line();
-    if (!line)
-      return std::nullopt;
-    if (!line->isConstant() || (!isScalar && mayChange(operand))) {
-      splitInHalves();
-      return std::nullopt;
-    }
+//===--------------------------------------------------------------------------------------------------------------===//
+// Constants of any type
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// The same in all iterations; null: split, or not known.
+Attribute LineEvaluator::getConstant(Value value) {
+  if (value.getType().isIntOrIndex()) {
+    std::optional<int64_t> number = getNumber(get(value));
+    return number ? makeConstant(value.getType(), *number) : nullptr;
   }
-  return toLine(numbers.get(result));
+  if (auto result = dyn_cast<OpResult>(value))
+    return evaluate(result);
+  unknown = value;
+  return call->getScalar(value);
 }
 
-/// Whether an array or a float is computed inside of the loops, from their counters or by a region that may use them.
-bool LineEvaluator::mayChange(Value value) const {
-  return llvm::any_of(ArrayRef(loops).take_front(numLoops), [&](const Loop &loop) {
-    Value counter = loop.counter;
-    Operation *owner = counter.getParentBlock()->getParentOp(), *op = value.getDefiningOp();
-    return isComputedFrom(value, counter, owner) || (op && op->getNumRegions() && owner->isAncestor(op));
-  });
+Attribute LineEvaluator::evaluate(OpResult result) {
+  Operation *op = result.getOwner();
+  if (!isa<tensor::ExtractOp, memref::LoadOp>(op))
+    return fold(result);
+  auto positions = getNumbers(op->getOperands().drop_front());
+  return positions ? load(op->getOperand(0), *positions) : nullptr;
+}
+
+/// The element of one of the function's arrays.
+Attribute LineEvaluator::read(Value array, ArrayRef<int64_t> positions) {
+  Value argument = flash::getRootArgument(array);
+  unknown = argument ? argument : array;
+  return call->read(argument, positions);
+}
+
+/// What the op's own folding makes of constants.
+Attribute LineEvaluator::fold(OpResult result) {
+  Operation *op = result.getOwner();
+  SmallVector<Attribute, 4> operands;
+  for (Value operand : op->getOperands()) {
+    bool isScalar = operand.getType().isIntOrIndexOrFloat();
+    operands.push_back(isScalar ? getConstant(operand) : nullptr);
+    if (isScalar && !operands.back())
+      return nullptr;
+  }
+  SmallVector<OpFoldResult, 1> results;
+  unknown = result;
+  if (op->getNumRegions() || failed(op->fold(operands, results)) || results.empty())
+    return nullptr;
+  OpFoldResult folded = results[result.getResultNumber()];
+  return isa<Attribute>(folded) ? cast<Attribute>(folded) : getConstant(cast<Value>(folded));
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Extents
+//===--------------------------------------------------------------------------------------------------------------===//
+
+Value flashc::getTiedValue(Value tensor) {
+  if (auto argument = dyn_cast<BlockArgument>(tensor)) {
+    Operation *parent = argument.getOwner()->getParentOp();
+    if (auto loop = dyn_cast<scf::ForOp>(parent))
+      if (OpOperand *init = loop.getTiedLoopInit(argument))
+        return init->get();
+    if (auto forall = dyn_cast<scf::ForallOp>(parent); forall && argument.getArgNumber() >= forall.getRank())
+      return forall.getOutputs()[argument.getArgNumber() - forall.getRank()];
+    return nullptr;
+  }
+  auto result = cast<OpResult>(tensor);
+  return TypeSwitch<Operation *, Value>(result.getOwner())
+      .Case<scf::ForOp>([&](auto loop) { return loop.getInitArgs()[result.getResultNumber()]; })
+      .Case<scf::ForallOp>([&](auto forall) { return forall.getOutputs()[result.getResultNumber()]; })
+      .Case<DestinationStyleOpInterface>([&](auto op) { return op.getTiedOpOperand(result)->get(); })
+      .Case<tensor::CastOp, flash::AssumeSortedOp>([](auto op) { return op.getSource(); })
+      .Case<bufferization::ToTensorOp>([](auto op) { return op.getBuffer(); })
+      .Default(nullptr);
+}
+
+std::optional<Line> LineEvaluator::getExtent(Value tensor, int64_t dim) {
+  auto type = cast<ShapedType>(tensor.getType());
+  if (dim < 0 || dim >= type.getRank()) // of a tensor.dim: undefined, and no error to the verifier
+    return std::nullopt;
+  if (!type.isDynamicDim(dim))
+    return Line{type.getDimSize(dim)};
+  if (std::optional<int64_t> extent = call->getExtent(tensor, dim))
+    return Line{*extent};
+  if (Value tied = getTiedValue(tensor))
+    return getExtent(tied, dim);
+  auto slice = tensor.getDefiningOp<tensor::ExtractSliceOp>();
+  // Rank-reducing slices drop unit sizes only; none of flash's passes makes one.
+  if (slice && slice.getType().getRank() == slice.getSourceType().getRank())
+    return get(slice.getMixedSizes()[dim]);
+  if (auto empty = tensor.getDefiningOp<tensor::EmptyOp>())
+    return get(empty.getMixedSizes()[dim]);
+  if (auto pad = tensor.getDefiningOp<tensor::PadOp>()) {
+    std::optional<Line> sum = getExtent(pad.getSource(), dim);
+    for (OpFoldResult padding : {pad.getMixedLowPad()[dim], pad.getMixedHighPad()[dim]}) {
+      std::optional<Line> line = sum ? get(padding) : std::nullopt;
+      sum = line ? add(*sum, *line) : std::nullopt;
+    }
+    return sum;
+  }
+  unknown = tensor;
+  return std::nullopt;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -254,76 +341,4 @@ std::optional<Line> LineEvaluator::computeAffine(Operation *op, ArrayRef<Line> o
     result = line;
   }
   return result;
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// Searches and tables
-//===--------------------------------------------------------------------------------------------------------------===//
-
-/// A search ascends with what it searches for, whatever the array holds: where two searches part, the one for more has
-/// counted a step that is longer than all that the other can still count. So it is constant where it is at both ends.
-std::optional<Line> LineEvaluator::computeSearch(flash::CountLeOp op) {
-  std::optional<Line> value = get(op.getValue());
-  auto indices = value ? getAll(op.getIndices()) : std::nullopt;
-  if (!indices)
-    return std::nullopt;
-  if (llvm::all_of(*indices, [](const Line &line) { return line.isConstant(); })) {
-    Range range = getRange(*value);
-    std::optional<int64_t> first = numbers.countElements(op, range.low), last = numbers.countElements(op, range.high);
-    if (!first || !last)
-      return std::nullopt;
-    if (*first == *last)
-      return Line{*first};
-  }
-  splitInHalves();
-  return std::nullopt;
-}
-
-/// Like IndexEvaluator: the segment is found by a search, which ascends with the tile's number.
-std::optional<Line> LineEvaluator::computeSegmentTile(flash::SegmentTileOp op, unsigned result) {
-  std::optional<Line> tile = get(op.getTile()), length = tile ? get(op.getLength()) : std::nullopt;
-  auto indices = length ? getAll(op.getIndices()) : std::nullopt;
-  if (!indices)
-    return std::nullopt;
-  if (length->isConstant() && llvm::all_of(*indices, [](const Line &line) { return line.isConstant(); })) {
-    Range range = getRange(*tile);
-    auto first = numbers.findSegment(op, range.low), last = numbers.findSegment(op, range.high);
-    if (!first || !last)
-      return std::nullopt;
-    if (first->number == last->number)
-      return placeTile(op, *tile, *first, length->base, result);
-  }
-  splitInHalves();
-  return std::nullopt;
-}
-
-/// Like IndexEvaluator::evaluateSegmentTile, of tiles of one segment.
-std::optional<Line> LineEvaluator::placeTile(flash::SegmentTileOp op, const Line &tile,
-                                             const IndexEvaluator::Segment &segment, int64_t length, unsigned result) {
-  if (result == 2)
-    return Line{segment.number};
-  int64_t size = op.getTileSize(), firstTile = segment.begin / size + segment.number;
-  std::optional<Line> begin = add(Line{segment.begin - firstTile * size}, tile, size);
-  begin = begin ? getLesser(*begin, Line{segment.end}, /*isGreater=*/false) : std::nullopt;
-  if (!begin)
-    return std::nullopt;
-  if (result == 1) {
-    std::optional<Line> left = add(Line{segment.end}, *begin, -1);
-    return left ? getLesser(*left, Line{size}, /*isGreater=*/false) : std::nullopt;
-  }
-  begin = getLesser(*begin, Line{length - 1}, /*isGreater=*/false);
-  return begin ? getLesser(*begin, Line{0}, /*isGreater=*/true) : std::nullopt;
-}
-
-std::optional<Line> LineEvaluator::computeRow(flash::RowTableOp op, ArrayRef<Line> place) {
-  LineEvaluator inside(*this);
-  inside.known.clear();
-  for (auto [argument, position] : llvm::zip_equal(op.getBody().getArguments(), place)) {
-    inside.numbers.setCounter(argument, position.base);
-    inside.arguments[argument] = position;
-  }
-  std::optional<Line> value = inside.get(op.getValue());
-  split = inside.split;
-  numbers.setUnknown(inside.getUnknown());
-  return value;
 }

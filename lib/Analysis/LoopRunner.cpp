@@ -33,8 +33,6 @@ private:
   LogicalResult runBlock(Block &block);
   LogicalResult runLoop(Operation *op);
   LogicalResult runCounters(Operation *loop, ArrayRef<Counter> counters);
-  LogicalResult runAtOnce(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count);
-  LogicalResult runOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count);
   void joinRows(size_t group);
   LogicalResult note(flash::OnlineAttentionOp op);
   std::optional<TilePatch> makePatch(const Line &row, const Line &column);
@@ -44,8 +42,13 @@ private:
   void findPositions(Operation *loop, flash::OnlineAttentionOp op);
   bool decidesTiles(Operation *loop, Value counter);
 
-  /// The value, or none: after a diagnostic on `op`, the first of all, if the iterations are not to be split.
-  template <typename T> std::optional<Line> get(Operation *op, T value);
+  /// What is known, or none: after a diagnostic on `op`, the first of all, if the iterations are not to be split.
+  template <typename T> std::optional<T> orDiagnose(Operation *op, std::optional<T> known) {
+    if (!known && !evaluator.isSplitting())
+      diagnoseUnknown(op);
+    return known;
+  }
+  std::optional<Line> get(Operation *op, Value value) { return orDiagnose(op, evaluator.get(value)); }
   void diagnoseUnknown(Operation *op);
 
   func::FuncOp function;
@@ -68,30 +71,23 @@ private:
 
 } // namespace
 
-static IndexEvaluator makeEvaluator(func::FuncOp function, ArrayRef<LaunchArgument> arguments) {
-  IndexEvaluator evaluator;
+static CallArguments makeCall(func::FuncOp function, ArrayRef<LaunchArgument> arguments) {
+  CallArguments call;
   for (auto [value, argument] : llvm::zip(function.getArguments(), arguments)) {
     if (!isa<ShapedType>(value.getType())) {
-      evaluator.setScalar(value, argument.scalar);
+      call.setScalar(value, argument.scalar);
       continue;
     }
-    evaluator.setShape(value, argument.shape);
+    call.setShape(value, argument.shape);
     if (argument.address)
-      evaluator.setElements(value, reinterpret_cast<const void *>(argument.address), argument.strides);
+      call.setElements(value, reinterpret_cast<const void *>(argument.address), argument.strides);
   }
-  return evaluator;
+  return call;
 }
 
 LoopRunner::LoopRunner(func::FuncOp function, ArrayRef<LaunchArgument> arguments, const TileGrid &grid, bool oneByOne)
-    : function(function), arguments(arguments), evaluator(makeEvaluator(function, arguments)), grid(grid),
+    : function(function), arguments(arguments), evaluator(makeCall(function, arguments)), grid(grid),
       maxLoops(oneByOne ? 0 : LineEvaluator::kMaxLoops) {}
-
-template <typename T> std::optional<Line> LoopRunner::get(Operation *op, T value) {
-  std::optional<Line> line = evaluator.get(value);
-  if (!line && !evaluator.isSplitting())
-    diagnoseUnknown(op);
-  return line;
-}
 
 void LoopRunner::diagnoseUnknown(Operation *op) {
   if (std::exchange(isDiagnosed, true))
@@ -152,7 +148,7 @@ LogicalResult LoopRunner::findTiles() {
 /// of its own; it is run by itself.
 void LoopRunner::findPositions(Operation *loop, flash::OnlineAttentionOp op) {
   for (BlockArgument counter : loop->getRegion(0).getArguments())
-    if (counter != op.getB0() && counter != op.getH0() && isComputedFrom({op.getI0(), op.getJ0()}, counter, loop))
+    if (counter != op.getB0() && counter != op.getH0() && isComputedFrom({op.getI0(), op.getJ0()}, counter))
       positions.insert(counter);
 }
 
@@ -170,7 +166,7 @@ bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
       values = {attention.getI0(), attention.getJ0()};
     else if (op != loop && isa<scf::ForOp, scf::ForallOp>(op))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
-    return isComputedFrom(values, counter, loop) ? WalkResult::interrupt() : WalkResult::advance();
+    return isComputedFrom(values, argument) ? WalkResult::interrupt() : WalkResult::advance();
   });
   return deciding[counter] = result.wasInterrupted();
 }
@@ -213,36 +209,22 @@ LogicalResult LoopRunner::runLoop(Operation *op) {
 LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<Counter> counters) {
   if (counters.empty())
     return runBlock(loop->getRegion(0).front());
-  const Counter &counter = counters.front();
-  auto begin = get(loop, counter.begin), end = get(loop, counter.end), by = get(loop, counter.step);
-  if (!begin || !end || !by)
+  Value counter = counters.front().value;
+  std::optional<Iterations> iterations = orDiagnose(loop, evaluator.getIterations(counters.front()));
+  if (!iterations)
     return failure();
-  int64_t step = std::max<int64_t>(by->base, 1);
-  std::optional<Line> count = evaluator.countIterations(*begin, *end, step);
-  if (!count)
-    return failure();
-  if (positions.contains(counter.value) && evaluator.getNumLoops() < maxLoops)
-    return runAtOnce(loop, counters, *begin, step, *count);
-  return runOneByOne(loop, counters, *begin, step, *count);
-}
-
-LogicalResult LoopRunner::runAtOnce(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step, Line count) {
-  return evaluator.forEachPart(counters.front().value, begin, step, count, [&] {
+  auto run = [&] { return runCounters(loop, counters.drop_front()); };
+  if (!positions.contains(counter) || evaluator.getNumLoops() >= maxLoops)
+    return evaluator.forEachNumber(*iterations, /*firstOnly=*/!decidesTiles(loop, counter), run);
+  return evaluator.forEachPart(*iterations, [&] {
     size_t group = notes.size();
-    LogicalResult result = runCounters(loop, counters.drop_front());
+    LogicalResult result = run();
     if (failed(result))
       notes.resize(group);
     else if (evaluator.getNumLoops() == 1)
       joinRows(group);
     return result;
   });
-}
-
-LogicalResult LoopRunner::runOneByOne(Operation *loop, ArrayRef<Counter> counters, Line begin, int64_t step,
-                                      Line count) {
-  bool isAlike = !decidesTiles(loop, counters.front().value);
-  return evaluator.forEachNumber(counters.front().value, begin, step, count, isAlike,
-                                 [&] { return runCounters(loop, counters.drop_front()); });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -1,0 +1,238 @@
+//===- LineTables.cpp - searches of arrays, and tables of what they hold ------------------------------------------===//
+
+#include "KeyRanges.h"
+#include "LineEvaluator.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/bit.h"
+
+using namespace mlir;
+using namespace flashc;
+
+Attribute LineEvaluator::load(Value array, ArrayRef<int64_t> positions) {
+  Operation *table = array.getDefiningOp();
+  if (!isa_and_nonnull<flash::TileMinMaxOp, flash::TileRunsOp>(table))
+    return read(array, positions);
+  auto minMax = dyn_cast<flash::TileMinMaxOp>(table);
+  std::optional<int64_t> number =
+      minMax ? readMinMax(minMax, positions) : readRuns(cast<flash::TileRunsOp>(table), positions);
+  return number ? makeConstant(getElementTypeOrSelf(array), *number) : nullptr;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Searches
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Step for step what the kernel does (expandSortedRead), so that this is also what it finds where a promise is broken.
+std::optional<int64_t> LineEvaluator::countElements(flash::CountLeOp op, int64_t value) {
+  std::optional<int64_t> extent = getNumber(getExtent(op.getSorted(), op.getIndices().size()));
+  auto positions = getNumbers(op.getIndices());
+  if (!extent || !positions)
+    return std::nullopt;
+  int64_t count = 0;
+  positions->push_back(0);
+  for (int64_t step = llvm::bit_floor(uint64_t(*extent)); step > 0; step /= 2) {
+    positions->back() = std::min(count + step, *extent) - 1;
+    std::optional<int64_t> element = getInteger(read(op.getSorted(), *positions));
+    if (!element)
+      return std::nullopt;
+    bool isCounted = op.getStrict() ? *element < value : *element <= value;
+    if (count + step <= *extent && isCounted)
+      count += step;
+  }
+  return count;
+}
+
+/// A search ascends with what it searches for, whatever the array holds: where two searches part, the one for more has
+/// counted a step that is longer than all that the other can still count. So it is constant where it is at both ends.
+std::optional<Line> LineEvaluator::computeSearch(flash::CountLeOp op) {
+  std::optional<Line> value = get(op.getValue());
+  if (!value)
+    return std::nullopt;
+  Range range = getRange(*value);
+  std::optional<int64_t> first = countElements(op, range.low);
+  std::optional<int64_t> last = range.low == range.high ? first : countElements(op, range.high);
+  if (!first || !last)
+    return std::nullopt;
+  if (*first == *last)
+    return Line{*first};
+  splitInHalves();
+  return std::nullopt;
+}
+
+std::optional<Line> LineEvaluator::computeNth(flash::NthOp op) {
+  std::optional<int64_t> position = getNumber(get(op.getPosition()));
+  std::optional<int64_t> extent = getNumber(getExtent(op.getSorted(), op.getIndices().size()));
+  auto positions = getNumbers(op.getIndices());
+  if (!position || !extent || !positions)
+    return std::nullopt;
+  if (*position < 0 || *position >= *extent)
+    return Line{*position < 0 ? -flash::kFarPosition : flash::kFarPosition};
+  positions->push_back(*position);
+  std::optional<int64_t> element = getInteger(read(op.getSorted(), *positions));
+  return element ? std::optional(Line{std::clamp(*element, -flash::kFarPosition, flash::kFarPosition)}) : std::nullopt;
+}
+
+/// Like expandSegmentTile.
+std::optional<LineEvaluator::Segment> LineEvaluator::findSegment(flash::SegmentTileOp op, int64_t length,
+                                                                 int64_t tile) {
+  std::optional<int64_t> extent = getNumber(getExtent(op.getSorted(), op.getIndices().size()));
+  auto positions = getNumbers(op.getIndices());
+  if (!extent || !positions)
+    return std::nullopt;
+  int64_t size = op.getTileSize(), segment = 0;
+  positions->push_back(0);
+  auto getBegin = [&](int64_t segment) -> std::optional<int64_t> {
+    if (segment == 0 || segment > *extent)
+      return segment == 0 ? 0 : length;
+    positions->back() = segment - 1;
+    std::optional<int64_t> element = getInteger(read(op.getSorted(), *positions));
+    return element ? std::optional(std::max<int64_t>(std::min(*element, length), 0)) : std::nullopt;
+  };
+  for (int64_t step = llvm::bit_floor(uint64_t(*extent)); step > 0; step /= 2) {
+    std::optional<int64_t> begin = getBegin(std::min(segment + step, *extent));
+    if (!begin)
+      return std::nullopt;
+    if (segment + step <= *extent && *begin / size + segment + step <= tile)
+      segment += step;
+  }
+  std::optional<int64_t> begin = getBegin(segment), end = getBegin(segment + 1);
+  return begin && end ? std::optional(Segment{segment, *begin, *end}) : std::nullopt;
+}
+
+/// The segment is found by a search, which ascends with the tile's number.
+std::optional<Line> LineEvaluator::computeSegmentTile(flash::SegmentTileOp op, unsigned result) {
+  std::optional<Line> tile = get(op.getTile());
+  std::optional<int64_t> length = tile ? getNumber(get(op.getLength())) : std::nullopt;
+  if (!length)
+    return std::nullopt;
+  Range range = getRange(*tile);
+  std::optional<Segment> first = findSegment(op, *length, range.low);
+  std::optional<Segment> last = range.low == range.high ? first : findSegment(op, *length, range.high);
+  if (!first || !last)
+    return std::nullopt;
+  if (first->number == last->number)
+    return placeTile(op, *tile, *first, *length, result);
+  splitInHalves();
+  return std::nullopt;
+}
+
+/// Of tiles of one segment.
+std::optional<Line> LineEvaluator::placeTile(flash::SegmentTileOp op, const Line &tile, const Segment &segment,
+                                             int64_t length, unsigned result) {
+  if (result == 2)
+    return Line{segment.number};
+  int64_t size = op.getTileSize(), firstTile = segment.begin / size + segment.number;
+  std::optional<Line> begin = add(Line{segment.begin - firstTile * size}, tile, size);
+  begin = begin ? getLesser(*begin, Line{segment.end}, /*isGreater=*/false) : std::nullopt;
+  if (!begin)
+    return std::nullopt;
+  if (result == 1) {
+    std::optional<Line> left = add(Line{segment.end}, *begin, -1);
+    return left ? getLesser(*left, Line{size}, /*isGreater=*/false) : std::nullopt;
+  }
+  begin = getLesser(*begin, Line{length - 1}, /*isGreater=*/false);
+  return begin ? getLesser(*begin, Line{0}, /*isGreater=*/true) : std::nullopt;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Tables
+//===--------------------------------------------------------------------------------------------------------------===//
+
+std::optional<Line> LineEvaluator::computeRow(flash::RowTableOp op, ArrayRef<Line> place) {
+  LineEvaluator inside(*this);
+  inside.known.clear();
+  for (auto [argument, position] : llvm::zip_equal(op.getBody().getArguments(), place))
+    inside.arguments[argument] = position;
+  std::optional<Line> value = inside.get(op.getValue());
+  split = inside.split;
+  unknown = inside.unknown;
+  return value;
+}
+
+std::optional<int64_t> LineEvaluator::readMinMax(flash::TileMinMaxOp op, ArrayRef<int64_t> place) {
+  Tables::Place row{op, std::vector<int64_t>(place.begin(), place.end() - 1)};
+  if (auto found = tables->minMax.find(row); found != tables->minMax.end())
+    return found->second[place.back()];
+  int64_t dim = op.getDim(), tile = op.getTile(), begin = row.second[dim] * tile;
+  std::optional<int64_t> extent = getNumber(getExtent(op.getSource(), dim));
+  if (!extent)
+    return std::nullopt;
+  bool isUnsigned = getElementTypeOrSelf(op.getSource()).isInteger(1);
+  std::array<int64_t, 2> ends{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
+  SmallVector<int64_t, 4> position(row.second.begin(), row.second.end());
+  for (position[dim] = begin; position[dim] < std::min(begin + tile, *extent); ++position[dim]) {
+    std::optional<int64_t> element = getInteger(read(op.getSource(), position));
+    if (!element)
+      return std::nullopt;
+    int64_t number = isUnsigned ? *element != 0 : *element;
+    ends = {std::min(ends[0], number), std::max(ends[1], number)};
+  }
+  tables->minMax[row] = ends;
+  return ends[place.back()];
+}
+
+/// By halves, which are asked about again and again.
+std::optional<std::array<int64_t, 2>> LineEvaluator::findEnds(flash::TileMinMaxOp op, ArrayRef<int64_t> place,
+                                                              int64_t last) {
+  if (place[op.getDim()] == last) {
+    std::optional<int64_t> end = readMinMax(op, place);
+    return end ? std::optional(std::array{*end, *end}) : std::nullopt;
+  }
+  std::pair<Tables::Place, int64_t> stretch{{op, place.vec()}, last};
+  if (auto found = tables->stretches.find(stretch); found != tables->stretches.end())
+    return found->second;
+  SmallVector<int64_t, 4> middle(place);
+  middle[op.getDim()] = (place[op.getDim()] + last) / 2 + 1;
+  auto front = findEnds(op, place, middle[op.getDim()] - 1), back = findEnds(op, middle, last);
+  if (!front || !back)
+    return std::nullopt;
+  return tables->stretches[stretch] = {std::min((*front)[0], (*back)[0]), std::max((*front)[1], (*back)[1])};
+}
+
+std::optional<TileRunList> LineEvaluator::computeRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) {
+  LineEvaluator row(*this);
+  Block &body = op.getBody().front();
+  for (auto [argument, value] : llvm::zip(body.getArguments().take_front(2), place))
+    row.setCounter(argument, value);
+  row.setCounter(body.getArgument(2), place[2] * int64_t(op.getQTile()));
+  LineEvaluator single(row);
+  KeyRanges stretches(op, row);
+  std::optional<int64_t> keys = getNumber(get(op.getKeys()));
+  TileRunList runs(op.getNumRuns(), op.getKvTile());
+  SmallVector<std::array<int64_t, 2>> todo; // stretches of tiles, in descending order
+  if (keys && *keys > 0)
+    todo.push_back({0, llvm::divideCeilSigned(*keys, int64_t(op.getKvTile())) - 1});
+  while (!todo.empty()) {
+    auto [first, last] = todo.pop_back_val();
+    std::optional<int64_t> visit = stretches.getAnswer(first, last);
+    if (!visit && first < last) {
+      int64_t middle = (first + last) / 2;
+      todo.append({{middle + 1, last}, {first, middle}});
+      continue;
+    }
+    if (!visit) {
+      single.setCounter(body.getArgument(3), first * int64_t(op.getKvTile()));
+      visit = single.getNumber(single.get(cast<flash::YieldOp>(body.getTerminator()).getValue()));
+      split = single.split;
+      unknown = single.unknown;
+      if (!visit)
+        return std::nullopt;
+    }
+    for (int64_t tile = first; *visit > 0 && tile <= last; ++tile)
+      runs.visit(tile * int64_t(op.getKvTile()), *visit == 2);
+  }
+  return keys ? std::optional(runs) : std::nullopt;
+}
+
+std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) {
+  Tables::Place row{op, std::vector<int64_t>(place.begin(), place.begin() + 3)};
+  auto found = tables->runs.find(row);
+  if (found == tables->runs.end()) {
+    std::optional<TileRunList> runs = computeRuns(op, place);
+    if (!runs)
+      return std::nullopt;
+    found = tables->runs.emplace(row, *runs).first;
+  }
+  return found->second.get(place[3], place[4]);
+}
