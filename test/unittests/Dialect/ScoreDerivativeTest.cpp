@@ -1,0 +1,367 @@
+//===- ScoreDerivativeTest.cpp - each rule against central differences in f64 -------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
+#include "flashc/Execution/CPUProgram.h"
+#include "flashc/InitAll.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringSet.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "gtest/gtest.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace flashc;
+
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+/// Code of %y, an f64, by %x and by %c, which is 3/4 and no constant to the compiler.
+struct Function {
+  std::string code;
+  std::vector<double> points;
+  double step = 1e-5, tolerance = 1e-8;
+};
+
+/// `%y` is a function of `%x` alone.
+Function ofOne(StringRef op, std::vector<double> points) {
+  return {llvm::formatv("%y = {0} %x : f64", op), std::move(points)};
+}
+/// In both operands: `%y` is f(x, c) + 3 f(c, x).
+Function ofTwo(StringRef op, std::vector<double> points) {
+  return {llvm::formatv("%s = {0} %x, %c : f64\n %t = {0} %c, %x : f64\n %y = math.fma %t, %three, %s : f64", op),
+          std::move(points)};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Where the derivative is that of the difference
+//===--------------------------------------------------------------------------------------------------------------===//
+
+const std::vector<Function> kFunctions = {
+    // Arithmetic
+    ofOne("arith.negf", {-1, 2}),
+    ofTwo("arith.addf", {-1, 2}),
+    ofTwo("arith.subf", {-1, 2}),
+    ofTwo("arith.mulf", {-1, 2}),
+    ofTwo("arith.divf", {-1, 2}),
+    ofTwo("arith.remf", {-1.1, 0.7, 2}),
+    {"%y = arith.divf %x, %three : f64", {-1, 2}},
+    {"%y = arith.mulf %x, %x : f64", {-1, 0, 2}},
+    {"%y = arith.subf %x, %x : f64", {-1, 2}},
+    {"%y = arith.addf %c, %c : f64", {-1, 2}},
+    {"%a = arith.mulf %x, %x : f64\n %b = arith.addf %a, %c : f64\n %y = arith.divf %x, %b : f64", {-1, 2}},
+    {"%a = arith.addf %x, %c : f64\n %y = math.fma %a, %x, %x : f64", {-1, 2}},
+    {"%a = arith.truncf %x : f64 to f32\n %b = arith.mulf %a, %a : f32\n %y = arith.extf %b : f32 to f64",
+     {-1, 2},
+     1e-2,
+     1e-4},
+    {"%a = arith.truncf %x : f64 to f16\n %b = math.exp %a : f16\n %d = arith.truncf %c : f64 to f16\n"
+     "%e = arith.mulf %b, %d : f16\n %y = arith.extf %e : f16 to f64",
+     {-1, 1},
+     0.125,
+     2e-2},
+    // Constant between jumps
+    ofOne("math.floor", {-1.5, 0.5}),
+    ofOne("math.ceil", {-1.5, 0.5}),
+    ofOne("math.trunc", {-1.5, 0.5}),
+    ofOne("math.round", {-1.3, 0.3}),
+    ofOne("math.roundeven", {-1.3, 0.3}),
+    {"%n = arith.fptosi %x : f64 to i32\n %a = arith.sitofp %n : i32 to f64\n %y = arith.mulf %a, %x : f64",
+     {-1.5, 2.5}},
+    {"%n = arith.fptoui %x : f64 to i32\n %a = arith.uitofp %n : i32 to f64\n %y = arith.mulf %a, %x : f64",
+     {1.5, 2.5}},
+    {"%d = math.isfinite %x : f64\n %e = math.isinf %x : f64\n %f = math.isnan %x : f64\n %g = math.isnormal %x : f64\n"
+     "%h = arith.andi %d, %g : i1\n %i = arith.ori %e, %f : i1\n %j = arith.xori %h, %i : i1\n"
+     "%y = arith.select %j, %x, %c : f64",
+     {-1.5, 2.5}},
+    // Choices (a clamp is max(min(x, y), z), as upstream says)
+    {"%p = arith.cmpf olt, %x, %c : f64\n %a = arith.mulf %x, %x : f64\n %y = arith.select %p, %a, %x : f64", {-1, 2}},
+    {"%p = arith.cmpf olt, %x, %c : f64\n %y = arith.select %p, %c, %x : f64", {-1, 2}},
+    ofTwo("arith.maximumf", {-1, 2}),
+    ofTwo("arith.minimumf", {-1, 2}),
+    ofTwo("arith.maxnumf", {-1, 2}),
+    ofTwo("arith.minnumf", {-1, 2}),
+    {"%a = arith.mulf %x, %x : f64\n %b = arith.addf %x, %three : f64\n %y = math.clampf %x to [%c, %b] : f64",
+     {-1, 1, 2}},
+    {"%a = arith.negf %x : f64\n %y = math.clampf %three to [%x, %a] : f64", {-1, 1, 2, 4}},
+    ofOne("math.absf", {-1, 2}),
+    ofTwo("math.copysign", {-1, 2}),
+    {"%a = arith.negf %c : f64\n %y = math.copysign %x, %a : f64", {-1, 2}},
+    // Exponentials and logarithms
+    ofOne("math.exp", {-1, 2}),
+    ofOne("math.exp2", {-1, 2}),
+    ofOne("math.expm1", {-1, 0, 2}),
+    ofOne("math.log", {0.5, 2}),
+    ofOne("math.log2", {0.5, 2}),
+    ofOne("math.log10", {0.5, 2}),
+    ofOne("math.log1p", {-0.5, 0, 2}),
+    {"%e = math.exp %x : f64\n %y = math.log %e : f64", {-1, 2}},
+    {"%e = math.exp %x : f64\n %y = math.log1p %e : f64", {-1, 2}},
+    {"%e = math.exp2 %x : f64\n %d = arith.addf %e, %c : f64\n %y = math.log2 %d : f64", {-1, 2}},
+    {"%e = math.exp %x : f64\n %d = arith.subf %three, %e : f64\n %y = arith.divf %x, %d : f64", {-1, 2}},
+    {"%e = math.exp %x : f64\n %d = arith.subf %e, %c : f64\n %y = arith.divf %x, %d : f64", {-1, 2}},
+    {"%e = math.exp %x : f64\n %d = arith.mulf %e, %c : f64\n %f = arith.divf %c, %d : f64\n %y = math.log %f : f64",
+     {-1, 2}},
+    {"%e = math.exp %x : f64\n %f = math.cos %x : f64\n %d = arith.addf %e, %f : f64\n %y = math.log %d : f64", {0, 2}},
+    // Powers
+    ofOne("math.sqrt", {0.5, 2}),
+    ofOne("math.rsqrt", {0.5, 2}),
+    ofOne("math.cbrt", {-2, 0.5}),
+    ofTwo("math.powf", {0.5, 2}),
+    {"%y = math.powf %x, %x : f64", {0.5, 2}},
+    {"%y = math.powf %x, %three : f64", {-0.5, 0, 2}},
+    {"%y = math.powf %x, %two : f64", {-0.5, 0, 2}},
+    {"%y = math.powf %x, %one : f64", {-0.5, 0, 2}},
+    {"%y = math.powf %x, %zero : f64", {0.5, 2}},
+    {"%n = arith.constant 3 : i32\n %y = math.fpowi %x, %n : f64, i32", {-0.5, 0, 2}},
+    {"%n = arith.fptosi %three : f64 to i32\n %y = math.fpowi %x, %n : f64, i32", {-0.5, 0, 2}},
+    {"%l = math.log %x : f64\n %m = arith.mulf %l, %c : f64\n %y = math.exp %m : f64", {0.5, 2}},
+    {"%l = math.log2 %x : f64\n %m = arith.mulf %x, %l : f64\n %y = math.exp2 %m : f64", {0.5, 2}},
+    {"%l = math.log2 %x : f64\n %m = arith.mulf %l, %l : f64\n %y = math.exp2 %m : f64", {0.5, 2}},
+    // Trigonometric and hyperbolic functions
+    ofOne("math.sin", {-1, 2}),
+    ofOne("math.cos", {-1, 2}),
+    {"%s, %d = math.sincos %x : f64\n %a = arith.mulf %s, %three : f64\n %y = arith.addf %a, %d : f64", {-1, 2}},
+    ofOne("math.tan", {-1, 0.5}),
+    ofOne("math.asin", {-0.9, 0.5}),
+    ofOne("math.acos", {-0.9, 0.5}),
+    ofOne("math.atan", {-1, 2}),
+    ofTwo("math.atan2", {-1, 2}),
+    ofOne("math.sinh", {-1, 2}),
+    ofOne("math.cosh", {-1, 2}),
+    ofOne("math.tanh", {-1, 0, 2}),
+    ofOne("math.asinh", {-1, 2}),
+    ofOne("math.acosh", {1.5, 3}),
+    ofOne("math.atanh", {-0.9, 0.5}),
+    ofOne("math.erf", {-1, 0.5}),
+    ofOne("math.erfc", {-1, 0.5}),
+    // Factors and divisors that meet
+    {"%a = arith.divf %x, %c : f64\n %t = math.tanh %a : f64\n %y = arith.mulf %c, %t : f64", {-1, 2}},
+    {"%a = arith.divf %x, %c : f64\n %b = arith.divf %x, %c : f64\n %d = arith.subf %three, %b : f64\n"
+     "%e = math.sin %a : f64\n %f = arith.addf %d, %e : f64\n %y = arith.divf %f, %three : f64",
+     {-1, 2}},
+    {"%a = math.sin %x : f64\n %b = math.cos %x : f64\n %d = arith.mulf %a, %three : f64\n"
+     "%e = arith.mulf %b, %three : f64\n %y = arith.subf %e, %d : f64",
+     {-1, 2}},
+    {"%a = arith.divf %x, %c : f64\n %b = arith.divf %a, %a : f64\n %d = math.log %x : f64\n"
+     "%e = arith.divf %d, %c : f64\n %y = arith.subf %b, %e : f64",
+     {0.5, 2}},
+    // Control flow
+    {"%p = arith.cmpf olt, %x, %c : f64\n %y = scf.if %p -> f64 {\n %a = math.exp %x : f64\n scf.yield %a : f64\n"
+     "} else {\n scf.yield %c : f64 }",
+     {-1, 2}},
+    {"%p = arith.cmpf olt, %x, %c : f64\n %a = arith.mulf %x, %x : f64\n %s, %t, %n = scf.if %p -> (f64, f64, i1) {\n"
+     "scf.yield %a, %x, %p : f64, f64, i1\n } else {\n %b = arith.addf %a, %c : f64\n"
+     "scf.yield %b, %a, %p : f64, f64, i1 }\n %y = arith.mulf %s, %t : f64",
+     {-1, 2}},
+    {"%i0 = arith.constant 0 : index\n %i1 = arith.constant 1 : index\n %i3 = arith.constant 3 : index\n"
+     "%s, %t, %y = scf.for %i = %i0 to %i3 step %i1 iter_args(%u = %x, %v = %c, %w = %c) -> (f64, f64, f64) {\n"
+     "%p = arith.cmpf olt, %x, %c : f64\n %a = scf.if %p -> f64 {\n %b = math.sin %v : f64\n scf.yield %b : f64\n"
+     "} else {\n scf.yield %v : f64 }\n %d = arith.mulf %u, %a : f64\n"
+     "scf.yield %u, %d, %v : f64, f64, f64 }",
+     {-1, 2}},
+    {"%i0 = arith.constant 0 : index\n %i1 = arith.constant 1 : index\n %i3 = arith.constant 3 : index\n"
+     "%m:2 = scf.for %i = %i0 to %i3 step %i1 iter_args(%v = %x, %n = %i0) -> (f64, index) {\n"
+     "%o = scf.for %j = %i0 to %i3 step %i1 iter_args(%u = %v) -> f64 {\n %a = arith.mulf %u, %c : f64\n"
+     "%b = math.cos %a : f64\n scf.yield %b : f64 }\n scf.yield %o, %i : f64, index }\n"
+     "%k = arith.index_cast %m#1 : index to i32\n %f = arith.sitofp %k : i32 to f64\n %y = arith.mulf %m#0, %f : f64",
+     {-1, 2}},
+};
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Where it is a convention, or the difference says nothing
+//===--------------------------------------------------------------------------------------------------------------===//
+
+struct Value1 {
+  std::string code;
+  double point, derivative;
+};
+
+const std::vector<Value1> kValues = {
+    // Kinks
+    {"%y = math.absf %x : f64", 0, 0},
+    {"%y = arith.maximumf %x, %zero : f64", 0, 0.5},
+    {"%y = arith.minimumf %zero, %x : f64", 0, 0.5},
+    {"%y = arith.maxnumf %x, %zero : f64", 0, 0.5},
+    {"%y = arith.minnumf %zero, %x : f64", 0, 0.5},
+    {"%a = arith.mulf %x, %three : f64\n %y = arith.maximumf %x, %a : f64", 0, 2},
+    {"%y = math.clampf %x to [%two, %one] : f64", 1, 0.5},
+    {"%y = math.clampf %x to [%two, %one] : f64", 2, 0.5},
+    {"%y = math.copysign %x, %c : f64", 0, 0},
+    {"%y = math.floor %x : f64", 1, 0},
+    // log(1 + exp(x)) has no kink at 0, though it is written with two.
+    {"%a = math.absf %x : f64\n %b = arith.negf %a : f64\n %d = math.exp %b : f64\n %e = math.log1p %d : f64\n"
+     "%f = arith.maximumf %x, %zero : f64\n %y = arith.addf %e, %f : f64",
+     0, 0.5},
+    // Numbers that are none
+    {"%n = arith.constant 0x7FF8000000000000 : f64\n %y = arith.maxnumf %x, %n : f64", 1, 1},
+    {"%n = arith.constant 0x7FF8000000000000 : f64\n %y = arith.minnumf %n, %x : f64", 1, 1},
+    // What is not chosen has no say, though it is infinite.
+    {"%p = arith.cmpf ogt, %x, %zero : f64\n %a = math.sqrt %x : f64\n %y = arith.select %p, %a, %zero : f64", 0, 0},
+    // Exponentials that are infinite
+    {"%a = arith.negf %x : f64\n %b = math.exp %a : f64\n %d = arith.addf %b, %one : f64\n"
+     "%y = arith.divf %one, %d : f64",
+     -1000, 0},
+    {"%a = arith.negf %x : f64\n %b = math.exp %a : f64\n %d = arith.addf %one, %b : f64\n"
+     "%y = arith.divf %x, %d : f64",
+     -1000, 0},
+    {"%b = math.exp %x : f64\n %y = math.log1p %b : f64", 1000, 1},
+    {"%b = math.exp2 %x : f64\n %d = arith.addf %b, %one : f64\n %y = math.log2 %d : f64", 2000, 1},
+    // Powers of 0
+    {"%y = math.powf %x, %c : f64", 0, kInf},
+    {"%a = arith.mulf %c, %two : f64\n %y = math.powf %x, %a : f64", 0, 0},
+    {"%a = arith.subf %c, %c : f64\n %y = math.powf %x, %a : f64", 0, 0},
+    {"%y = math.powf %zero, %x : f64", 2, 0},
+    {"%n = arith.constant 0 : i32\n %y = math.fpowi %x, %n : f64, i32", 0, 0},
+    {"%e = arith.constant 1.5 : f64\n %l = math.log2 %x : f64\n %m = arith.mulf %e, %l : f64\n"
+     "%y = math.exp2 %m : f64",
+     0, 0},
+};
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// A program of all of them
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// A function of an array of x and of c that gives f(x) and f'(x).
+constexpr const char *kTemplate = R"mlir(
+func.func @f{0}(%xs: tensor<?xf64>, %c: f64) -> (tensor<?xf64>, tensor<?xf64>) {{
+  %zero = arith.constant 0.0 : f64
+  %one = arith.constant 1.0 : f64
+  %two = arith.constant 2.0 : f64
+  %three = arith.constant 3.0 : f64
+  %r:2 = linalg.generic {{indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>],
+                         iterator_types = ["parallel"]} outs(%xs, %xs : tensor<?xf64>, tensor<?xf64>) {{
+  ^bb0(%x: f64, %unused: f64):
+    {1}
+    linalg.yield %y, %y : f64, f64
+  } -> (tensor<?xf64>, tensor<?xf64>)
+  return %r#0, %r#1 : tensor<?xf64>, tensor<?xf64>
+}
+)mlir";
+
+class ScoreDerivative : public ::testing::Test {
+protected:
+  ScoreDerivative() : context(makeRegistry()) {}
+
+  static DialectRegistry makeRegistry() {
+    DialectRegistry registry;
+    registerAllDialects(registry);
+    return registry;
+  }
+
+  static std::string getSource(StringRef code, size_t number = 0) {
+    return llvm::formatv(kTemplate, number, code).str();
+  }
+
+  static Block &getBody(func::FuncOp function) {
+    return (*function.getOps<linalg::GenericOp>().begin()).getRegion().front();
+  }
+
+  /// All functions, with their derivatives.
+  template <typename T> OwningOpRef<ModuleOp> makeModule(ArrayRef<T> functions) {
+    std::string source;
+    for (auto [number, function] : llvm::enumerate(functions))
+      source += getSource(function.code, number);
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
+    for (func::FuncOp function : module->getOps<func::FuncOp>()) {
+      Block &body = getBody(function);
+      FailureOr<Value> derivative = flash::differentiate(body, body.getArgument(0));
+      EXPECT_TRUE(succeeded(derivative)) << function.getName().str();
+      body.getTerminator()->setOperand(1, *derivative);
+    }
+    return module;
+  }
+
+  MLIRContext context;
+};
+
+/// f and f' at some points.
+struct Values {
+  SmallVector<double, 0> of, derivative;
+};
+
+Values run(CPUProgram &program, ModuleOp module, size_t number, ArrayRef<double> points) {
+  HostTensor arguments[] = {HostTensor(DType::F64, {int64_t(points.size())}), HostTensor(DType::F64, {})};
+  arguments[0].forEach([&](int64_t index, void *element) { storeElement(DType::F64, element, points[index]); });
+  arguments[1].forEach([&](int64_t, void *element) { storeElement(DType::F64, element, 0.75); });
+  auto function = module.lookupSymbol<func::FuncOp>(("f" + Twine(number)).str());
+  FailureOr<SmallVector<HostTensor>> results = program.run(function, arguments);
+  EXPECT_TRUE(succeeded(results));
+  return {(*results)[0].toDoubles(), (*results)[1].toDoubles()};
+}
+
+TEST_F(ScoreDerivative, IsTheLimitOfDifferences) {
+  OwningOpRef<ModuleOp> module = makeModule(ArrayRef(kFunctions));
+  FailureOr<CPUProgram> program = CPUProgram::compile(*module);
+  ASSERT_TRUE(succeeded(program));
+  for (auto [number, function] : llvm::enumerate(kFunctions))
+    for (double x : function.points) {
+      double h = function.step;
+      Values values = run(*program, *module, number, {x - h, x, x + h});
+      double expected = (values.of[2] - values.of[0]) / (2 * h);
+      EXPECT_NEAR(values.derivative[1], expected, function.tolerance * (1 + std::abs(expected)))
+          << function.code << " at " << x;
+    }
+}
+
+TEST_F(ScoreDerivative, FollowsConventions) {
+  OwningOpRef<ModuleOp> module = makeModule(ArrayRef(kValues));
+  FailureOr<CPUProgram> program = CPUProgram::compile(*module);
+  ASSERT_TRUE(succeeded(program));
+  for (auto [number, value] : llvm::enumerate(kValues))
+    EXPECT_EQ(run(*program, *module, number, {value.point}).derivative[0], value.derivative) << value.code;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// What there is a rule for
+//===--------------------------------------------------------------------------------------------------------------===//
+
+const StringRef kRefused[] = {"arith.bitcast", "arith.scaling_extf", "arith.scaling_truncf"};
+
+/// Of integers, and so without a derivative; or without operands.
+const StringRef kOfIntegers[] = {"arith.addi",       "arith.addui_extended", "arith.andi",
+                                 "arith.ceildivsi",  "arith.ceildivui",      "arith.cmpi",
+                                 "arith.constant",   "arith.divsi",          "arith.divui",
+                                 "arith.extsi",      "arith.extui",          "arith.floordivsi",
+                                 "arith.index_cast", "arith.index_castui",   "arith.maxsi",
+                                 "arith.maxui",      "arith.minsi",          "arith.minui",
+                                 "arith.muli",       "arith.mulsi_extended", "arith.mului_extended",
+                                 "arith.ori",        "arith.remsi",          "arith.remui",
+                                 "arith.shli",       "arith.shrsi",          "arith.shrui",
+                                 "arith.sitofp",     "arith.subi",           "arith.trunci",
+                                 "arith.uitofp",     "arith.xori",           "math.absi",
+                                 "math.ctlz",        "math.ctpop",           "math.cttz",
+                                 "math.ipowi"};
+
+TEST_F(ScoreDerivative, KnowsEveryOperationOfFloats) {
+  std::string source;
+  for (auto [number, function] : llvm::enumerate(kFunctions))
+    source += getSource(function.code, number);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
+  llvm::StringSet<> known;
+  module->walk([&](Operation *op) { known.insert(op->getName().getStringRef()); });
+  for (StringRef dialect : {"arith", "math"})
+    for (RegisteredOperationName name : context.getRegisteredOperationsByDialect(dialect)) {
+      StringRef op = name.getStringRef();
+      EXPECT_TRUE(known.contains(op) || llvm::is_contained(kRefused, op) || llvm::is_contained(kOfIntegers, op))
+          << op.str() << " is in no table of this test";
+    }
+}
+
+TEST_F(ScoreDerivative, OfAnyValueOfTheBlock) {
+  std::string source = getSource("%a = math.sin %x : f64\n %b = math.exp %a : f64\n %y = arith.mulf %b, %a : f64");
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
+  Block &body = getBody(module->lookupSymbol<func::FuncOp>("f0"));
+  FailureOr<Value> derivative = flash::differentiate(body, body.front().getResult(0));
+  ASSERT_TRUE(succeeded(derivative));
+  body.getTerminator()->setOperand(1, *derivative);
+  FailureOr<CPUProgram> program = CPUProgram::compile(*module);
+  ASSERT_TRUE(succeeded(program));
+  double a = std::sin(0.5);
+  EXPECT_NEAR(run(*program, *module, 0, {0.5}).derivative[0], std::exp(a) * (1 + a), 1e-12);
+}
+
+} // namespace
