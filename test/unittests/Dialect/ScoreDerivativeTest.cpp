@@ -169,6 +169,21 @@ const std::vector<Function> kFunctions = {
      "%b = math.cos %a : f64\n scf.yield %b : f64 }\n scf.yield %o, %i : f64, index }\n"
      "%k = arith.index_cast %m#1 : index to i32\n %f = arith.sitofp %k : i32 to f64\n %y = arith.mulf %m#0, %f : f64",
      {-1, 2}},
+    {"%k = arith.fptosi %x : f64 to i32\n %i = arith.index_cast %k : i32 to index\n"
+     "%s:2 = scf.index_switch %i -> f64, f64 case 1 {\n %a = math.exp %x : f64\n scf.yield %a, %c : f64, f64 }\n"
+     "case 2 {\n scf.yield %c, %x : f64, f64 }\n default {\n scf.yield %x, %x : f64, f64 }\n"
+     "%y = arith.mulf %s#0, %s#1 : f64",
+     {-1.5, 1.5, 2.5}},
+    {"%s = scf.execute_region -> f64 {\n %a = math.exp %x : f64\n scf.yield %a : f64 }\n"
+     "%y = arith.addf %s, %x : f64",
+     {-1, 2}},
+    // x is halved until it is below c, and how often depends on x; the blocks carry different values.
+    {"%l = arith.addf %x, %three : f64\n %h = arith.constant 0.5 : f64\n"
+     "%y, %z, %p = scf.while (%u = %one, %v = %x, %w = %c) : (f64, f64, f64) -> (f64, f64, i1) {\n"
+     "%q = arith.cmpf ogt, %v, %c : f64\n %a = arith.addf %v, %u : f64\n"
+     "scf.condition(%q) %a, %v, %q : f64, f64, i1 } do {\n ^bb0(%u: f64, %v: f64, %q: i1):\n"
+     "%d = arith.mulf %v, %h : f64\n %e = math.sin %u : f64\n scf.yield %e, %d, %u : f64, f64, f64 }",
+     {-1, 2, 7}},
 };
 
 //===--------------------------------------------------------------------------------------------------------------===//

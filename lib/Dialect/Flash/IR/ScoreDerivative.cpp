@@ -2,7 +2,6 @@
 
 #include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
 #include "Tangent.h"
-#include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Iterators.h"
@@ -36,9 +35,12 @@ private:
   }
   bool depends(Operation &op, llvm::function_ref<bool(Value)> isActive);
   LogicalResult visitOp(Operation &op);
-  LogicalResult visitBranch(scf::IfOp branch);
-  LogicalResult visitLoop(scf::ForOp loop);
-  SmallVector<unsigned> findActiveState(scf::ForOp loop);
+  LogicalResult visitBranch(Operation *branch);
+  LogicalResult visitLoop(LoopLikeOpInterface loop);
+  SmallVector<SmallVector<unsigned>> findActive(LoopLikeOpInterface loop, ArrayRef<Block *> blocks);
+  /// The tangents of some of `values`; as further operands of a terminator.
+  SmallVector<Value> emit(OpBuilder &b, ValueRange values, ArrayRef<unsigned> which);
+  void append(Operation *terminator, ValueRange values, ArrayRef<unsigned> which);
   LogicalResult refuse(Operation &op);
 
   Operation *owner;
@@ -71,10 +73,10 @@ LogicalResult Differentiator::visit(Block &block) {
 }
 
 LogicalResult Differentiator::visitOp(Operation &op) {
-  if (auto branch = dyn_cast<scf::IfOp>(op))
-    return visitBranch(branch);
-  if (auto loop = dyn_cast<scf::ForOp>(op))
-    return visitLoop(loop);
+  if (isa<scf::IfOp, scf::IndexSwitchOp, scf::ExecuteRegionOp>(op))
+    return visitBranch(&op);
+  if (isa<scf::ForOp, scf::WhileOp>(op))
+    return visitLoop(cast<LoopLikeOpInterface>(op));
   OpBuilder b(op.getContext());
   b.setInsertionPointAfter(&op);
   FailureOr<SmallVector<Tangent>> found = applyDerivativeRule(b, &op, [&](Value value) { return get(value); });
@@ -89,82 +91,126 @@ LogicalResult Differentiator::visitOp(Operation &op) {
 // Control flow
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Where the branches disagree on a tangent it becomes another result.
-LogicalResult Differentiator::visitBranch(scf::IfOp branch) {
-  if (branch.getNumResults() == 0)
-    return success();
-  scf::YieldOp yields[] = {branch.thenYield(), branch.elseYield()};
-  for (scf::YieldOp yield : yields)
-    if (failed(visit(*yield->getBlock())))
+/// The op with more operands and results; its regions move into it.
+static Operation *widenOp(Operation *op, ValueRange operands, TypeRange types) {
+  SmallVector<Value> allOperands(op->getOperands());
+  llvm::append_range(allOperands, operands);
+  SmallVector<Type> allTypes(op->getResultTypes());
+  llvm::append_range(allTypes, types);
+  Operation *wide =
+      Operation::create(op->getLoc(), op->getName(), allTypes, allOperands, op->getDiscardableAttrDictionary(),
+                        op->getPropertiesStorage(), BlockRange(), op->getNumRegions());
+  OpBuilder(op).insert(wide);
+  for (auto [from, to] : llvm::zip_equal(op->getRegions(), wide->getRegions()))
+    to.takeBody(from);
+  op->replaceAllUsesWith(wide->getResults().take_front(op->getNumResults()));
+  op->erase();
+  return wide;
+}
+
+static SmallVector<Type> getTangentTypes(ValueRange values, ArrayRef<unsigned> which) {
+  return llvm::map_to_vector(which, [&](unsigned k) { return getTangentType(values[k].getType()); });
+}
+
+SmallVector<Value> Differentiator::emit(OpBuilder &b, ValueRange values, ArrayRef<unsigned> which) {
+  return llvm::map_to_vector(which, [&](unsigned k) { return emit(b, values[k]); });
+}
+
+void Differentiator::append(Operation *terminator, ValueRange values, ArrayRef<unsigned> which) {
+  OpBuilder b(terminator);
+  terminator->insertOperands(terminator->getNumOperands(), emit(b, values, which));
+}
+
+/// Of ops whose regions all yield the results. Where these disagree on a tangent it becomes another result.
+LogicalResult Differentiator::visitBranch(Operation *branch) {
+  SmallVector<Operation *> yields;
+  for (Region &region : branch->getRegions()) {
+    if (region.empty()) // of an scf.if that has no results
+      continue;
+    if (!region.hasOneBlock())
+      return refuse(*branch);
+    if (failed(visit(region.front())))
       return failure();
-  SmallVector<Type> types(branch.getResultTypes());
-  SmallVector<Tangent> ofResults;
-  SmallVector<unsigned> added;
-  for (unsigned k = 0, e = types.size(); k < e; ++k) {
-    ofResults.push_back(get(yields[0].getOperand(k)));
-    if (ofResults.back() == get(yields[1].getOperand(k)))
-      continue; // its values are from before the branch
-    added.push_back(k);
-    types.push_back(getTangentType(types[k]));
-    for (scf::YieldOp yield : yields) {
-      OpBuilder b(yield);
-      yield.getResultsMutable().append(emit(b, yield.getOperand(k)));
-    }
+    yields.push_back(region.front().getTerminator());
   }
-  OpBuilder b(branch);
-  auto wide = scf::IfOp::create(b, branch.getLoc(), types, branch.getCondition());
-  wide.getThenRegion().takeBody(branch.getThenRegion());
-  wide.getElseRegion().takeBody(branch.getElseRegion());
-  ResultRange results = wide.getResults().take_front(ofResults.size());
-  for (auto [k, result] : llvm::zip_equal(added, wide.getResults().drop_front(ofResults.size())))
-    ofResults[k] = {1.0, result};
-  for (auto [result, tangent] : llvm::zip_equal(results, ofResults))
-    set(result, tangent);
-  branch->replaceAllUsesWith(results);
-  branch->erase();
+  SmallVector<Tangent> tangents;
+  SmallVector<unsigned> added;
+  for (unsigned k = 0, e = branch->getNumResults(); k < e; ++k) {
+    tangents.push_back(get(yields[0]->getOperand(k)));
+    bool isCommon = llvm::all_of(yields, [&](Operation *yield) { return get(yield->getOperand(k)) == tangents[k]; });
+    // What several regions have in common is from before them.
+    if (!isCommon || (yields.size() == 1 && !tangents[k].isZero()))
+      added.push_back(k);
+  }
+  for (Operation *yield : yields)
+    append(yield, yield->getOperands(), added);
+  Operation *wide = widenOp(branch, {}, getTangentTypes(branch->getResults(), added));
+  for (auto [k, result] : llvm::zip_equal(added, wide->getResults().take_back(added.size())))
+    tangents[k] = {1.0, result};
+  for (auto [k, tangent] : llvm::enumerate(tangents))
+    set(wide->getResult(k), tangent);
   return success();
 }
 
-/// Which carried values of a loop may have a tangent: those into which something active may come in some iteration.
-SmallVector<unsigned> Differentiator::findActiveState(scf::ForOp loop) {
-  llvm::SetVector<unsigned> state;
-  llvm::DenseSet<Value> active;
+/// What a block of scf.for or scf.while is passed. Such blocks pass values to the next one, the last one to the first;
+/// what the first one passes are the results, too.
+static ValueRange getCarried(Block *block) {
+  return ValueRange(block->getArguments()).drop_front(isa<scf::ForOp>(block->getParentOp()) ? 1 : 0);
+}
+
+static ValueRange getPassed(Block *block) {
+  Operation *terminator = block->getTerminator();
+  return ValueRange(terminator->getOperands()).drop_front(isa<scf::ConditionOp>(terminator) ? 1 : 0);
+}
+
+/// Which of the values that each block is passed may have a tangent in some iteration.
+SmallVector<SmallVector<unsigned>> Differentiator::findActive(LoopLikeOpInterface loop, ArrayRef<Block *> blocks) {
+  llvm::SetVector<Value> active;
   auto isActive = [&](Value value) { return active.contains(value) || !get(value).isZero(); };
-  for (size_t before = ~size_t(0); before != state.size();) {
-    before = state.size();
-    for (Operation &op : loop.getBody()->without_terminator())
-      if (depends(op, isActive))
-        for (Value result : llvm::make_filter_range(op.getResults(), hasTangentType))
-          active.insert(result);
-    for (auto [k, init, next] : llvm::enumerate(loop.getInitArgs(), loop.getYieldedValues()))
-      if ((isActive(init) || isActive(next)) && state.insert(k))
-        active.insert(loop.getRegionIterArg(k));
+  auto pass = [&](ValueRange values, Block *block) {
+    for (auto [value, argument] : llvm::zip_equal(values, getCarried(block)))
+      if (isActive(value))
+        active.insert(argument);
+  };
+  pass(loop.getInits(), blocks.front());
+  for (size_t before = ~size_t(0); before != active.size();) {
+    before = active.size();
+    for (auto [n, block] : llvm::enumerate(blocks)) {
+      for (Operation &op : block->without_terminator())
+        if (depends(op, isActive))
+          active.insert_range(llvm::make_filter_range(op.getResults(), hasTangentType));
+      pass(getPassed(block), blocks[(n + 1) % blocks.size()]);
+    }
   }
-  return state.takeVector();
+  return llvm::map_to_vector(blocks, [&](Block *block) {
+    SmallVector<unsigned> which;
+    for (auto [k, argument] : llvm::enumerate(getCarried(block)))
+      if (active.contains(argument))
+        which.push_back(k);
+    return which;
+  });
 }
 
 /// Tangents of carried values are carried, too.
-LogicalResult Differentiator::visitLoop(scf::ForOp loop) {
-  SmallVector<unsigned> state = findActiveState(loop);
-  IRRewriter rewriter(loop);
-  auto inits = llvm::map_to_vector(state, [&](unsigned k) { return emit(rewriter, loop.getInitArgs()[k]); });
-  LogicalResult visited = success();
-  auto yieldTangents = [&](OpBuilder &b, Location, ArrayRef<BlockArgument> added) {
-    for (auto [k, argument] : llvm::zip_equal(state, added))
-      set(loop.getRegionIterArg(k), {1.0, argument});
-    visited = visit(*loop.getBody());
-    auto next = llvm::map_to_vector(state, [&](unsigned k) { return emit(b, loop.getYieldedValues()[k]); });
-    for (unsigned k : state) // the arguments will not be, and others may come to lie where they were
-      tangents.erase(loop.getRegionIterArg(k));
-    return next;
-  };
-  auto wide = loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yieldTangents);
-  if (failed(wide) || failed(visited))
-    return failure();
-  ResultRange results = (*wide)->getResults();
-  for (auto [k, result] : llvm::zip_equal(state, results.take_back(state.size())))
-    set(results[k], {1.0, result});
-  return success();
+LogicalResult Differentiator::visitLoop(LoopLikeOpInterface loop) {
+  auto blocks = llvm::map_to_vector(loop->getRegions(), [](Region &region) { return &region.front(); });
+  SmallVector<SmallVector<unsigned>> active = findActive(loop, blocks);
+  OpBuilder b(loop);
+  SmallVector<Value> inits = emit(b, loop.getInits(), active.front());
+  bool isVisited = true;
+  for (auto [block, which] : llvm::zip_equal(blocks, active)) {
+    for (unsigned k : which) {
+      Value carried = getCarried(block)[k];
+      set(carried, {1.0, block->addArgument(getTangentType(carried.getType()), carried.getLoc())});
+    }
+    isVisited &= succeeded(visit(*block));
+  }
+  for (auto [n, block] : llvm::enumerate(blocks))
+    append(block->getTerminator(), getPassed(block), active[(n + 1) % blocks.size()]);
+  Operation *wide = widenOp(loop, inits, getTangentTypes(loop->getResults(), active.back()));
+  for (auto [k, result] : llvm::zip_equal(active.back(), wide->getResults().take_back(active.back().size())))
+    set(wide->getResult(k), {1.0, result});
+  return success(isVisited);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -194,13 +240,13 @@ static void eraseDeadOps(Region &region) {
 static void dropUnusedResults(Region &region) {
   SmallVector<Operation *> ops;
   region.walk([&](Operation *op) {
-    if (isa<scf::IfOp, scf::ForOp>(op))
+    if (isa<scf::SCFDialect>(op->getDialect()))
       ops.push_back(op);
   });
   MLIRContext *context = region.getContext();
   RewritePatternSet patterns(context);
-  scf::IfOp::getCanonicalizationPatterns(patterns, context);
-  scf::ForOp::getCanonicalizationPatterns(patterns, context);
+  for (RegisteredOperationName name : context->getRegisteredOperationsByDialect("scf"))
+    name.getCanonicalizationPatterns(patterns, context);
   GreedyRewriteConfig config;
   config.setScope(&region).enableFolding(false);
   (void)applyOpPatternsGreedily(ops, std::move(patterns), config);
