@@ -35,6 +35,9 @@ struct CommandLine {
                                      cl::value_desc("file"), cl::cat(category)};
   cl::opt<int64_t> qTile{"q-tile", cl::desc("Queries per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
+  cl::opt<bool> splitGradients{"split-gradients",
+                               cl::desc("Of a backward pass: dq in loops of its own (default: added up in memory)"),
+                               cl::cat(category)};
   cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, named as in flashc-opt"),
                               cl::value_desc("pass,..."), cl::cat(category)};
   cl::opt<std::string> function{"function", cl::desc("Compile and run only this function (default: every public one)"),
@@ -120,6 +123,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.inputFile = line.input;
   options.outputFile = line.output;
   options.pipeline = {line.target, line.algorithm, line.schedule, /*scheduleTable=*/"", line.qTile, line.kvTile};
+  options.pipeline.splitGradients = line.splitGradients;
   if (!line.scheduleTable.empty() &&
       !readTable(line.scheduleTable, options.pipeline.scheduleTable))
     return false;

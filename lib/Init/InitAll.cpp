@@ -28,6 +28,7 @@
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Linalg/Transforms/SubsetInsertionOpInterfaceImpl.h"
+#include "mlir/Dialect/Linalg/Transforms/TilingInterfaceImpl.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/MemRef/Transforms/AllocationOpInterfaceImpl.h"
@@ -49,6 +50,8 @@ void flashc::registerAllDialects(DialectRegistry &registry) {
                   scf::SCFDialect, tensor::TensorDialect>();
 
   registerTargetTranslations(registry);
+
+  linalg::registerTilingInterfaceExternalModels(registry); // flash-recompute-delta
 
   // Bufferization, which the CPU lowering needs of every dialect of L1.
   arith::registerBufferizableOpInterfaceExternalModels(registry);

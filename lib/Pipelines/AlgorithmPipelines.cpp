@@ -20,6 +20,8 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   flash::OnlineSoftmaxOptions softmax;
   softmax.normalize = flash::Normalize::EachStep;
   pm.addPass(flash::createOnlineSoftmax(softmax));
+  if (options.splitGradients)
+    pm.addPass(flash::createSplitGradients());
   flash::TileOptions tile;
   tile.qTile = options.qTile ? options.qTile : flashc::kDefaultTile;
   tile.kvTile = options.kvTile ? options.kvTile : flashc::kDefaultTile;
@@ -37,8 +39,10 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   pm.addPass(flash::createFuse());
   pm.addPass(flash::createTabulateRows());
   addTiledLoops(pm, options);
-  if (options.algorithm == "fa1")
+  if (options.algorithm == "fa1") {
+    pm.addPass(flash::createRecomputeDelta());
     return;
+  }
   pm.addPass(flash::createSwapLoops());
   if (options.alignQueries)
     pm.addPass(flash::createAlignQueries());

@@ -37,6 +37,8 @@ struct PipelineOptions {
   int64_t kvTile = 0;
   /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
   bool alignQueries = true;
+  /// Of a backward pass by fa2: whether dq has loops of its own (flash-split-gradients), or is added up in memory.
+  bool splitGradients = false;
 };
 
 /// The names that PipelineOptions::algorithm takes: standard, fa1, fa2.
@@ -44,8 +46,10 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 
 /// L0 to L1: attention becomes loops over tiles, by one of the algorithms.
 ///   standard  Algorithm 0 in linalg: S and P in memory
-///   fa1       FlashAttention, Algorithm 1: keys outermost, state in memory, normalised in each step
-///   fa2       FlashAttention-2: queries outermost, state in the loop, normalised at the end, masks as loop bounds
+///   fa1       FlashAttention, Algorithms 1 and 4: keys outermost, state in memory, normalised in each step; of gradients
+///             dq in memory, and the row sums of o * do in each step
+///   fa2       FlashAttention-2: queries outermost, state in the loop, normalised at the end, masks as loop bounds; of
+///             gradients keys outermost, in parallel, and dq added up
 /// Every pass may be run alone, and the IR runs on the CPU between any two of them.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 

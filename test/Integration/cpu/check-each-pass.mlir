@@ -13,6 +13,7 @@
 // FA1-NEXT: after flash-tile: @causal: {{.*}} PASS
 // FA1-NEXT: after canonicalize: @causal: {{.*}} PASS
 // FA1-NEXT: after cse: @causal: {{.*}} PASS
+// FA1-NEXT: after flash-recompute-delta: @causal: {{.*}} PASS
 // FA1-NOT: {{.}}
 
 // RUN: flashc %s --check-each-pass --algorithm=fa2 --q-tile=8 --kv-tile=16 | FileCheck %s --check-prefix=FA2

@@ -8,12 +8,15 @@
 //   flash.finalize          o = acc / l, lse = m + log(l)
 //   flash.column_sums       S, c = colsum(exp(S - lse))                                               (Algorithm 0)
 //   flash.accumulate_column_sums  the same, added to the running sums
+//   flash.attention_backward      S, P = exp(S - lse), dP = dO V^T, dX = P * (dP - delta) * score', dV, dK, dQ (Algorithm 0)
+//   flash.accumulate_gradients    the same, added to the running sums
 //
 // Products and elementwise ops are written over the loops (b, h, i, j, d), or a prefix of them.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -116,8 +119,9 @@ static Value generic(ImplicitLocOpBuilder &b, unsigned numLoops, ArrayRef<Indexe
   return op.getResult(0);
 }
 
-/// `acc[b, h, i, last] + sum over the remaining loop of narrow(a) * x`, in f32.
-static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize) {
+/// `acc[...] + factor * sum over the remaining loop of narrow(a) * x`, in f32.
+static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, Indexed acc, int64_t groupSize,
+                                float factor = 1.0f) {
   Type factorType = getElementTypeOrSelf(x.first.getType());
   return generic(
       b, 5, {a, x}, acc,
@@ -128,6 +132,8 @@ static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, I
         Value wideLeft = widen(b, left);
         Value wideRight = widen(b, args[1]);
         Value product = arith::MulFOp::create(b, wideLeft, wideRight);
+        if (factor != 1.0f)
+          product = arith::MulFOp::create(b, product, f32Constant(b, factor));
         return arith::AddFOp::create(b, args[2], product);
       },
       groupSize);
@@ -137,21 +143,36 @@ static Value multiplyAccumulate(ImplicitLocOpBuilder &b, Indexed a, Indexed x, I
 // The steps of attention
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask keeps nothing. `at` is the position of the first
-/// element of the op in the iteration space that the regions see.
-static Value emitScores(ImplicitLocOpBuilder &b, ScoresOpInterface op, ArrayRef<Value> at) {
+/// Q K^T as [b, h, i, j], in f32.
+static Value emitQK(ImplicitLocOpBuilder &b, ScoresOpInterface op) {
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), op.getQ());
   sizes.back() = tensor::getMixedSize(b, b.getLoc(), op.getK(), 2);
-  Value scores = multiplyAccumulate(b, {op.getQ(), {B, H, I, D}}, {op.getK(), {B, KeyHead, J, D}},
-                                    {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroup());
-  return generic(b, 4, {}, {scores, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-    Value s = arith::MulFOp::create(b, args[0], f32Constant(b, op.getScale().convertToFloat()));
+  return multiplyAccumulate(b, {op.getQ(), {B, H, I, D}}, {op.getK(), {B, KeyHead, J, D}},
+                            {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroup());
+}
+
+/// The position (b, h, i, j) of a loop body over [b, h, i, j], if the op's loops begin at `at`.
+static SmallVector<Value> emitPosition(ImplicitLocOpBuilder &b, ArrayRef<Value> at) {
+  SmallVector<Value> position;
+  for (auto [dim, offset] : llvm::enumerate(at)) {
+    Value index = linalg::IndexOp::create(b, dim);
+    position.push_back(offset ? b.createOrFold<arith::AddIOp>(offset, index) : index);
+  }
+  return position;
+}
+
+static Value emitScaled(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value product) {
+  return arith::MulFOp::create(b, product, f32Constant(b, op.getScale().convertToFloat()));
+}
+
+/// S[b, h, i, j] = score(scale * Q K^T), or -inf where the mask keeps nothing. `at` is the position of the first
+/// element of the op in the iteration space that the regions see.
+static Value emitScores(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value qk, ArrayRef<Value> at) {
+  return generic(b, 4, {}, {qk, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+    Value s = emitScaled(b, op, args[0]);
     SmallVector<Value> position;
     if (op.hasScore() || op.hasMask())
-      for (auto [dim, offset] : llvm::enumerate(at)) {
-        Value index = linalg::IndexOp::create(b, dim);
-        position.push_back(offset ? b.createOrFold<arith::AddIOp>(offset, index) : index);
-      }
+      position = emitPosition(b, at);
     if (op.hasScore()) {
       SmallVector<Value> arguments{s};
       arguments.append(position);
@@ -237,14 +258,19 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
   return {output, logSumExp};
 }
 
-/// c + colsum(exp(S - lse)), where a query of lse = -inf has no weight to give.
+/// exp(s - lse), of a query of lse = -inf 0: it has no weight to give.
+static Value emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse) {
+  Value zero = f32Constant(b, 0.0f), none = f32Constant(b, kNegInf);
+  Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, lse, none);
+  Value weight = math::ExpOp::create(b, arith::SubFOp::create(b, s, lse));
+  return arith::SelectOp::create(b, isEmpty, zero, weight);
+}
+
+/// c + colsum(exp(S - lse)).
 static Value emitColumnSums(ImplicitLocOpBuilder &b, Value scores, Value lse, Value c) {
   return generic(b, 4, {{scores, {B, H, I, J}}, {lse, {B, H, I}}}, {c, {B, H, J}},
                  [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-                   Value zero = f32Constant(b, 0.0f), none = f32Constant(b, kNegInf);
-                   Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, args[1], none);
-                   Value weight = math::ExpOp::create(b, arith::SubFOp::create(b, args[0], args[1]));
-                   return arith::AddFOp::create(b, args[2], arith::SelectOp::create(b, isEmpty, zero, weight));
+                   return arith::AddFOp::create(b, args[2], emitWeight(b, args[0], args[1]));
                  });
 }
 
@@ -254,12 +280,100 @@ Value mlir::flash::emitGroupSums(OpBuilder &builder, Location loc, Value c, OpFo
   ImplicitLocOpBuilder b(loc, builder);
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, c);
   sizes[1] = keyHeads;
-  // The third loop is that of j.
+  // The third loop is that of j, and the fourth, where there is one, that of d.
+  SmallVector<unsigned> in{0, H, 2}, out{0, KeyHead, 2};
+  if (sizes.size() == 4) {
+    in.push_back(3);
+    out.push_back(3);
+  }
   return generic(
-      b, 3, {{c, {0, H, 2}}}, {filledTensor(b, sizes, 0.0f), {0, KeyHead, 2}},
+      b, sizes.size(), {{c, in}}, {filledTensor(b, sizes, 0.0f), out},
       [](ImplicitLocOpBuilder &b, ValueRange args) -> Value { return arith::AddFOp::create(b, args[1], args[0]); },
       groupSize);
 }
+
+Value mlir::flash::emitRowDots(OpBuilder &builder, Location loc, Value o, Value dout, Value dlse) {
+  ImplicitLocOpBuilder b(loc, builder);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, o);
+  sizes.pop_back();
+  Value init = filledTensor(b, sizes, 0.0f);
+  if (dlse)
+    init = generic(b, 3, {{dlse, {B, H, I}}}, {init, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+      return arith::SubFOp::create(b, args[1], args[0]);
+    });
+  // The fourth loop is that of d.
+  return generic(b, 4, {{o, {0, 1, 2, 3}}, {dout, {0, 1, 2, 3}}}, {init, {0, 1, 2}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                   Value left = widen(b, args[0]), right = widen(b, args[1]);
+                   return arith::AddFOp::create(b, args[2], arith::MulFOp::create(b, left, right));
+                 });
+}
+
+Value mlir::flash::emitRounded(OpBuilder &builder, Location loc, Value x, Type type) {
+  if (getElementTypeOrSelf(x.getType()) == type)
+    return x;
+  ImplicitLocOpBuilder b(loc, builder);
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, loc, x), type);
+  return generic(b, 4, {{x, {0, 1, 2, 3}}}, {empty, {0, 1, 2, 3}},
+                 [&](ImplicitLocOpBuilder &b, ValueRange args) { return narrow(b, args[0], type); });
+}
+
+namespace {
+/// What the step of a backward pass computes, one value after the other. `at` is where its first element lies.
+class BackwardAlgebra {
+public:
+  template <typename Op>
+  BackwardAlgebra(ImplicitLocOpBuilder &b, Op op, Value theDelta, ArrayRef<Value> at)
+      : b(b), op(op), v(op.getV()), dout(op.getDout()), delta(theDelta), qk(emitQK(b, op)) {
+    Value scores = emitScores(b, op, qk, at);
+    weights = generic(b, 4, {{op.getLse(), {B, H, I}}}, {scores, {B, H, I, J}},
+                      [](ImplicitLocOpBuilder &b, ValueRange args) { return emitWeight(b, args[1], args[0]); });
+    if (delta)
+      emitScoreGradients(at);
+  }
+
+  /// dv + T(P)^T dO.
+  Value emitDV(Value dv) { return multiplyAccumulate(b, {weights, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1); }
+  /// dk + scale * T(dX)^T Q.
+  Value emitDK(Value dk) {
+    return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getQ(), {B, H, I, D}}, {dk, {B, H, J, D}}, 1, getScale());
+  }
+  /// dq + scale * T(dX) K.
+  Value emitDQ(Value dq) {
+    return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}},
+                              op.getGroup(), getScale());
+  }
+
+private:
+  float getScale() { return op.getScale().convertToFloat(); }
+
+  /// dX = P * (dP - delta) * score'(X), with dP = dO V^T. Where P is 0 it is 0, whatever the score's derivative is there.
+  void emitScoreGradients(ArrayRef<Value> at) {
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), qk);
+    Value dp = multiplyAccumulate(b, {dout, {B, H, I, D}}, {v, {B, KeyHead, J, D}},
+                                  {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroup());
+    SmallVector<Indexed> ins{{weights, {B, H, I, J}}, {delta, {B, H, I}}};
+    if (op.hasScore())
+      ins.push_back({qk, {B, H, I, J}});
+    dx = generic(b, 4, ins, {dp, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+      Value p = args[0], gradient = arith::SubFOp::create(b, args.back(), args[1]);
+      if (op.hasScore()) {
+        SmallVector<Value> arguments{emitScaled(b, op, args[2])};
+        llvm::append_range(arguments, emitPosition(b, at));
+        Value slope = inlineRegion(b, *op.getDerivativeRegion(), arguments);
+        gradient = arith::MulFOp::create(b, gradient, slope);
+      }
+      Value zero = f32Constant(b, 0.0f);
+      Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, zero);
+      return arith::SelectOp::create(b, isNone, zero, arith::MulFOp::create(b, p, gradient));
+    });
+  }
+
+  ImplicitLocOpBuilder &b;
+  ScoresOpInterface op;
+  Value v, dout, delta, qk, weights, dx;
+};
+} // namespace
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // AggregatedOpInterface
@@ -280,7 +394,7 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   outputSizes.back() = b.getIndexAttr(getVType().getDimSize(3));
   ArrayRef<OpFoldResult> rowSizes = ArrayRef(outputSizes).drop_back();
 
-  Value scores = emitScores(b, *this, SmallVector<Value>(4));
+  Value scores = emitScores(b, *this, emitQK(b, *this), SmallVector<Value>(4));
   Value m = emitRowMax(b, scores, filledTensor(b, rowSizes, kNegInf));
   Value probabilities = emitProbabilities(b, scores, m);
   Value l = emitRowSum(b, probabilities, filledTensor(b, rowSizes, 0.0f));
@@ -296,7 +410,7 @@ FailureOr<SmallVector<Value>> ColumnSumsOp::decomposeOperation(OpBuilder &builde
   if (!hasTensorSemantics())
     return failure();
   ImplicitLocOpBuilder b(getLoc(), builder);
-  Value scores = emitScores(b, *this, SmallVector<Value>(4));
+  Value scores = emitScores(b, *this, emitQK(b, *this), SmallVector<Value>(4));
   SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, getLoc(), scores);
   sizes.erase(sizes.begin() + I);
   Value c = emitColumnSums(b, scores, getLse(), filledTensor(b, sizes, 0.0f));
@@ -309,13 +423,51 @@ FailureOr<SmallVector<Value>> ColumnSumsOp::decomposeOperation(OpBuilder &builde
 
 FailureOr<SmallVector<Value>> AccumulateColumnSumsOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  Value scores = emitScores(b, *this, llvm::to_vector_of<Value>(getPosition()));
+  Value scores = emitScores(b, *this, emitQK(b, *this), llvm::to_vector_of<Value>(getPosition()));
   return SmallVector<Value>{emitColumnSums(b, scores, getLse(), getC())};
+}
+
+FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder &builder) {
+  if (!hasTensorSemantics())
+    return failure();
+  if (hasScore() && getDerivative().empty() && failed(differentiateScore(getScore(), getDerivative())))
+    return failure();
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value delta = emitRowDots(b, getLoc(), getO(), getDout(), getDlse());
+  BackwardAlgebra algebra(b, *this, delta, SmallVector<Value>(4));
+  SmallVector<OpFoldResult> dqSizes = tensor::getMixedSizes(b, getLoc(), getQ()), dkSizes = dqSizes;
+  dkSizes[2] = tensor::getMixedSize(b, getLoc(), getK(), 2);
+  SmallVector<OpFoldResult> dvSizes = dkSizes;
+  dvSizes[3] = tensor::getMixedSize(b, getLoc(), getV(), 3);
+  SmallVector<Value> results{algebra.emitDQ(filledTensor(b, dqSizes, 0.0f)),
+                             algebra.emitDK(filledTensor(b, dkSizes, 0.0f)),
+                             algebra.emitDV(filledTensor(b, dvSizes, 0.0f))};
+  OpFoldResult keyHeads = tensor::getMixedSize(b, getLoc(), getK(), 1);
+  for (Value &sum : MutableArrayRef(results).drop_front())
+    sum = emitGroupSums(b, getLoc(), sum, keyHeads, getGroup());
+  for (auto [index, result] : llvm::enumerate(results))
+    result = emitRounded(b, getLoc(), result, getOutputType(index).getElementType());
+  castResults(b, results, *this);
+  return results;
+}
+
+FailureOr<SmallVector<Value>> AccumulateGradientsOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  BackwardAlgebra algebra(b, *this, getGradients() == Gradients::DV ? Value() : getDelta(),
+                          llvm::to_vector_of<Value>(getPosition()));
+  SmallVector<Value> results;
+  for (const StepOperand &carried : getStepState()) {
+    Value sum = getOperand(carried.number);
+    results.push_back(carried.name == "dq"   ? algebra.emitDQ(sum)
+                      : carried.name == "dk" ? algebra.emitDK(sum)
+                                             : algebra.emitDV(sum));
+  }
+  return results;
 }
 
 FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  Value scores = emitScores(b, *this, llvm::to_vector_of<Value>(getPosition()));
+  Value scores = emitScores(b, *this, emitQK(b, *this), llvm::to_vector_of<Value>(getPosition()));
   Value m = emitRowMax(b, scores, getM());
   Value probabilities = emitProbabilities(b, scores, m);
 

@@ -118,7 +118,7 @@ static LogicalResult verifyHeads(Operation *op, const NamedShape &q, const Named
   return success();
 }
 
-/// One region: its argument types, its yield, and no writes.
+/// One region: its argument types, its yield, and no writes. `isScore`: it takes a score and yields one.
 static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region, bool isScore) {
   if (region.empty())
     return success();
@@ -172,8 +172,13 @@ static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> val
     return failure();
   if (!op.getScale().isFinite())
     return op->emitOpError() << "expected a finite scale, got " << op.getScale().convertToFloat() << " (C7)";
-  return success(succeeded(verifyRegion(op, "score", op.getScore(), /*isScore=*/true)) &&
-                 succeeded(verifyRegion(op, "mask", op.getMask(), /*isScore=*/false)));
+  if (failed(verifyRegion(op, "score", op.getScore(), /*isScore=*/true)) ||
+      failed(verifyRegion(op, "mask", op.getMask(), /*isScore=*/false)))
+    return failure();
+  Region *derivative = op.getDerivativeRegion();
+  if (derivative && !derivative->empty() && !op.hasScore())
+    return op->emitOpError() << "expected a derivative beside a score only (C8)";
+  return derivative ? verifyRegion(op, "derivative", *derivative, /*isScore=*/true) : success();
 }
 
 static LogicalResult verifyInnermostContiguous(Operation *op, const NamedShape &value) {
@@ -187,17 +192,17 @@ static LogicalResult verifyInnermostContiguous(Operation *op, const NamedShape &
   return success();
 }
 
-static constexpr unsigned kNumInputs = 3; // q, k, and v or lse
-
 /// Whether there are as many outputs as the op has: results of tensors, `outs` of memrefs.
-static LogicalResult verifyNumOutputs(Operation *op, size_t expected) {
-  size_t numResults = op->getNumResults(), numOuts = op->getNumOperands() - kNumInputs;
+static LogicalResult verifyNumOutputs(WholeOpInterface op) {
+  size_t expected = op.getOutputs().size(), numInputs = op.getInputs().size();
+  size_t numResults = op->getNumResults(), numOuts = op->getNumOperands() - numInputs;
   bool isTensor = isa<RankedTensorType>(op->getOperand(0).getType());
   if ((isTensor ? numResults : numOuts) == expected && (isTensor ? numOuts : numResults) == 0)
     return success();
   return op->emitOpError() << "expected "
-                           << (expected == 1 ? "one result on tensors, or one of 'outs'"
-                                             : "two results on tensors, or two 'outs'")
+                           << (expected == 1   ? "one result on tensors, or one of 'outs'"
+                               : expected == 2 ? "two results on tensors, or two 'outs'"
+                                               : "three results on tensors, or three 'outs'")
                            << " and no result on memrefs, got " << numResults << " results and " << numOuts
                            << " outs (C10)";
 }
@@ -227,7 +232,7 @@ static SmallVector<NamedShape> getFactors(ScoresOpInterface op) {
 }
 
 LogicalResult AttentionOp::verify() {
-  if (failed(verifyNumOutputs(*this, 2)))
+  if (failed(verifyNumOutputs(*this)))
     return failure();
   Type element = getQType().getElementType(), f32 = Float32Type::get(getContext());
   SmallVector<NamedShape> values = getFactors(*this);
@@ -243,13 +248,61 @@ LogicalResult AttentionOp::verify() {
 }
 
 LogicalResult ColumnSumsOp::verify() {
-  if (failed(verifyNumOutputs(*this, 1)))
+  if (failed(verifyNumOutputs(*this)))
     return failure();
   Type f32 = Float32Type::get(getContext());
   SmallVector<NamedShape> values = getFactors(*this);
   values.push_back(getShape("lse", getLse(), {"B", "Hq", "Nq"}, f32));
   values.push_back({"c", getOutputType(0), {"B", getSumGroups() ? "Hk" : "Hq", "Nk"}, f32});
   return failure(failed(verifyBuffers(*this, values)) || failed(verifyScores(*this, values)));
+}
+
+/// What both ops of gradients read: q, k, v, do and lse.
+static SmallVector<NamedShape> getBackwardInputs(ScoresOpInterface op, Value v, Value dout, Value lse) {
+  SmallVector<NamedShape> values = getFactors(op);
+  Type element = values[0].element;
+  values.push_back(getShape("v", v, {"B", "Hk", "Nk", "Dv"}, element));
+  values.push_back(getShape("do", dout, {"B", "Hq", "Nq", "Dv"}, element));
+  values.push_back(getShape("lse", lse, {"B", "Hq", "Nq"}, Float32Type::get(op.getContext())));
+  return values;
+}
+
+LogicalResult AttentionBackwardOp::verify() {
+  if (failed(verifyNumOutputs(*this)))
+    return failure();
+  SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
+  values.push_back(getShape("o", getO(), {"B", "Hq", "Nq", "Dv"}, {}));
+  if (Value dlse = getDlse())
+    values.push_back(getShape("dlse", dlse, {"B", "Hq", "Nq"}, Float32Type::get(getContext())));
+  values.push_back({"dq", getOutputType(0), {"B", "Hq", "Nq", "D"}});
+  values.push_back({"dk", getOutputType(1), {"B", "Hk", "Nk", "D"}});
+  values.push_back({"dv", getOutputType(2), {"B", "Hk", "Nk", "Dv"}});
+  if (failed(verifyBuffers(*this, values)))
+    return failure();
+  Type element = values[0].element;
+  for (const NamedShape &value : values)
+    if (Type type = value.type.getElementType(); !value.element && type != element && !type.isF32())
+      return emitOpError() << "expected " << value.name << " of element type " << element << " or f32, got " << type
+                           << " (C3)";
+  return verifyScores(*this, values);
+}
+
+LogicalResult AccumulateGradientsOp::verify() {
+  if (getResultTypes() != TypeRange(getState()))
+    return emitOpError() << "expected results typed like outs, got " << getResultTypes();
+  size_t expected = llvm::popcount(static_cast<uint32_t>(getGradients()));
+  if (getState().size() != expected || (has(Gradients::DQ) && expected == 2))
+    return emitOpError() << "expected dq, dk and dv, dk and dv, or one of them, each with a tensor of 'outs', got <"
+                         << stringifyGradients(getGradients()) << "> and " << getState().size() << " outs";
+  if (hasScore() && getDerivative().empty())
+    return emitOpError() << "expected the score's derivative (flash-differentiate-scores comes first)";
+  SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
+  Type f32 = Float32Type::get(getContext());
+  values.push_back(getShape("delta", getDelta(), {"B", "Hq", "Nq"}, f32));
+  for (const StepOperand &carried : getStepState())
+    values.push_back(getShape(carried.name, getOperand(carried.number),
+                              {"B", "Hq", carried.name == "dq" ? "Nq" : "Nk", carried.name == "dv" ? "Dv" : "D"}, f32));
+  return verifyScores(*this, values);
 }
 
 LogicalResult OnlineAttentionOp::verify() {
@@ -290,7 +343,9 @@ std::string StepOpInterface::getStateNames() {
 
 using Dim = StepDim;
 
-SmallVector<StepOperand> AttentionOp::getInputs() {
+SmallVector<StepOperand> AttentionOp::getInputs() { return OnlineAttentionOp::getStepInputs(); }
+
+SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
   return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
           {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
           {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
@@ -299,8 +354,6 @@ SmallVector<StepOperand> AttentionOp::getInputs() {
 SmallVector<StepOperand> AttentionOp::getOutputs() {
   return {{"o", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", 4, {Dim::B, Dim::H, Dim::I}}};
 }
-
-SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() { return AttentionOp::getInputs(); }
 
 SmallVector<StepOperand> FinalizeOp::getEpilogueResults() { return AttentionOp::getOutputs(); }
 
@@ -311,7 +364,9 @@ SmallVector<StepOperand> OnlineAttentionOp::getStepState() {
           {"l", 5, {Dim::B, Dim::H, Dim::I}}};
 }
 
-SmallVector<StepOperand> ColumnSumsOp::getInputs() {
+SmallVector<StepOperand> ColumnSumsOp::getInputs() { return AccumulateColumnSumsOp::getStepInputs(); }
+
+SmallVector<StepOperand> AccumulateColumnSumsOp::getStepInputs() {
   return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
           {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
           {"lse", 2, {Dim::B, Dim::H, Dim::I}}};
@@ -321,9 +376,48 @@ SmallVector<StepOperand> ColumnSumsOp::getOutputs() {
   return {{"c", 3, {Dim::B, getSumGroups() ? Dim::KeyHead : Dim::H, Dim::J}}};
 }
 
-SmallVector<StepOperand> AccumulateColumnSumsOp::getStepInputs() { return ColumnSumsOp::getInputs(); }
 
 SmallVector<StepOperand> AccumulateColumnSumsOp::getStepState() { return {{"c", 3, {Dim::B, Dim::H, Dim::J}}}; }
+
+SmallVector<StepOperand> AttentionBackwardOp::getInputs() {
+  SmallVector<StepOperand> inputs{{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+                                  {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+                                  {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+                                  {"o", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+                                  {"lse", 4, {Dim::B, Dim::H, Dim::I}},
+                                  {"do", 5, {Dim::B, Dim::H, Dim::I, Dim::Whole}}};
+  if (getDlse())
+    inputs.push_back({"dlse", 6, {Dim::B, Dim::H, Dim::I}});
+  return inputs;
+}
+
+SmallVector<StepOperand> AttentionBackwardOp::getOutputs() {
+  unsigned first = getDlse() ? 7 : 6;
+  return {{"dq", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+          {"dk", first + 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+          {"dv", first + 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
+}
+
+SmallVector<StepOperand> AccumulateGradientsOp::getStepInputs() {
+  return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+          {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+          {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+          {"do", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+          {"lse", 4, {Dim::B, Dim::H, Dim::I}},
+          {"delta", 5, {Dim::B, Dim::H, Dim::I}}};
+}
+
+SmallVector<StepOperand> AccumulateGradientsOp::getStepState() {
+  SmallVector<StepOperand> state;
+  auto add = [&](Gradients gradient, StringRef name, Dim rows) {
+    if (has(gradient))
+      state.push_back({name, 6 + unsigned(state.size()), {Dim::B, Dim::H, rows, Dim::Whole}});
+  };
+  add(Gradients::DQ, "dq", Dim::I);
+  add(Gradients::DK, "dk", Dim::J);
+  add(Gradients::DV, "dv", Dim::J);
+  return state;
+}
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Effects
@@ -332,11 +426,11 @@ SmallVector<StepOperand> AccumulateColumnSumsOp::getStepState() { return {{"c", 
 using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
 
 /// On memrefs the inputs are read, and `outs` written.
-static void addEffects(Operation *op, Effects &effects) {
+static void addEffects(WholeOpInterface op, Effects &effects) {
   if (isa<RankedTensorType>(op->getOperand(0).getType()))
     return;
   for (OpOperand &operand : op->getOpOperands())
-    effects.emplace_back(operand.getOperandNumber() < kNumInputs
+    effects.emplace_back(operand.getOperandNumber() < op.getInputs().size()
                              ? static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get())
                              : static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get()),
                          &operand, SideEffects::DefaultResource::get());
@@ -344,6 +438,7 @@ static void addEffects(Operation *op, Effects &effects) {
 
 void AttentionOp::getEffects(Effects &effects) { addEffects(*this, effects); }
 void ColumnSumsOp::getEffects(Effects &effects) { addEffects(*this, effects); }
+void AttentionBackwardOp::getEffects(Effects &effects) { addEffects(*this, effects); }
 
 #include "flashc/Dialect/Flash/IR/FlashInterfaces.cpp.inc"
 

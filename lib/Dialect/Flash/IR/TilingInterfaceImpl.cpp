@@ -113,15 +113,15 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
 /// Adapts the regions of `tile`, which may stick out of the sequences of `whole`. What it has beyond the end of the
 /// resident one is cut off; of the streamed one nothing beyond is folded in.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
-  for (Region *region : {&tile.getScore(), &tile.getMask()}) {
-    if (region->empty())
+  for (Region &region : tile->getRegions()) {
+    if (region.empty())
       continue;
     SmallVector<BlockArgument> outside;
     if (outsideI)
-      outside.push_back(region->getArguments().take_back(2).front());
+      outside.push_back(region.getArguments().take_back(2).front());
     if (outsideJ)
-      outside.push_back(region->getArguments().back());
-    guardPositions(b, *region, outside);
+      outside.push_back(region.getArguments().back());
+    guardPositions(b, region, outside);
   }
   StepDim streamed = whole.getStreamedDim();
   if (!(streamed == StepDim::I ? outsideI : outsideJ))
@@ -149,7 +149,10 @@ SmallVector<Range> mlir::flash::getStepDomain(OpBuilder &b, StepOpInterface op) 
 
 SmallVector<utils::IteratorType> mlir::flash::getStepIterators(StepOpInterface op) {
   SmallVector<utils::IteratorType> types(4, utils::IteratorType::parallel);
-  types[static_cast<unsigned>(op.getStreamedDim())] = utils::IteratorType::reduction;
+  for (const StepOperand &carried : op.getStepState()) // what a part of the state does not move with, it is a sum over
+    for (StepDim dim : {StepDim::I, StepDim::J})
+      if (!carried.movesWith(dim))
+        types[static_cast<unsigned>(dim)] = utils::IteratorType::reduction;
   return types;
 }
 

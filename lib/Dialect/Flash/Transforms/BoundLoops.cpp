@@ -1,6 +1,7 @@
 //===- BoundLoops.cpp - the mask as loop bounds -------------------------------------------------------------------===//
 
 #include "KeySegments.h"
+#include "LoopUtils.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Analysis/SliceAnalysis.h"
@@ -55,8 +56,7 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
     return reject("a tile spans several heads");
   if (ShapedType::isDynamic(op.getTileExtent(resident)))
     return reject("the number of " + getPlural(resident) + " in a tile is not known");
-  if (ValueRange(getInits(op)) != ValueRange(loop.getRegionIterArgs()) ||
-      loop.getYieldedValues() != ValueRange(op->getResults()))
+  if (getFoldingLoop(op) != loop)
     return reject("the loop carries more than the state");
   for (Operation &nested : loop.getBody()->without_terminator())
     if (&nested != op && !isMemoryEffectFree(&nested) && !hasSingleEffect<MemoryEffects::Read>(&nested))

@@ -41,7 +41,7 @@ namespace {
 struct Decompose : flash::impl::DecomposeBase<Decompose> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    getOperation()->walk([&](ScoresOpInterface op) { convertToTensors(rewriter, op); });
+    getOperation()->walk([&](WholeOpInterface op) { convertToTensors(rewriter, op); });
     WalkResult walk = getOperation()->walk([&](linalg::AggregatedOpInterface op) {
       if (!isa<FlashDialect>(op->getDialect()))
         return WalkResult::advance();

@@ -3,6 +3,8 @@
 #ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
 #define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_LOOPUTILS_H
 
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Operation.h"
@@ -32,6 +34,10 @@ inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFold
     return value;
   });
 }
+
+/// The loop around `op` if all that it carries goes through the op in each iteration: the state itself, or of a part of
+/// it that moves with the streamed dimension the tensor whose slice is replaced. Null otherwise.
+scf::ForOp getFoldingLoop(StepOpInterface op);
 
 } // namespace mlir::flash
 

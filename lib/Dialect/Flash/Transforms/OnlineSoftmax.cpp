@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include <limits>
 
 namespace mlir::flash {
@@ -29,6 +30,12 @@ static Value createFilled(OpBuilder &b, AttentionOp op, RankedTensorType type, f
   return linalg::FillOp::create(b, op.getLoc(), scalar, createEmpty(b, op, type)).getResult(0);
 }
 
+static Value createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes) {
+  Value empty = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
+  Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0.0f));
+  return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
+}
+
 static LogicalResult verifyOnTensors(ScoresOpInterface op) {
   if (isa<RankedTensorType>(op.getQ().getType()))
     return success();
@@ -39,6 +46,8 @@ static LogicalResult verifyOnTensors(ScoresOpInterface op) {
 static void moveRegions(RewriterBase &rewriter, ScoresOpInterface op, ScoresOpInterface step) {
   rewriter.inlineRegionBefore(op.getScore(), step.getScore(), step.getScore().end());
   rewriter.inlineRegionBefore(op.getMask(), step.getMask(), step.getMask().end());
+  if (Region *derivative = op.getDerivativeRegion())
+    rewriter.inlineRegionBefore(*derivative, *step.getDerivativeRegion(), step.getDerivativeRegion()->end());
 }
 
 /// Replaces `op` by values whose types may know other extents.
@@ -92,9 +101,7 @@ FailureOr<AccumulateColumnSumsOp> mlir::flash::convertToColumnSumsStep(RewriterB
   SmallVector<OpFoldResult> sizes{tensor::getMixedSize(rewriter, loc, op.getQ(), 0),
                                   tensor::getMixedSize(rewriter, loc, op.getQ(), 1),
                                   tensor::getMixedSize(rewriter, loc, op.getK(), 2)};
-  Value empty = tensor::EmptyOp::create(rewriter, loc, sizes, rewriter.getF32Type());
-  Value scalar = arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(0.0f));
-  Value sums = linalg::FillOp::create(rewriter, loc, scalar, empty).getResult(0);
+  Value sums = createZeros(rewriter, loc, sizes);
   Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
   auto step = AccumulateColumnSumsOp::create(rewriter, loc, sums.getType(), op.getQ(), op.getK(), op.getLse(), sums,
                                              zero, zero, zero, zero, op.getScaleAttr(), op.getGroupSizeAttr());
@@ -106,17 +113,51 @@ FailureOr<AccumulateColumnSumsOp> mlir::flash::convertToColumnSumsStep(RewriterB
   return step;
 }
 
+FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op) {
+  if (failed(verifyOnTensors(op)))
+    return failure();
+  if (op.hasScore() && op.getDerivative().empty())
+    return op.emitOpError() << "expected the score's derivative (flash-differentiate-scores comes first)";
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  Location loc = op.getLoc();
+  Value delta = emitRowDots(rewriter, loc, op.getO(), op.getDout(), op.getDlse());
+  SmallVector<OpFoldResult> dqSizes = tensor::getMixedSizes(rewriter, loc, op.getQ()), dkSizes = dqSizes;
+  dkSizes[2] = tensor::getMixedSize(rewriter, loc, op.getK(), 2);
+  SmallVector<OpFoldResult> dvSizes = dkSizes;
+  dvSizes[3] = tensor::getMixedSize(rewriter, loc, op.getV(), 3);
+  SmallVector<Value> state{createZeros(rewriter, loc, dqSizes), createZeros(rewriter, loc, dkSizes),
+                           createZeros(rewriter, loc, dvSizes)};
+  Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
+  auto step = AccumulateGradientsOp::create(rewriter, loc, ValueRange(state).getTypes(), op.getQ(), op.getK(),
+                                            op.getV(), op.getDout(), op.getLse(), delta, state, zero, zero, zero, zero,
+                                            op.getScaleAttr(), GradientsAttr::get(op.getContext(), kAllGradients),
+                                            op.getGroupSizeAttr());
+  moveRegions(rewriter, op, step);
+  SmallVector<Value> results(step.getResults());
+  OpFoldResult keyHeads = tensor::getMixedSize(rewriter, loc, op.getK(), 1);
+  for (Value &sum : MutableArrayRef(results).drop_front())
+    sum = emitGroupSums(rewriter, loc, sum, keyHeads, op.getGroup());
+  for (auto [index, result] : llvm::enumerate(results))
+    result = emitRounded(rewriter, loc, result, op.getOutputType(index).getElementType());
+  replaceWithCasts(rewriter, op, results);
+  return step;
+}
+
 namespace {
 struct OnlineSoftmax : flash::impl::OnlineSoftmaxBase<OnlineSoftmax> {
   using OnlineSoftmaxBase::OnlineSoftmaxBase;
 
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    WalkResult walk = getOperation()->walk(
-        [&](AttentionOp op) { return WalkResult(convertToOnlineSoftmax(rewriter, op, normalize)); });
-    WalkResult walkSums =
-        getOperation()->walk([&](ColumnSumsOp op) { return WalkResult(convertToColumnSumsStep(rewriter, op)); });
-    if (walk.wasInterrupted() || walkSums.wasInterrupted())
+    bool isConverted = true; // all are looked at, so that each that cannot be converted has its diagnostic
+    getOperation()->walk([&](WholeOpInterface op) {
+      isConverted &= TypeSwitch<Operation *, bool>(op)
+                         .Case([&](AttentionOp op) { return succeeded(convertToOnlineSoftmax(rewriter, op, normalize)); })
+                         .Case([&](ColumnSumsOp op) { return succeeded(convertToColumnSumsStep(rewriter, op)); })
+                         .Case([&](AttentionBackwardOp op) { return succeeded(convertToGradientStep(rewriter, op)); });
+    });
+    if (!isConverted)
       signalPassFailure();
   }
 };

@@ -24,6 +24,7 @@ struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;
   SmallVector<tensor::InsertSliceOp> writes; // in the innermost body, one per carried tensor
+  SmallVector<tensor::ExtractSliceOp> reads; // of each: the slice that is added to, or null
 };
 } // namespace
 
@@ -60,7 +61,54 @@ static LogicalResult collectBounds(ParallelNest &nest) {
   return success();
 }
 
-/// Finds the writes of the innermost loop and proves that no two iterations of the nest share a slice.
+/// Whether `value` is `origin` with something added to it that does not depend on `origin`: by steps that add to the
+/// tiles that they stream past, in loops that carry nothing else.
+static bool isSumOnto(Value origin, Value value) {
+  if (value == origin)
+    return true;
+  auto result = dyn_cast<OpResult>(value);
+  if (auto loop = value.getDefiningOp<scf::ForOp>()) {
+    BlockArgument carried = loop.getTiedLoopRegionIterArg(result);
+    return isSumOnto(carried, loop.getTiedLoopYieldedValue(carried)->get()) &&
+           isSumOnto(origin, loop.getTiedLoopInit(carried)->get());
+  }
+  auto write = value.getDefiningOp<tensor::InsertSliceOp>();
+  if (!write || !llvm::all_of(write.getDest().getUsers(), [](Operation *user) {
+        return isa<tensor::InsertSliceOp, tensor::ExtractSliceOp>(user);
+      }))
+    return false;
+  Value tile = write.getSource();
+  if (auto cut = tile.getDefiningOp<tensor::ExtractSliceOp>())
+    tile = cut.getSource();
+  auto step = tile.getDefiningOp<StepOpInterface>();
+  if (!step)
+    return false;
+  StepOperand carried = step.getStepState()[cast<OpResult>(tile).getResultNumber()];
+  Value before = step->getOperand(carried.number);
+  if (auto pad = before.getDefiningOp<tensor::PadOp>())
+    before = pad.getSource();
+  auto read = before.getDefiningOp<tensor::ExtractSliceOp>();
+  return carried.movesWith(step.getStreamedDim()) && read && read.getSource() == write.getDest() &&
+         read.getMixedOffsets() == write.getMixedOffsets() && read.getMixedSizes() == write.getMixedSizes() &&
+         isSumOnto(origin, write.getDest());
+}
+
+/// The slice of `argument` that `write` replaces by a sum onto it, if nothing else is read of `argument`.
+static tensor::ExtractSliceOp findRead(BlockArgument argument, tensor::InsertSliceOp write) {
+  tensor::ExtractSliceOp read;
+  for (Operation *user : argument.getUsers()) {
+    if (user == write)
+      continue;
+    if (read || !(read = dyn_cast<tensor::ExtractSliceOp>(user)))
+      return {};
+  }
+  bool isSum = read && read.getMixedOffsets() == write.getMixedOffsets() &&
+               read.getMixedSizes() == write.getMixedSizes() && isSumOnto(read, write.getSource());
+  return isSum ? read : tensor::ExtractSliceOp();
+}
+
+/// Finds the writes of the innermost loop and proves that no two iterations of the nest share a slice, unless all that
+/// they do to it is to add.
 static LogicalResult collectWrites(ParallelNest &nest) {
   scf::ForOp innermost = nest.loops.back();
   for (auto [argument, yielded] : llvm::zip(innermost.getRegionIterArgs(), innermost.getYieldedValues())) {
@@ -68,6 +116,10 @@ static LogicalResult collectWrites(ParallelNest &nest) {
     if (!write || write.getDest() != argument)
       return refuse(innermost, "expected every iteration to write one slice of each tensor that the loop carries",
                     write ? write.getOperation() : innermost.getBody()->getTerminator());
+    nest.writes.push_back(write);
+    nest.reads.push_back(findRead(argument, write));
+    if (nest.reads.back())
+      continue;
     for (Operation *user : argument.getUsers())
       if (user != write)
         return refuse(innermost, "an iteration reads what others have written", user);
@@ -78,7 +130,6 @@ static LogicalResult collectWrites(ParallelNest &nest) {
     for (auto [position, loop] : llvm::enumerate(nest.loops))
       if (!partition.isMovedBy(position))
         return refuse(loop, "all iterations of the loop write the same slice", write);
-    nest.writes.push_back(write);
   }
   return success();
 }
@@ -99,6 +150,14 @@ static FailureOr<ParallelNest> planParallelize(scf::ForOp outermost) {
   return nest;
 }
 
+/// In place of a slice that an iteration adds to: zeros, which it adds to.
+static Value emitZeros(OpBuilder &b, tensor::ExtractSliceOp read, const IRMapping &mapping) {
+  Type element = read.getType().getElementType();
+  Value empty = tensor::EmptyOp::create(b, read.getLoc(), remap(mapping, read.getMixedSizes()), element);
+  Value zero = arith::ConstantOp::create(b, read.getLoc(), b.getFloatAttr(element, 0.0));
+  return linalg::FillOp::create(b, read.getLoc(), zero, empty).getResult(0);
+}
+
 static void applyParallelize(ParallelNest &nest) {
   scf::ForOp outermost = nest.loops.front();
   OpBuilder b(outermost);
@@ -111,14 +170,24 @@ static void applyParallelize(ParallelNest &nest) {
   for (auto [position, loop] : llvm::enumerate(nest.loops))
     for (Operation &op : loop.getBody()->without_terminator()) {
       bool isNextLoop = position + 1 < nest.loops.size() && &op == nest.loops[position + 1];
-      if (!isNextLoop && !llvm::is_contained(nest.writes, &op))
+      if (isNextLoop || llvm::is_contained(nest.writes, &op))
+        continue;
+      if (auto *read = llvm::find(nest.reads, &op); read != nest.reads.end())
+        mapping.map((*read).getResult(), emitZeros(b, *read, mapping));
+      else
         b.clone(op, mapping);
     }
   b.setInsertionPointToEnd(forall.getTerminator().getBody());
-  for (auto [write, output] : llvm::zip(nest.writes, forall.getRegionIterArgs()))
-    tensor::ParallelInsertSliceOp::create(
-        b, write.getLoc(), mapping.lookupOrDefault(write.getSource()), output, remap(mapping, write.getMixedOffsets()),
-        remap(mapping, write.getMixedSizes()), remap(mapping, write.getMixedStrides()));
+  for (auto [write, read, output] : llvm::zip(nest.writes, nest.reads, forall.getRegionIterArgs())) {
+    Value source = mapping.lookupOrDefault(write.getSource());
+    SmallVector<OpFoldResult> offsets = remap(mapping, write.getMixedOffsets());
+    SmallVector<OpFoldResult> sizes = remap(mapping, write.getMixedSizes());
+    if (read)
+      ParallelAddSliceOp::create(b, write.getLoc(), source, output, offsets, sizes);
+    else
+      tensor::ParallelInsertSliceOp::create(b, write.getLoc(), source, output, offsets, sizes,
+                                            remap(mapping, write.getMixedStrides()));
+  }
   outermost->replaceAllUsesWith(forall.getResults());
   outermost->erase();
 }
@@ -137,11 +206,12 @@ static Operation *getTileOp(Operation *op) {
   auto step = dyn_cast<StepOpInterface>(op);
   if (!step || step.needsFinalize())
     return isa<FinalizeOp>(op) ? op : nullptr;
-  Value state = op->getOperand(step.getStepState().front().number);
-  for (auto loop = op->getParentOfType<scf::ForOp>(); loop; loop = loop->getParentOfType<scf::ForOp>()) {
-    if (loop.getYieldedValues() != ValueRange(op->getResults()))
-      break;
-    state = loop.getInitArgs().front();
+  SmallVector<StepOperand> carried = step.getStepState();
+  unsigned resident = llvm::find_if(carried, [&](const StepOperand &part) { return part.movesWith(step.getResidentDim()); }) -
+                      carried.begin();
+  Value state = op->getOperand(carried[resident].number);
+  if (scf::ForOp loop = getFoldingLoop(step)) {
+    state = loop.getInitArgs()[resident];
     op = loop;
   }
   while (isa_and_nonnull<tensor::PadOp, tensor::ExtractSliceOp>(state.getDefiningOp()))

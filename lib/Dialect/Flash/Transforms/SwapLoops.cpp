@@ -2,6 +2,7 @@
 
 #include "flashc/Dialect/Flash/Transforms/SwapLoops.h"
 #include "LoopUtils.h"
+#include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/IRMapping.h"
@@ -223,6 +224,69 @@ bool isPartial(StepOpInterface op) {
                             : !cast<RankedTensorType>(op->getResult(0).getType()).hasStaticShape();
 }
 
+/// The identity that `carried`, an argument of a loop, begins with, if loops pass on the slices that `write` puts in and
+/// nothing else, and each iteration has its own.
+std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp write) {
+  SmallVector<scf::ForOp> loops;
+  Value init = carried, result = write.getResult();
+  while (auto argument = dyn_cast<BlockArgument>(init)) {
+    auto loop = dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp());
+    if (!loop || loop.getTiedLoopYieldedValue(argument)->get() != result)
+      return std::nullopt;
+    loops.insert(loops.begin(), loop);
+    init = loop.getTiedLoopInit(argument)->get();
+    result = loop.getTiedLoopResult(argument);
+  }
+  auto fill = init.getDefiningOp<linalg::FillOp>();
+  TilePartition partition =
+      proveTilePartition(cast<OffsetSizeAndStrideOpInterface>(*write), loops, /*extents=*/std::nullopt);
+  if (!fill || !partition)
+    return std::nullopt;
+  for (unsigned position = 0; position < loops.size(); ++position)
+    if (!partition.isMovedBy(position))
+      return std::nullopt;
+  return fill.getInputs()[0];
+}
+
+/// Of a step that adds to what it streams past: lets the resident parts of the state begin as they do in memory, which
+/// nobody has written before. Returns whether there were any.
+bool promoteResident(StepOpInterface op) {
+  scf::ForOp loop = getFoldingLoop(op);
+  if (!loop)
+    return false;
+  bool isPromoted = false;
+  for (auto [number, part] : llvm::enumerate(op.getStepState())) {
+    if (part.movesWith(op.getStreamedDim()))
+      continue;
+    OpOperand &init = loop.getInitArgsMutable()[number];
+    Value tile = init.get();
+    if (auto pad = tile.getDefiningOp<tensor::PadOp>())
+      tile = pad.getSource();
+    auto read = tile.getDefiningOp<tensor::ExtractSliceOp>();
+    auto carried = read ? dyn_cast<BlockArgument>(read.getSource()) : BlockArgument();
+    tensor::InsertSliceOp write;
+    for (Operation *user : read ? read.getSource().getUsers() : init.get().getUsers())
+      if (user != read)
+        write = dyn_cast<tensor::InsertSliceOp>(user);
+    if (!write || write.getMixedOffsets() != read.getMixedOffsets() || !llvm::hasNItems(carried.getUsers(), 2))
+      continue;
+    std::optional<Value> identity = getInitialFill(carried, write);
+    if (!identity)
+      continue;
+    OpBuilder b(loop);
+    auto type = cast<RankedTensorType>(init.get().getType());
+    Value empty = tensor::EmptyOp::create(b, loop.getLoc(), type.getShape(), type.getElementType());
+    Operation *pad = init.get().getDefiningOp();
+    init.set(linalg::FillOp::create(b, loop.getLoc(), *identity, empty).getResult(0));
+    if (pad != read && isOpTriviallyDead(pad))
+      pad->erase();
+    if (isOpTriviallyDead(read))
+      read->erase();
+    isPromoted = true;
+  }
+  return isPromoted;
+}
+
 struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
   using SwapLoopsBase::SwapLoopsBase;
 
@@ -230,6 +294,10 @@ struct SwapLoops : flash::impl::SwapLoopsBase<SwapLoops> {
     SmallVector<StepOpInterface> ops;
     getOperation()->walk([&](StepOpInterface op) { ops.push_back(op); });
     for (StepOpInterface op : ops) {
+      if (op.addsToStreamed()) { // flash-tile has brought its loops in order
+        numPromoted += promoteResident(op);
+        continue;
+      }
       if (isPartial(op))
         continue;
       FailureOr<SwapPlan> plan = planSwapLoops(op);

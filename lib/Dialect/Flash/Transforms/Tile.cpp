@@ -2,7 +2,9 @@
 
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Dialect/Affine/ViewLikeInterfaceUtils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 
 namespace mlir::flash {
 #define GEN_PASS_DEF_TILE
@@ -18,21 +20,52 @@ bool mlir::flash::isTile(StepOpInterface op, TileSizes sizes) {
          op.getTileExtent(StepDim::J) == sizes.kv;
 }
 
-FailureOr<scf::SCFTilingResult> mlir::flash::tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes) {
-  for (int64_t size : {sizes.q, sizes.kv})
-    if (size < 1)
-      return op->emitOpError() << "expected a positive tile size, got " << size;
-  OpBuilder::InsertionGuard guard(rewriter);
+/// Tiles `op` by `sizes` over (b, h, i, j), 0 for all of a dimension, keys outside queries, and replaces it.
+static FailureOr<StepOpInterface> tileBy(RewriterBase &rewriter, StepOpInterface op, ArrayRef<int64_t> sizes) {
   rewriter.setInsertionPoint(op);
   scf::SCFTilingOptions options;
-  options.setTileSizes(getAsIndexOpFoldResult(op.getContext(), {1, 1, sizes.q, sizes.kv}));
-  options.setInterchange({0, 1, 3, 2}); // Keys outside queries.
+  options.setTileSizes(getAsIndexOpFoldResult(op.getContext(), sizes));
+  options.setInterchange({0, 1, 3, 2});
   FailureOr<scf::SCFTilingResult> tiled =
       scf::tileUsingSCF(rewriter, cast<TilingInterface>(op.getOperation()), options);
   if (failed(tiled))
     return op->emitOpError() << "expected an op that can be tiled";
   rewriter.replaceOp(op, tiled->replacements);
-  return tiled;
+  return cast<StepOpInterface>(tiled->tiledOps.front());
+}
+
+/// Makes one slice of the slices of slices that `op` reads.
+static void mergeInputSlices(RewriterBase &rewriter, StepOpInterface op) {
+  for (const StepOperand &input : op.getStepInputs()) {
+    Value tile = op->getOperand(input.number);
+    if (auto pad = tile.getDefiningOp<tensor::PadOp>())
+      tile = pad.getSource();
+    auto inner = tile.getDefiningOp<tensor::ExtractSliceOp>();
+    auto outer = inner ? inner.getSource().getDefiningOp<tensor::ExtractSliceOp>() : tensor::ExtractSliceOp();
+    if (!outer)
+      continue;
+    rewriter.setInsertionPoint(inner);
+    SmallVector<OpFoldResult> offsets, sizes, strides;
+    if (succeeded(affine::mergeOffsetsSizesAndStrides(rewriter, inner.getLoc(), outer, inner, outer.getDroppedDims(),
+                                                      offsets, sizes, strides)))
+      rewriter.replaceOpWithNewOp<tensor::ExtractSliceOp>(inner, inner.getType(), outer.getSource(), offsets, sizes,
+                                                          strides);
+  }
+}
+
+FailureOr<StepOpInterface> mlir::flash::tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes) {
+  for (int64_t size : {sizes.q, sizes.kv})
+    if (size < 1)
+      return op->emitOpError() << "expected a positive tile size, got " << size;
+  OpBuilder::InsertionGuard guard(rewriter);
+  if (!op.addsToStreamed())
+    return tileBy(rewriter, op, {1, 1, sizes.q, sizes.kv});
+  // The part of the state that belongs to the keys stays with them, while all queries come past.
+  FailureOr<StepOpInterface> resident = tileBy(rewriter, op, {1, 1, 0, sizes.kv});
+  FailureOr<StepOpInterface> tile = failed(resident) ? resident : tileBy(rewriter, *resident, {0, 0, sizes.q, 0});
+  if (succeeded(tile))
+    mergeInputSlices(rewriter, *tile);
+  return tile;
 }
 
 namespace {

@@ -18,8 +18,8 @@ static RankedTensorType getTensorType(Value memref) {
   return RankedTensorType::get(type.getShape(), type.getElementType());
 }
 
-void mlir::flash::convertToTensors(RewriterBase &rewriter, ScoresOpInterface op) {
-  constexpr unsigned kNumInputs = 3;
+void mlir::flash::convertToTensors(RewriterBase &rewriter, WholeOpInterface op) {
+  size_t numInputs = op.getInputs().size();
   if (isa<RankedTensorType>(op.getQ().getType()))
     return;
   OpBuilder::InsertionGuard guard(rewriter);
@@ -28,15 +28,17 @@ void mlir::flash::convertToTensors(RewriterBase &rewriter, ScoresOpInterface op)
   // Two `restrict` views of one memref would contradict each other.
   DenseMap<Value, Value> views;
   SmallVector<Value> inputs;
-  for (Value input : op->getOperands().take_front(kNumInputs)) {
+  for (Value input : op->getOperands().take_front(numInputs)) {
     Value &view = views[input];
     if (!view)
       view = bufferization::ToTensorOp::create(rewriter, loc, getTensorType(input), input, /*restrict=*/true);
     inputs.push_back(view);
   }
-  ValueRange outs = op->getOperands().drop_front(kNumInputs);
+  ValueRange outs = op->getOperands().drop_front(numInputs);
   Operation *onTensors =
       clone(rewriter, op, llvm::map_to_vector<2>(outs, [](Value out) -> Type { return getTensorType(out); }), inputs);
+  if (auto backward = dyn_cast<AttentionBackwardOp>(onTensors))
+    backward.getProperties().operandSegmentSizes.back() = 0;
   for (auto [result, out] : llvm::zip_equal(onTensors->getResults(), outs)) {
     auto write = bufferization::MaterializeInDestinationOp::create(rewriter, loc, result, out);
     write.setRestrict(true);
@@ -49,7 +51,7 @@ namespace {
 struct ToTensors : flash::impl::ToTensorsBase<ToTensors> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
-    getOperation()->walk([&](ScoresOpInterface op) { convertToTensors(rewriter, op); });
+    getOperation()->walk([&](WholeOpInterface op) { convertToTensors(rewriter, op); });
   }
 };
 } // namespace

@@ -9,14 +9,17 @@
 
 #include "flashc/Dialect/Flash/IR/Step.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/Interfaces/ControlFlowInterfaces.h"
 #include "mlir/Interfaces/DestinationStyleOpInterface.h"
+#include "mlir/Interfaces/ParallelCombiningOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "mlir/Interfaces/TilingInterface.h"
+#include "mlir/Interfaces/ViewLikeInterface.h"
 
 #include "flashc/Dialect/Flash/IR/FlashOpsDialect.h.inc"
 #include "flashc/Dialect/Flash/IR/FlashOpsEnums.h.inc"
@@ -31,8 +34,15 @@
 
 namespace mlir::flash {
 
-/// `c [B, Hq, Nk]`, added up over the `groupSize` query heads of each of `keyHeads` key heads.
+/// What a backward pass computes.
+constexpr Gradients kAllGradients = Gradients::DQ | Gradients::DK | Gradients::DV;
+
+/// `c [B, Hq, Nk]` or `[B, Hq, Nk, D]`, added up over the `groupSize` query heads of each of `keyHeads` key heads.
 Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize);
+/// The delta of a backward pass, `[B, Hq, Nq]`: rowsum(o * dout), minus `dlse` if it is not null. In f32.
+Value emitRowDots(OpBuilder &b, Location loc, Value o, Value dout, Value dlse);
+/// `x`, a tensor of rank 4 in f32, rounded to `type`.
+Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 
 /// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);

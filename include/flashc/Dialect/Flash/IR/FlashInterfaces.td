@@ -8,7 +8,7 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   let cppNamespace = "::mlir::flash";
   let description = [{
     An op that computes `S = score(scale * Q K^T) where mask`: `q [B, Hq, Nq, D]`, `k [B, Hk, Nk, D]`, and the two
-    optional regions.
+    optional regions; one that computes gradients has the score's derivative as a third.
   }];
   let methods = [
     InterfaceMethod<"", "::mlir::Value", "getQ">,
@@ -16,7 +16,9 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
     InterfaceMethod<"", "::llvm::APFloat", "getScale">,
     InterfaceMethod<"", "::std::optional<uint64_t>", "getGroupSize">,
     InterfaceMethod<"", "::mlir::Region &", "getScore">,
-    InterfaceMethod<"", "::mlir::Region &", "getMask">
+    InterfaceMethod<"", "::mlir::Region &", "getMask">,
+    InterfaceMethod<"The region for the score's derivative, of ops that compute gradients; null for others.",
+                    "::mlir::Region *", "getDerivativeRegion", (ins), "", "return nullptr;">
   ];
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
@@ -80,6 +82,12 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
     ::mlir::flash::MaskView getMaskView() {
       return $_op.getStreamedDim() == ::mlir::flash::StepDim::J ? ::mlir::flash::MaskView::Primal
                                                                  : ::mlir::flash::MaskView::Dual;
+    }
+    /// Whether a part of the state moves with the streamed dimension: each step adds to another tile of it.
+    bool addsToStreamed() {
+      return ::llvm::any_of($_op.getStepState(), [&](const ::mlir::flash::StepOperand &carried) {
+        return carried.movesWith($_op.getStreamedDim());
+      });
     }
     /// Where the tile's first element lies in dimension B, H, I or J.
     ::mlir::Value getPositionIn(::mlir::flash::StepDim dim) { return $_op.getPosition()[static_cast<unsigned>(dim)]; }

@@ -16,9 +16,9 @@ def Flash_Dialect : Dialect {
   let cppNamespace = "::mlir::flash";
   let summary = "Attention as an op, and the state that online softmax carries";
   let description = [{
-    L0 of flashc says *what* is computed: attention (`flash.attention`), or the weight that keys receive
-    (`flash.column_sums`). L1 says by which algorithm (`flash.online_attention` and `flash.finalize`, or
-    `flash.accumulate_column_sums`, in loops of `scf`).
+    L0 of flashc says *what* is computed: attention (`flash.attention`), its gradients (`flash.attention_backward`), or
+    the weight that keys receive (`flash.column_sums`). L1 says by which algorithm (`flash.online_attention` and
+    `flash.finalize`, `flash.accumulate_gradients`, or `flash.accumulate_column_sums`, in loops of `scf`).
 
     Names used throughout: `B` batch, `Hq` query heads, `Hk` key/value heads, `Nq`/`Nk` query/key sequence length,
     `D` head dimension of queries and keys, `Dv` head dimension of values and outputs, `i` a query position, `j` a key
@@ -37,6 +37,7 @@ def Flash_Buffer : AnyTypeOf<[AnyRankedTensor, AnyStridedMemRef]>;
 
 class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mnemonic, traits> {
   string regionsFormat = "attr-dict (`score` custom<ScoresRegion>($score)^)? (`mask` custom<ScoresRegion>($mask)^)?";
+  string derivativeFormat = "(`derivative` custom<ScoresRegion>($derivative)^)?"; // behind them
 }
 
 def Flash_Normalize : I32EnumAttr<"Normalize", "when the output accumulator is divided by the row sum", [
@@ -49,15 +50,20 @@ def Flash_NormalizeAttr : EnumAttr<Flash_Dialect, Flash_Normalize, "normalize"> 
   let assemblyFormat = "`<` $value `>`";
 }
 
-/// L0: an op on whole tensors, with results, or on memrefs, with `outs`. The first three operands are read: q, k and
-/// `third`.
-class Flash_WholeOp<string mnemonic, string third> : Flash_Op<mnemonic, [
+/// `q`, `k` and `third` with their types.
+class Flash_ThreeInputs<string third> {
+  string format = "$q `,` $k `,` $" # third # " `:` type($q) `,` type($k) `,` type($" # third # ")";
+}
+
+/// L0: an op on whole tensors, with results, or on memrefs, with `outs` behind what is read: q, k and others.
+class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = []> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, Flash_WholeOpInterface, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
-    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>] # traits> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
-  let assemblyFormat = "`ins` `(` $q `,` $k `,` $" # third # " `:` type($q) `,` type($k) `,` type($" # third # [{) `)`
-    (`outs` `(` $outs^ `:` type($outs) `)`)? }] # regionsFormat # "(`->` type($results)^)?";
+  string beginFormat = "`ins` `(` " # inputsFormat # " `)` (`outs` `(` $outs^ `:` type($outs) `)`)? ";
+  string endFormat = "(`->` type($results)^)?";
+  let assemblyFormat = beginFormat # regionsFormat # endFormat;
   let hasVerifier = 1;
   code wholeOpDeclaration = [{
     bool hasTensorSemantics() { return isa<RankedTensorType>(getQ().getType()); }
@@ -65,11 +71,11 @@ class Flash_WholeOp<string mnemonic, string third> : Flash_Op<mnemonic, [
     ShapedType getOutputType(unsigned index) {
       return cast<ShapedType>(hasTensorSemantics() ? getResult(index).getType() : getOuts()[index].getType());
     }
-    static SmallVector<StepOperand> getInputs();
+    SmallVector<StepOperand> getInputs();
   }];
 }
 
-def Flash_AttentionOp : Flash_WholeOp<"attention", "v"> {
+def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
     Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with
@@ -148,7 +154,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", "v"> {
   }];
 }
 
-def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", "lse"> {
+def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", Flash_ThreeInputs<"lse">.format> {
   let summary = "the weight that each key receives from all queries";
   let description = [{
     The sums of attention's probabilities over queries, `c_j = sum_i exp(S_ij - lse_i)` with
@@ -195,7 +201,7 @@ def Flash_ColumnSumsOp : Flash_WholeOp<"column_sums", "lse"> {
 }
 
 /// L1: a tile of a larger op, which is folded into a state, `outs`.
-class Flash_StepOp<string mnemonic, list<Trait> traits> : Flash_Op<mnemonic, [
+class Flash_StepOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemonic, [
     RecursiveMemoryEffects, DestinationStyleOpInterface, Flash_StepOpInterface,
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
     DeclareOpInterfaceMethods<TilingInterface, [
@@ -283,7 +289,7 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
     }
     StepDim getStreamedDim() { return StepDim::J; }
     bool needsFinalize() { return true; }
-    SmallVector<StepOperand> getStepInputs();
+    static SmallVector<StepOperand> getStepInputs();
     SmallVector<StepOperand> getStepState();
     OperandRange getPosition() { return getOperands().drop_front(6); }
   }];
@@ -370,24 +376,25 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
   let extraClassDeclaration = [{
     MutableOperandRange getDpsInitsMutable() { return getCMutable(); }
     StepDim getStreamedDim() { return StepDim::I; }
-    SmallVector<StepOperand> getStepInputs();
+    static SmallVector<StepOperand> getStepInputs();
     SmallVector<StepOperand> getStepState();
     OperandRange getPosition() { return getOperands().drop_front(4); }
   }];
 }
 
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "ColumnSumsOp", "OnlineAttentionOp", "AccumulateColumnSumsOp", "RowTableOp",
-                 "TileRunsOp"]>]> {
+    ParentOneOf<["AttentionOp", "ColumnSumsOp", "AttentionBackwardOp", "OnlineAttentionOp", "AccumulateColumnSumsOp",
+                 "AccumulateGradientsOp", "RowTableOp", "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
-    Ends a `score` region with the new score (f32), a `mask` region with whether the key is kept (i1), the region of a
+    Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with whether the key is kept (i1), the region of a
     `flash.row_table` with the value of a row (i32), or that of a `flash.tile_runs` with the class of a tile (i32).
   }];
   let arguments = (ins AnyTypeOf<[F32, I1, I32]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";
 }
 
+include "flashc/Dialect/Flash/IR/FlashGradientOps.td"
 include "flashc/Dialect/Flash/IR/FlashDataOps.td"
 
 #endif // FLASHC_FLASH_OPS_TD

@@ -338,6 +338,7 @@ def SplitKV : Pass<"flash-split-kv"> {
   let options = [Option<"kvChunk", "kv-chunk", "int64_t", "1024", "keys per chunk">];
 }
 
+include "flashc/Dialect/Flash/Transforms/GradientPasses.td"
 include "flashc/Dialect/Flash/Transforms/MaskPasses.td"
 
 #endif // FLASHC_FLASH_PASSES_TD

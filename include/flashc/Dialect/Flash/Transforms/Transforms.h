@@ -16,7 +16,7 @@
 namespace mlir::flash {
 
 /// Replaces `op`, if it is on memrefs, by one on tensors between bufferization.to_tensor and materialize_in_destination.
-void convertToTensors(RewriterBase &rewriter, ScoresOpInterface op);
+void convertToTensors(RewriterBase &rewriter, WholeOpInterface op);
 
 /// Computes what elementwise ops compute where the scores and masks inside `root` read it. Returns how many reads
 /// became code.
@@ -40,6 +40,19 @@ FailureOr<OnlineAttentionOp> convertToOnlineSoftmax(RewriterBase &rewriter, Atte
 /// returns the former. Emits an error and fails if `op` is on memrefs.
 FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter, ColumnSumsOp op);
 
+/// Replaces `op`, on tensors, by the row sums of o and do, one flash.accumulate_gradients of all three gradients, sums
+/// over groups and the gradients' rounding; returns the step. Emits an error and fails if `op` is on memrefs, or has a
+/// score without its derivative.
+FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op);
+
+/// Replaces `op`, which accumulates all gradients, by one that accumulates those of keys and values and one for those of
+/// queries; returns them.
+std::pair<AccumulateGradientsOp, AccumulateGradientsOp> splitGradients(RewriterBase &rewriter,
+                                                                       AccumulateGradientsOp op);
+
+/// Computes the slice of delta that `op` reads where it reads it. Returns whether there is such a slice.
+bool recomputeDelta(RewriterBase &rewriter, AccumulateGradientsOp op);
+
 /// Splits the keys of `op` into chunks of `kvChunk`, folded side by side in an scf.forall and merged by log-sum-exp,
 /// and replaces it. Emits an error and fails if the chunk is not positive.
 FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
@@ -53,8 +66,8 @@ struct TileSizes {
 bool isTile(StepOpInterface op, TileSizes sizes);
 
 /// Tiles `op` by one head and `sizes`, in scf.for loops over batch, head, key tiles, query tiles (innermost), and
-/// replaces it. Emits an error and fails if a size is not positive.
-FailureOr<scf::SCFTilingResult> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
+/// replaces it; returns its tile. Emits an error and fails if a size is not positive.
+FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
 /// A mask, and the bounds that it gives to the loop over tiles of the streamed dimension, in that loop's view.
 struct KeyBounds {

@@ -1,0 +1,60 @@
+//===- GradientPasses.td - the passes of the backward pass --------------------------------------------------------===//
+#ifndef FLASHC_FLASH_GRADIENT_PASSES_TD
+#define FLASHC_FLASH_GRADIENT_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def SplitGradients : Pass<"flash-split-gradients"> {
+  let summary = "the gradients of queries and those of keys in loops of their own";
+  let description = [{
+    Replaces each `flash.accumulate_gradients` of dq, dk and dv by one of dk and dv and one of dq. S and dP are computed
+    twice then (seven products in place of five), but each gradient has loops that own its tiles: no two iterations add
+    to one tile, so nothing is summed in device memory, and every run gives the same bits.
+
+    Why here: after `flash-online-softmax`, before `flash-tile`, which then tiles two ops. `flash-swap-loops` brings the
+    keys of the second one inside, as it does for attention. Without this pass there is one nest, by keys, which adds to
+    dq in memory (FlashAttention-2).
+
+    Before:
+    ```mlir
+    %dq, %dk, %dv = flash.accumulate_gradients ins(...) outs(%zq, %zk, %zv) ... {gradients = #flash.gradients<dq, dk, dv>}
+    ```
+    After:
+    ```mlir
+    %dk, %dv = flash.accumulate_gradients ins(...) outs(%zk, %zv) ... {gradients = #flash.gradients<dk, dv>}
+    %dq      = flash.accumulate_gradients ins(...) outs(%zq) ... {gradients = #flash.gradients<dq>}
+    ```
+
+    An op in a loop, or of other gradients, is left alone. It never refuses.
+  }];
+  let statistics = [Statistic<"numSplit", "num-split", "steps split">];
+}
+
+def RecomputeDelta : Pass<"flash-recompute-delta"> {
+  let summary = "the row sums of o * do in each step: FlashAttention, Algorithm 4";
+  let description = [{
+    Computes the tile of delta = rowsum(o * do) that a tiled `flash.accumulate_gradients` reads where it reads it, from
+    tiles of o and do (FlashAttention, Algorithm 4, line 19). Without this pass delta is computed once, before the loops
+    (FlashAttention-2, Algorithm 2, line 4), and o is read once.
+
+    Before (after `flash-tile`):
+    ```mlir
+    %delta = linalg.generic ... ins(%o, %do) outs(%zeros)
+    scf.for ... {
+      %delta_tile = tensor.extract_slice %delta[%b, %h, %i] [1, 1, 64]
+      flash.accumulate_gradients ins(..., %delta_tile) ...
+    ```
+    After:
+    ```mlir
+    scf.for ... {
+      %o_tile = tensor.extract_slice %o[%b, %h, %i, 0] [1, 1, 64, D]         // and do
+      %delta_tile = linalg.generic ... ins(%o_tile, %do_tile)
+      flash.accumulate_gradients ins(..., %delta_tile) ...
+    ```
+
+    A step outside loops, or with a delta that is given, is left alone. It never refuses.
+  }];
+  let statistics = [Statistic<"numRecomputed", "num-recomputed", "steps that compute delta">];
+}
+
+#endif // FLASHC_FLASH_GRADIENT_PASSES_TD

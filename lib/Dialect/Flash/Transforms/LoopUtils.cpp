@@ -1,0 +1,38 @@
+//===- LoopUtils.cpp - what the loop passes share -----------------------------------------------------------------===//
+
+#include "LoopUtils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+/// Whether `yielded` is `carried` with the slice replaced that `tile` was read from: by `result`, the new tile.
+static bool replacesSlice(Value carried, Value tile, Value result, Value yielded) {
+  if (auto pad = tile.getDefiningOp<tensor::PadOp>())
+    tile = pad.getSource();
+  auto read = tile.getDefiningOp<tensor::ExtractSliceOp>();
+  auto write = yielded.getDefiningOp<tensor::InsertSliceOp>();
+  if (!read || !write || read.getSource() != carried || write.getDest() != carried)
+    return false;
+  Value source = write.getSource();
+  if (auto cut = source.getDefiningOp<tensor::ExtractSliceOp>())
+    source = cut.getSource();
+  return source == result && read.getMixedOffsets() == write.getMixedOffsets() &&
+         read.getMixedSizes() == write.getMixedSizes() &&
+         llvm::all_of(carried.getUsers(), [&](Operation *user) { return user == read || user == write; });
+}
+
+scf::ForOp mlir::flash::getFoldingLoop(StepOpInterface op) {
+  auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+  SmallVector<StepOperand> state = op.getStepState();
+  if (!loop || loop.getNumResults() != state.size())
+    return {};
+  for (auto [part, carried, yielded, result] :
+       llvm::zip_equal(state, loop.getRegionIterArgs(), loop.getYieldedValues(), op->getResults())) {
+    Value tile = op->getOperand(part.number);
+    bool isTile = tile == carried && yielded == result;
+    if (!isTile && !(part.movesWith(op.getStreamedDim()) && replacesSlice(carried, tile, result, yielded)))
+      return {};
+  }
+  return loop;
+}

@@ -1,0 +1,51 @@
+//===- SplitGradients.cpp - the gradients of queries and of keys in loops of their own ----------------------------===//
+
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+
+namespace mlir::flash {
+#define GEN_PASS_DEF_SPLITGRADIENTS
+#include "flashc/Dialect/Flash/Transforms/Passes.h.inc"
+} // namespace mlir::flash
+
+using namespace mlir;
+using namespace mlir::flash;
+
+/// The step of `op` for those gradients whose numbers among its state are from `begin` to `end`.
+static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradientsOp op, Gradients gradients,
+                                      unsigned begin, unsigned end) {
+  SmallVector<Value> operands(op->getOperands());
+  unsigned first = op.getState().getBeginOperandIndex();
+  operands.erase(operands.begin() + first + end, operands.begin() + first + op.getState().size());
+  operands.erase(operands.begin() + first, operands.begin() + first + begin);
+  auto part = cast<AccumulateGradientsOp>(
+      clone(rewriter, op, op->getResults().slice(begin, end - begin).getTypes(), operands));
+  part.setGradients(gradients);
+  return part;
+}
+
+std::pair<AccumulateGradientsOp, AccumulateGradientsOp>
+mlir::flash::splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op) {
+  OpBuilder::InsertionGuard guard(rewriter);
+  rewriter.setInsertionPoint(op);
+  auto ofKeys = emitPart(rewriter, op, Gradients::DK | Gradients::DV, 1, 3);
+  auto ofQueries = emitPart(rewriter, op, Gradients::DQ, 0, 1);
+  SmallVector<Value> results(ofQueries.getResults());
+  llvm::append_range(results, ofKeys.getResults());
+  rewriter.replaceOp(op, results);
+  return {ofKeys, ofQueries};
+}
+
+namespace {
+struct SplitGradients : flash::impl::SplitGradientsBase<SplitGradients> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    getOperation()->walk([&](AccumulateGradientsOp op) {
+      if (op.getGradients() != kAllGradients || op->getParentOfType<LoopLikeOpInterface>())
+        return;
+      splitGradients(rewriter, op);
+      ++numSplit;
+    });
+  }
+};
+} // namespace
