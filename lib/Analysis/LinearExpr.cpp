@@ -4,7 +4,6 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/AsmState.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -158,21 +157,4 @@ int64_t LinearExpr::getCoefficient(Value value) const {
 
 LinearExpr LinearExpr::without(Value value) const {
   return *this - symbol(value) * getCoefficient(value);
-}
-
-void LinearExpr::print(raw_ostream &os, AsmState &state, bool isContinued) const {
-  bool first = !isContinued;
-  auto printSign = [&](int64_t signedValue) {
-    if (!first || signedValue < 0)
-      os << (first ? "-" : signedValue < 0 ? " - " : " + ");
-    first = false;
-    return signedValue < 0 ? -signedValue : signedValue;
-  };
-  for (const Term &term : terms) {
-    if (int64_t factor = printSign(term.coefficient); factor != 1)
-      os << factor << " * ";
-    term.value.printAsOperand(os, state);
-  }
-  if (constant != 0 || first)
-    os << printSign(constant);
 }

@@ -2,7 +2,6 @@
 
 #include "flashc/Analysis/MaskBounds.h"
 #include "MaskProjection.h"
-#include "mlir/IR/AsmState.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;

@@ -1,13 +1,9 @@
 //===- MaskBoundsPrinter.cpp - the text of bounds -----------------------------------------------------------------===//
 
 #include "flashc/Analysis/MaskBounds.h"
-#include "mlir/IR/AsmState.h"
-#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::flash;
-
-static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds, AsmState &state, bool isOperand);
 
 namespace {
 /// `a + b * -3 + 2` as its terms: affine expressions have no subtraction.
@@ -28,100 +24,107 @@ struct Sum {
     }
     auto factor =
         expr.getKind() == AffineExprKind::Mul ? dyn_cast<AffineConstantExpr>(binary.getRHS()) : AffineConstantExpr();
-    bool hasOpposite = factor && factor.getValue() != std::numeric_limits<int64_t>::min();
-    if (hasOpposite && factor.getValue() < 0)
+    if (factor && factor.getValue() < 0)
       subtracted.push_back(binary.getLHS() * -factor.getValue());
     else
       added.push_back(expr);
   }
 };
-} // namespace
 
-/// What is subtracted comes behind what is added; a constant first only where nothing else is added.
-static void printSum(raw_ostream &os, const Sum &sum, const LoopBounds &bounds, AsmState &state) {
-  StringRef plus = "", minus = "-";
-  auto print = [&](bool isNegative, auto printTerm) {
-    os << (isNegative ? minus : plus);
-    printTerm();
-    std::tie(plus, minus) = std::pair(" + ", " - ");
-  };
-  auto printConstant = [&] { os << llvm::AbsoluteValue(sum.constant); };
-  for (AffineExpr term : sum.added)
-    print(false, [&] { printExpr(os, term, bounds, state, /*isOperand=*/false); });
-  bool isConstantFirst = sum.added.empty() && sum.constant > 0;
-  if (isConstantFirst)
-    print(false, printConstant);
-  for (AffineExpr term : sum.subtracted)
-    print(true, [&] { printExpr(os, term, bounds, state, /*isOperand=*/true); });
-  if (sum.constant != 0 && !isConstantFirst)
-    print(sum.constant < 0, printConstant);
-}
+/// Prints expressions with the names of the bounds' symbols.
+class BoundsPrinter {
+public:
+  BoundsPrinter(raw_ostream &os, const LoopBounds &bounds, PrintValue printValue)
+      : os(os), bounds(bounds), printValue(printValue) {}
 
-/// Prints an expression of bounds with the names of its symbols.
-static void printExpr(raw_ostream &os, AffineExpr expr, const LoopBounds &bounds, AsmState &state, bool isOperand) {
-  static constexpr StringLiteral kNames[] = {"begin", "end", "i0", "rows"};
-  static constexpr StringLiteral kDualNames[] = {"begin", "end", "j0", "keys"};
-  if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
-    os << constant.getValue();
-    return;
+  void printUnion(StringRef name, ArrayRef<TileInterval> intervals) {
+    os << name << ' ' << (intervals.empty() ? "nothing" : "");
+    llvm::interleave(intervals, os, [&](const TileInterval &interval) { printInterval(interval); }, " or ");
   }
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr)) {
-    if (symbol.getPosition() < LoopBounds::FirstCaptured) {
-      os << (bounds.view == MaskView::Dual ? kDualNames : kNames)[symbol.getPosition()];
+
+  /// Prints `max(a, b)`, or the only expression, or `none`.
+  void printList(ArrayRef<AffineExpr> list, StringRef function, StringRef none) {
+    os << (list.empty() ? none : "") << (list.size() > 1 ? (function + "(").str() : "");
+    llvm::interleaveComma(list, os, [&](AffineExpr expr) { print(expr, /*isOperand=*/false); });
+    os << (list.size() > 1 ? ")" : "");
+  }
+
+private:
+  void printInterval(const TileInterval &interval) {
+    os << '[';
+    printList(interval.begin, "max", "begin");
+    os << ", ";
+    printList(interval.end, "min", "end");
+    os << ')';
+    SmallVector<AffineExpr> conditions(interval.conditions);
+    conditions.append(interval.rooms);
+    os << (conditions.empty() ? "" : " if 0 <= ");
+    printList(conditions, "min", "");
+  }
+
+  void print(AffineExpr expr, bool isOperand) {
+    if (auto constant = dyn_cast<AffineConstantExpr>(expr)) {
+      os << constant.getValue();
       return;
     }
-    const CapturedValue &captured = bounds.captured[symbol.getPosition() - LoopBounds::FirstCaptured];
-    captured.value.printAsOperand(os, state);
-    os << (captured.at == MaskSpace::At::FirstRow ? "[first]" : captured.at == MaskSpace::At::LastRow ? "[last]" : "");
-    return;
+    if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+      return printSymbol(symbol.getPosition());
+    Sum sum;
+    sum.add(expr);
+    bool isSum = sum.added != SmallVector<AffineExpr>{expr};
+    bool hasParentheses = isOperand && (isSum || expr.getKind() != AffineExprKind::Mul);
+    os << (hasParentheses ? "(" : "");
+    if (isSum)
+      printSum(sum);
+    else
+      printBinary(cast<AffineBinaryOpExpr>(expr));
+    os << (hasParentheses ? ")" : "");
   }
-  Sum sum;
-  sum.add(expr);
-  bool isSum = sum.added != SmallVector<AffineExpr>{expr};
-  bool hasParentheses = isOperand && (isSum || expr.getKind() != AffineExprKind::Mul);
-  os << (hasParentheses ? "(" : "");
-  if (isSum) {
-    printSum(os, sum, bounds, state);
-  } else {
-    auto binary = cast<AffineBinaryOpExpr>(expr);
-    printExpr(os, binary.getLHS(), bounds, state, /*isOperand=*/true);
+
+  void printSymbol(unsigned position) {
+    static constexpr StringLiteral kNames[] = {"begin", "end", "i0", "rows"};
+    static constexpr StringLiteral kDualNames[] = {"begin", "end", "j0", "keys"};
+    if (position < LoopBounds::FirstCaptured) {
+      os << (bounds.view == MaskView::Dual ? kDualNames : kNames)[position];
+      return;
+    }
+    const CapturedValue &captured = bounds.captured[position - LoopBounds::FirstCaptured];
+    printValue(os, captured.value, captured.at);
+  }
+
+  void printBinary(AffineBinaryOpExpr expr) {
+    print(expr.getLHS(), /*isOperand=*/true);
     os << (expr.getKind() == AffineExprKind::Mul        ? " * "
            : expr.getKind() == AffineExprKind::FloorDiv ? " floordiv "
            : expr.getKind() == AffineExprKind::CeilDiv  ? " ceildiv "
                                                         : " mod ");
-    printExpr(os, binary.getRHS(), bounds, state, /*isOperand=*/true);
+    print(expr.getRHS(), /*isOperand=*/true);
   }
-  os << (hasParentheses ? ")" : "");
-}
 
-/// Prints `max(a, b)`, or the only expression, or `none`.
-static void printList(raw_ostream &os, ArrayRef<AffineExpr> list, StringRef function, StringRef none,
-                      const LoopBounds &bounds, AsmState &state) {
-  if (list.empty())
-    os << none;
-  if (list.size() > 1)
-    os << function << '(';
-  llvm::interleaveComma(list, os, [&](AffineExpr expr) { printExpr(os, expr, bounds, state, /*isOperand=*/false); });
-  if (list.size() > 1)
-    os << ')';
-}
+  /// What is subtracted comes behind what is added; a constant first only where nothing else is added.
+  void printSum(const Sum &sum) {
+    SmallVector<std::pair<AffineExpr, bool>> terms; // and whether it is subtracted
+    for (AffineExpr term : sum.added)
+      terms.push_back({term, false});
+    for (AffineExpr term : sum.subtracted)
+      terms.push_back({term, true});
+    bool isConstantFirst = sum.added.empty() && sum.constant > 0;
+    if (sum.constant != 0)
+      terms.insert(isConstantFirst ? terms.begin() : terms.end(),
+                   {getAffineConstantExpr(std::abs(sum.constant), terms[0].first.getContext()), sum.constant < 0});
+    StringRef plus = "", minus = "-";
+    for (auto [term, isSubtracted] : terms) {
+      os << (isSubtracted ? minus : plus);
+      print(term, /*isOperand=*/isSubtracted);
+      std::tie(plus, minus) = std::pair(" + ", " - ");
+    }
+  }
 
-static void printInterval(raw_ostream &os, const TileInterval &interval, const LoopBounds &bounds, AsmState &state) {
-  auto printList = [&](ArrayRef<AffineExpr> list, StringRef function, StringRef none) {
-    ::printList(os, list, function, none, bounds, state);
-  };
-  os << '[';
-  printList(interval.begin, "max", "begin");
-  os << ", ";
-  printList(interval.end, "min", "end");
-  os << ')';
-  SmallVector<AffineExpr> conditions(interval.conditions);
-  conditions.append(interval.rooms);
-  if (conditions.empty())
-    return;
-  os << " if 0 <= ";
-  printList(conditions, "min", "");
-}
+  raw_ostream &os;
+  const LoopBounds &bounds;
+  PrintValue printValue;
+};
+} // namespace
 
 StringRef MaskClass::getName(Kind kind) {
   static constexpr StringLiteral kNames[] = {"exact", "conservative", "opaque"};
@@ -134,16 +137,12 @@ void MaskClass::print(raw_ostream &os) const {
     os << ": " << reason;
 }
 
-void LoopBounds::print(raw_ostream &os, AsmState &state) const {
-  auto printUnion = [&](StringRef name, ArrayRef<TileInterval> intervals) {
-    os << name << ' ' << (intervals.empty() ? "nothing" : "");
-    llvm::interleave(
-        intervals, os, [&](const TileInterval &interval) { printInterval(os, interval, *this, state); }, " or ");
-  };
-  printUnion("kept", kept);
-  printUnion("\ncut", cut);
+void LoopBounds::print(raw_ostream &os, PrintValue printValue) const {
+  BoundsPrinter printer(os, *this, printValue);
+  printer.printUnion("kept", kept);
+  printer.printUnion("\ncut", cut);
   if (!isMoved)
     return;
   os << "\norigin ";
-  printList(os, kept.front().begin, "max", "begin", *this, state);
+  printer.printList(kept.front().begin, "max", "begin");
 }

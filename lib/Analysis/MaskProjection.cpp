@@ -46,13 +46,16 @@ public:
   /// Adds what defines the variables that occur.
   void addDefinitions() {
     BitVector done(space.size());
-    for (size_t n = 0; n < rows.size(); ++n)
-      for (unsigned index = MaskSpace::FirstDynamic; index < rows[n].expr.size(); ++index) {
-        if (rows[n].expr[index] == 0 || !isPosition(index) || done[index])
+    for (size_t n = 0; n < rows.size(); ++n) {
+      const MaskExpr row = rows[n].expr;
+      for (unsigned index : row.getVariables()) {
+        if (index < MaskSpace::FirstDynamic || !isPosition(index) || done[index])
           continue;
         done.set(index);
-        define(index);
+        for (const MaskExpr &constraint : space.getDefinition(index))
+          add(constraint, 0);
       }
+    }
   }
 
   /// Eliminates all variables that change with i and j, those first for which it is exact.
@@ -76,39 +79,12 @@ public:
   bool isEmpty = false, isExact = true;
 
 private:
-  bool isPosition(unsigned variable) const {
-    if (variable < MaskSpace::FirstDynamic)
-      return variable == MaskSpace::Key || (variable == MaskSpace::Query && !keepsRows);
-    if (!keepsRows)
-      return space.isPosition(variable);
-    const MaskExpr &dividend = space[variable].dividend;
-    for (unsigned index = MaskSpace::Query; index < dividend.size(); ++index)
-      if (dividend[index] != 0 && isPosition(index))
-        return true;
-    return false;
-  }
+  bool isPosition(unsigned variable) const { return space.isPosition(variable, /*ofKey=*/keepsRows); }
 
   /// Whether an expression changes with what is eliminated or bounded.
   bool hasPosition(const MaskExpr &expr) const {
-    if (expr[MaskSpace::Tile] != 0)
-      return true;
-    for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
-      if (expr[variable] != 0 && isPosition(variable))
-        return true;
-    return false;
-  }
-
-  void define(unsigned index) {
-    const MaskSpace::Variable variable = space[index];
-    MaskExpr self = MaskExpr::variable(index);
-    if (variable.isQuotient()) {
-      MaskExpr remainder = variable.dividend - self * variable.divisor;
-      add(remainder, 0);
-      add(MaskExpr(variable.divisor - 1) - remainder, 0);
-    } else {
-      add(self - MaskExpr::variable(variable.first), 0);
-      add(MaskExpr::variable(variable.last) - self, 0);
-    }
+    return llvm::any_of(expr.getVariables(),
+                        [&](unsigned variable) { return variable == MaskSpace::Tile || isPosition(variable); });
   }
 
   /// The number of rows that eliminating a variable makes; many more if it may not be exact. Nothing if it does not
@@ -199,8 +175,8 @@ static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
     int64_t factor = constraint[MaskSpace::Key];
     MaskExpr limit = constraint.without(MaskSpace::Key) * (factor < 0 ? 1 : -1);
     bool isUniform = true;
-    for (unsigned variable = MaskSpace::Query; variable < limit.size(); ++variable) {
-      if (limit[variable] == 0 || !space.isPosition(variable))
+    for (unsigned variable : limit.getVariables()) {
+      if (!space.isPosition(variable))
         continue;
       isUniform = false;
       if (limit[variable] < 0 || space[variable].isQuotient())
@@ -215,8 +191,8 @@ static bool isChain(const MaskSpace &space, const MaskConjunct &conjunct) {
 static bool hasUnknownRows(const MaskSpace &space, const MaskConjunct &conjunct) {
   unsigned numFunctions = 0, numOthers = 0;
   for (const MaskExpr &constraint : conjunct.constraints)
-    for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable) {
-      if (constraint[variable] == 0 || variable == MaskSpace::Key)
+    for (unsigned variable : constraint.getVariables()) {
+      if (variable == MaskSpace::Key)
         continue;
       numFunctions += space[variable].isRow;
       numOthers += !space[variable].isRow && space.isPosition(variable);

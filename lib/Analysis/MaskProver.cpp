@@ -19,30 +19,22 @@ public:
       addFact(fact);
   }
 
-  bool has(unsigned variable) const { return columns[variable] >= 0; }
+  /// Whether all variables of an expression occur.
+  bool hasAll(const MaskExpr &expr) const {
+    return llvm::all_of(expr.getVariables(), [&](unsigned variable) { return columns[variable] >= 0; });
+  }
 
   bool isEmpty() {
-    if (!takeBudget())
-      return false;
-    Simplex simplex(numColumns);
-    for (const MaskExpr &row : rows) {
-      simplex.addInequality(getCoefficients(row));
-      if (simplex.isEmpty())
-        return true;
-    }
-    return false;
+    std::optional<Simplex> simplex = makeSimplex();
+    return simplex && simplex->isEmpty();
   }
 
   /// Of an expression whose variables all occur.
   std::optional<int64_t> getMost(const MaskExpr &expr) {
-    if (!takeBudget())
+    std::optional<Simplex> simplex = makeSimplex();
+    if (!simplex || simplex->isEmpty())
       return std::nullopt;
-    Simplex simplex(numColumns);
-    for (const MaskExpr &row : rows)
-      simplex.addInequality(getCoefficients(row));
-    if (simplex.isEmpty())
-      return std::nullopt;
-    MaybeOptimum<Fraction> most = simplex.computeOptimum(Simplex::Direction::Up, getCoefficients(expr));
+    MaybeOptimum<Fraction> most = simplex->computeOptimum(Simplex::Direction::Up, getCoefficients(expr));
     if (!most.isBounded())
       return std::nullopt;
     return int64_t(floor(*most));
@@ -51,29 +43,32 @@ public:
 private:
   void add(const MaskExpr &constraint) {
     rows.push_back(constraint);
-    for (unsigned variable = MaskSpace::Query; variable < constraint.size(); ++variable)
-      if (constraint[variable] != 0)
-        use(variable);
+    for (unsigned variable : constraint.getVariables())
+      use(variable);
   }
 
   /// Adds a fact that says something about the variables that occur.
   void addFact(const MaskExpr &fact) {
-    for (unsigned variable = MaskSpace::Query; variable < fact.size(); ++variable)
-      if (fact[variable] != 0 && columns[variable] < 0)
-        return;
-    rows.push_back(fact);
+    if (hasAll(fact))
+      rows.push_back(fact);
   }
 
-  bool takeBudget() {
+  /// With rows up to the first that leaves nothing; none when the budget is spent.
+  std::optional<Simplex> makeSimplex() {
     space.proofBudget -= rows.size() * (numColumns + 1);
-    return space.proofBudget >= 0;
+    if (space.proofBudget < 0)
+      return std::nullopt;
+    Simplex simplex(numColumns);
+    for (const MaskExpr &row : rows)
+      if (!simplex.isEmpty())
+        simplex.addInequality(getCoefficients(row));
+    return simplex;
   }
 
   SmallVector<DynamicAPInt> getCoefficients(const MaskExpr &expr) const {
     SmallVector<DynamicAPInt> coefficients(numColumns + 1);
-    for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
-      if (expr[variable] != 0)
-        coefficients[columns[variable]] = expr[variable];
+    for (unsigned variable : expr.getVariables())
+      coefficients[columns[variable]] = expr[variable];
     coefficients.back() = expr.getConstant();
     return coefficients;
   }
@@ -88,17 +83,10 @@ private:
       add(self);
     if (variable.value && variable.value.getType().isInteger(1))
       add(MaskExpr(1) - self);
-    if (variable.isRow) {
-      add(self - MaskExpr::variable(variable.first));
-      add(MaskExpr::variable(variable.last) - self);
-    }
+    for (const MaskExpr &constraint : space.getDefinition(index))
+      add(constraint);
     for (const MaskExpr &fact : space.getPositionFacts(index))
       add(fact);
-    if (variable.isQuotient()) {
-      MaskExpr remainder = variable.dividend - self * variable.divisor;
-      add(remainder);
-      add(MaskExpr(variable.divisor - 1) - remainder);
-    }
   }
 
   const MaskSpace &space;
@@ -131,10 +119,7 @@ bool MaskProver::isEmpty(ArrayRef<MaskExpr> constraints) const {
 
 std::optional<int64_t> MaskProver::getMost(ArrayRef<MaskExpr> constraints, const MaskExpr &expr) const {
   System system(space, constraints, facts);
-  for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
-    if (expr[variable] != 0 && !system.has(variable))
-      return std::nullopt;
-  return system.getMost(expr);
+  return system.hasAll(expr) ? system.getMost(expr) : std::nullopt;
 }
 
 bool MaskProver::implies(ArrayRef<MaskExpr> constraints, const MaskExpr &conclusion) const {

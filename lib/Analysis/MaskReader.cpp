@@ -97,31 +97,17 @@ private:
   std::optional<Union> visitCompare(arith::CmpIOp op, bool holds) {
     Predicate predicate = holds ? op.getPredicate() : arith::invertPredicate(op.getPredicate());
     Value lhs = op.getLhs(), rhs = op.getRhs();
-    switch (predicate) {
-    case Predicate::sge:
-      return atLeast(lhs, rhs, 0);
-    case Predicate::sgt:
-      return atLeast(lhs, rhs, 1);
-    case Predicate::sle:
-      return atLeast(rhs, lhs, 0);
-    case Predicate::slt:
-      return atLeast(rhs, lhs, 1);
-    case Predicate::eq:
-    case Predicate::ne: {
+    if (predicate == Predicate::eq || predicate == Predicate::ne) {
       bool isEqual = predicate == Predicate::eq;
-      auto notBelow = atLeast(lhs, rhs, !isEqual), notAbove = atLeast(rhs, lhs, !isEqual);
-      if (!notBelow || !notAbove)
-        return std::nullopt;
-      return isEqual ? conjoin(*notBelow, *notAbove) : disjoin(*notBelow, *notAbove);
+      return join(isEqual, atLeast(lhs, rhs, !isEqual), atLeast(rhs, lhs, !isEqual));
     }
-    case Predicate::ult:
-    case Predicate::ule:
-      return belowUnsigned(lhs, rhs, predicate == Predicate::ult, true);
-    case Predicate::uge:
-    case Predicate::ugt: // the opposite of ult and ule
-      return belowUnsigned(lhs, rhs, predicate == Predicate::uge, false);
-    }
-    return std::nullopt;
+    bool isBelow = predicate == Predicate::ult || predicate == Predicate::ule;
+    if (predicate >= Predicate::ult) // uge and ugt are the opposite of ult and ule
+      return belowUnsigned(lhs, rhs, predicate == Predicate::ult || predicate == Predicate::uge, isBelow);
+    bool isStrict = predicate == Predicate::slt || predicate == Predicate::sgt;
+    if (predicate == Predicate::slt || predicate == Predicate::sle)
+      std::swap(lhs, rhs);
+    return atLeast(lhs, rhs, isStrict);
   }
 
   /// `x < limit` unsigned is `0 <= x < limit` for a limit that is not negative.

@@ -4,7 +4,6 @@
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
-#include "mlir/IR/AsmState.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/Support/MathExtras.h"
 #include <numeric>
@@ -133,30 +132,34 @@ MaskExpr MaskSpace::floorDiv(const MaskExpr &expr, int64_t divisor) {
   return whole + MaskExpr::variable(variables.size() - 1);
 }
 
-bool MaskSpace::isPosition(unsigned variable) const {
-  if (variable == Query || variable == Key || variables[variable].isRow)
+bool MaskSpace::isPosition(unsigned variable, bool ofKey) const {
+  if (variable == Key || (!ofKey && (variable == Query || variables[variable].isRow)))
     return true;
-  const MaskExpr &dividend = variables[variable].dividend;
-  for (unsigned index = Query; index < dividend.size(); ++index)
-    if (dividend[index] != 0 && isPosition(index))
-      return true;
-  return false;
+  return llvm::any_of(variables[variable].dividend.getVariables(),
+                      [&](unsigned index) { return isPosition(index, ofKey); });
+}
+
+SmallVector<MaskExpr, 2> MaskSpace::getDefinition(unsigned index) const {
+  const Variable &variable = variables[index];
+  MaskExpr self = MaskExpr::variable(index);
+  if (variable.isRow)
+    return {self - MaskExpr::variable(variable.first), MaskExpr::variable(variable.last) - self};
+  if (!variable.isQuotient())
+    return {};
+  MaskExpr remainder = variable.dividend - self * variable.divisor;
+  return {remainder, MaskExpr(variable.divisor - 1) - remainder};
 }
 
 bool MaskSpace::isNatural(const MaskExpr &expr) const {
-  if (expr.getConstant() < 0)
-    return false;
-  for (unsigned index = Query; index < expr.size(); ++index)
-    if (expr[index] != 0 && (expr[index] < 0 || !variables[index].isNatural))
-      return false;
-  return true;
+  auto isNatural = [&](unsigned index) { return expr[index] > 0 && variables[index].isNatural; };
+  return expr.getConstant() >= 0 && llvm::all_of(expr.getVariables(), isNatural);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr) const {
+void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr) const {
   static constexpr StringLiteral kNames[] = {"", "i", "j", "tile", "begin", "end", "i0", "rows"};
   bool isFirst = true;
   auto printSign = [&](int64_t factor) {
@@ -165,9 +168,7 @@ void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr) co
     isFirst = false;
     return std::abs(factor);
   };
-  for (unsigned index = Query; index < expr.size(); ++index) {
-    if (expr[index] == 0)
-      continue;
+  for (unsigned index : expr.getVariables()) {
     if (int64_t factor = printSign(expr[index]); factor != 1)
       os << factor << " * ";
     const Variable &variable = variables[index];
@@ -177,18 +178,17 @@ void MaskSpace::print(raw_ostream &os, AsmState &state, const MaskExpr &expr) co
       unsigned last = variable.dividend.size() - 1;
       bool isName = variable.dividend == MaskExpr::variable(last) && !variables[last].isQuotient();
       os << (isName ? "" : "(");
-      print(os, state, variable.dividend);
+      print(os, printValue, variable.dividend);
       os << (isName ? " floordiv " : ") floordiv ") << variable.divisor;
     } else {
-      variable.value.printAsOperand(os, state);
-      os << (variable.at == At::FirstRow ? "[first]" : variable.at == At::LastRow ? "[last]" : "");
+      printValue(os, variable.value, variable.at);
     }
   }
   if (expr.getConstant() != 0 || isFirst)
     os << printSign(expr.getConstant());
 }
 
-void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, bool isEquality) const {
+void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality) const {
   // Solved for the key, or else for the query; otherwise what is added stands on the left, the rest on the right.
   MaskExpr left, right;
   unsigned target = expr[Key] != 0 ? Key : Query;
@@ -203,9 +203,9 @@ void MaskSpace::printConstraint(raw_ostream &os, AsmState &state, const MaskExpr
   } else if (isLess) {
     std::swap(left, right);
   }
-  print(os, state, left);
+  print(os, printValue, left);
   os << (isEquality ? " = " : isLess ? " <= " : " >= ");
-  print(os, state, right);
+  print(os, printValue, right);
 }
 
 void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
@@ -219,7 +219,7 @@ void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
     os << " of an array that is not declared sorted";
 }
 
-void MaskSet::print(raw_ostream &os, AsmState &state) const {
+void MaskSet::print(raw_ostream &os, PrintValue printValue) const {
   StringRef separator = kept.size() == 1 ? "\n" : " and ";
   for (const MaskConjunct &conjunct : kept) {
     if (kept.size() > 1)
@@ -230,7 +230,7 @@ void MaskSet::print(raw_ostream &os, AsmState &state) const {
       if (llvm::is_contained(printed, constraint * -1))
         continue;
       os << (printed.empty() ? "" : separator);
-      space.printConstraint(os, state, constraint, llvm::is_contained(conjunct.constraints, constraint * -1));
+      space.printConstraint(os, printValue, constraint, llvm::is_contained(conjunct.constraints, constraint * -1));
       printed.push_back(constraint);
     }
     if (kept.size() > 1 && !conjunct.isKnown)

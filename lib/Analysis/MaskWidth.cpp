@@ -13,9 +13,8 @@ public:
 
   MaskExpr get(const MaskExpr &expr) {
     MaskExpr result(expr.getConstant());
-    for (unsigned variable = MaskSpace::Query; variable < expr.size(); ++variable)
-      if (expr[variable] != 0)
-        result += getVariable(variable) * expr[variable];
+    for (unsigned variable : expr.getVariables())
+      result += getVariable(variable) * expr[variable];
     return result;
   }
 

@@ -12,9 +12,8 @@
 using namespace mlir;
 using namespace flashc;
 
-/// What `print` prints, with formulas for SSA names. A formula has one line, and so does a part of a mask without one.
-static std::vector<std::string> printLines(ValueNames &names, AsmState &state,
-                                           llvm::function_ref<void(llvm::raw_ostream &)> print) {
+/// What `print` prints. A formula has one line, and so does a part of a mask without one.
+static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ostream &)> print) {
   std::string text;
   llvm::raw_string_ostream os(text);
   print(os);
@@ -25,7 +24,7 @@ static std::vector<std::string> printLines(ValueNames &names, AsmState &state,
     bool isUnknown = line.consume_front("opaque:");
     if (lines.empty())
       line.consume_front("or "); // of a union
-    std::string formula = isUnknown ? ("unknown:" + line).str() : names.rewrite(line, state);
+    std::string formula = ((isUnknown ? "unknown:" : "") + line).str();
     if (!isUnknown || !llvm::is_contained(lines, formula))
       lines.push_back(std::move(formula));
   }
@@ -53,21 +52,21 @@ static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttention
   std::optional<flash::KeyBounds> found = flash::computeKeyBounds(op);
   if (!found)
     return {"opaque", {"the loop over keys is not one that can be bounded"}, {}, {}};
-  AsmState state(function);
   ValueNames names(function, op, arguments);
-  auto getName = [&](Value array) { return names.describe(array, state); };
+  auto getName = [&](Value array) { return names.describe(array); };
+  auto printValue = [&](raw_ostream &os, Value value, flash::MaskSpace::At at) { os << names.describe(value, at); };
   flash::MaskClass maskClass = flash::classify(found->mask, found->bounds, found->ranged.get(), getName);
   flash::LoopBounds bounds = simplify(found->bounds, op.getContext());
   MaskExplanation result;
   result.maskClass = flash::MaskClass::getName(maskClass.kind);
   if (!maskClass.reason.empty())
     result.reasons.push_back(maskClass.reason);
-  result.formulas = printLines(names, state, [&](llvm::raw_ostream &os) { found->mask.print(os, state); });
+  result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue); });
   if (found->ranged) { // the formulas are not what bounds the loops
     result.bounds = {"up to " + std::to_string(flash::kTileRuns) + " runs of tiles"};
     return result;
   }
-  result.bounds = printLines(names, state, [&](llvm::raw_ostream &os) { bounds.print(os, state); });
+  result.bounds = printLines([&](llvm::raw_ostream &os) { bounds.print(os, printValue); });
   return result;
 }
 

@@ -8,25 +8,29 @@
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 using namespace flashc;
 
 ValueNames::ValueNames(func::FuncOp function, flash::OnlineAttentionOp tile, std::vector<std::string> arguments)
-    : function(function), arguments(std::move(arguments)) {
-  for (auto [position, name] : {std::pair(tile.getB0(), "b"), {tile.getH0(), "h"}, {tile.getI0(), "i0"},
-                                {tile.getJ0(), "j0"}})
-    names[position] = name;
-  if (auto segments = tile.getI0().getDefiningOp<flash::SegmentTileOp>())
-    names[segments.getSize()] = "rows";
-  static constexpr StringLiteral kPositions[] = {"b", "h", "i", "j"};
-  for (auto [argument, name] : llvm::zip(tile.getMask().getArguments(), kPositions))
-    names[argument] = name.str();
-  for (auto [argument, name] : llvm::zip(function.getArguments(), this->arguments))
-    names[argument] = name;
+    : state(function), arguments(std::move(arguments)) {
+  static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"};
+  for (auto [names, query] : llvm::zip_equal(this->names, kQueries)) {
+    for (auto [position, name] : {std::pair(tile.getB0(), "b"), {tile.getH0(), "h"}, {tile.getI0(), "i0"},
+                                  {tile.getJ0(), "j0"}})
+      names[position] = name;
+    if (auto segments = tile.getI0().getDefiningOp<flash::SegmentTileOp>())
+      names[segments.getSize()] = "rows";
+    StringRef positions[] = {"b", "h", query, "j"};
+    for (auto [argument, name] : llvm::zip(tile.getMask().getArguments(), positions))
+      names[argument] = name.str();
+    for (auto [argument, name] : llvm::zip(function.getArguments(), this->arguments))
+      names[argument] = name;
+  }
 }
 
-static std::string printOperand(Value value, AsmState &state) {
+std::string ValueNames::printOperand(Value value) {
   std::string name;
   llvm::raw_string_ostream os(name);
   value.printAsOperand(os, state);
@@ -34,12 +38,12 @@ static std::string printOperand(Value value, AsmState &state) {
 }
 
 /// An extent of q, k, v by its letter; of another argument as extent(name, dimension).
-std::string ValueNames::describeExtent(Operation *dim, AsmState &state) {
+std::string ValueNames::describeExtent(Operation *dim) {
   APInt number;
   BlockArgument argument = flash::getRootArgument(dim->getOperand(0));
   if (!argument || !matchPattern(dim->getOperand(1), m_ConstantInt(&number)) ||
       number.uge(std::min<int64_t>(4, cast<ShapedType>(dim->getOperand(0).getType()).getRank())))
-    return printOperand(dim->getResult(0), state);
+    return printOperand(dim->getResult(0));
   StringRef name = arguments[argument.getArgNumber()];
   static constexpr StringLiteral kQuery[] = {"B", "Hq", "Nq", "D"}, kKey[] = {"B", "Hk", "Nk", "D"};
   if (name == "q" || name == "k" || name == "v")
@@ -84,17 +88,17 @@ static std::string index(StringRef array, ArrayRef<std::string> indices) {
   return indices.empty() ? array.str() : (array + "[" + joinBare(indices) + "]").str();
 }
 
-std::string ValueNames::describeOp(Operation *op, AsmState &state) {
+std::string ValueNames::describeOp(Operation *op, At at) {
   if (isa<tensor::DimOp, memref::DimOp>(op))
-    return describeExtent(op, state);
+    return describeExtent(op);
   SmallVector<std::string> operands;
   for (Value operand : op->getOperands())
-    operands.push_back(describe(operand, state));
+    operands.push_back(describe(operand, at));
   if (auto extract = dyn_cast<tensor::ExtractOp>(op))
     if (auto table = extract.getTensor().getDefiningOp<flash::RowTableOp>()) { // what computes the row
       for (auto [argument, position] : llvm::zip_equal(table.getBody().getArguments(), ArrayRef(operands).drop_front()))
-        names[argument] = position;
-      return describe(table.getValue(), state);
+        names[unsigned(at)][argument] = position;
+      return describe(table.getValue(), at);
     }
   if (isa<arith::IndexCastOp, arith::IndexCastUIOp, arith::ExtSIOp, arith::ExtUIOp, arith::TruncIOp>(op))
     return operands[0];
@@ -118,7 +122,7 @@ std::string ValueNames::describeOp(Operation *op, AsmState &state) {
   return getFunctionName(op).str() + "(" + joinBare(operands) + ")";
 }
 
-std::string ValueNames::describe(Value value, AsmState &state) {
+std::string ValueNames::describe(Value value, At at) {
   value = flash::stripTileClamp(value); // which does nothing for queries and keys that exist
   APInt constant;
   if (matchPattern(value, m_ConstantInt(&constant)))
@@ -131,62 +135,13 @@ std::string ValueNames::describe(Value value, AsmState &state) {
   if (isa<ShapedType>(value.getType()))
     if (BlockArgument argument = flash::getRootArgument(value))
       value = argument;
-  auto [entry, isNew] = names.try_emplace(value, printOperand(value, state));
+  auto [entry, isNew] = names[unsigned(at)].try_emplace(value, printOperand(value));
   if (!isNew)
     return entry->second;
   Operation *op = value.getDefiningOp();
   // What has regions, or makes a tensor, says more by its name than as a formula.
   if (!op || op->getNumRegions() || op->getNumOperands() == 0 || !value.getType().isIntOrIndexOrFloat())
     return entry->second;
-  std::string text = describeOp(op, state);
-  return names[value] = text;
-}
-
-/// A name consists of these, behind the % of an SSA name.
-static bool isWord(char c) { return llvm::isAlnum(c) || StringRef("_$.-#").contains(c); }
-
-/// `formula` with `value` in the place of the query i; in parentheses beside an operator that binds it tighter.
-static std::string replaceQuery(StringRef formula, StringRef value) {
-  std::string result;
-  while (!formula.empty()) {
-    size_t size = isWord(formula.front()) ? formula.find_if_not(isWord) : formula.find_if(isWord);
-    StringRef part = formula.take_front(size);
-    formula = formula.drop_front(part.size());
-    if (part != "i") {
-      result += part;
-      continue;
-    }
-    bool isElement = StringRef(result).ends_with(", ");
-    bool isOperand = formula.starts_with(" ") || (StringRef(result).ends_with(" ") && !isElement);
-    bool isTerm = formula.starts_with(" +") || formula.starts_with(" -");
-    bool needsParentheses = isOperand && !isTerm && value.contains(' ');
-    result += needsParentheses ? ("(" + value + ")").str() : value.str();
-  }
-  return result;
-}
-
-std::string ValueNames::rewrite(StringRef text, AsmState &state) {
-  llvm::StringMap<Value> values;
-  auto add = [&](Value value) { values[printOperand(value, state)] = value; };
-  function.walk([&](Operation *op) {
-    llvm::for_each(op->getResults(), add);
-    for (Region &region : op->getRegions())
-      for (Block &block : region)
-        llvm::for_each(block.getArguments(), add);
-  });
-  std::string result;
-  while (!text.empty()) {
-    size_t size = text.front() == '%' ? text.find_if_not(isWord, 1) : text.find('%');
-    StringRef word = text.take_front(size);
-    text = text.drop_front(word.size());
-    Value value = values.lookup(word);
-    std::string formula = value ? describe(value, state) : word.str();
-    // The value of a row, for the first and the last row of a tile.
-    if (value && text.consume_front("[first]"))
-      formula = replaceQuery(formula, "i0");
-    else if (value && text.consume_front("[last]"))
-      formula = replaceQuery(formula, "i0 + rows - 1");
-    result += formula;
-  }
-  return result;
+  std::string text = describeOp(op, at);
+  return names[unsigned(at)][value] = text;
 }

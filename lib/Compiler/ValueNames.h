@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_COMPILER_VALUENAMES_H
 #define FLASHC_LIB_COMPILER_VALUENAMES_H
 
+#include "flashc/Analysis/MaskSet.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/AsmState.h"
@@ -18,18 +19,20 @@ public:
   /// `arguments`: the names of the function's arguments.
   ValueNames(mlir::func::FuncOp function, mlir::flash::OnlineAttentionOp tile, std::vector<std::string> arguments);
 
-  /// `text`, printed by `state`, with formulas in the place of SSA names.
-  std::string rewrite(llvm::StringRef text, mlir::AsmState &state);
-  /// A sum or product is in parentheses. Names by `state` what has no formula.
-  std::string describe(mlir::Value value, mlir::AsmState &state);
+  using At = mlir::flash::MaskSpace::At;
+  /// For any query, or for the first or the last one of the tile. A sum or product is in parentheses. What has no
+  /// formula has its SSA name.
+  std::string describe(mlir::Value value, At at = At::Anywhere);
 
 private:
-  std::string describeOp(mlir::Operation *op, mlir::AsmState &state);
-  std::string describeExtent(mlir::Operation *dim, mlir::AsmState &state);
+  std::string describeOp(mlir::Operation *op, At at);
+  std::string describeExtent(mlir::Operation *dim);
+  std::string printOperand(mlir::Value value);
 
-  mlir::func::FuncOp function;
+  mlir::AsmState state;
   std::vector<std::string> arguments;
-  llvm::DenseMap<mlir::Value, std::string> names;
+  /// By where a value is taken.
+  llvm::DenseMap<mlir::Value, std::string> names[3];
 };
 
 } // namespace flashc

@@ -12,10 +12,6 @@
 #include "mlir/IR/Value.h"
 #include <optional>
 
-namespace mlir {
-class AsmState;
-}
-
 namespace mlir::flash {
 
 /// A linear combination of values. A value type: it makes no IR, and it stays valid as long as its values do.
@@ -58,13 +54,13 @@ public:
   std::optional<int64_t> getConstantValue() const;
   bool isConstant(int64_t value) const { return terms.empty() && constant == value; }
 
+  /// The value that it is, but for the constant; null if it has other terms.
+  Value getShifted() const { return terms.size() == 1 && terms[0].coefficient == 1 ? terms[0].value : Value(); }
+
   /// The coefficient of `value`, 0 when it does not occur.
   int64_t getCoefficient(Value value) const;
   /// The same expression with `value` set to zero.
   LinearExpr without(Value value) const;
-
-  /// Prints `2 * %a - %b + 3`; as the continuation of a sum ` + 2 * %a - %b + 3`, and nothing for 0.
-  void print(raw_ostream &os, AsmState &state, bool isContinued = false) const;
 
 private:
   LinearExpr &add(const LinearExpr &other, int64_t factor);

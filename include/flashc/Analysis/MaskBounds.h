@@ -71,7 +71,7 @@ struct LoopBounds {
 
   /// Prints `kept [max(..), min(..)) if 0 <= min(..) or [..) cut [..)`, and `origin max(..)` if tiles are moved. The
   /// tile of the other direction is one of `rows` queries from `i0` on, or one of `keys` keys from `j0` on.
-  void print(raw_ostream &os, AsmState &state) const;
+  void print(raw_ostream &os, PrintValue printValue) const;
 };
 
 /// How well bounds say what a mask keeps.

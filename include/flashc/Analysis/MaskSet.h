@@ -14,6 +14,7 @@
 #include "flashc/Analysis/RowFunctions.h"
 #include "flashc/Dialect/Flash/IR/Step.h"
 #include "mlir/IR/Region.h"
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace mlir::flash {
@@ -28,6 +29,11 @@ public:
   int64_t operator[](unsigned variable) const { return variable < coefficients.size() ? coefficients[variable] : 0; }
   int64_t getConstant() const { return coefficients[0]; }
   unsigned size() const { return coefficients.size(); }
+  /// Those that occur; the constant's is not among them.
+  auto getVariables() const {
+    auto occurs = [this](unsigned variable) { return coefficients[variable] != 0; };
+    return llvm::make_filter_range(llvm::seq(1u, size()), occurs);
+  }
   bool isConstant() const { return coefficients.size() == 1; }
 
   MaskExpr &operator+=(const MaskExpr &other) { return add(other, 1); }
@@ -62,6 +68,8 @@ public:
 
   /// Where in a tile of queries a captured value is taken: it is the same for all of them, or that of a row function.
   enum class At { Anywhere, FirstRow, LastRow };
+  /// Prints a captured value.
+  using PrintValue = function_ref<void(raw_ostream &, Value, At)>;
 
   struct Variable {
     Value value;          // captured
@@ -95,20 +103,24 @@ public:
   MaskExpr floorDiv(const MaskExpr &expr, int64_t divisor);
   MaskExpr ceilDiv(const MaskExpr &expr, int64_t divisor) { return floorDiv(expr + (divisor - 1), divisor); }
 
-  /// Whether a variable, or an expression, changes with i or j.
-  bool isPosition(unsigned variable) const;
+  /// Whether a variable changes with i or j, or with j.
+  bool isPosition(unsigned variable, bool ofKey = false) const;
+  /// What a quotient, or a row function, satisfies by its definition: constraints.
+  SmallVector<MaskExpr, 2> getDefinition(unsigned variable) const;
   /// Whether it is known to be >= 0 by its variables' signs alone.
   bool isNatural(const MaskExpr &expr) const;
 
   /// Prints `2 * i - %a + 3`; without terms "0".
-  void print(raw_ostream &os, AsmState &state, const MaskExpr &expr) const;
+  void print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr) const;
   /// Prints a constraint as a bound on j (`j <= i + %shift`), or else on i, or else without signs (`%n >= %m + 1`).
   /// `isEquality`: `j = i`, for two constraints of which one is the other with the opposite sign.
-  void printConstraint(raw_ostream &os, AsmState &state, const MaskExpr &expr, bool isEquality) const;
+  void printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality) const;
 
 private:
   std::vector<Variable> variables;
 };
+
+using PrintValue = MaskSpace::PrintValue;
 
 /// Constraints that all hold. `isKnown` is false if more must hold that is not understood.
 struct MaskConjunct {
@@ -126,7 +138,7 @@ struct MaskSet {
   /// The op's name, and why it is not understood where that is known.
   static void printOpaque(raw_ostream &os, Operation *op);
   /// What is kept, one line per constraint of a single conjunct, or one line per conjunct.
-  void print(raw_ostream &os, AsmState &state) const;
+  void print(raw_ostream &os, PrintValue printValue) const;
 };
 
 /// Reads a mask region. Understands arith.andi, ori, xori and select of conditions, arith.cmpi (signed; unsigned where

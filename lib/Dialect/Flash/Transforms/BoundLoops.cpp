@@ -147,8 +147,7 @@ static MaskLoop describe(StepOpInterface op, scf::ForOp loop, OpFoldResult numRe
   result.end = LinearExpr::get(loop.getUpperBound());
   result.count = LinearExpr::get(numResident);
   // The loop over resident tiles: flash-swap-loops has put it around this one.
-  auto argument = dyn_cast<BlockArgument>(op.getPositionIn(op.getResidentDim()));
-  auto outer = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
+  scf::ForOp outer = scf::getForInductionVarOwner(op.getPositionIn(op.getResidentDim()));
   if (outer && getConstantIntValue(outer.getStep()) == result.otherTileSize) {
     result.from = LinearExpr::get(outer.getLowerBound());
     result.to = LinearExpr::get(outer.getUpperBound());
@@ -209,27 +208,35 @@ MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds, c
   return classify(mask, bounds);
 }
 
+namespace {
 /// Names of values as the function prints them.
-static std::string printName(Value value, AsmState &state) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  value.printAsOperand(os, state);
-  return text;
-}
+class Names {
+public:
+  explicit Names(Operation *op) : state(op->getParentOfType<FunctionOpInterface>()) {}
+
+  /// `%x`, `%x[first]` or `%x[last]`.
+  void operator()(raw_ostream &os, Value value, MaskSpace::At at) {
+    value.printAsOperand(os, state);
+    os << (at == MaskSpace::At::FirstRow ? "[first]" : at == MaskSpace::At::LastRow ? "[last]" : "");
+  }
+  std::string operator()(Value value) { return print([&](raw_ostream &os) { value.printAsOperand(os, state); }); }
+
+  static std::string print(function_ref<void(raw_ostream &)> printTo) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    printTo(os);
+    return text;
+  }
+
+  AsmState state;
+};
+} // namespace
 
 /// Tells the end of the attention that each row of the tile has seen a key.
 static void markRows(scf::ForOp loop) {
   for (Operation *user : loop->getUsers())
     if (auto finalize = dyn_cast<FinalizeOp>(user))
       finalize.setNoEmptyRows(true);
-}
-
-static std::string toString(const LoopBounds &bounds, Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  AsmState state(op->getParentOfType<FunctionOpInterface>());
-  bounds.print(os, state);
-  return text;
 }
 
 /// Nothing is known: every tile may be kept, and every tile may be cut.
@@ -276,15 +283,16 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
       return boundByRuns(op, loop, found);
     for (Operation *part : mask.opaque) {
       ++numOpaque;
-      std::string reason;
-      llvm::raw_string_ostream os(reason);
-      MaskSet::printOpaque(os, part);
+      std::string reason = Names::print([&](raw_ostream &os) { MaskSet::printOpaque(os, part); });
       emitMissed(part, reason + ", opaque to the analysis of masks: it bounds no loop");
     }
     if (isTrivial(bounds))
       return;
-    if (op.getContext()->getRemarkEngine())
-      remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash")) << toString(bounds, op);
+    if (op.getContext()->getRemarkEngine()) {
+      Names names(op);
+      remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash"))
+          << Names::print([&](raw_ostream &os) { found.bounds.print(os, names); });
+    }
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
     searched->restore();
@@ -295,9 +303,9 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
   /// The runs of tiles that a table says, each with its full tiles inside.
   void boundByRuns(StepOpInterface op, scf::ForOp loop, KeyBounds &found) {
     if (op.getContext()->getRemarkEngine()) {
-      AsmState state(op->getParentOfType<FunctionOpInterface>());
+      Names names(op);
       remark::passed(op.getLoc(), remark::RemarkOpts::name("bound-loops").category("flash"))
-          << describeRanges(*found.ranged, [&](Value array) { return printName(array, state); });
+          << describeRanges(*found.ranged, names);
     }
     SmallVector<std::pair<OpFoldResult, OpFoldResult>> stretches;
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
@@ -339,7 +347,7 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     auto function = op->getParentOfType<FunctionOpInterface>();
     bool isMoved = view == op.getMaskView() && areTilesMoved(op);
     SearchedMask searched(op, view);
-    AsmState state(function);
+    Names names(op);
     MaskSet mask = readMask(op.getMask());
     MaskLoop loop;
     loop.view = view;
@@ -351,15 +359,14 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     LoopBounds bounds = computeLoopBounds(mask, loop, &getContext());
     llvm::outs() << (view == MaskView::Dual ? "dual of the mask in @" : "mask in @") << function.getName() << ":\n";
     if (view == MaskView::Primal)
-      mask.print(llvm::outs(), state);
-    bounds.print(llvm::outs(), state);
-    printSearches(op.getMask(), bounds, state);
+      mask.print(llvm::outs(), names);
+    bounds.print(llvm::outs(), names);
+    printSearches(op.getMask(), bounds, names.state);
     llvm::outs() << "\nclass ";
     std::unique_ptr<RangedMask> ranged;
     if (view == MaskView::Primal && !mask.opaque.empty() && isa<scf::ForOp>(op->getParentOp()))
       ranged = createRanged(op, searched.getOriginal());
-    auto getName = [&](Value array) { return printName(array, state); };
-    classify(mask, bounds, ranged.get(), getName).print(llvm::outs());
+    classify(mask, bounds, ranged.get(), names).print(llvm::outs());
     llvm::outs() << '\n';
   }
 
