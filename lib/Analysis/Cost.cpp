@@ -327,15 +327,9 @@ bool CostCounter::costDependsOn(Operation *loop, Value counter) {
     return entry->second;
   WalkResult result = loop->walk([&](Operation *op) {
     SmallVector<Value> values;
-    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op))
+    if (auto slice = dyn_cast<OffsetSizeAndStrideOpInterface>(op))
       llvm::append_range(values, slice.getSizes());
-    else if (auto insert = dyn_cast<OffsetSizeAndStrideOpInterface>(op))
-      llvm::append_range(values, insert.getSizes());
-    else if (isa<scf::ForOp>(op) && op != loop)
-      values.assign(op->operand_begin(), op->operand_begin() + 3);
-    else if (isa<scf::ForallOp>(op) && op != loop)
-      llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
-    else if (isa<tensor::EmptyOp, tensor::PadOp>(op))
+    else if (isa<tensor::EmptyOp, tensor::PadOp>(op) || (isLoop(op) && op != loop))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
     return isComputedFrom(values, cast<BlockArgument>(counter)) ? WalkResult::interrupt() : WalkResult::advance();
   });

@@ -160,12 +160,9 @@ Trend RowFunctions::compute(Value value) {
 /// Whether a value is an element of a sorted array and a constant.
 static std::optional<std::pair<SortedElement, int64_t>> matchShiftedElement(Value value) {
   LinearExpr expr = LinearExpr::get(value);
-  if (expr.getTerms().size() != 1 || expr.getTerms()[0].coefficient != 1)
-    return std::nullopt;
-  std::optional<SortedElement> element = matchSortedElement(expr.getTerms()[0].value);
-  if (!element)
-    return std::nullopt;
-  return std::make_pair(*element, expr.getConstant());
+  Value shifted = expr.getShifted();
+  std::optional<SortedElement> element = shifted ? matchSortedElement(shifted) : std::nullopt;
+  return element ? std::optional(std::make_pair(*element, expr.getConstant())) : std::nullopt;
 }
 
 /// `min(max(x, s[p - 1] + c), s[p] + c)` for an ascending p: between two queries with different p it does not descend,
@@ -178,10 +175,9 @@ bool RowFunctions::isSegmentClamp(Operation *op) {
     return false;
   LinearExpr position = LinearExpr::get(high->first.position);
   bool isNext = (position - LinearExpr::get(low->first.position)).isConstant(1);
-  if (!isNext || position.getTerms().size() != 1 || position.getTerms()[0].coefficient != 1)
-    return false;
-  Value segment = position.getTerms()[0].value;
-  if (pinned || computeElement(high->first.array, high->first.indices, segment) != Trend::Ascending)
+  Value segment = position.getShifted();
+  if (!isNext || !segment || pinned ||
+      computeElement(high->first.array, high->first.indices, segment) != Trend::Ascending)
     return false;
   Trend inside = RowFunctions(region, segment).get(max.getLhs());
   return inside == Trend::Constant || inside == Trend::Ascending;
@@ -261,9 +257,8 @@ std::optional<Side> mlir::flash::compareWithQuery(Value value, Region &mask) {
   if (!element)
     return std::nullopt;
   LinearExpr position = LinearExpr::get(element->position);
-  if (position.getTerms().size() != 1 || position.getTerms()[0].coefficient != 1)
-    return std::nullopt;
-  auto count = position.getTerms()[0].value.getDefiningOp<CountLeOp>();
+  Value shifted = position.getShifted();
+  auto count = shifted ? shifted.getDefiningOp<CountLeOp>() : CountLeOp();
   bool isOwn = count && !count.getStrict() &&
                isSameLine(element->array, element->indices, count.getSorted(), count.getIndices()) &&
                LinearExpr::get(count.getValue()) == query;

@@ -184,9 +184,9 @@ static Value emitScores(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value qk,
   });
 }
 
-/// max(m, rowmax(S)).
-static Value emitRowMax(ImplicitLocOpBuilder &b, Value scores, Value m) {
-  return generic(b, 4, {{scores, {B, H, I, J}}}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+/// max(m, rowmax(S)), of scores or of other maxima.
+static Value emitRowMax(ImplicitLocOpBuilder &b, const Indexed &scores, Value m) {
+  return generic(b, 4, {scores}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
     return arith::MaximumFOp::create(b, args[0], args[1]);
   });
 }
@@ -198,12 +198,11 @@ static Value emitProbabilities(ImplicitLocOpBuilder &b, Value scores, Value m) {
                  [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
 }
 
-/// l + rowsum(P).
-static Value emitRowSum(ImplicitLocOpBuilder &b, Value probabilities, Value l) {
-  return generic(b, 4, {{probabilities, {B, H, I, J}}}, {l, {B, H, I}},
-                 [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-                   return arith::AddFOp::create(b, args[1], args[0]);
-                 });
+static Value added(ImplicitLocOpBuilder &b, ValueRange args) { return arith::AddFOp::create(b, args[1], args[0]); }
+
+/// l + rowsum(P), of probabilities or of other sums.
+static Value emitRowSum(ImplicitLocOpBuilder &b, const Indexed &probabilities, Value l) {
+  return generic(b, 4, {probabilities}, {l, {B, H, I}}, added);
 }
 
 /// acc + T(P) V.
@@ -286,10 +285,7 @@ Value mlir::flash::emitGroupSums(OpBuilder &builder, Location loc, Value c, OpFo
     in.push_back(3);
     out.push_back(3);
   }
-  return generic(
-      b, sizes.size(), {{c, in}}, {filledTensor(b, sizes, 0.0f), out},
-      [](ImplicitLocOpBuilder &b, ValueRange args) -> Value { return arith::AddFOp::create(b, args[1], args[0]); },
-      groupSize);
+  return generic(b, sizes.size(), {{c, in}}, {filledTensor(b, sizes, 0.0f), out}, added, groupSize);
 }
 
 Value mlir::flash::emitRowDots(OpBuilder &builder, Location loc, Value o, Value dout, Value dlse) {
@@ -395,9 +391,9 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   ArrayRef<OpFoldResult> rowSizes = ArrayRef(outputSizes).drop_back();
 
   Value scores = emitScores(b, *this, emitQK(b, *this), SmallVector<Value>(4));
-  Value m = emitRowMax(b, scores, filledTensor(b, rowSizes, kNegInf));
+  Value m = emitRowMax(b, {scores, {B, H, I, J}}, filledTensor(b, rowSizes, kNegInf));
   Value probabilities = emitProbabilities(b, scores, m);
-  Value l = emitRowSum(b, probabilities, filledTensor(b, rowSizes, 0.0f));
+  Value l = emitRowSum(b, {probabilities, {B, H, I, J}}, filledTensor(b, rowSizes, 0.0f));
   Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
   Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
   Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
@@ -468,11 +464,11 @@ FailureOr<SmallVector<Value>> AccumulateGradientsOp::decomposeOperation(OpBuilde
 FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   Value scores = emitScores(b, *this, emitQK(b, *this), llvm::to_vector_of<Value>(getPosition()));
-  Value m = emitRowMax(b, scores, getM());
+  Value m = emitRowMax(b, {scores, {B, H, I, J}}, getM());
   Value probabilities = emitProbabilities(b, scores, m);
 
   auto [correction, corrected] = emitCorrection(b, getM(), m, getL());
-  Value l = emitRowSum(b, probabilities, corrected);
+  Value l = emitRowSum(b, {probabilities, {B, H, I, J}}, corrected);
 
   bool eachStep = getNormalize() == Normalize::EachStep;
   Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
@@ -497,16 +493,10 @@ FailureOr<MergeResult> OnlineAttentionOp::mergeReductions(OpBuilder &builder, Lo
                                                           const SetVector<unsigned> &reductionDims) {
   ImplicitLocOpBuilder b(loc, builder);
   SmallVector<unsigned> chunkRow{J, B, H, I};
-  Value m = generic(b, 4, {{partial[1], chunkRow}}, {getM(), {B, H, I}},
-                    [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-                      return arith::MaximumFOp::create(b, args[0], args[1]);
-                    });
+  Value m = emitRowMax(b, {partial[1], chunkRow}, getM());
   auto [chunkCorrection, chunkSums] = emitCorrection(b, partial[1], m, partial[2]);
   auto [correction, corrected] = emitCorrection(b, getM(), m, getL());
-  Value l = generic(b, 4, {{chunkSums, chunkRow}}, {corrected, {B, H, I}},
-                    [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
-                      return arith::AddFOp::create(b, args[1], args[0]);
-                    });
+  Value l = emitRowSum(b, {chunkSums, chunkRow}, corrected);
   bool eachStep = getNormalize() == Normalize::EachStep;
   Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
   acc = multiplyAccumulate(b, {eachStep ? chunkSums : chunkCorrection, chunkRow}, {partial[0], {J, B, H, I, D}},

@@ -67,18 +67,26 @@ std::optional<CountComparison> matchCount(Value side, Value limit, arith::CmpIPr
 } // namespace
 
 arith::CmpIPredicate mlir::flash::swapSides(arith::CmpIPredicate predicate) {
-  switch (predicate) {
-  case arith::CmpIPredicate::slt:
-    return arith::CmpIPredicate::sgt;
-  case arith::CmpIPredicate::sle:
-    return arith::CmpIPredicate::sge;
-  case arith::CmpIPredicate::sgt:
-    return arith::CmpIPredicate::slt;
-  case arith::CmpIPredicate::sge:
-    return arith::CmpIPredicate::sle;
-  default:
-    return predicate;
+  using P = arith::CmpIPredicate;
+  static constexpr P kSwapped[] = {P::eq, P::ne, P::sgt, P::sge, P::slt, P::sle};
+  return predicate < P::ult ? kSwapped[unsigned(predicate)] : predicate;
+}
+
+Value mlir::flash::emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate predicate,
+                              function_ref<Value(bool isStrict)> atMost, function_ref<Value(bool isStrict)> atLeast) {
+  using P = arith::CmpIPredicate;
+  if (predicate == P::sle || predicate == P::slt)
+    return atMost(predicate == P::slt);
+  if (predicate == P::sge || predicate == P::sgt)
+    return atLeast(predicate == P::sgt);
+  if (predicate == P::eq) {
+    Value behind = atLeast(false), before = atMost(false);
+    return arith::AndIOp::create(b, loc, behind, before);
   }
+  if (predicate != P::ne)
+    return Value();
+  Value before = atMost(true), behind = atLeast(true);
+  return arith::OrIOp::create(b, loc, before, behind);
 }
 
 /// count + shift <predicate> limit as bounds on the key's position; null if it is unsigned.
@@ -97,26 +105,9 @@ static Value emitBounds(OpBuilder &builder, Location loc, const CountComparison 
     return arith::CmpIOp::create(b, predicate, key, element);
   };
   // count <= c is key < nth c, so count >= c is key >= nth (c - 1).
-  switch (compare.predicate) {
-  case arith::CmpIPredicate::sle:
-    return bound(arith::CmpIPredicate::slt, 0);
-  case arith::CmpIPredicate::slt:
-    return bound(arith::CmpIPredicate::slt, -1);
-  case arith::CmpIPredicate::sge:
-    return bound(arith::CmpIPredicate::sge, -1);
-  case arith::CmpIPredicate::sgt:
-    return bound(arith::CmpIPredicate::sge, 0);
-  case arith::CmpIPredicate::eq: {
-    Value first = bound(arith::CmpIPredicate::sge, -1), last = bound(arith::CmpIPredicate::slt, 0);
-    return arith::AndIOp::create(b, first, last);
-  }
-  case arith::CmpIPredicate::ne: {
-    Value before = bound(arith::CmpIPredicate::slt, -1), after = bound(arith::CmpIPredicate::sge, 0);
-    return arith::OrIOp::create(b, before, after);
-  }
-  default:
-    return Value();
-  }
+  return emitSigned(
+      b, loc, compare.predicate, [&](bool isStrict) { return bound(arith::CmpIPredicate::slt, isStrict ? -1 : 0); },
+      [&](bool isStrict) { return bound(arith::CmpIPredicate::sge, isStrict ? 0 : -1); });
 }
 
 Value mlir::flash::boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask) {

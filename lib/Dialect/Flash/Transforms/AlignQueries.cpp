@@ -87,10 +87,8 @@ static bool writesTile(scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes) {
 
 static std::optional<QueryLoop> match(OnlineAttentionOp op) {
   QueryLoop result{op, {}, op.getQType().getDimSize(2), nullptr, {}, {}};
-  auto argument = dyn_cast<BlockArgument>(op.getI0());
-  result.loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
-  bool isTiled = result.loop && argument == result.loop.getInductionVar() &&
-                 getConstantIntValue(result.loop.getLowerBound()) == 0 &&
+  result.loop = scf::getForInductionVarOwner(op.getI0());
+  bool isTiled = result.loop && getConstantIntValue(result.loop.getLowerBound()) == 0 &&
                  getConstantIntValue(result.loop.getStep()) == result.tile &&
                  result.loop.isDefinedOutsideOfLoop(op.getB0());
   if (!isTiled)

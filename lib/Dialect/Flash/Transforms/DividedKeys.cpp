@@ -12,9 +12,8 @@ using Predicate = arith::CmpIPredicate;
 
 /// The quotient by what is no constant that `expr` is, but for a constant; null if it is none.
 static arith::FloorDivSIOp matchQuotient(const LinearExpr &expr) {
-  if (expr.getTerms().size() != 1 || expr.getTerms()[0].coefficient != 1)
-    return {};
-  auto quotient = expr.getTerms()[0].value.getDefiningOp<arith::FloorDivSIOp>();
+  Value shifted = expr.getShifted();
+  auto quotient = shifted ? shifted.getDefiningOp<arith::FloorDivSIOp>() : arith::FloorDivSIOp();
   return quotient && !matchPattern(quotient.getRhs(), m_Constant()) ? quotient : arith::FloorDivSIOp();
 }
 
@@ -80,40 +79,28 @@ private:
     Value isPositive = arith::CmpIOp::create(b, Predicate::sgt, divisor, arith::ConstantIndexOp::create(b, 0));
     auto isBehind = [&](int64_t margin) { return emitEdge(b, compare, divisor, isPositive, margin, /*isEnd=*/false); };
     auto isBefore = [&](int64_t margin) { return emitEdge(b, compare, divisor, isPositive, margin, /*isEnd=*/true); };
+    auto negate = [&](Value condition) -> Value {
+      return arith::XOrIOp::create(b, condition, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+    };
     auto either = [&](Value ifPositive, Value ifNegative) {
-      Value isNegative = arith::XOrIOp::create(b, isPositive, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+      Value isNegative = negate(isPositive);
       Value first = arith::AndIOp::create(b, isPositive, ifPositive);
       Value second = arith::AndIOp::create(b, isNegative, ifNegative);
       return arith::OrIOp::create(b, first, second).getResult();
     };
-    switch (compare.predicate) {
-    case Predicate::eq: {
-      Value first = isBehind(0), last = isBefore(0);
-      return arith::AndIOp::create(b, first, last);
+    if (compare.predicate == Predicate::eq || compare.predicate == Predicate::ne) { // whatever the sign
+      Value first = isBehind(0), last = isBefore(0), both = arith::AndIOp::create(b, first, last);
+      return compare.predicate == Predicate::eq ? both : negate(both);
     }
-    case Predicate::ne: {
-      Value both = arith::AndIOp::create(b, isBehind(0), isBefore(0));
-      return arith::XOrIOp::create(b, both, arith::ConstantOp::create(b, b.getBoolAttr(true)));
-    }
-    case Predicate::sle: {
-      Value before = isBefore(0), behind = isBehind(0);
+    auto atMost = [&](bool isStrict) {
+      Value before = isBefore(isStrict ? -1 : 0), behind = isBehind(isStrict ? -1 : 0);
       return either(before, behind);
-    }
-    case Predicate::slt: {
-      Value before = isBefore(-1), behind = isBehind(-1);
-      return either(before, behind);
-    }
-    case Predicate::sge: {
-      Value behind = isBehind(0), before = isBefore(0);
+    };
+    auto atLeast = [&](bool isStrict) {
+      Value behind = isBehind(isStrict), before = isBefore(isStrict);
       return either(behind, before);
-    }
-    case Predicate::sgt: {
-      Value behind = isBehind(1), before = isBefore(1);
-      return either(behind, before);
-    }
-    default:
-      return Value();
-    }
+    };
+    return emitSigned(b, b.getLoc(), compare.predicate, atMost, atLeast);
   }
 
   /// Whether the position is at least the first one whose quotient is `limit + margin`, or in front of those' end.

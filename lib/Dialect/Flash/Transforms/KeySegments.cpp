@@ -40,9 +40,7 @@ private:
     OpFoldResult fullBegin = begin;
     if (!prefixes.empty())
       fullBegin = clamp(clamp(reduce(prefixes, /*isMin=*/false), begin, /*isMin=*/false), end, /*isMin=*/true);
-    OpFoldResult fullEnd = clamp(reduce(suffixes, /*isMin=*/true), end, /*isMin=*/true);
-    fullEnd = unless(fullIf, clamp(fullEnd, fullBegin, /*isMin=*/false), fullBegin);
-    return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
+    return makeSegments(begin, fullBegin, reduce(suffixes, /*isMin=*/true), end);
   }
 
   /// Tiles begin at the first key that may be kept, so that none is cut there if all queries have that key, and the
@@ -66,8 +64,13 @@ private:
       fullBegin = clamp(roundFrom(begin, first, /*isCeil=*/true), end, /*isMin=*/true);
     }
     OpFoldResult cut = reduce(suffixes, /*isMin=*/true);
-    OpFoldResult fullEnd = clamp(roundFrom(begin, cut, /*isCeil=*/false), end, /*isMin=*/true);
-    fullEnd = unless(fullIf, clamp(fullEnd, fullBegin, /*isMin=*/false), fullBegin);
+    return makeSegments(begin, fullBegin, roundFrom(begin, cut, /*isCeil=*/false), end);
+  }
+
+  /// Masked, full up to `cut` if that is in order, and masked.
+  SmallVector<KeySegment> makeSegments(OpFoldResult begin, OpFoldResult fullBegin, OpFoldResult cut, OpFoldResult end) {
+    OpFoldResult fullEnd = clamp(clamp(cut, end, /*isMin=*/true), fullBegin, /*isMin=*/false);
+    fullEnd = unless(fullIf, fullEnd, fullBegin);
     return {{begin, fullBegin, false}, {fullBegin, fullEnd, true}, {fullEnd, end, false}};
   }
 

@@ -8,6 +8,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Operation.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/Twine.h"
 
@@ -38,6 +39,12 @@ inline SmallVector<OpFoldResult> remap(const IRMapping &mapping, ArrayRef<OpFold
 /// The loop around `op` if all that it carries goes through the op in each iteration: the state itself, or of a part of
 /// it that moves with the streamed dimension the tensor whose slice is replaced. Null otherwise.
 scf::ForOp getFoldingLoop(StepOpInterface op);
+
+/// Whether all that `op` does to memory is to read it.
+inline bool onlyReads(Operation *op) {
+  std::optional<SmallVector<MemoryEffects::EffectInstance>> effects = getEffectsRecursively(op);
+  return effects && llvm::all_of(*effects, [](const auto &e) { return isa<MemoryEffects::Read>(e.getEffect()); });
+}
 
 } // namespace mlir::flash
 

@@ -134,18 +134,13 @@ static LogicalResult collectWrites(ParallelNest &nest) {
   return success();
 }
 
-static LogicalResult checkEffects(scf::ForOp outermost) {
-  std::optional<SmallVector<MemoryEffects::EffectInstance>> effects = getEffectsRecursively(outermost);
-  if (!effects || llvm::any_of(*effects, [](const auto &e) { return !isa<MemoryEffects::Read>(e.getEffect()); }))
-    return refuse(outermost, "expected a loop body without side effects");
-  return success();
-}
-
 static FailureOr<ParallelNest> planParallelize(scf::ForOp outermost) {
   ParallelNest nest;
   for (scf::ForOp loop = outermost; loop; loop = getPerfectlyCarriedLoop(loop))
     nest.loops.push_back(loop);
-  if (failed(checkEffects(outermost)) || failed(collectWrites(nest)) || failed(collectBounds(nest)))
+  if (!onlyReads(outermost))
+    return refuse(outermost, "expected a loop body without side effects");
+  if (failed(collectWrites(nest)) || failed(collectBounds(nest)))
     return failure();
   return nest;
 }

@@ -29,10 +29,9 @@ static Operation *findAnchor(OnlineAttentionOp op) {
 static OpFoldResult getExtent(Value position, int64_t step, Operation *anchor) {
   if (std::optional<int64_t> constant = getConstantIntValue(position))
     return *constant == 0 ? OpBuilder(anchor).getIndexAttr(step) : OpFoldResult();
-  auto argument = dyn_cast<BlockArgument>(position);
-  auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
-  bool isTiled = loop && position == loop.getInductionVar() && getConstantIntValue(loop.getLowerBound()) == 0 &&
-                 getConstantIntValue(loop.getStep()) == step;
+  scf::ForOp loop = scf::getForInductionVarOwner(position);
+  bool isTiled =
+      loop && getConstantIntValue(loop.getLowerBound()) == 0 && getConstantIntValue(loop.getStep()) == step;
   if (!isTiled || anchor->isAncestor(loop.getUpperBound().getParentRegion()->getParentOp()))
     return {};
   return getAsOpFoldResult(loop.getUpperBound());

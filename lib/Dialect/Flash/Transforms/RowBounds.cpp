@@ -15,14 +15,14 @@
 using namespace mlir;
 using namespace mlir::flash;
 
-/// Whether it takes an element of an array to know the value.
-static bool isRead(Value value) {
+/// Whether it takes an element of an array to know a value of the bounds.
+static bool isRead(const CapturedValue &captured) {
   auto reads = [](Operation *op) { return llvm::any_of(op->getOperandTypes(), llvm::IsaPred<ShapedType>); };
   llvm::SetVector<Operation *> slice;
   BackwardSliceOptions options;
   options.inclusive = true;
   options.filter = [](Operation *op) { return !isa<tensor::DimOp, memref::DimOp>(op); };
-  if (Operation *op = value.getDefiningOp())
+  if (Operation *op = captured.value.getDefiningOp())
     (void)getBackwardSlice(op, &slice, options);
   return llvm::any_of(slice, reads);
 }
@@ -92,8 +92,7 @@ static std::optional<MovingBounds> computeRowBounds(MaskSet &mask, const MaskLoo
   if (!mask.opaque.empty())
     return std::nullopt;
   std::optional<MovingBounds> bounds = separate(computeLoopBounds(mask, loop, context));
-  auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
-  if (!bounds || !movesWithRows(bounds->moving) || llvm::any_of(bounds->moving.captured, isCapturedRead))
+  if (!bounds || !movesWithRows(bounds->moving) || llvm::any_of(bounds->moving.captured, isRead))
     return std::nullopt;
   return bounds;
 }
@@ -184,8 +183,7 @@ static std::optional<LoopBounds> computeReadRowBounds(MaskSet &mask, const MaskL
   if (!mask.opaque.empty())
     return std::nullopt;
   LoopBounds bounds = computeLoopBounds(mask, loop, context);
-  auto isCapturedRead = [](const CapturedValue &captured) { return isRead(captured.value); };
-  if (!isOneInterval(bounds) || llvm::none_of(bounds.captured, isCapturedRead))
+  if (!isOneInterval(bounds) || llvm::none_of(bounds.captured, isRead))
     return std::nullopt;
   if (!mayBeEmpty && llvm::none_of(bounds.captured, isAtRow) && !movesWithRows(bounds))
     return std::nullopt;

@@ -56,26 +56,9 @@ static Value emitSearch(ImplicitLocOpBuilder &b, const KeyComparison &comparison
     searches.push_back(count);
     return bound;
   };
-  switch (comparison.predicate) {
-  case Predicate::sle:
-    return compare(Predicate::slt, false);
-  case Predicate::slt:
-    return compare(Predicate::slt, true);
-  case Predicate::sge:
-    return compare(Predicate::sge, true);
-  case Predicate::sgt:
-    return compare(Predicate::sge, false);
-  case Predicate::eq: {
-    Value begin = compare(Predicate::sge, true), end = compare(Predicate::slt, false);
-    return arith::AndIOp::create(b, begin, end);
-  }
-  case Predicate::ne: {
-    Value before = compare(Predicate::slt, true), behind = compare(Predicate::sge, false);
-    return arith::OrIOp::create(b, before, behind);
-  }
-  default:
-    return Value();
-  }
+  return emitSigned(
+      b, b.getLoc(), comparison.predicate, [&](bool isStrict) { return compare(Predicate::slt, isStrict); },
+      [&](bool isStrict) { return compare(Predicate::sge, !isStrict); });
 }
 
 SmallVector<CountLeOp> mlir::flash::searchKeys(Region &mask) {
@@ -144,8 +127,8 @@ private:
       return std::nullopt;
     KeyBound bound{factor > 0, natural.without(key) * -factor, std::nullopt};
     LinearExpr edge = bound.limit + LinearExpr(!bound.isLower);
-    if (edge.getConstant() == 0 && edge.getTerms().size() == 1 && edge.getTerms()[0].coefficient == 1)
-      bound.element = matchSortedElement(edge.getTerms()[0].value);
+    if (Value limit = edge.getShifted(); limit && edge.getConstant() == 0)
+      bound.element = matchSortedElement(limit);
     return bound;
   }
 

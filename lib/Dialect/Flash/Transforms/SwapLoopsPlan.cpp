@@ -115,12 +115,6 @@ static bool cutsToSlice(StateAccess &access, ArrayRef<OpFoldResult> extents) {
   return llvm::equal(sizes, expected, isEqualSize);
 }
 
-/// Whether all that `op` does to memory is to read it.
-static bool onlyReads(Operation *op) {
-  std::optional<SmallVector<MemoryEffects::EffectInstance>> effects = getEffectsRecursively(op);
-  return effects && llvm::all_of(*effects, [](const auto &e) { return isa<MemoryEffects::Read>(e.getEffect()); });
-}
-
 /// Finds the loop that no slice of the state moves with, and proves that each of the others owns its slices.
 static LogicalResult classifyLoops(SwapPlan &plan) {
   SmallVector<std::optional<unsigned>> loopOfRow(3); // the loops that move the first state by (b, h, i), and so others

@@ -28,6 +28,11 @@ Value stripTileClamp(Value position);
 /// The signed predicate that holds with both sides exchanged; others stay.
 arith::CmpIPredicate swapSides(arith::CmpIPredicate predicate);
 
+/// `x <predicate> limit`, from what makes `x <= limit` and `x >= limit` of it, or `<` and `>` if they are to be strict;
+/// null if it is unsigned.
+Value emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate predicate,
+                 llvm::function_ref<Value(bool isStrict)> atMost, llvm::function_ref<Value(bool isStrict)> atLeast);
+
 /// Whether `value`, of `region`, depends on `argument`.
 bool dependsOn(Value value, BlockArgument argument, Region &region);
 
