@@ -345,12 +345,12 @@ def run_launcher(options):
         command = [options.flashc, path, *arguments, "--run=gpu", "--check"]
         try:
             done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=options.timeout)
-            status, text = done.returncode, (done.stdout + done.stderr).strip()
+            status, output = done.returncode, (done.stdout + done.stderr).strip()
         except (OSError, subprocess.TimeoutExpired) as error:
-            status, text = 1, str(error)
+            status, output = 1, str(error)
         passed, wrong = passed + (status == 0), wrong + (status != 0)
         label = " ".join([os.path.basename(program) if text is None else program["name"], *arguments])
-        print(f"passed {label}" if status == 0 else f"FAILED {label}: {text[-600:]}", flush=True)
+        print(f"passed {label}" if status == 0 else f"FAILED {label}: {output[-600:]}", flush=True)
     return passed, wrong
 
 

@@ -121,7 +121,7 @@ SCHEDULES = {
     (64, "listed, no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,store=registers,wait-after=0,"
                               "ping-pong=false,order=list",
     (64, "four, no turns"): NO_TURNS,
-    (64, "four, output slot"): NO_TURNS.replace("slot=false", "slot=true"),
+    (64, "four, output slot"): NO_TURNS.replace("store=q-slot", "store=own-slot"),
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
     (128, "two"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers",
 }
@@ -181,10 +181,10 @@ LISTED_SCHEDULES = {
     (64, "small tiles"): "consumers=3,kv-tile=64,stages=2,q-stages=1,store=registers",
     (64, "no turns"): "consumers=3,kv-tile=32,stages=2,q-stages=1,store=registers,wait-after=0,ping-pong=false",
     (64, "not pipelined"): "consumers=2,kv-tile=128,stages=2,q-stages=1,store=registers,overlap=false,wait-after=0",
-    (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=q-slot,epilogue=plain",
+    (64, "two slots"): "consumers=2,kv-tile=128,stages=4,q-stages=2,store=registers,epilogue=plain",
     (64, "three slots"): "consumers=2,kv-tile=32,stages=3,q-stages=3,store=own-slot,epilogue=plain,"
                          "wait-after=0",
-    (64, "four, no turns"): NO_TURNS,
+    (64, "four, no turns"): NO_TURNS.replace("store=q-slot", "store=registers"), # of packed sequences Q's slot is taken
     (64, "one consumer"): "consumers=1,kv-tile=64,stages=2,q-stages=1,store=registers",
     (128, "three"): "consumers=3,kv-tile=80,stages=4,q-stages=1,store=registers",
     (128, "two slots"): "consumers=2,kv-tile=128,stages=2,q-stages=2,store=own-slot,epilogue=plain",
