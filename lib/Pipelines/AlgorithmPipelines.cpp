@@ -38,6 +38,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   }
   pm.addPass(flash::createFuse());
   pm.addPass(flash::createTabulateRows());
+  pm.addPass(flash::createDifferentiateScores());
   addTiledLoops(pm, options);
   if (options.algorithm == "fa1") {
     pm.addPass(flash::createRecomputeDelta());

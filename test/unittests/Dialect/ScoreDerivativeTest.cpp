@@ -358,12 +358,16 @@ TEST_F(ScoreDerivative, KnowsEveryOperationOfFloats) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
   llvm::StringSet<> known;
   module->walk([&](Operation *op) { known.insert(op->getName().getStringRef()); });
-  for (StringRef dialect : {"arith", "math"})
-    for (RegisteredOperationName name : context.getRegisteredOperationsByDialect(dialect)) {
-      StringRef op = name.getStringRef();
-      EXPECT_TRUE(known.contains(op) || llvm::is_contained(kRefused, op) || llvm::is_contained(kOfIntegers, op))
-          << op.str() << " is in no table of this test";
-    }
+  unsigned numFound = 0;
+  for (RegisteredOperationName name : context.getRegisteredOperations()) {
+    StringRef op = name.getStringRef();
+    if (name.getDialectNamespace() != "arith" && name.getDialectNamespace() != "math")
+      continue;
+    ++numFound;
+    EXPECT_TRUE(known.contains(op) || llvm::is_contained(kRefused, op) || llvm::is_contained(kOfIntegers, op))
+        << op.str() << " is in no table of this test";
+  }
+  EXPECT_GT(numFound, 90u);
 }
 
 TEST_F(ScoreDerivative, OfAnyValueOfTheBlock) {

@@ -16,7 +16,6 @@
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
-#include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -424,9 +423,7 @@ FailureOr<SmallVector<Value>> AccumulateColumnSumsOp::decomposeOperation(OpBuild
 }
 
 FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder &builder) {
-  if (!hasTensorSemantics())
-    return failure();
-  if (hasScore() && getDerivative().empty() && failed(differentiateScore(getScore(), getDerivative())))
+  if (!hasTensorSemantics() || lacksDerivative())
     return failure();
   ImplicitLocOpBuilder b(getLoc(), builder);
   Value delta = emitRowDots(b, getLoc(), getO(), getDout(), getDlse());

@@ -294,7 +294,7 @@ LogicalResult AccumulateGradientsOp::verify() {
   if (getState().size() != expected || (has(Gradients::DQ) && expected == 2))
     return emitOpError() << "expected dq, dk and dv, dk and dv, or one of them, each with a tensor of 'outs', got <"
                          << stringifyGradients(getGradients()) << "> and " << getState().size() << " outs";
-  if (hasScore() && getDerivative().empty())
+  if (lacksDerivative())
     return emitOpError() << "expected the score's derivative (flash-differentiate-scores comes first)";
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
   Type f32 = Float32Type::get(getContext());

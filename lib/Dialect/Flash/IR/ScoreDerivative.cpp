@@ -4,7 +4,6 @@
 #include "Tangent.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
-#include "mlir/IR/Iterators.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/RegionUtils.h"
 
@@ -230,26 +229,19 @@ FailureOr<Value> mlir::flash::differentiate(Block &block, Value seed) {
 }
 
 static void eraseDeadOps(Region &region) {
-  region.walk<WalkOrder::PostOrder, ReverseIterator>([](Operation *op) {
-    if (isOpTriviallyDead(op))
-      op->erase();
-  });
+  IRRewriter rewriter(region.getContext());
+  (void)runRegionDCE(rewriter, region);
 }
 
-/// Of branches and loops, whose values may be used no more where their tangents are.
+/// Of branches, whose values may be used no more where their tangents are.
 static void dropUnusedResults(Region &region) {
-  SmallVector<Operation *> ops;
-  region.walk([&](Operation *op) {
-    if (isa<scf::SCFDialect>(op->getDialect()))
-      ops.push_back(op);
-  });
-  MLIRContext *context = region.getContext();
-  RewritePatternSet patterns(context);
-  for (RegisteredOperationName name : context->getRegisteredOperationsByDialect("scf"))
-    name.getCanonicalizationPatterns(patterns, context);
+  SmallVector<Operation *> branches;
+  region.walk([&](scf::IfOp branch) { branches.push_back(branch); });
+  RewritePatternSet patterns(region.getContext());
+  scf::IfOp::getCanonicalizationPatterns(patterns, region.getContext());
   GreedyRewriteConfig config;
-  config.setScope(&region).enableFolding(false);
-  (void)applyOpPatternsGreedily(ops, std::move(patterns), config);
+  config.setScope(&region).enableFolding(false); // folding takes constants out of the region
+  (void)applyOpPatternsGreedily(branches, std::move(patterns), config);
 }
 
 LogicalResult mlir::flash::differentiateScore(Region &score, Region &derivative) {

@@ -1,5 +1,6 @@
 //===- Decompose.cpp - flash ops become linalg --------------------------------------------------------------------===//
 
+#include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
@@ -37,11 +38,22 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   });
 }
 
+static LogicalResult differentiateScores(Operation *root) {
+  return failure(root->walk([](ScoresOpInterface op) {
+                       bool isFilled = !op.lacksDerivative() ||
+                                       succeeded(differentiateScore(op.getScore(), *op.getDerivativeRegion()));
+                       return isFilled ? WalkResult::advance() : WalkResult::interrupt();
+                     })
+                     .wasInterrupted());
+}
+
 namespace {
 struct Decompose : flash::impl::DecomposeBase<Decompose> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     getOperation()->walk([&](WholeOpInterface op) { convertToTensors(rewriter, op); });
+    if (failed(differentiateScores(getOperation())))
+      return signalPassFailure();
     WalkResult walk = getOperation()->walk([&](linalg::AggregatedOpInterface op) {
       if (!isa<FlashDialect>(op->getDialect()))
         return WalkResult::advance();

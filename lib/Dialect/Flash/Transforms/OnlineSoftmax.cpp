@@ -116,7 +116,7 @@ FailureOr<AccumulateColumnSumsOp> mlir::flash::convertToColumnSumsStep(RewriterB
 FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op) {
   if (failed(verifyOnTensors(op)))
     return failure();
-  if (op.hasScore() && op.getDerivative().empty())
+  if (op.lacksDerivative())
     return op.emitOpError() << "expected the score's derivative (flash-differentiate-scores comes first)";
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);

@@ -23,6 +23,11 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }
     bool hasMask() { return !$_op.getMask().empty(); }
+    /// Whether there is room for the derivative of a score, and nothing in it.
+    bool lacksDerivative() {
+      ::mlir::Region *derivative = $_op.getDerivativeRegion();
+      return hasScore() && derivative && derivative->empty();
+    }
     ::mlir::ShapedType getQType() { return ::llvm::cast<::mlir::ShapedType>($_op.getQ().getType()); }
     ::mlir::ShapedType getKType() { return ::llvm::cast<::mlir::ShapedType>($_op.getK().getType()); }
     /// Query heads per key head: what the attribute says, or else the types.

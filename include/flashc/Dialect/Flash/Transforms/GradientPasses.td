@@ -4,6 +4,44 @@
 
 include "mlir/Pass/PassBase.td"
 
+def DifferentiateScores : Pass<"flash-differentiate-scores"> {
+  let summary = "the score's derivative becomes a region of its op";
+  let description = [{
+    Fills the empty `derivative` region of a `flash.attention_backward` that has a score: d score(s) / ds at the same
+    score and position, by forward mode over `arith`, `math` and `scf`. What does not depend on `s` is not computed
+    again; common subexpressions of the op's regions are merged. docs/backward.md has the rules, and what they say at
+    kinks.
+
+    Why here: after `flash-fuse`, which brings the code of captured tensors into the score, and before
+    `flash-online-softmax`, whose step has to have its derivative. (`flash-decompose` differentiates by itself.)
+
+    Before:
+    ```mlir
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x : f32
+      %y = arith.mulf %t, %cap : f32
+      flash.yield %y : f32
+    }
+    ```
+    After:
+    ```mlir
+    score (...) { ... }
+    derivative (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+      %x = arith.divf %s, %cap : f32
+      %t = math.tanh %x : f32
+      %square = arith.mulf %t, %t : f32
+      %d = arith.subf %one, %square : f32
+      flash.yield %d : f32
+    }
+    ```
+
+    Refuses, on the op, "expected a score that has a derivative", with the note "'<op>' has none" on the op inside. A
+    derivative that is there is left alone, whatever it says.
+  }];
+  let statistics = [Statistic<"numDifferentiated", "num-differentiated", "scores differentiated">];
+}
+
 def SplitGradients : Pass<"flash-split-gradients"> {
   let summary = "the gradients of queries and those of keys in loops of their own";
   let description = [{
