@@ -1,0 +1,103 @@
+"""The derivatives of scores, as the CPU computes them, against differences in f64."""
+import re
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import flashc
+from flashc import ops
+from flashc._runtime import specialization
+from scores import FUNCTIONS, NAMES, NUMPY, make_scores
+
+FLASHC_OPT = shutil.which("flashc-opt")
+pytestmark = pytest.mark.skipif(FLASHC_OPT is None, reason="no flashc-opt on PATH")
+
+B, H, NQ, NK = 2, 4, 48, 37
+STEP = 1e-6
+
+#: The score's code becomes that of its derivative.
+PROGRAM = """
+func.func @f(%q: tensor<1x1x1x8xf32>, %lse: tensor<1x1x1xf32>{arguments}) {{
+  %r:3 = flash.attention_backward ins(%q, %q, %q, %q, %lse, %q : tensor<1x1x1x8xf32>, tensor<1x1x1x8xf32>,
+      tensor<1x1x1x8xf32>, tensor<1x1x1x8xf32>, tensor<1x1x1xf32>, tensor<1x1x1x8xf32>) {{scale = 1.0 : f32}}
+    score (%s: f32, %b: index, %h: index, %i: index, %j: index) {{
+      {code}
+    }} -> tensor<1x1x1x8xf32>, tensor<1x1x1x8xf32>, tensor<1x1x1x8xf32>
+  return
+}}
+"""
+
+
+def get_type(capture):
+    return f"tensor<{'?x' * len(capture.shape)}{capture.dtype}>" if capture.shape else capture.dtype
+
+
+def differentiate(code):
+    """The code of the derivative, in the names that the score's has."""
+    arguments = "".join(f", %{capture.name}: {get_type(capture)}" for capture in code.captures)
+    done = subprocess.run([FLASHC_OPT, "--flash-differentiate-scores"], check=True, stdout=subprocess.PIPE,
+                          input=PROGRAM.format(arguments=arguments, code=code.score), universal_newlines=True)
+    header, region = re.search(r"derivative \((.*?)\) \{\n(.*?)\n    \} ->", done.stdout, re.DOTALL).groups()
+    names = dict(zip(re.findall(r"%\w+", header), ("%s", "%b", "%h", "%i", "%j")))
+    names.update((f"%arg{2 + number}", "%" + capture.name) for number, capture in enumerate(code.captures))
+    return re.sub(r"%arg\d+", lambda name: names[name.group()], region)
+
+
+def key_of(b, h, i):
+    return (5 * i + 3 * b + h) % NK
+
+
+def evaluate(monkeypatch, score, s):
+    """The derivative at scores s [B, H, NQ]: a query that sees one key has its score as the log-sum-exp."""
+    trace = specialization.trace
+
+    def trace_derivative(*arguments, **keywords):
+        code = trace(*arguments, **keywords)
+        return code._replace(score=differentiate(code))
+    monkeypatch.setattr(specialization, "trace", trace_derivative)
+    q, k = np.zeros((B, H, NQ, 8), np.float32), np.zeros((B, H, NK, 8), np.float32)
+    q[..., 0], k[..., 0] = s, 1
+    return flashc.attention(q, k, k, scale=1.0, mask=lambda b, h, i, j: j == key_of(b, h, i), score=score,
+                            return_lse=True)[1].astype(np.float64)
+
+
+def assert_is_slope(got, above, below):
+    """Where scores are -inf, the derivative is any number: their probability is 0."""
+    assert np.all(np.isfinite(got))
+    is_finite = np.isfinite(above)
+    got, want = got[is_finite], (above[is_finite] - below[is_finite]) / (2 * STEP)
+    assert np.all(np.abs(got - want) <= 5e-6 * np.maximum(1, np.abs(want))), np.max(np.abs(got - want))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_score(rng, monkeypatch, name):
+    score = make_scores(NUMPY, lambda x: x, rng, B, H, NQ, NK)[name]
+    s = np.round(rng.normal(0, 3, (B, H, NQ)) * 64) / 64 + 1 / 128  # not where scores have kinks
+    b, h, i = np.indices(s.shape)
+    with np.errstate(all="ignore"):
+        above, below = (score(s + step, b, h, i, key_of(b, h, i)) + 0 * s for step in (STEP, -STEP))
+    assert_is_slope(evaluate(monkeypatch, score, s), above, below)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(monkeypatch, name):
+    of_number, (low, high) = FUNCTIONS[name]
+    number = B * H * NQ
+    x = (low + (np.arange(number) + 0.5) * (high - low) / number).astype(np.float32).astype(np.float64)
+    x = x[np.abs(2 * x - np.round(2 * x)) > 1e-3] if name in ("floor", "ceil", "trunc", "round", "sign") else x
+    above, below = (np.vectorize(of_number, otypes=[np.float64])(x + step) for step in (STEP, -STEP))
+    s = np.resize(x, (B, H, NQ))
+    got = evaluate(monkeypatch, lambda s, b, h, i, j: getattr(ops, name)(s), s).reshape(-1)[:len(x)]
+    assert_is_slope(got, above, below)
+
+
+def test_large_scores_have_finite_derivatives(monkeypatch):
+    """Where exponentials are infinite in f32."""
+    s = np.resize(np.array([-1000.0, -100, 100, 1000]), (B, H, NQ))
+    for function, slope in ((ops.sigmoid, 0 * s), (ops.silu, s > 0), (ops.softplus, s > 0), (ops.log_sigmoid, s < 0),
+                            (ops.gelu, s > 0), (lambda s: ops.log1p(ops.exp(s)), s > 0)):
+        with monkeypatch.context() as patch:
+            got = evaluate(patch, lambda s, b, h, i, j: function(s), s)
+        assert np.array_equal(got, slope.astype(np.float64))
