@@ -48,6 +48,15 @@ static bool isInLoop(Operation *op) {
   return op->getParentOfType<scf::ForOp>() || op->getParentOfType<scf::ForallOp>();
 }
 
+/// Whether loops only add to `value`, and the sum goes to device memory: each of their steps adds there.
+static bool isAddedOnDevice(Value value) {
+  return llvm::any_of(value.getUses(), [](OpOperand &use) {
+    if (auto loop = dyn_cast<scf::ForOp>(use.getOwner()))
+      return use.getOperandNumber() >= loop.getNumControlOperands() && isAddedOnDevice(loop.getTiedLoopResult(&use));
+    return isa<flash::ParallelAddSliceOp>(use.getOwner());
+  });
+}
+
 /// Whether a tensor or memref is in device memory (see Cost.h).
 static bool isOnDevice(Value value) {
   if (isa<BlockArgument>(value)) {
@@ -59,7 +68,7 @@ static bool isOnDevice(Value value) {
       isa<tensor::InsertSliceOp, tensor::CastOp, bufferization::ToTensorOp, flash::AssumeSortedOp>(op))
     return isOnDevice(getTiedValue(value));
   if (isInLoop(op))
-    return false;
+    return isAddedOnDevice(value);
   auto slice = dyn_cast<tensor::ExtractSliceOp>(op);
   return !slice || isOnDevice(slice.getSource());
 }
@@ -379,7 +388,7 @@ LogicalResult CostCounter::countCaptures(Operation *op, const std::optional<Dyna
 
 LogicalResult CostCounter::countLinalg(linalg::LinalgOp op) {
   if (auto fill = dyn_cast<linalg::FillOp>(*op))
-    return isInitialisation(fill) ? success() : countWholeOperands(op);
+    return isInitialisation(fill) || isInLoop(fill) ? success() : countWholeOperands(op);
   std::optional<DynamicAPInt> points = countPoints(op);
   if (!points || failed(countWholeOperands(op)) || failed(countCaptures(op, points)))
     return failure();
