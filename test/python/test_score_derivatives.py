@@ -93,6 +93,13 @@ def test_function(monkeypatch, name):
     assert_is_slope(got, above, below)
 
 
+@pytest.mark.parametrize("function, slope", [
+    (ops.abs, 0), (ops.sign, 0), (ops.relu, 0.5), (ops.softplus, 0.5), (ops.log_sigmoid, 0.5), (ops.floor, 0),
+    (lambda s: ops.clip(s, 0, 1), 0.5), (lambda s: ops.maximum(s, 3 * s), 2), (lambda s: abs(s) ** 1.5, 0)])
+def test_at_zero(monkeypatch, function, slope):
+    assert np.all(evaluate(monkeypatch, lambda s, b, h, i, j: function(s), np.zeros((B, H, NQ))) == slope)
+
+
 def test_large_scores_have_finite_derivatives(monkeypatch):
     """Where exponentials are infinite in f32."""
     s = np.resize(np.array([-1000.0, -100, 100, 1000]), (B, H, NQ))

@@ -198,7 +198,7 @@ def logaddexp(x: Any, y: Any) -> Any:
 def sign(x: Any) -> Any:
     """-1, 0 or 1."""
     x = check(x)
-    return where(x > 0, 1, where(x < 0, -1, x if is_real(x) else 0))
+    return where(x > 0, 1, where(x < 0, -1, x * 0.0 if is_real(x) else 0))  # constant between jumps, NaN of NaN
 
 
 def _rounding(name: str, on_number: Callable[[float], float], doc: str) -> Callable[[Any], Any]:

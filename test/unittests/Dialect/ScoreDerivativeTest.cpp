@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include <cmath>
 #include <limits>
+#include <random>
 
 using namespace mlir;
 using namespace flashc;
@@ -328,6 +329,73 @@ TEST_F(ScoreDerivative, FollowsConventions) {
   ASSERT_TRUE(succeeded(program));
   for (auto [number, value] : llvm::enumerate(kValues))
     EXPECT_EQ(run(*program, *module, number, {value.point}).derivative[0], value.derivative) << value.code;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Random code
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// Straight-line code of ops that are picked at random, on values that come before.
+std::string makeCode(std::mt19937 &random) {
+  const StringRef ofOne[] = {"arith.negf", "math.sin",   "math.cos", "math.tanh", "math.absf",
+                             "math.sqrt",  "math.rsqrt", "math.exp", "math.exp2", "math.log",
+                             "math.log2",  "math.log1p", "math.erf", "math.floor"};
+  const StringRef ofTwo[] = {"arith.addf", "arith.subf",     "arith.mulf",     "arith.divf",   "arith.addf",
+                             "arith.subf", "arith.maximumf", "arith.minimumf", "math.atan2",   "math.copysign",
+                             "arith.mulf", "arith.divf",     "arith.maxnumf",  "arith.minnumf"};
+  auto pick = [&](auto &&list) { return list[random() % std::size(list)]; };
+  std::vector<std::string> values = {"%x", "%x", "%c", "%one", "%three"};
+  std::string code;
+  llvm::raw_string_ostream os(code);
+  for (unsigned number = 0; number < 12; ++number) {
+    std::string result = number == 11 ? "%y" : llvm::formatv("%v{0}", number).str();
+    std::string a = pick(values), b = pick(values), c = pick(values);
+    switch (random() % 8) {
+    case 0:
+    case 1:
+    case 2:
+      os << llvm::formatv("{0} = {1} {2} : f64\n", result, pick(ofOne), a);
+      break;
+    case 3:
+      os << llvm::formatv("%p{0} = arith.cmpf olt, {1}, {2} : f64\n"
+                          "{3} = arith.select %p{0}, {2}, {4} : f64\n",
+                          number, a, b, result, c);
+      break;
+    case 4:
+      os << llvm::formatv("%p{0} = arith.cmpf olt, {1}, %x : f64\n"
+                          "{2} = scf.if %p{0} -> f64 {{\n %q{0} = math.sin {3} : f64\n scf.yield %q{0} : f64\n"
+                          "} else {{\n scf.yield {4} : f64 }\n",
+                          number, a, result, b, c);
+      break;
+    default:
+      os << llvm::formatv("{0} = {1} {2}, {3} : f64\n", result, pick(ofTwo), a, b);
+    }
+    values.push_back(result);
+  }
+  return code;
+}
+
+TEST_F(ScoreDerivative, OfRandomCode) {
+  std::mt19937 random(20);
+  std::vector<Function> functions;
+  for (unsigned number = 0; number < 250; ++number)
+    functions.push_back({makeCode(random), {-1.3, 0.4, 2.1}});
+  OwningOpRef<ModuleOp> module = makeModule(ArrayRef(functions));
+  FailureOr<CPUProgram> program = CPUProgram::compile(*module);
+  ASSERT_TRUE(succeeded(program));
+  unsigned numCompared = 0;
+  for (auto [number, function] : llvm::enumerate(functions))
+    for (double x : function.points) {
+      constexpr double h = 1e-5;
+      Values values = run(*program, *module, number, {x - h, x - h / 2, x, x + h / 2, x + h});
+      double far = (values.of[4] - values.of[0]) / (2 * h), near = (values.of[3] - values.of[1]) / h;
+      double scale = 1 + std::abs(near), isSmooth = std::abs(far - near) < 1e-6 * scale;
+      if (!isSmooth || std::abs(values.of[2]) > 1e4 || std::abs(near) > 1e4) // or one of them is NaN
+        continue;
+      ++numCompared;
+      EXPECT_NEAR(values.derivative[2], near, 1e-5 * scale) << function.code << " at " << x;
+    }
+  EXPECT_GT(numCompared, 400u);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
