@@ -11,11 +11,9 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Utils/StructuredOpsUtils.h"
-#include <limits>
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -25,14 +23,6 @@ static SmallVector<OpFoldResult> appended(ArrayRef<OpFoldResult> tile, OpFoldRes
   SmallVector<OpFoldResult> result(tile);
   result.push_back(last);
   return result;
-}
-
-static OpFoldResult getHeadDim(OpBuilder &b, Value value) {
-  return b.getIndexAttr(cast<RankedTensorType>(value.getType()).getDimSize(3));
-}
-
-static Range wholeDim(OpBuilder &b, Location loc, Value value, unsigned dim) {
-  return Range{b.getIndexAttr(0), tensor::getMixedSize(b, loc, value, dim), b.getIndexAttr(1)};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -140,11 +130,10 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
 //===--------------------------------------------------------------------------------------------------------------===//
 
 SmallVector<Range> mlir::flash::getStepDomain(OpBuilder &b, StepOpInterface op) {
-  SmallVector<Range> domain;
-  for (unsigned dim : {0, 1, 2})
-    domain.push_back(wholeDim(b, op.getLoc(), op.getQ(), dim));
-  domain.push_back(wholeDim(b, op.getLoc(), op.getK(), 2));
-  return domain;
+  auto whole = [&](Value value, unsigned dim) {
+    return Range{b.getIndexAttr(0), tensor::getMixedSize(b, op.getLoc(), value, dim), b.getIndexAttr(1)};
+  };
+  return {whole(op.getQ(), 0), whole(op.getQ(), 1), whole(op.getQ(), 2), whole(op.getK(), 2)};
 }
 
 SmallVector<utils::IteratorType> mlir::flash::getStepIterators(StepOpInterface op) {
@@ -189,18 +178,14 @@ static SmallVector<OpFoldResult> getDims(const StepOperand &operand, ArrayRef<Op
       operand.dims, [&](StepDim dim) { return dim == StepDim::Whole ? whole : tile[static_cast<unsigned>(dim)]; });
 }
 
-/// The whole of an operand's last dimension.
-static OpFoldResult getLastExtent(OpBuilder &b, StepOpInterface op, const StepOperand &operand) {
-  return b.getIndexAttr(cast<RankedTensorType>(op->getOperand(operand.number).getType()).getShape().back());
-}
-
 static SmallVector<OpFoldResult> getOffsets(OpBuilder &b, const StepOperand &operand, ArrayRef<OpFoldResult> tile) {
   return getDims(operand, tile, b.getIndexAttr(0));
 }
 
 static SmallVector<OpFoldResult> getSizes(OpBuilder &b, StepOpInterface op, const StepOperand &operand,
                                           ArrayRef<OpFoldResult> tile) {
-  return getDims(operand, tile, getLastExtent(b, op, operand));
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(op->getOperand(operand.number).getType()).getShape();
+  return getDims(operand, tile, b.getIndexAttr(shape.back())); // where it has all, that is its last dimension
 }
 
 /// Emits the tile of `op` at `offsets` on `state`; its results are cut back to what exists.
@@ -310,64 +295,4 @@ FailureOr<TilingResult> OnlineAttentionOp::tileToPartialReduction(
     state.push_back(padTile(b, loc, slice, ArrayRef(extents).drop_front(), carried.padding));
   }
   return emitTile(b, *this, offsets, sizes, state, slices);
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// flash.finalize
-//===--------------------------------------------------------------------------------------------------------------===//
-
-SmallVector<Range> FinalizeOp::getIterationDomain(OpBuilder &b) {
-  return {wholeDim(b, getLoc(), getAcc(), 0), wholeDim(b, getLoc(), getAcc(), 1), wholeDim(b, getLoc(), getAcc(), 2)};
-}
-
-SmallVector<utils::IteratorType> FinalizeOp::getLoopIteratorTypes() {
-  return SmallVector<utils::IteratorType>(3, utils::IteratorType::parallel);
-}
-
-FailureOr<TilingResult> FinalizeOp::getTiledImplementation(OpBuilder &b, ArrayRef<OpFoldResult> offsets,
-                                                           ArrayRef<OpFoldResult> sizes) {
-  Location loc = getLoc();
-  SmallVector<Operation *> slices;
-  SmallVector<OpFoldResult> outputOffsets = appended(offsets, b.getIndexAttr(0));
-  SmallVector<OpFoldResult> outputSizes = appended(sizes, getHeadDim(b, getAcc()));
-  Value acc = extractTile(b, loc, getAcc(), outputOffsets, outputSizes, 0.0f, slices);
-  Value m = extractTile(b, loc, getM(), offsets, sizes, -std::numeric_limits<float>::infinity(), slices);
-  Value l = extractTile(b, loc, getL(), offsets, sizes, 0.0f, slices);
-  // The op overwrites all of its outs, so a tile that sticks out gets fresh ones instead of padded slices.
-  auto outTile = [&](Value out, Value like, ArrayRef<OpFoldResult> offsets, ArrayRef<OpFoldResult> sizes) -> Value {
-    if (!mayStickOut(sizes))
-      return extractTile(b, loc, out, offsets, sizes, 0.0f, slices);
-    return tensor::EmptyOp::create(b, loc, tensor::getMixedSizes(b, loc, like), getElementTypeOrSelf(out.getType()));
-  };
-  Value o = outTile(getO(), acc, outputOffsets, outputSizes), lse = outTile(getLse(), m, offsets, sizes);
-  auto tile = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, acc, m, l, o, lse, getNormalizeAttr(),
-                                 getNoEmptyRowsAttr());
-  SmallVector<Value> results{cutTile(b, loc, tile.getResult(0), outputSizes),
-                             cutTile(b, loc, tile.getResult(1), sizes)};
-  return TilingResult{{tile}, results, slices};
-}
-
-LogicalResult FinalizeOp::getResultTilePosition(OpBuilder &b, unsigned resultNumber, ArrayRef<OpFoldResult> offsets,
-                                                ArrayRef<OpFoldResult> sizes, SmallVector<OpFoldResult> &resultOffsets,
-                                                SmallVector<OpFoldResult> &resultSizes) {
-  resultOffsets.assign(offsets.begin(), offsets.end());
-  resultSizes.assign(sizes.begin(), sizes.end());
-  if (resultNumber == 0) {
-    resultOffsets.push_back(b.getIndexAttr(0));
-    resultSizes.push_back(getHeadDim(b, getAcc()));
-  }
-  return success();
-}
-
-FailureOr<TilingResult> FinalizeOp::generateResultTileValue(OpBuilder &b, unsigned resultNumber,
-                                                            ArrayRef<OpFoldResult> offsets,
-                                                            ArrayRef<OpFoldResult> sizes) {
-  // Dv is not a loop of the op: only whole rows of o can be produced.
-  if (resultNumber == 0 && (getConstantIntValue(offsets[3]) != 0 ||
-                            getConstantIntValue(sizes[3]) != getConstantIntValue(getHeadDim(b, getAcc()))))
-    return failure();
-  FailureOr<TilingResult> tile = getTiledImplementation(b, offsets.take_front(3), sizes.take_front(3));
-  if (failed(tile))
-    return failure();
-  return TilingResult{tile->tiledOps, {tile->tiledValues[resultNumber]}, tile->generatedSlices};
 }

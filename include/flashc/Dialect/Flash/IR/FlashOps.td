@@ -298,10 +298,7 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
 def Flash_FinalizeOp : Flash_Op<"finalize", [
     Pure, DestinationStyleOpInterface, Flash_EpilogueOpInterface,
     AllShapesMatch<["acc", "o"]>, AllTypesMatch<["m", "l", "lse", "lse_out"]>, AllTypesMatch<["o", "o_out"]>,
-    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>,
-    DeclareOpInterfaceMethods<TilingInterface, [
-      "getIterationDomain", "getLoopIteratorTypes", "getTiledImplementation", "getResultTilePosition",
-      "generateResultTileValue"]>]> {
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
   let summary = "the state of online softmax becomes the output and its log-sum-exp";
   let description = [{
         o   = T(acc / l)     normalize = deferred
