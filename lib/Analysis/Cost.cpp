@@ -15,18 +15,6 @@ using namespace mlir;
 using namespace flashc;
 using llvm::DynamicAPInt;
 
-Cost &Cost::operator+=(const Cost &other) {
-  matmulFlops += other.matmulFlops;
-  otherFlops += other.otherFlops;
-  bytesRead += other.bytesRead;
-  bytesWritten += other.bytesWritten;
-  return *this;
-}
-
-Cost Cost::operator*(const DynamicAPInt &times) const {
-  return {matmulFlops * times, otherFlops * times, bytesRead * times, bytesWritten * times};
-}
-
 void Cost::print(llvm::raw_ostream &os) const {
   os << "matmul FLOPs " << matmulFlops << ", other FLOPs " << otherFlops << ", bytes read " << bytesRead
      << ", bytes written " << bytesWritten;

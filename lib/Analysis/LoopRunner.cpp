@@ -33,7 +33,6 @@ private:
   LogicalResult runBlock(Block &block);
   LogicalResult runLoop(Operation *op);
   LogicalResult runCounters(Operation *loop, ArrayRef<Counter> counters);
-  void joinRows(size_t group);
   LogicalResult note(flash::OnlineAttentionOp op);
   std::optional<TilePatch> makePatch(const Line &row, const Line &column);
   std::optional<Line> getRow(flash::OnlineAttentionOp op, const Line &query);
@@ -59,8 +58,6 @@ private:
   const unsigned maxLoops;
   bool variesByBatch = false, variesByHead = false;
   std::vector<Note> notes;
-  /// Where the notes of the tiles of queries in front begin.
-  size_t lastGroup = 0;
   /// The ops around tiles, and the counters that say where these begin.
   DenseSet<Operation *> ancestors;
   DenseSet<Value> positions;
@@ -217,12 +214,10 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<Counter> counter
   if (!positions.contains(counter) || evaluator.getNumLoops() >= maxLoops)
     return evaluator.forEachNumber(*iterations, /*firstOnly=*/!decidesTiles(loop, counter), run);
   return evaluator.forEachPart(*iterations, [&] {
-    size_t group = notes.size();
+    size_t before = notes.size();
     LogicalResult result = run();
     if (failed(result))
-      notes.resize(group);
-    else if (evaluator.getNumLoops() == 1)
-      joinRows(group);
+      notes.resize(before);
     return result;
   });
 }
@@ -230,38 +225,6 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<Counter> counter
 //===--------------------------------------------------------------------------------------------------------------===//
 // Notes
 //===--------------------------------------------------------------------------------------------------------------===//
-
-/// The patch with one more row, if `next` is that.
-static std::optional<TilePatch> join(TilePatch patch, const TilePatch &next) {
-  if (patch.rows == 1) {
-    patch.rowStep = next.row - patch.row;
-    patch.columnStep = next.column - patch.column;
-    patch.widthStep = next.width - patch.width;
-  }
-  int64_t k = patch.rows++;
-  bool fits = next.rows == 1 && next.tileClass == patch.tileClass && patch.rowStep > 0 && next.row == patch.getRow(k) &&
-              next.column == patch.getBegin(k) && next.getEnd(0) == patch.getEnd(k);
-  return fits ? std::optional(patch) : std::nullopt;
-}
-
-/// Takes the notes from `group` on as further rows of those in front of them, if they are: single rows, as where loops
-/// read arrays, often repeat each other.
-void LoopRunner::joinRows(size_t group) {
-  size_t size = notes.size() - group;
-  std::vector<Note> joined;
-  for (size_t number = 0; number < size && group - lastGroup == size; ++number) {
-    const Note &last = notes[lastGroup + number], &next = notes[group + number];
-    std::optional<TilePatch> patch = join(last.patch, next.patch);
-    if (patch && last.batch == next.batch && last.head == next.head)
-      joined.push_back({last.batch, last.head, *patch});
-  }
-  if (size == 0 || joined.size() != size) {
-    lastGroup = group;
-    return;
-  }
-  llvm::copy(joined, notes.begin() + lastGroup);
-  notes.resize(group);
-}
 
 /// Tiles of queries by number, since those that follow sequences begin anywhere.
 std::optional<Line> LoopRunner::getRow(flash::OnlineAttentionOp op, const Line &query) {

@@ -35,8 +35,6 @@ struct Cost {
   llvm::DynamicAPInt matmulFlops, otherFlops;
   llvm::DynamicAPInt bytesRead, bytesWritten;
 
-  Cost &operator+=(const Cost &other);
-  Cost operator*(const llvm::DynamicAPInt &times) const;
   void print(llvm::raw_ostream &os) const;
 };
 
