@@ -25,12 +25,10 @@
 #define FLASHC_LIB_ANALYSIS_LINEEVALUATOR_H
 
 #include "CallArguments.h"
-#include "TileRunList.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "llvm/ADT/DynamicAPInt.h"
 
-#include <map>
 #include <memory>
 
 namespace flashc {
@@ -65,7 +63,7 @@ class LineEvaluator {
 public:
   static constexpr unsigned kMaxLoops = 2;
 
-  explicit LineEvaluator(CallArguments call) : call(std::make_shared<const CallArguments>(std::move(call))) {}
+  explicit LineEvaluator(CallArguments call);
 
   /// None: split, or a bound is not known.
   std::optional<Iterations> getIterations(const LoopCounter &counter);
@@ -172,7 +170,6 @@ private:
   std::optional<Line> computeRow(mlir::flash::RowTableOp op, llvm::ArrayRef<Line> place);
   std::optional<int64_t> readMinMax(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place);
   std::optional<int64_t> readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
-  std::optional<TileRunList> computeRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
 
   std::shared_ptr<const CallArguments> call;
   std::array<Loop, kMaxLoops> loops;
@@ -183,15 +180,9 @@ private:
   /// What was computed of this space: what branches and joins again is computed once.
   llvm::DenseMap<mlir::Value, Line> known;
   mlir::Value unknown;
-  /// Rows of tables of tiles, which loops read again and again; copies share them.
-  struct Tables {
-    using Place = std::pair<mlir::Operation *, std::vector<int64_t>>;
-    std::map<Place, std::array<int64_t, 2>> minMax;
-    /// By the last tile, too.
-    std::map<std::pair<Place, int64_t>, std::array<int64_t, 2>> stretches;
-    std::map<Place, TileRunList> runs;
-  };
-  std::shared_ptr<Tables> tables = std::make_shared<Tables>();
+  /// What was read of tables of tiles; copies share it.
+  struct Tables;
+  std::shared_ptr<Tables> tables;
 };
 
 /// The tensor that `tensor` has the shape (and, in destination style, the memory) of: a loop's argument has those of

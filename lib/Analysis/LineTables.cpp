@@ -3,11 +3,44 @@
 #include "KeyRanges.h"
 #include "LineEvaluator.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
-#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/ADT/bit.h"
+
+#include <map>
 
 using namespace mlir;
 using namespace flashc;
+
+namespace {
+/// What RunsBuilder computes in a program (Dialect/Flash/IR/TileTables.h), of one tile of queries, in numbers.
+class TileRunList {
+public:
+  TileRunList(int64_t numRuns, int64_t kvTile) : runs(numRuns, Run{0, 0, 0, 0}), kvTile(kvTile) {}
+
+  /// Another tile that is visited; they ascend.
+  void visit(int64_t key, bool isFull);
+
+  /// `field` says which of begin, full_begin, full_end, end.
+  int64_t get(int64_t run, int64_t field) const { return runs[run][field]; }
+
+private:
+  using Run = std::array<int64_t, 4>;
+
+  SmallVector<Run, 8> runs;
+  int64_t kvTile, rowBegin = 0, rowEnd = 0;
+};
+} // namespace
+
+/// Rows of tables of tiles, which loops read again and again.
+struct LineEvaluator::Tables {
+  using Place = std::pair<Operation *, std::vector<int64_t>>;
+  std::map<Place, std::array<int64_t, 2>> minMax;
+  /// By the last tile, too.
+  std::map<std::pair<Place, int64_t>, std::array<int64_t, 2>> stretches;
+  std::map<Place, TileRunList> runs;
+};
+
+LineEvaluator::LineEvaluator(CallArguments call)
+    : call(std::make_shared<const CallArguments>(std::move(call))), tables(std::make_shared<Tables>()) {}
 
 Attribute LineEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   Operation *table = array.getDefiningOp();
@@ -190,7 +223,34 @@ std::optional<std::array<int64_t, 2>> LineEvaluator::findEnds(flash::TileMinMaxO
   return tables->stretches[stretch] = {std::min((*front)[0], (*back)[0]), std::max((*front)[1], (*back)[1])};
 }
 
-std::optional<TileRunList> LineEvaluator::computeRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) {
+void TileRunList::visit(int64_t key, bool isFull) {
+  runs.push_back({key, key, key, key});
+  size_t first = runs.size() - 2;
+  auto getGap = [&](size_t run) { return runs[run + 1][0] - runs[run][3]; };
+  for (size_t run = first; run-- > 0;)
+    if (getGap(run) < getGap(first))
+      first = run;
+  Run &merged = runs[first];
+  const Run &next = runs[first + 1];
+  if (merged[2] - merged[1] < next[2] - next[1])
+    merged[1] = next[1], merged[2] = next[2];
+  merged[3] = next[3];
+  runs.erase(runs.begin() + first + 1);
+
+  Run &last = runs.back();
+  last[3] = key + kvTile;
+  if (!isFull)
+    return;
+  rowBegin = rowEnd == key ? rowBegin : key;
+  rowEnd = key + kvTile;
+  if (rowEnd - rowBegin > last[2] - last[1])
+    last[1] = rowBegin, last[2] = rowEnd;
+}
+
+std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) {
+  Tables::Place tile{op, std::vector<int64_t>(place.begin(), place.begin() + 3)};
+  if (auto found = tables->runs.find(tile); found != tables->runs.end())
+    return found->second.get(place[3], place[4]);
   LineEvaluator row(*this);
   Block &body = op.getBody().front();
   for (auto [argument, value] : llvm::zip(body.getArguments().take_front(2), place))
@@ -222,17 +282,7 @@ std::optional<TileRunList> LineEvaluator::computeRuns(flash::TileRunsOp op, Arra
     for (int64_t tile = first; *visit > 0 && tile <= last; ++tile)
       runs.visit(tile * int64_t(op.getKvTile()), *visit == 2);
   }
-  return keys ? std::optional(runs) : std::nullopt;
-}
-
-std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) {
-  Tables::Place row{op, std::vector<int64_t>(place.begin(), place.begin() + 3)};
-  auto found = tables->runs.find(row);
-  if (found == tables->runs.end()) {
-    std::optional<TileRunList> runs = computeRuns(op, place);
-    if (!runs)
-      return std::nullopt;
-    found = tables->runs.emplace(row, *runs).first;
-  }
-  return found->second.get(place[3], place[4]);
+  if (!keys)
+    return std::nullopt;
+  return tables->runs.emplace(tile, runs).first->second.get(place[3], place[4]);
 }

@@ -131,12 +131,6 @@ StringRef MaskClass::getName(Kind kind) {
   return kNames[kind];
 }
 
-void MaskClass::print(raw_ostream &os) const {
-  os << getName(kind);
-  if (!reason.empty())
-    os << ": " << reason;
-}
-
 void LoopBounds::print(raw_ostream &os, PrintValue printValue) const {
   BoundsPrinter printer(os, *this, printValue);
   printer.printUnion("kept", kept);

@@ -43,6 +43,23 @@ public:
     rows.push_back({tight, origins});
   }
 
+  /// Eliminates from a conjunction, in which constraints have their number's bit for an origin, and `bounds` none.
+  void run(const MaskConjunct &conjunct, ArrayRef<MaskExpr> bounds) {
+    for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(kMaxConstraints)))
+      add(constraint, uint64_t(1) << index);
+    for (const MaskExpr &bound : bounds)
+      add(bound, 0);
+    isExact &= conjunct.isKnown && conjunct.constraints.size() <= kMaxConstraints;
+    addDefinitions();
+    eliminateAll();
+  }
+
+  SmallVector<Row> rows;
+  bool isEmpty = false, isExact = true;
+
+private:
+  static constexpr size_t kMaxConstraints = 64;
+
   /// Adds what defines the variables that occur.
   void addDefinitions() {
     BitVector done(space.size());
@@ -59,7 +76,7 @@ public:
   }
 
   /// Eliminates all variables that change with i and j, those first for which it is exact.
-  void run() {
+  void eliminateAll() {
     while (!isEmpty) {
       unsigned best = 0;
       size_t bestCost = std::numeric_limits<size_t>::max();
@@ -75,10 +92,6 @@ public:
     }
   }
 
-  SmallVector<Row> rows;
-  bool isEmpty = false, isExact = true;
-
-private:
   bool isPosition(unsigned variable) const { return space.isPosition(variable, /*ofKey=*/keepsRows); }
 
   /// Whether an expression changes with what is eliminated or bounded.
@@ -205,22 +218,16 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
                                              const std::optional<MaskExpr> &end, ArrayRef<MaskExpr> facts) {
   MaskProjection result;
   Elimination elimination(space, facts);
-  bool isTooLong = conjunct.constraints.size() > 64;
-  for (auto [index, constraint] : llvm::enumerate(ArrayRef(conjunct.constraints).take_front(64)))
-    elimination.add(constraint, uint64_t(1) << index);
   MaskExpr tile = MaskExpr::variable(MaskSpace::Tile), key = MaskExpr::variable(MaskSpace::Key);
-  elimination.add(key - tile, 0);
-  elimination.add(tile + (tileSize - 1) - key, 0);
-  if (end)
-    elimination.add(*end - 1 - key, 0);
   MaskExpr first = MaskExpr::variable(MaskSpace::First), query = MaskExpr::variable(MaskSpace::Query);
-  elimination.add(query - first, 0);
-  elimination.add(first + MaskExpr::variable(MaskSpace::Count) - 1 - query, 0);
-  elimination.addDefinitions();
-  elimination.run();
+  SmallVector<MaskExpr> bounds{key - tile, tile + (tileSize - 1) - key};
+  if (end)
+    bounds.push_back(*end - 1 - key);
+  bounds.append({query - first, first + MaskExpr::variable(MaskSpace::Count) - 1 - query});
+  elimination.run(conjunct, bounds);
 
   result.isEmpty = elimination.isEmpty;
-  result.isExact = elimination.isExact && conjunct.isKnown && !isTooLong;
+  result.isExact = elimination.isExact;
   result.mayHaveGaps = result.isExact && hasUnknownRows(space, conjunct);
   result.isExact &= !result.mayHaveGaps;
   SmallVector<Row> &rows = elimination.rows;
@@ -239,15 +246,8 @@ MaskProjection mlir::flash::projectOntoTiles(MaskSpace &space, const MaskConjunc
 bool mlir::flash::projectOntoRows(MaskSpace &space, const MaskConjunct &conjunct, const MaskExpr &begin,
                                   const MaskExpr &end, ArrayRef<MaskExpr> facts, SmallVectorImpl<MaskExpr> &result) {
   Elimination elimination(space, facts, /*keepsRows=*/true);
-  if (!conjunct.isKnown || conjunct.constraints.size() > 64)
-    return false;
-  for (auto [index, constraint] : llvm::enumerate(conjunct.constraints))
-    elimination.add(constraint, uint64_t(1) << index);
   MaskExpr key = MaskExpr::variable(MaskSpace::Key);
-  elimination.add(key - begin, 0);
-  elimination.add(end - 1 - key, 0);
-  elimination.addDefinitions();
-  elimination.run();
+  elimination.run(conjunct, {key - begin, end - 1 - key});
   for (const Row &row : elimination.rows)
     result.push_back(row.expr);
   return elimination.isExact && !elimination.isEmpty;

@@ -1,11 +1,10 @@
 //===- MaskReader.cpp - a mask region as a union of conjunctions --------------------------------------------------===//
 
 #include "MaskAlgebra.h"
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -216,17 +215,8 @@ private:
 
   /// Whether all that a row function captures is available.
   bool isRowAvailable(Value value) {
-    if (auto found = available.find(value); found != available.end())
-      return found->second;
-    bool result = computeIsRowAvailable(value);
-    return available[value] = result;
-  }
-
-  bool computeIsRowAvailable(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !region.isAncestor(op->getParentRegion()))
-      return value == query || isUniform(value);
-    return llvm::all_of(op->getOperands(), [&](Value operand) { return isRowAvailable(operand); });
+    auto isLeaf = [&](Value leaf) { return leaf == query || (leaf != key && isAvailable(leaf)); };
+    return isComputedFrom(value, region, isLeaf, available);
   }
 
   std::optional<Pieces> getSelect(arith::SelectOp op) {
@@ -315,21 +305,8 @@ private:
 
   /// Whether a value is the same for all i and j, and known before the loop.
   bool isUniform(Value value) {
-    if (value == query || value == key)
-      return false;
-    if (auto found = uniform.find(value); found != uniform.end())
-      return found->second;
-    bool result = computeIsUniform(value);
-    return uniform[value] = result;
-  }
-
-  bool computeIsUniform(Value value) {
-    Operation *op = value.getDefiningOp();
-    if (!op || !region.isAncestor(op->getParentRegion()))
-      return isAvailable(value);
-    bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
-    return onlyReads && op->getNumRegions() == 0 &&
-           llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
+    auto isLeaf = [&](Value leaf) { return leaf != query && leaf != key && isAvailable(leaf); };
+    return isComputedFrom(value, region, isLeaf, uniform);
   }
 
   Region &region;

@@ -134,11 +134,10 @@ Trend RowFunctions::compute(Value value) {
       })
       .Case<arith::FloorDivSIOp, arith::CeilDivSIOp, arith::DivSIOp>([&](auto) { return byPositive(); })
       .Case([&](arith::ShRSIOp) { return getConstant(1).value_or(-1) >= 0 ? get(op->getOperand(0)) : Trend::Unknown; })
-      .Case([&](arith::AddIOp) {
-        return isNarrow ? Trend::Unknown : join(get(op->getOperand(0)), get(op->getOperand(1)));
-      })
-      .Case([&](arith::SubIOp) {
-        return isNarrow ? Trend::Unknown : join(get(op->getOperand(0)), flip(get(op->getOperand(1))));
+      .Case<arith::AddIOp, arith::SubIOp>([&](auto) {
+        Trend second = get(op->getOperand(1));
+        second = isa<arith::SubIOp>(op) ? flip(second) : second;
+        return isNarrow ? Trend::Unknown : join(get(op->getOperand(0)), second);
       })
       .Case([&](arith::SelectOp select) {
         bool isOneOfThem = get(select.getCondition()) == Trend::Constant;

@@ -29,23 +29,24 @@ bool mlir::flash::isEqualSize(OpFoldResult a, OpFoldResult b) {
   return a && b && LinearExpr::get(a) == LinearExpr::get(b);
 }
 
+bool mlir::flash::isClamped(affine::AffineMinOp min, int64_t tile, const LinearExpr &rest) {
+  bool clampsAtTile = false, clampsAtEnd = false;
+  for (AffineExpr result : min.getMap().getResults()) {
+    auto linear = LinearExpr::get(result, min.getMap().getNumDims(), min.getOperands());
+    if (!linear || (!linear->isConstant(tile) && !(*linear == rest)))
+      return false;
+    clampsAtTile |= linear->isConstant(tile);
+    clampsAtEnd |= *linear == rest;
+  }
+  return clampsAtTile && clampsAtEnd;
+}
+
 /// Whether `size` is `min(step, extent - iv)` or the step itself.
 static bool isClampedTile(OpFoldResult size, int64_t step, Value iv, const LinearExpr &extent) {
   if (isConstantIntValue(size, step))
     return true;
   auto min = dyn_cast<Value>(size) ? cast<Value>(size).getDefiningOp<affine::AffineMinOp>() : affine::AffineMinOp();
-  if (!min)
-    return false;
-  LinearExpr rest = extent - LinearExpr::symbol(iv);
-  bool clampsAtStep = false, clampsAtEnd = false;
-  for (AffineExpr result : min.getMap().getResults()) {
-    auto linear = LinearExpr::get(result, min.getMap().getNumDims(), min.getOperands());
-    if (!linear || (!linear->isConstant(step) && !(*linear == rest)))
-      return false;
-    clampsAtStep |= linear->isConstant(step);
-    clampsAtEnd |= *linear == rest;
-  }
-  return clampsAtStep && clampsAtEnd;
+  return min && isClamped(min, step, extent - LinearExpr::symbol(iv));
 }
 
 /// Proves the part of one dimension that is moved by `loop`; returns what is missing, or an empty string.

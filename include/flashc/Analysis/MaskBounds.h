@@ -85,8 +85,6 @@ struct MaskClass {
   std::string reason; // why not exact
 
   static StringRef getName(Kind kind);
-  /// Prints `exact`, or `conservative: <reason>`.
-  void print(raw_ostream &os) const;
 };
 
 MaskClass classify(const MaskSet &mask, const LoopBounds &bounds);

@@ -7,6 +7,8 @@
 #ifndef FLASHC_ANALYSIS_TILEPARTITION_H
 #define FLASHC_ANALYSIS_TILEPARTITION_H
 
+#include "flashc/Analysis/LinearExpr.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/ViewLikeInterface.h"
 #include <optional>
@@ -38,6 +40,9 @@ TilePartition proveTilePartition(OffsetSizeAndStrideOpInterface slice, ArrayRef<
 /// The extents of a tensor, from its type and, where that is dynamic, from the tensor.empty that it starts from
 /// (through linalg.fill); null for those that are not known.
 SmallVector<OpFoldResult> getKnownExtents(Value tensor);
+
+/// Whether `min` is the lesser of `tile` and `rest`, that is, the size of a tile that is cut where a loop ends.
+bool isClamped(affine::AffineMinOp min, int64_t tile, const LinearExpr &rest);
 
 /// Whether two sizes are known, and known to be equal.
 bool isEqualSize(OpFoldResult a, OpFoldResult b);

@@ -38,6 +38,23 @@ bool mlir::flash::dependsOn(Value value, BlockArgument argument, Region &region)
   return false;
 }
 
+bool mlir::flash::isComputedFrom(Value value, Region &region, function_ref<bool(Value)> isLeaf,
+                                 DenseMap<Value, bool> &known) {
+  if (auto found = known.find(value); found != known.end())
+    return found->second;
+  Operation *op = value.getDefiningOp();
+  auto compute = [&] {
+    if (!op || !region.isAncestor(op->getParentRegion()))
+      return isLeaf(value);
+    bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
+    return onlyReads && op->getNumRegions() == 0 && llvm::all_of(op->getOperands(), [&](Value operand) {
+             return isComputedFrom(operand, region, isLeaf, known);
+           });
+  };
+  bool result = compute();
+  return known[value] = result;
+}
+
 namespace {
 /// A comparison of a count up to the key's position, shifted by a constant, with what does not depend on that position.
 struct CountComparison {

@@ -1,6 +1,6 @@
 //===- AlignQueries.cpp - tiles of queries begin where sequences do -----------------------------------------------===//
 
-#include "flashc/Analysis/LinearExpr.h"
+#include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -66,15 +66,6 @@ static Operation *findAnchor(scf::ForOp loop) {
   return loop;
 }
 
-/// Whether `min` is the size of a tile that begins at the loop's counter: `min(tile, end - counter)`.
-static bool isSize(affine::AffineMinOp min, scf::ForOp loop, int64_t tile) {
-  LinearExpr rest = LinearExpr::get(loop.getUpperBound()) - LinearExpr::symbol(loop.getInductionVar());
-  return min.getMap().getNumResults() == 2 && llvm::all_of(min.getMap().getResults(), [&](AffineExpr expr) {
-           auto linear = LinearExpr::get(expr, min.getMap().getNumDims(), min.getOperands());
-           return linear && (linear->isConstant(tile) || *linear == rest);
-         });
-}
-
 /// Whether all that is written at a query of the tile is as large as one of `sizes`.
 static bool writesTile(scf::ForOp loop, ArrayRef<affine::AffineMinOp> sizes) {
   return llvm::all_of(loop.getBody()->getOps<tensor::InsertSliceOp>(), [&](tensor::InsertSliceOp write) {
@@ -97,8 +88,9 @@ static std::optional<QueryLoop> match(OnlineAttentionOp op) {
   result.sequence = findSequence(op, result.anchor);
   if (!result.sequence)
     return reject(op, "the mask has no sequences by sorted offsets");
+  LinearExpr rest = LinearExpr::get(result.loop.getUpperBound()) - LinearExpr::symbol(op.getI0());
   result.loop.walk([&](affine::AffineMinOp min) {
-    if (isSize(min, result.loop, result.tile))
+    if (isClamped(min, result.tile, rest))
       result.sizes.push_back(min);
   });
   if (result.sizes.empty() || !writesTile(result.loop, result.sizes))

@@ -1,6 +1,7 @@
 //===- BoundLoops.cpp - the mask as loop bounds -------------------------------------------------------------------===//
 
 #include "KeySegments.h"
+#include "flashc/Analysis/TilePartition.h"
 #include "LoopUtils.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -95,13 +96,7 @@ static void unclampSlices(scf::ForOp loop, Value originalEnd, int64_t tile) {
   LinearExpr rest = LinearExpr::get(originalEnd) - LinearExpr::symbol(loop.getInductionVar());
   SmallVector<affine::AffineMinOp> clamps(loop.getOps<affine::AffineMinOp>());
   for (affine::AffineMinOp min : clamps) {
-    AffineMap map = min.getMap();
-    bool isClamp = llvm::all_of(map.getResults(), [&](AffineExpr expr) {
-      auto linear = LinearExpr::get(expr, map.getNumDims(), min.getOperands());
-      return linear && (linear->isConstant(tile) || *linear == rest);
-    });
-    bool hasTile = llvm::is_contained(map.getResults(), getAffineConstantExpr(tile, loop.getContext()));
-    if (!isClamp || !hasTile)
+    if (!isClamped(min, tile, rest))
       continue;
     OpBuilder b(min);
     min.replaceAllUsesWith(arith::ConstantIndexOp::create(b, min.getLoc(), tile).getResult());
@@ -362,12 +357,12 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
       mask.print(llvm::outs(), names);
     bounds.print(llvm::outs(), names);
     printSearches(op.getMask(), bounds, names.state);
-    llvm::outs() << "\nclass ";
     std::unique_ptr<RangedMask> ranged;
     if (view == MaskView::Primal && !mask.opaque.empty() && isa<scf::ForOp>(op->getParentOp()))
       ranged = createRanged(op, searched.getOriginal());
-    classify(mask, bounds, ranged.get(), names).print(llvm::outs());
-    llvm::outs() << '\n';
+    MaskClass maskClass = classify(mask, bounds, ranged.get(), names);
+    llvm::outs() << "\nclass " << MaskClass::getName(maskClass.kind) << (maskClass.reason.empty() ? "" : ": ")
+                 << maskClass.reason << '\n';
   }
 
   /// What is decided for the loop around `op`.

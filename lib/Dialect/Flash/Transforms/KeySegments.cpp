@@ -201,21 +201,18 @@ private:
     return true;
   }
 
-  Point least(const Point &a, const Point &b) {
+  Point pick(const Point &a, const Point &b, bool isMin) {
     if (isOrdered(a, b))
-      return a;
+      return isMin ? a : b;
     if (isOrdered(b, a))
-      return b;
-    return {clamp(a.value, b.value, /*isMin=*/true), either(a.least, b.least), both(a.most, b.most)};
+      return isMin ? b : a;
+    OpFoldResult value = clamp(a.value, b.value, isMin);
+    if (isMin)
+      return {value, either(a.least, b.least), both(a.most, b.most)};
+    return {value, both(a.least, b.least), either(a.most, b.most)};
   }
-
-  Point most(const Point &a, const Point &b) {
-    if (isOrdered(a, b))
-      return b;
-    if (isOrdered(b, a))
-      return a;
-    return {clamp(a.value, b.value, /*isMin=*/false), both(a.least, b.least), either(a.most, b.most)};
-  }
+  Point least(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/true); }
+  Point most(const Point &a, const Point &b) { return pick(a, b, /*isMin=*/false); }
 
   /// `point` if the conditions of the interval hold, else `otherwise`; `value` is that already, as far as rooms go.
   Point choose(const TileInterval &interval, Point point, const Point &otherwise, OpFoldResult value) {

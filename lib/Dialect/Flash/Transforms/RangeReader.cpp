@@ -6,7 +6,6 @@
 #include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/Matchers.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -25,16 +24,12 @@ RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *ancho
 //===--------------------------------------------------------------------------------------------------------------===//
 
 bool RangeReader::isUniform(Value value) {
-  if (value == mask.getArgument(2) || value == mask.getArgument(3))
-    return false;
-  if (!mask.isAncestor(value.getParentRegion()))
-    return !anchor->isAncestor(value.getParentRegion()->getParentOp());
-  Operation *op = value.getDefiningOp();
-  if (!op)
-    return true; // b, h
-  bool onlyReads = isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
-  return onlyReads && op->getNumRegions() == 0 &&
-         llvm::all_of(op->getOperands(), [&](Value operand) { return isUniform(operand); });
+  auto isLeaf = [&](Value leaf) {
+    if (mask.isAncestor(leaf.getParentRegion())) // an argument
+      return leaf != mask.getArgument(2) && leaf != mask.getArgument(3);
+    return !anchor->isAncestor(leaf.getParentRegion()->getParentOp());
+  };
+  return isComputedFrom(value, mask, isLeaf, knownUniform);
 }
 
 Value RangeReader::copyUniform(Value value) {

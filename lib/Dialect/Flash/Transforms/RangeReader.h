@@ -61,7 +61,6 @@ private:
 
   Range getRange(Value value);
   Range computeRange(Value value);
-  Range computeOf(Operation *op);
   Range getElement(Operation *op);
   Range getUniform(Value value);
   Range getPosition(const Tile &tile);
@@ -98,6 +97,7 @@ private:
   Operation *anchor;
   Tile queries, keys;
   IRMapping uniform;
+  DenseMap<Value, bool> knownUniform;
   DenseMap<Value, Range> ranges;
   DenseMap<Value, ConditionRange> conditions;
   DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, Value> known; // tables

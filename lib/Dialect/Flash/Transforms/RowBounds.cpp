@@ -1,7 +1,6 @@
 //===- RowBounds.cpp - the keys of some rows of a tile ------------------------------------------------------------===//
 
 #include "KeySegments.h"
-#include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Analysis/SliceAnalysis.h"

@@ -59,6 +59,18 @@ private:
     });
   }
 
+  /// An empty loop like `loop`, to whose start the builder moves. `carried` become its arguments.
+  scf::ForOp cloneLoop(scf::ForOp loop, SmallVectorImpl<Value> &carried) {
+    auto newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
+                                      mapping.lookupOrDefault(loop.getUpperBound()),
+                                      mapping.lookupOrDefault(loop.getStep()), carried);
+    newLoop->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
+    mapping.map(loop.getInductionVar(), newLoop.getInductionVar());
+    carried.assign(newLoop.getRegionIterArgs().begin(), newLoop.getRegionIterArgs().end());
+    b.setInsertionPointToStart(newLoop.getBody());
+    return newLoop;
+  }
+
   /// Clones every loop but the streamed one, with the ops that may run outside of that, and collects the others. Leaves
   /// the insertion point in the innermost new loop and its arguments in `outputs`.
   SmallVector<scf::ForOp> cloneOuterLoops(SmallVectorImpl<Value> &outputs) {
@@ -66,16 +78,8 @@ private:
     if (plan.loops.empty())
       streamBody.push_back(op);
     for (auto [position, loop] : llvm::enumerate(plan.loops)) {
-      if (position != plan.streamedLoop) {
-        auto newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
-                                          mapping.lookupOrDefault(loop.getUpperBound()),
-                                          mapping.lookupOrDefault(loop.getStep()), outputs);
-        newLoop->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-        mapping.map(loop.getInductionVar(), newLoop.getInductionVar());
-        outputs.assign(newLoop.getRegionIterArgs().begin(), newLoop.getRegionIterArgs().end());
-        b.setInsertionPointToStart(newLoop.getBody());
-        newLoops.push_back(newLoop);
-      }
+      if (position != plan.streamedLoop)
+        newLoops.push_back(cloneLoop(loop, outputs));
       for (Operation &nested : loop.getBody()->without_terminator()) {
         bool isNextLoop = position + 1 < plan.loops.size() && &nested == plan.loops[position + 1];
         if (isNextLoop || isStateOp(&nested))
@@ -122,16 +126,8 @@ private:
     OpBuilder::InsertionGuard guard(b);
     scf::ForOp newLoop;
     SmallVector<Value> tiles(initialTiles);
-    if (plan.streamedLoop) {
-      scf::ForOp loop = plan.loops[*plan.streamedLoop];
-      newLoop = scf::ForOp::create(b, loop.getLoc(), mapping.lookupOrDefault(loop.getLowerBound()),
-                                   mapping.lookupOrDefault(loop.getUpperBound()),
-                                   mapping.lookupOrDefault(loop.getStep()), tiles);
-      newLoop->setDiscardableAttrs(loop->getDiscardableAttrDictionary());
-      mapping.map(loop.getInductionVar(), newLoop.getInductionVar());
-      tiles.assign(newLoop.getRegionIterArgs().begin(), newLoop.getRegionIterArgs().end());
-      b.setInsertionPointToStart(newLoop.getBody());
-    }
+    if (plan.streamedLoop)
+      newLoop = cloneLoop(plan.loops[*plan.streamedLoop], tiles);
     mapping.map(getInits(), tiles);
     for (Operation *nested : streamBody)
       b.clone(*nested, mapping);

@@ -3,7 +3,6 @@
 #include "LoopUtils.h"
 #include "flashc/Analysis/TilePartition.h"
 #include "flashc/Dialect/Flash/Transforms/SwapLoops.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"

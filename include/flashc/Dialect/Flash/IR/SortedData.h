@@ -36,6 +36,10 @@ Value emitSigned(OpBuilder &b, Location loc, arith::CmpIPredicate predicate,
 /// Whether `value`, of `region`, depends on `argument`.
 bool dependsOn(Value value, BlockArgument argument, Region &region);
 
+/// Whether `value` is computed, by ops of `region` that only read, from values outside of the region and its arguments
+/// that `isLeaf` holds of. `known` has what was asked before.
+bool isComputedFrom(Value value, Region &region, llvm::function_ref<bool(Value)> isLeaf, DenseMap<Value, bool> &known);
+
 /// Makes the bounds on the key that a comparison in a mask with `flash.count_le` of the key's position says (its
 /// canonical form); null if it is no such comparison.
 Value boundKeyByCount(OpBuilder &b, arith::CmpIOp op, Region &mask);
