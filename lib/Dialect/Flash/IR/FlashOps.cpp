@@ -436,9 +436,11 @@ static void addEffects(WholeOpInterface op, Effects &effects) {
                          &operand, SideEffects::DefaultResource::get());
 }
 
-void AttentionOp::getEffects(Effects &effects) { addEffects(*this, effects); }
-void ColumnSumsOp::getEffects(Effects &effects) { addEffects(*this, effects); }
-void AttentionBackwardOp::getEffects(Effects &effects) { addEffects(*this, effects); }
+/// A memref is read.
+static void addRead(OpOperand &array, Effects &effects) {
+  if (isa<MemRefType>(array.get().getType()))
+    effects.emplace_back(MemoryEffects::Read::get(), &array, SideEffects::DefaultResource::get());
+}
 
 #include "flashc/Dialect/Flash/IR/FlashInterfaces.cpp.inc"
 

@@ -88,17 +88,6 @@ LogicalResult SegmentTileOp::verify() {
   return verifySortedRead(*this);
 }
 
-using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
-
-static void addRead(OpOperand &sorted, Effects &effects) {
-  if (isa<MemRefType>(sorted.get().getType()))
-    effects.emplace_back(MemoryEffects::Read::get(), &sorted, SideEffects::DefaultResource::get());
-}
-
-void CountLeOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
-void NthOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
-void SegmentTileOp::getEffects(Effects &effects) { addRead(getSortedMutable(), effects); }
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // Expansion
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -86,11 +86,6 @@ LogicalResult TileMinMaxOp::verify() {
   return success();
 }
 
-void TileMinMaxOp::getEffects(SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
-  if (isa<MemRefType>(getSource().getType()))
-    effects.emplace_back(MemoryEffects::Read::get(), &getSourceMutable(), SideEffects::DefaultResource::get());
-}
-
 LogicalResult TileRunsOp::verify() {
   int64_t qTile = getQTile(), kvTile = getKvTile();
   if (qTile <= 0 || kvTile <= 0)

@@ -43,11 +43,17 @@ def Flash_AssumeSortedOp : Flash_Op<"assume_sorted", [Pure, AllTypesMatch<["sour
   let hasCanonicalizer = 1;
 }
 
-/// An op that looks into one line of a sorted array.
-class Flash_SortedReadOp<string mnemonic> : Flash_Op<mnemonic, [
+/// An op that reads an operand where that is a memref.
+class Flash_ReadOp<string mnemonic, string array> : Flash_Op<mnemonic, [
     AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
-  let results = (outs Index:$result);
   let hasVerifier = 1;
+  let extraClassDefinition = "void $cppClass::getEffects(Effects &effects) { addRead(get" # array
+                             # "Mutable(), effects); }";
+}
+
+/// An op that looks into one line of a sorted array.
+class Flash_SortedReadOp<string mnemonic> : Flash_ReadOp<mnemonic, "Sorted"> {
+  let results = (outs Index:$result);
 }
 
 def Flash_CountLeOp : Flash_SortedReadOp<"count_le"> {
@@ -122,8 +128,7 @@ def Flash_NthOp : Flash_SortedReadOp<"nth"> {
   let assemblyFormat = "$position `in` $sorted (`[` $indices^ `]`)? attr-dict `:` type($sorted)";
 }
 
-def Flash_SegmentTileOp : Flash_Op<"segment_tile", [
-    AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Flash_SegmentTileOp : Flash_ReadOp<"segment_tile", "Sorted"> {
   let summary = "one of the tiles that positions are cut into, none of which lies in two segments";
   let description = [{
     The positions 0 to N - 1 (`length`), cut at the M elements of a line of a sorted array, at `indices` in the other
@@ -160,7 +165,6 @@ def Flash_SegmentTileOp : Flash_Op<"segment_tile", [
   let assemblyFormat = [{
     $tile `of` $sorted (`[` $indices^ `]`)? `length` $length `tiles` $tile_size attr-dict `:` type($sorted)
   }];
-  let hasVerifier = 1;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -217,8 +221,7 @@ def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffect
 def Flash_RangedElement : AnyTypeOf<[I1, I8, I16, I32, I64, Index]>;
 def Flash_RangedArray : AnyTypeOf<[RankedTensorOf<[Flash_RangedElement]>, MemRefOf<[Flash_RangedElement]>]>;
 
-def Flash_TileMinMaxOp : Flash_Op<"tile_minmax", [
-    AlwaysSpeculatable, DeclareOpInterfaceMethods<MemoryEffectsOpInterface>]> {
+def Flash_TileMinMaxOp : Flash_ReadOp<"tile_minmax", "Source"> {
   let summary = "the least and the greatest element of every tile of an array";
   let description = [{
     Of an array `[..., N, ...]`, cut along dimension `dim` into tiles of T elements, the last one possibly shorter:
@@ -243,7 +246,6 @@ def Flash_TileMinMaxOp : Flash_Op<"tile_minmax", [
   let arguments = (ins Flash_RangedArray:$source, I64Attr:$dim, I64Attr:$tile);
   let results = (outs RankedTensorOf<[I64]>:$result);
   let assemblyFormat = "$source `along` $dim `tiles` $tile attr-dict `:` type($source) `->` type($result)";
-  let hasVerifier = 1;
 }
 
 def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {

@@ -65,6 +65,7 @@ class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = [
   string endFormat = "(`->` type($results)^)?";
   let assemblyFormat = beginFormat # regionsFormat # endFormat;
   let hasVerifier = 1;
+  let extraClassDefinition = "void $cppClass::getEffects(Effects &effects) { addEffects(*this, effects); }";
   code wholeOpDeclaration = [{
     bool hasTensorSemantics() { return isa<RankedTensorType>(getQ().getType()); }
     /// The type of an output: a result or an `outs` operand.
