@@ -159,6 +159,9 @@ private:
   }
   /// An extent, which is to be the same in all iterations: those of different sizes are counted apart.
   std::optional<DynamicAPInt> getExtent(Operation *op, Value tensor, int64_t dim);
+  /// The product of a tensor's leading extents and `factor`.
+  std::optional<DynamicAPInt> multiply(Operation *op, Value tensor, int64_t numDims,
+                                       std::optional<DynamicAPInt> factor);
 
   func::FuncOp function;
   LineEvaluator evaluator;
@@ -204,12 +207,16 @@ std::optional<DynamicAPInt> CostCounter::getExtent(Operation *op, Value tensor, 
 
 std::optional<DynamicAPInt> CostCounter::getBytes(Value value) {
   Operation *op = value.getDefiningOp() ? value.getDefiningOp() : function;
-  std::optional<DynamicAPInt> bytes = DynamicAPInt(getElementBytes(value));
-  for (int64_t dim = 0, rank = cast<ShapedType>(value.getType()).getRank(); dim < rank && bytes; ++dim) {
-    std::optional<DynamicAPInt> extent = getExtent(op, value, dim);
-    bytes = extent ? std::optional(*bytes * *extent) : std::nullopt;
+  return multiply(op, value, cast<ShapedType>(value.getType()).getRank(), DynamicAPInt(getElementBytes(value)));
+}
+
+std::optional<DynamicAPInt> CostCounter::multiply(Operation *op, Value tensor, int64_t numDims,
+                                                  std::optional<DynamicAPInt> factor) {
+  for (int64_t dim = 0; dim < numDims && factor; ++dim) {
+    std::optional<DynamicAPInt> extent = getExtent(op, tensor, dim);
+    factor = extent ? std::optional(*factor * *extent) : std::nullopt;
   }
-  return bytes;
+  return factor;
 }
 
 LogicalResult CostCounter::add(DynamicAPInt Cost::*part, const std::optional<DynamicAPInt> &number) {
@@ -403,12 +410,7 @@ std::optional<DynamicAPInt> CostCounter::countPoints(linalg::LinalgOp op) {
 }
 
 std::optional<DynamicAPInt> CostCounter::countPoints(flash::OnlineAttentionOp op) {
-  std::optional<DynamicAPInt> points = getExtent(op, op.getK(), 2);
-  for (int64_t dim = 0; dim < 3 && points; ++dim) {
-    std::optional<DynamicAPInt> extent = getExtent(op, op.getQ(), dim);
-    points = extent ? std::optional(*points * *extent) : std::nullopt;
-  }
-  return points;
+  return multiply(op, op.getQ(), 3, getExtent(op, op.getK(), 2));
 }
 
 FailureOr<Cost> flashc::countCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes, bool oneByOne) {

@@ -35,15 +35,12 @@ static std::vector<std::string> printLines(llvm::function_ref<void(llvm::raw_ost
 static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context) {
   if (!bounds.begin.isConstant() || bounds.begin.getConstant() != 0)
     return bounds;
-  SmallVector<AffineExpr> symbols;
-  for (size_t symbol = 0; symbol < flash::LoopBounds::FirstCaptured + bounds.captured.size(); ++symbol)
-    symbols.push_back(getAffineSymbolExpr(symbol, context));
-  symbols[flash::LoopBounds::Begin] = getAffineConstantExpr(0, context);
+  AffineExpr begin = getAffineSymbolExpr(flash::LoopBounds::Begin, context), zero = getAffineConstantExpr(0, context);
   for (auto *intervals : {&bounds.kept, &bounds.cut})
     for (flash::TileInterval &interval : *intervals)
       for (auto *list : {&interval.begin, &interval.end, &interval.conditions, &interval.rooms})
         for (AffineExpr &expr : *list)
-          expr = expr.replaceSymbols(symbols);
+          expr = expr.replace(begin, zero);
   return bounds;
 }
 

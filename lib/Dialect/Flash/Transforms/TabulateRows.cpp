@@ -4,6 +4,7 @@
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
@@ -76,14 +77,10 @@ static void tabulate(RewriterBase &rewriter, AttentionOp op, CountLeOp search) {
                               SmallVector<Location>(3, b.getLoc()));
   IRMapping mapping;
   mapping.map(mask.getArguments().take_front(3), body->getArguments());
-  llvm::SetVector<Operation *> slice;
-  BackwardSliceOptions options;
-  options.inclusive = true;
-  options.filter = [&](Operation *nested) { return mask.isAncestor(nested->getParentRegion()); };
-  (void)getBackwardSlice(search.getResult(), &slice, options);
-  for (Operation *nested : slice)
-    b.clone(*nested, mapping);
-  Value found = arith::IndexCastOp::create(b, b.getI32Type(), mapping.lookup(search.getResult()));
+  Value copy = flashc::cloneSlice(b, search, mapping, [&](Value outside) {
+    return mask.isAncestor(outside.getParentRegion()) ? Value() : outside;
+  });
+  Value found = arith::IndexCastOp::create(b, b.getI32Type(), copy);
   YieldOp::create(b, found);
 
   b.setInsertionPoint(search);
