@@ -4,7 +4,7 @@
 // RUN: flashc %s --emit=tile --schedule=store=q-slot | FileCheck %s
 // RUN: flashc %s --emit=tile --schedule=store=q-slot,epilogue=plain | FileCheck %s --check-prefix=PLAIN
 
-// CHECK: overlap_epilogue = true
+// CHECK: epilogue = product
 // CHECK: %[[Q:.*]] = tile.alloc_ring : <2, 64, 128, bf16, private true>
 // CHECK-NEXT: %[[K:.*]] = tile.alloc_ring
 // CHECK-NEXT: %[[V:.*]] = tile.alloc_ring

@@ -8,6 +8,7 @@
 #ifndef FLASHC_SCHEDULE_SCHEDULE_H
 #define FLASHC_SCHEDULE_SCHEDULE_H
 
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Target/GPUTarget.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "llvm/Support/Error.h"
@@ -25,9 +26,8 @@ enum class Order { Auto, Closed, List };
 /// that Q's slot is free when its last product is done.
 enum class Store { Registers, QSlot, OwnSlot };
 
-/// What of the next tile is computed before this one is stored: nothing, its first product, or the softmax of its first
-/// tile of keys, too.
-enum class Epilogue { Plain, Product, Softmax };
+/// What of the next tile is computed before this one is stored.
+using mlir::tile::Epilogue;
 
 /// Of a row's scores. Unified: none is taken, exponents are those of the scores themselves, which the score region
 /// keeps small. The sum must have the weights' rounding (`tensorSums`): the only weight of a row cancels.

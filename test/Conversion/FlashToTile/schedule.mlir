@@ -11,7 +11,7 @@
 // RUN: %{convert} | FileCheck %s --check-prefix=D64
 // D64: dynamic_shared_memory = 208096
 // D64-SAME: tensor-sums=true,store=own-slot,wait-after=12
-// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, overlap_epilogue = true, early_softmax = true, wait_after = 12>
+// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
 // OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128

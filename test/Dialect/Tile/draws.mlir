@@ -10,7 +10,7 @@
 !qring = !tile.ring<2, 64, 64, bf16, private true>
 !slot = !tile.slot<64, 64, bf16>
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
-                           overlap = true, ping_pong = false, overlap_epilogue = true>
+                           overlap = true, ping_pong = false, epilogue = product>
 
 // OPS:      %[[NEXT:.*]]:2 = tile.draw %{{.*}}[%{{.*}}] from %{{.*}} below %{{.*}} : memref<?xi32> -> index, index {
 // OPS-NEXT: ^bb0(%[[NUMBER:.*]]: index):

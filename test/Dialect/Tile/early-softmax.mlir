@@ -1,8 +1,8 @@
 // RUN: flashc-opt %s --tile-overlap-epilogue | FileCheck %s
-// Without `early_softmax` the scores are what is handed on.
-// RUN: sed 's/, early_softmax = true//' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=LATE
+// With `epilogue = product` the scores are what is handed on.
+// RUN: sed 's/epilogue = softmax/epilogue = product/' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=LATE
 // The wait for the last product stands behind `wait_after` of its exponentials, or twelve.
-// RUN: sed 's/early_softmax = true/&, wait_after = 7/' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=AFTER
+// RUN: sed 's/epilogue = softmax/&, wait_after = 7/' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=AFTER
 
 !acc = tensor<64x64xf32, #tile.acc>
 !a = tensor<64x64xbf16, #tile.operand_a>
@@ -13,7 +13,7 @@
 !slot = !tile.slot<64, 64, bf16>
 !out = memref<1x8x?x64xbf16>
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
-                           overlap = true, ping_pong = true, overlap_epilogue = true, early_softmax = true>
+                           overlap = true, ping_pong = true, epilogue = softmax>
 
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @rotated(

@@ -1,6 +1,6 @@
 // Every refusal of tile-overlap-epilogue. The program below is fine; a test takes lines away (those that end with
 // `// NAME`), or adds some (those that begin with `//NAME`).
-// DEFINE: %{early} = -e 's/overlap_epilogue = true/&, early_softmax = true/' -e 's,//SOFTMAX,,' -e '/early-count$/d' -e 's,//EARLIER,,'
+// DEFINE: %{early} = -e 's/epilogue = product/epilogue = softmax/' -e 's,//SOFTMAX,,' -e '/early-count$/d' -e 's,//EARLIER,,'
 // DEFINE: %{edit} =
 // DEFINE: %{check} =
 // DEFINE: %{refuse} = sed %{edit} %s | not flashc-opt --tile-overlap-epilogue 2>&1 | FileCheck %s --check-prefix=%{check}
@@ -137,7 +137,7 @@
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 #schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
-                           overlap = true, ping_pong = false, overlap_epilogue = true>
+                           overlap = true, ping_pong = false, epilogue = product>
 
 gpu.module @kernels {
   gpu.func @points(%map: !map, %fixed: !slot, %out: memref<?xindex>, %n: index, %yes: i1) kernel

@@ -1,7 +1,7 @@
 // RUN: flashc-opt %s --tile-overlap-epilogue | FileCheck %s
-// Without `overlap_epilogue` nothing changes.
-// RUN: sed 's/, overlap_epilogue = true//' %s | flashc-opt > %t.before
-// RUN: sed 's/, overlap_epilogue = true//' %s | flashc-opt --tile-overlap-epilogue | diff %t.before -
+// Without an `epilogue` nothing changes.
+// RUN: sed 's/, epilogue = product//' %s | flashc-opt > %t.before
+// RUN: sed 's/, epilogue = product//' %s | flashc-opt --tile-overlap-epilogue | diff %t.before -
 
 !acc = tensor<64x64xf32, #tile.acc>
 !a = tensor<64x64xbf16, #tile.operand_a>
@@ -11,7 +11,7 @@
 !slot = !tile.slot<64, 64, bf16>
 !out = memref<1x8x?x64xbf16>
 #schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
-                           overlap = true, ping_pong = true, overlap_epilogue = true>
+                           overlap = true, ping_pong = true, epilogue = product>
 
 gpu.module @kernels {
   // The producer loads the first point's Q and K in front of its loop, and the next point's in front of this one's last V.

@@ -125,3 +125,16 @@ gpu.module @kernels [#nvvm.target<chip = "sm_42">] {
     gpu.return
   }
 }
+
+// -----
+
+// The budget of shared memory is summed before the ops inside are verified.
+gpu.module @kernels {
+  gpu.func @slot_without_role() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
+    // expected-error @+1 {{'tile.alloc_slot' op requires attribute 'role'}}
+    %slot = "tile.alloc_slot"() : () -> !tile.slot<16, 64, bf16>
+    gpu.return
+  }
+}

@@ -6,7 +6,7 @@
 // RUN: sed 's/overlap = true/overlap = false/' %S/Inputs/causal.mlir \
 // RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s --check-prefixes=SINGLE,BOTH
 // What the first product of a point does not need is computed behind it, if it runs under stores:
-// RUN: sed 's/ping_pong = true/ping_pong = true, overlap_epilogue = true/' %S/Inputs/causal.mlir \
+// RUN: sed 's/ping_pong = true/ping_pong = true, epilogue = product/' %S/Inputs/causal.mlir \
 // RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s --check-prefix=UNDER
 // RUN: sed 's/ping_pong = true/ping_pong = false/' %S/Inputs/causal.mlir \
 // RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits | FileCheck %s --check-prefix=NO-TURNS

@@ -49,7 +49,7 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
   // Multiples of the swizzle's alignment first; columns may be fewer bytes.
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
-      if (alloc.getRole() == role)
+      if (hasRole(alloc.getSlot(), role))
         add(alloc);
     });
   static_cast<SharedLayout &>(*this) =

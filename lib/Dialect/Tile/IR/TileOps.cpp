@@ -144,7 +144,7 @@ LogicalResult RowReduceOp::verify() {
 
 bool tile::hasRole(Value slot, SlotRole role) {
   auto alloc = slot.getDefiningOp<AllocSlotOp>();
-  return alloc && alloc.getRole() == role;
+  return alloc && alloc.getRoleAttr() && alloc.getRole() == role; // asked before the op itself is verified, too
 }
 
 int64_t AllocSlotOp::getBytes(const GPUTarget &target) {

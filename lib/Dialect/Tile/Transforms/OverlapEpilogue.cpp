@@ -207,13 +207,14 @@ struct OverlapEpilogue : tile::impl::OverlapEpilogueBase<OverlapEpilogue> {
     getOperation()->walk([&](WarpSpecializeOp op) { ops.push_back(op); });
     for (WarpSpecializeOp op : ops) {
       auto schedule = op->getParentOp()->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-      if (!schedule || !schedule.getOverlapEpilogue())
+      if (!schedule || schedule.getEpilogue() == Epilogue::Plain)
         continue;
-      FailureOr<EpilogueOverlap> plan = planEpilogueOverlap(op, schedule.getEarlySoftmax());
+      bool isSoftmaxEarly = schedule.getEpilogue() == Epilogue::Softmax;
+      FailureOr<EpilogueOverlap> plan = planEpilogueOverlap(op, isSoftmaxEarly);
       if (failed(plan))
         return signalPassFailure();
       scf::ForOp points = applyEpilogueOverlap(*plan);
-      if (schedule.getEarlySoftmax())
+      if (isSoftmaxEarly)
         delayRelease(points, schedule.getWaitAfter() > 0 ? schedule.getWaitAfter() : kEarlyExponentials);
       ++numOverlapped;
     }

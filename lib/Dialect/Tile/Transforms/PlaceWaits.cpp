@@ -79,7 +79,7 @@ struct PlaceWaits : tile::impl::PlaceWaitsBase<PlaceWaits> {
         return signalPassFailure();
       if (schedule->getWaitAfter() > 0)
         placeReleases(op, schedule->getWaitAfter());
-      placeScalars(op, schedule->getOverlapEpilogue());
+      placeScalars(op, schedule->getEpilogue() != Epilogue::Plain);
     });
   }
 };

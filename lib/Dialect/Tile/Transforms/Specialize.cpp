@@ -353,7 +353,7 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);
-  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEarlySoftmax()); });
+  op.getConsumer().walk([&](DrawOp draw) { expandDraw(draw, plan, op.getWarpgroup(), schedule.getEpilogue() == Epilogue::Softmax); });
   op.getConsumer().walk([&](AdvanceRingOp skip) { expandSkip(skip, numbering.getCounts(skip), op.getWarpgroup()); });
   op.getConsumer().walk([](OwnVisitsOp own) { expandOwnVisits(own); });
   return op;

@@ -69,14 +69,13 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
-    - `overlap_epilogue`: the first product of the next tile of queries runs while this one is stored.
-    - `early_softmax`: with `overlap_epilogue`, so does the softmax of its first tile of keys.
+    - `epilogue`: what of the next tile of queries runs while this one is stored: nothing (`plain`), its first `product`,
+      or the `softmax` of its first tile of keys, too.
     - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
   }];
   let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
                         "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
-                        DefaultValuedParameter<"bool", "false">:$overlap_epilogue,
-                        DefaultValuedParameter<"bool", "false">:$early_softmax,
+                        DefaultValuedParameter<"::mlir::tile::Epilogue", "::mlir::tile::Epilogue::Plain">:$epilogue,
                         DefaultValuedParameter<"int64_t", "0">:$wait_after);
   let assemblyFormat = "`<` struct(params) `>`";
 }
@@ -164,6 +163,12 @@ def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
                         DefaultValuedParameter<"int64_t", "0">:$numbers, DefaultValuedParameter<"int64_t", "0">:$own);
   let assemblyFormat = "`<` $distribution (`of` $scope^)? (`numbers` $numbers^)? (`own` $own^)? `>`";
   let genVerifyDecl = 1;
+}
+
+def Tile_Epilogue : I32EnumAttr<"Epilogue", "", [
+    I32EnumAttrCase<"Plain", 0, "plain">, I32EnumAttrCase<"Product", 1, "product">,
+    I32EnumAttrCase<"Softmax", 2, "softmax">]> {
+  let cppNamespace = "::mlir::tile";
 }
 
 def Tile_SlotRole : I32EnumAttr<"SlotRole", "", [

@@ -301,7 +301,7 @@ def PlaceWaits : Pass<"tile-place-waits"> {
   let summary = "what runs while a product is in flight";
   let description = [{
     What a consumer computes of a point and its first product does not need comes behind the issue of that product, and
-    is computed while it runs: values of rows, and with `overlap_epilogue = true` its bounds, too.
+    is computed while it runs: values of rows, and with another `epilogue` than `plain` its bounds, too.
 
     With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
     (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
@@ -337,7 +337,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     Behind the last point there is no next one: a CTA loads and multiplies the first tiles of its last point once more,
     for nothing. A branch around a product in flight would cost more, in every iteration.
 
-    With `early_softmax = true` the head goes on up to the loop over keys: the softmax of the next point's first tile
+    With `epilogue = softmax` the head goes on up to the loop over keys: the softmax of the next point's first tile
     comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
     S of the next point and PV of this one. In the place of scores the loop carries P, the maximum and the sum, and what
     that softmax has needed to know of the point, its bounds and its row: it is not computed twice (of points that are
@@ -355,7 +355,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
 
     Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of
     the loads allow; after `tile-split-loops`, which would not see what bounds are that a loop carries. Only a kernel
-    whose `tile.schedule` says `overlap_epilogue = true` is changed. A ring for Q with one slot is legal, but the next Q
+    whose `tile.schedule` says `epilogue = product` or `softmax` is changed. A ring for Q with one slot is legal, but the next Q
     then arrives late.
 
     Before (consumer):
