@@ -3,7 +3,7 @@
 // Every constraint of the ops on tiles in registers.
 
 func.func @reduce_source(%s: tensor<32x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the source to be a tile of 64 rows with encoding #tile.acc, got 'tensor<32x64xf32, #tile.acc>'}}
+  // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got 'tensor<32x64xf32, #tile.acc>'}}
   %r = tile.row_reduce max %s : tensor<32x64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
   return
 }
@@ -11,7 +11,7 @@ func.func @reduce_source(%s: tensor<32x64xf32, #tile.acc>) {
 // -----
 
 func.func @reduce_max(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.row, got}}
+  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32>
   return
 }
@@ -19,7 +19,7 @@ func.func @reduce_max(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @reduce_sum(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the sum to be a tile of 64 rows with encoding #tile.lane_partial, got}}
+  // expected-error @+1 {{'tile.row_reduce' op expected a sum with encoding #tile.lane_partial, got 'tensor<64xf32, #tile.row>'}}
   %r = tile.row_reduce sum %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
   return
 }
@@ -27,7 +27,7 @@ func.func @reduce_sum(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @combine_source(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.combine' op expected the source to be a tile of 64 rows with encoding #tile.lane_partial, got}}
+  // expected-error @+1 {{'tile.combine' op operand #0 must be a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.combine %s : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row>
   return
 }
@@ -35,7 +35,7 @@ func.func @combine_source(%s: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @combine_result(%s: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.combine' op expected the result to be a tile of 64 rows with encoding #tile.row, got 'tensor<64xf32>'}}
+  // expected-error @+1 {{'tile.combine' op result #0 must be a tile of 64 rows with encoding #tile.row, but got 'tensor<64xf32>'}}
   %r = tile.combine %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32>
   return
 }
@@ -43,7 +43,7 @@ func.func @combine_result(%s: tensor<64xf32, #tile.lane_partial>) {
 // -----
 
 func.func @broadcast_source(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.broadcast' op expected the source to be a tile of 64 rows with encoding #tile.row, got}}
+  // expected-error @+1 {{'tile.broadcast' op operand #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.broadcast %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>
   return
 }
@@ -51,7 +51,7 @@ func.func @broadcast_source(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.broadcast' op expected the result to be a tile of 64 rows with encoding #tile.acc, got}}
+  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows with encoding #tile.acc or a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.broadcast %s : tensor<64xf32, #tile.row> -> tensor<64x64xf32, #tile.operand_a>
   return
 }
@@ -59,15 +59,23 @@ func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @broadcast_partial(%s: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.broadcast' op expected the result to be a tile of 64 rows with encoding #tile.acc, got}}
+  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows with encoding #tile.acc or a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.broadcast %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
   return
 }
 
 // -----
 
+func.func @broadcast_partial_to_partial(%s: tensor<64xf32, #tile.lane_partial>) {
+  // expected-error @+1 {{'tile.broadcast' op expected a result with encoding #tile.acc, got}}
+  %r = tile.broadcast %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.lane_partial>
+  return
+}
+
+// -----
+
 func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the maximum to be a tile of 64 rows with encoding #tile.lane_partial, got}}
+  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.lane_partial>
   return
 }
@@ -75,7 +83,7 @@ func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @scale_source(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.scale_rows' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  // expected-error @+1 {{'tile.scale_rows' op operand #0 must be a tile of 64 rows with encoding #tile.acc or a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r = tile.scale_rows %s, %s : tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row>
   return
 }
@@ -83,7 +91,7 @@ func.func @scale_source(%s: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.scale_rows' op expected the factor to be a tile of 64 rows with encoding #tile.row, got}}
+  // expected-error @+1 {{'tile.scale_rows' op operand #1 must be a tile of 64 rows with encoding #tile.row, but got}}
   %r = tile.scale_rows %s, %f : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
@@ -91,7 +99,7 @@ func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #ti
 // -----
 
 func.func @operand_source(%s: tensor<64x64xf32>) {
-  // expected-error @+1 {{'tile.to_operand_a' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  // expected-error @+1 {{'tile.to_operand_a' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got}}
   %r = tile.to_operand_a %s : tensor<64x64xf32> -> tensor<64x64xbf16, #tile.operand_a>
   return
 }
@@ -99,7 +107,7 @@ func.func @operand_source(%s: tensor<64x64xf32>) {
 // -----
 
 func.func @operand_result(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.to_operand_a' op expected the result to be a tile of 64 rows with encoding #tile.operand_a, got}}
+  // expected-error @+1 {{'tile.to_operand_a' op result #0 must be a tile of 64 rows with encoding #tile.operand_a, but got}}
   %r = tile.to_operand_a %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xbf16, #tile.acc>
   return
 }
@@ -160,7 +168,7 @@ func.func @map_two_values(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
 // -----
 
 func.func @map_offset(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op expected the second result to be a tile of 64 rows with encoding #tile.lane_partial, got}}
+  // expected-error @+1 {{'tile.map' op result #1 must be a tile of 64 rows with encoding #tile.lane_partial, but got}}
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     %h = arith.constant 1.0 : f32
@@ -241,7 +249,7 @@ func.func @aligned_indices(%m: memref<4x4xf32>, %i: index) {
 // -----
 
 func.func @aligned_bytes(%m: memref<4xf32>, %i: index) {
-  // expected-error @+1 {{'tile.is_aligned' op expected a power of two, got 12}}
+  // expected-error @+1 {{'tile.is_aligned' op attribute 'bytes' failed to satisfy constraint: 64-bit signless integer attribute whose value is positive whose value is a power of two > 0}}
   %r = tile.is_aligned %m[%i] to 12 : memref<4xf32>
   return
 }
@@ -281,7 +289,7 @@ func.func @pair_of_nibbles(%m: memref<4xi4>, %i: index) {
 // -----
 
 func.func @within_rows(%x: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.all_within' op expected the source to be}}
+  // expected-error @+1 {{'tile.all_within' op operand #0 must be a tile of 64 rows with encoding #tile.acc, of f32, but got}}
   %r = tile.all_within %x {limit = 1.0 : f32} : tensor<64xf32, #tile.row>
   return
 }
@@ -289,7 +297,7 @@ func.func @within_rows(%x: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @within_type(%x: tensor<64x64xf16, #tile.acc>) {
-  // expected-error @+1 {{'tile.all_within' op expected elements of f32, got 'f16'}}
+  // expected-error @+1 {{'tile.all_within' op operand #0 must be a tile of 64 rows with encoding #tile.acc, of f32, but got 'tensor<64x64xf16, #tile.acc>'}}
   %r = tile.all_within %x {limit = 1.0 : f32} : tensor<64x64xf16, #tile.acc>
   return
 }
@@ -297,7 +305,7 @@ func.func @within_type(%x: tensor<64x64xf16, #tile.acc>) {
 // -----
 
 func.func @within_zero(%x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.all_within' op expected a positive limit, got 0}}
+  // expected-error @+1 {{'tile.all_within' op attribute 'limit' failed to satisfy constraint: 32-bit float attribute positive and finite}}
   %r = tile.all_within %x {limit = 0.0 : f32} : tensor<64x64xf32, #tile.acc>
   return
 }
@@ -305,7 +313,7 @@ func.func @within_zero(%x: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @within_all(%x: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.all_within' op expected a positive limit, got}}
+  // expected-error @+1 {{'tile.all_within' op attribute 'limit' failed to satisfy constraint: 32-bit float attribute positive and finite}}
   %r = tile.all_within %x {limit = 0x7F800000 : f32} : tensor<64x64xf32, #tile.acc>
   return
 }
@@ -314,7 +322,7 @@ func.func @within_all(%x: tensor<64x64xf32, #tile.acc>) {
 
 // Tiles of another rank.
 func.func @reduce_rank(%s: tensor<64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op expected the source to be a tile of 64 rows with encoding #tile.acc, got}}
+  // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got}}
   %r = tile.row_reduce max %s : tensor<64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
   return
 }
@@ -322,7 +330,7 @@ func.func @reduce_rank(%s: tensor<64xf32, #tile.acc>) {
 // -----
 
 func.func @split_rank(%s: tensor<64x72xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.split_sums' op expected the second result to be a tile of 64 rows with encoding #tile.row}}
+  // expected-error @+1 {{'tile.split_sums' op result #1 must be a tile of 64 rows with encoding #tile.row, but got}}
   %c, %r = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<f32, #tile.row>
   return
 }

@@ -12,23 +12,6 @@ using namespace mlir::tile;
 
 static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
 
-/// `type` is a tile of 64 rows in encoding `Encoding`.
-template <typename Encoding> static LogicalResult verifyTile(Operation *op, StringRef name, Type type) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
-  if (!hasEncoding<Encoding>(type) || tensor.getRank() != rank || tensor.getDimSize(0) != kTileRows ||
-      !tensor.hasStaticShape())
-    return op->emitOpError() << "expected " << name << " to be a tile of " << kTileRows << " rows with encoding #tile."
-                             << Encoding::getMnemonic() << ", got " << type;
-  return success();
-}
-
-/// The same for a value of each row: one, or one per lane.
-static LogicalResult verifyRowOrPartial(Operation *op, StringRef name, Type type) {
-  return hasEncoding<LanePartialAttr>(type) ? verifyTile<LanePartialAttr>(op, name, type)
-                                           : verifyTile<RowAttr>(op, name, type);
-}
-
 /// `number` is at most `most`, in steps.
 static LogicalResult verifyRange(Operation *op, StringRef what, int64_t number, int64_t step, int64_t most) {
   if (number >= step && number <= most && number % step == 0)
@@ -94,8 +77,6 @@ static LogicalResult verifySlopes(MmaAsyncOp op, int64_t cols) {
 }
 
 LogicalResult MmaAsyncOp::verify() {
-  if (!isa<SlotType>(getA().getType()) && failed(verifyTile<OperandAAttr>(*this, "A", getA().getType())))
-    return failure();
   const GPUTarget &target = GPUTarget::of(*this);
   SlotType b = getB().getType();
   int64_t depth = getTransposeB() ? b.getCols() : b.getRows();
@@ -135,11 +116,9 @@ LogicalResult MmaWaitOp::verify() {
 }
 
 LogicalResult RowReduceOp::verify() {
-  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
-    return failure();
-  if (getKind() == ReduceKind::Sum)
-    return verifyTile<LanePartialAttr>(*this, "the sum", getResult().getType());
-  return verifyRowOrPartial(*this, "the maximum", getResult().getType());
+  if (getKind() == ReduceKind::Sum && !hasEncoding<LanePartialAttr>(getResult().getType()))
+    return emitOpError() << "expected a sum with encoding #tile.lane_partial, got " << getResult().getType();
+  return success();
 }
 
 bool tile::hasRole(Value slot, SlotRole role) {
@@ -173,11 +152,7 @@ LogicalResult AllocSlotOp::verify() {
 }
 
 LogicalResult SplitSumsOp::verify() {
-  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
-      failed(verifyTile<AccAttr>(*this, "the first result", getColumns().getType())) ||
-      failed(verifyTile<RowAttr>(*this, "the second result", getSums().getType())))
-    return failure();
-  auto source = cast<RankedTensorType>(getSource().getType()), columns = cast<RankedTensorType>(getColumns().getType());
+  RankedTensorType source = getSource().getType(), columns = getColumns().getType();
   int64_t sumCols = GPUTarget::of(*this).colStep;
   if (source.getDimSize(1) != columns.getDimSize(1) + sumCols)
     return emitOpError() << "expected " << sumCols << " columns less than " << source.getDimSize(1) << ", got "
@@ -188,27 +163,9 @@ LogicalResult SplitSumsOp::verify() {
   return success();
 }
 
-LogicalResult CombineOp::verify() {
-  if (failed(verifyTile<LanePartialAttr>(*this, "the source", getSource().getType())))
-    return failure();
-  return verifyTile<RowAttr>(*this, "the result", getResult().getType());
-}
-
 LogicalResult BroadcastOp::verify() {
-  if (failed(verifyRowOrPartial(*this, "the source", getSource().getType())))
-    return failure();
-  if (hasEncoding<RowAttr>(getSource().getType()) && hasEncoding<LanePartialAttr>(getResult().getType()))
-    return verifyTile<LanePartialAttr>(*this, "the result", getResult().getType());
-  return verifyTile<AccAttr>(*this, "the result", getResult().getType());
-}
-
-LogicalResult AllWithinOp::verify() {
-  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
-    return failure();
-  if (Type element = getElementTypeOrSelf(getSource()); !element.isF32())
-    return emitOpError() << "expected elements of f32, got " << element;
-  if (getLimit().isNegative() || !getLimit().isFiniteNonZero())
-    return emitOpError() << "expected a positive limit, got " << getLimit().convertToFloat();
+  if (hasEncoding<LanePartialAttr>(getSource().getType()) && hasEncoding<LanePartialAttr>(getResult().getType()))
+    return emitOpError() << "expected a result with encoding #tile.acc, got " << getResult().getType();
   return success();
 }
 
@@ -216,28 +173,14 @@ OpFoldResult ScaleRowsOp::fold(FoldAdaptor adaptor) {
   return matchPattern(getSource(), m_PosZeroFloat()) ? getSource() : Value();
 }
 
-LogicalResult ScaleRowsOp::verify() {
-  if (!hasEncoding<LanePartialAttr>(getSource().getType()) &&
-      failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
-    return failure();
-  return verifyTile<RowAttr>(*this, "the factor", getFactor().getType());
-}
-
 LogicalResult ToOperandAOp::verify() {
-  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())) ||
-      failed(verifyTile<OperandAAttr>(*this, "the result", getResult().getType())))
-    return failure();
-  auto source = cast<RankedTensorType>(getSource().getType()), result = cast<RankedTensorType>(getResult().getType());
+  RankedTensorType source = getSource().getType(), result = getResult().getType();
   if (source.getShape() != result.getShape() || !is16Bit(result.getElementType()))
     return emitOpError() << "expected a 16-bit result shaped like " << source << ", got " << result;
   return success();
 }
 
 LogicalResult StoreSlopesOp::verify() {
-  if (failed(verifyTile<RowAttr>(*this, "the source", getSource().getType())))
-    return failure();
-  if (Type element = getElementTypeOrSelf(getSource()); !element.isF32())
-    return emitOpError() << "expected rows of f32, got " << element;
   if (!hasRole(getSlot(), SlotRole::Slopes))
     return emitOpError() << "expected a slot of tile.alloc_slot slopes";
   return success();
@@ -246,9 +189,7 @@ LogicalResult StoreSlopesOp::verify() {
 LogicalResult StoreOp::verify() {
   auto dest = cast<MemRefType>(getDest().getType());
   bool isRow = hasEncoding<RowAttr>(getSource().getType());
-  if (!isRow && failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
-    return failure();
-  auto source = cast<RankedTensorType>(getSource().getType());
+  RankedTensorType source = getSource().getType();
   if (dest.getRank() != (isRow ? 3 : 4))
     return emitOpError() << "expected a destination of rank " << (isRow ? 3 : 4) << ", got " << dest;
   if (!isRow && dest.getShape().back() != source.getDimSize(1))
@@ -261,17 +202,13 @@ LogicalResult ReleaseOp::verify() {
     return emitOpError() << "expected a number of elements with a tile that they are of";
   if (!getAfter())
     return success();
-  if (failed(verifyTile<AccAttr>(*this, "the tile", getAfter().getType())))
-    return failure();
-  int64_t held = cast<RankedTensorType>(getAfter().getType()).getDimSize(1) / 2;
+  int64_t held = getAfter().getType().getDimSize(1) / 2;
   if (static_cast<int64_t>(getElements()) <= held)
     return success();
   return emitOpError() << "expected at most the " << held << " elements that a thread holds, got " << getElements();
 }
 
 LogicalResult StoreAsyncOp::verify() {
-  if (failed(verifyTile<AccAttr>(*this, "the source", getSource().getType())))
-    return failure();
   SlotType slot = getSlot().getType();
   int64_t cols = cast<RankedTensorType>(getSource().getType()).getDimSize(1);
   const GPUTarget &target = GPUTarget::of(*this);
@@ -341,12 +278,7 @@ LogicalResult ReadPairOp::verify() {
 }
 
 LogicalResult IsAlignedOp::verify() {
-  int64_t bytes = getBytes();
-  if (failed(verifyIndices(*this, cast<MemRefType>(getMemref().getType()), getIndices())))
-    return failure();
-  if (bytes < 1 || !llvm::isPowerOf2_64(bytes))
-    return emitOpError() << "expected a power of two, got " << bytes;
-  return success();
+  return verifyIndices(*this, cast<MemRefType>(getMemref().getType()), getIndices());
 }
 
 LogicalResult ListNumberOp::verify() {
@@ -393,8 +325,6 @@ static LogicalResult verifyOffset(MapOp map) {
   if (!offset)
     return success();
   Type type = map.getOffset().getType();
-  if (failed(verifyTile<LanePartialAttr>(map, "the second result", type)))
-    return failure();
   if (offset.getType() != getElementTypeOrSelf(type))
     return map.emitOpError() << "expected a second value of " << getElementTypeOrSelf(type) << ", got "
                              << offset.getType();
@@ -407,11 +337,8 @@ static LogicalResult verifyOffset(MapOp map) {
 LogicalResult MapOp::verifyRegions() {
   Type element = cast<RankedTensorType>(getSource().getType()).getElementType(), index = IndexType::get(getContext());
   SmallVector<Type> arguments{element, index, index};
-  for (Type type : getRows().getTypes()) {
-    if (!hasEncoding<RowAttr>(type))
-      return emitOpError() << "expected rows in #tile.row, got " << type;
+  for (Type type : getRows().getTypes())
     arguments.push_back(cast<RankedTensorType>(type).getElementType());
-  }
   if (getBody().getArgumentTypes() != TypeRange(arguments))
     return emitOpError() << "expected region arguments (" << arguments << "), got (" << getBody().getArgumentTypes()
                          << ")";
@@ -425,8 +352,6 @@ LogicalResult FirstColumnOp::verify() {
 }
 
 LogicalResult RowsOp::verifyRegions() {
-  if (!hasEncoding<RowAttr>(getType()))
-    return emitOpError() << "expected a result in #tile.row, got " << getType();
   if (getBody().getArgumentTypes() != TypeRange(IndexType::get(getContext())))
     return emitOpError() << "expected one region argument, the row (index)";
   if (cast<YieldOp>(getBody().front().back()).getOffset())

@@ -62,6 +62,15 @@ bool hasEncoding(Type type) {
   return tensor && isa_and_nonnull<Encoding>(tensor.getEncoding());
 }
 
+/// Whether `type` is one of 64 rows: of columns, or of a value for each row.
+template <typename Encoding>
+bool isTile(Type type) {
+  constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return hasEncoding<Encoding>(type) && tensor.getRank() == rank && tensor.getDimSize(0) == kTileRows &&
+         tensor.hasStaticShape();
+}
+
 /// `tensor<64 x cols x element, #tile.acc>`.
 RankedTensorType getAccType(int64_t cols, Type element);
 /// `tensor<64 x element, #tile.row>`.

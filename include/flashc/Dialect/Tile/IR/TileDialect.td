@@ -54,6 +54,19 @@ def Tile_Row : Tile_Encoding<"Row", "row"> { let summary = "one value per row, r
 def Tile_LanePartial : Tile_Encoding<"LanePartial", "lane_partial"> { let summary = "one value per row and lane"; }
 def Tile_OperandA : Tile_Encoding<"OperandA", "operand_a"> { let summary = "a 16-bit A operand in registers"; }
 
+class Tile_Tile<Tile_Encoding encoding>
+    : Type<CPred<"::mlir::tile::isTile<" # encoding.cppNamespace # "::" # encoding.cppClassName # ">($_self)">,
+           "a tile of 64 rows with encoding #tile." # encoding.mnemonic, "::mlir::RankedTensorType">;
+def Tile_AccTile : Tile_Tile<Tile_Acc>;
+def Tile_RowTile : Tile_Tile<Tile_Row>;
+def Tile_LanePartialTile : Tile_Tile<Tile_LanePartial>;
+def Tile_OperandATile : Tile_Tile<Tile_OperandA>;
+
+class Tile_OneOf<list<Type> tiles> : AnyTypeOf<tiles, "", "::mlir::RankedTensorType">;
+class Tile_OfF32<Type tile>
+    : ConfinedType<tile, [CPred<"::mlir::getElementTypeOrSelf($_self).isF32()">], tile.summary # ", of f32",
+                   "::mlir::RankedTensorType">;
+
 def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
   let mnemonic = "schedule";
   let summary = "the choices that turn an algorithm into a kernel";

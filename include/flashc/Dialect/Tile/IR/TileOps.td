@@ -176,7 +176,7 @@ def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWri
     Products that read the slot must have been waited for. They find what is written here: all warps of the consumer
     meet before and behind it.
   }];
-  let arguments = (ins AnyRankedTensor:$source, Tile_Slot:$slot);
+  let arguments = (ins Tile_OfF32<Tile_RowTile>:$source, Tile_Slot:$slot);
   let assemblyFormat = "$source `into` $slot attr-dict `:` type($source) `,` type($slot)";
   let hasVerifier = 1;
 }
@@ -222,7 +222,7 @@ def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
     moves a wait for a product far up, above code that could run beside the product; it does not move it above a
     release.
   }];
-  let arguments = (ins Tile_Slot:$slot, Optional<AnyRankedTensor>:$after, DefaultValuedAttr<I64Attr, "0">:$elements);
+  let arguments = (ins Tile_Slot:$slot, Optional<Tile_AccTile>:$after, DefaultValuedAttr<I64Attr, "0">:$elements);
   let builders = [OpBuilder<(ins "::mlir::Value":$slot), [{ build($_builder, $_state, slot, Value(), 0); }]>];
   let assemblyFormat = "$slot (`after` $after^ `:` type($after))? attr-dict `:` type($slot)";
   let hasVerifier = 1;
@@ -255,7 +255,7 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
     overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
   }];
-  let arguments = (ins AnyTypeOf<[Tile_Slot, AnyRankedTensor]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
+  let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
                        Optional<Tile_Slot>:$ones, Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns,
                        UnitAttr:$transpose_b, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$stage);
   let results = (outs Tile_Token:$token);
@@ -388,7 +388,7 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
     `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. The stores are predicated, never branched around:
     a divergent branch in a consumer's loop makes ptxas keep loop state per thread.
   }];
-  let arguments = (ins AnyRankedTensor:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit);
+  let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit);
   let assemblyFormat = "$source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit attr-dict `:` type($source) `,` type($dest)";
   let hasVerifier = 1;
 }
@@ -405,7 +405,7 @@ def Tile_StoreAsyncOp : Tile_Op<"store_async", [MemoryEffects<[MemRead, MemWrite
     Lowers to `stmatrix` (PTX ISA 9.7.15.5.13), one barrier of the warpgroup and a bulk tensor copy per panel (PTX ISA
     9.7.9.25.5), and behind a limit to predicated loads and stores of 16 bytes.
   }];
-  let arguments = (ins AnyRankedTensor:$source, Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Slot:$slot,
+  let arguments = (ins Tile_AccTile:$source, Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Slot:$slot,
                        Optional<Index>:$limit, Optional<AnyMemRef>:$dest);
   let assemblyFormat = [{
     $source `,` $map `[` $b `,` $h `,` $row `]` `through` $slot (`limit` $limit^)? (`else` $dest^)? attr-dict

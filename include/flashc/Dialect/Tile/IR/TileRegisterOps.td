@@ -14,8 +14,8 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
     `max_of_bits` compares f32 as signed integers, of which three have a maximum in one instruction (VIMNMX3): it is the
     maximum unless all are negative, then some number that is, or -0; a NaN is the greatest, or negative, by its sign.
   }];
-  let arguments = (ins Tile_ReduceKind:$kind, AnyRankedTensor:$source);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins Tile_ReduceKind:$kind, Tile_AccTile:$source);
+  let results = (outs Tile_OneOf<[Tile_RowTile, Tile_LanePartialTile]>:$result);
   let assemblyFormat = "$kind $source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -23,19 +23,18 @@ def Tile_RowReduceOp : Tile_Op<"row_reduce", [Pure]> {
 def Tile_CombineOp : Tile_Op<"combine", [Pure]> {
   let summary = "reduce a lane_partial over its four lanes: add, if nothing else is said";
   let arguments = (ins DefaultValuedAttr<Tile_ReduceKind, "::mlir::tile::ReduceKind::Sum">:$kind,
-                       AnyRankedTensor:$source);
-  let results = (outs AnyRankedTensor:$result);
+                       Tile_LanePartialTile:$source);
+  let results = (outs Tile_RowTile:$result);
   let builders = [OpBuilder<(ins "::mlir::Type":$type, "::mlir::Value":$source), [{
     build($_builder, $_state, type, ReduceKind::Sum, source);
   }]>];
   let assemblyFormat = "($kind^)? $source attr-dict `:` type($source) `->` type($result)";
-  let hasVerifier = 1;
 }
 
 def Tile_SplitSumsOp : Tile_Op<"split_sums", [Pure]> {
   let summary = "an accumulator without its last eight columns, and the row sums that those hold";
-  let arguments = (ins AnyRankedTensor:$source);
-  let results = (outs AnyRankedTensor:$columns, AnyRankedTensor:$sums);
+  let arguments = (ins Tile_AccTile:$source);
+  let results = (outs Tile_AccTile:$columns, Tile_RowTile:$sums);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($columns) `,` type($sums)";
   let hasVerifier = 1;
 }
@@ -46,8 +45,8 @@ def Tile_BroadcastOp : Tile_Op<"broadcast", [Pure]> {
     `#tile.row` becomes `#tile.acc` or `#tile.lane_partial`; `#tile.lane_partial` becomes `#tile.acc`, each lane's value
     in the columns that the lane holds.
   }];
-  let arguments = (ins AnyRankedTensor:$source);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_LanePartialTile]>:$source);
+  let results = (outs Tile_OneOf<[Tile_AccTile, Tile_LanePartialTile]>:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -57,17 +56,16 @@ def Tile_ScaleRowsOp : Tile_Op<"scale_rows", [Pure, AllTypesMatch<["source", "re
   let description = [{
     Factors are finite: zeros stay zeros, whatever the factor (the fold of what the first key tile scales).
   }];
-  let arguments = (ins AnyRankedTensor:$source, AnyRankedTensor:$factor);
+  let arguments = (ins Tile_OneOf<[Tile_AccTile, Tile_LanePartialTile]>:$source, Tile_RowTile:$factor);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$source `,` $factor attr-dict `:` type($source) `,` type($factor)";
   let hasFolder = 1;
-  let hasVerifier = 1;
 }
 
 def Tile_ToOperandAOp : Tile_Op<"to_operand_a", [Pure]> {
   let summary = "round an accumulator to 16 bits, as the A operand of a product (no shuffle)";
-  let arguments = (ins AnyRankedTensor:$source);
-  let results = (outs AnyRankedTensor:$result);
+  let arguments = (ins Tile_AccTile:$source);
+  let results = (outs Tile_OperandATile:$result);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
   let hasVerifier = 1;
 }
@@ -79,28 +77,30 @@ def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let assemblyFormat = "$source attr-dict `:` type($source)";
 }
 
+def Tile_PositiveF32Attr
+    : ConfinedAttr<F32Attr, [AttrConstraint<CPred<"llvm::cast<::mlir::FloatAttr>($_self).getValue().isFiniteNonZero() && "
+                                                  "!llvm::cast<::mlir::FloatAttr>($_self).getValue().isNegative()">,
+                                            "positive and finite">]>;
+
 def Tile_AllWithinOp : Tile_Op<"all_within", []> {
   let summary = "whether elements that this warp holds are at most `limit` in magnitude; uniform within the warp";
   let description = [{
     True only if all are; a NaN is not. Asked of pairs of elements, of different rows and columns: false also where two
     are more than `limit` together. For two elements that a thread holds an addition and half a maximum (of three); and
     a vote.
-
-    1. `limit` is positive and finite.
   }];
-  let arguments = (ins AnyRankedTensor:$source, F32Attr:$limit);
+  let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, Tile_PositiveF32Attr:$limit);
   let results = (outs I1:$result);
   let assemblyFormat = "$source attr-dict `:` type($source)";
-  let hasVerifier = 1;
 }
 
 def Tile_IsAlignedOp : Tile_Op<"is_aligned", [Pure]> {
   let summary = "whether an element's address is a multiple of `bytes`";
   let description = [{
-    `bytes` is a power of two. Threads may ask for different elements; code that branches on the answer asks them all first
+    Threads may ask for different elements; code that branches on the answer asks them all first
     (a vote of the warp).
   }];
-  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, I64Attr:$bytes);
+  let arguments = (ins AnyMemRef:$memref, Variadic<Index>:$indices, ConfinedAttr<I64Attr, [IntPositive, IntPowerOf2]>:$bytes);
   let results = (outs I1:$result);
   let assemblyFormat = "$memref `[` $indices `]` `to` $bytes attr-dict `:` type($memref)";
   let hasVerifier = 1;
@@ -150,7 +150,7 @@ def Tile_RowsOp : Tile_Op<"rows", [SingleBlock, RecursiveMemoryEffects]> {
     ```
   }];
   let arguments = (ins Index:$row);
-  let results = (outs AnyRankedTensor:$result);
+  let results = (outs Tile_RowTile:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "`at` `(` $row `)` attr-dict-with-keyword $body `:` type($result)";
   let hasRegionVerifier = 1;
@@ -194,8 +194,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     So is one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns:
     it is computed once for each element before it repeats.
   }];
-  let arguments = (ins AnyRankedTensor:$source, Variadic<AnyRankedTensor>:$rows, Index:$row, Index:$col);
-  let results = (outs AnyRankedTensor:$result, Optional<AnyRankedTensor>:$offset);
+  let arguments = (ins AnyRankedTensor:$source, Variadic<Tile_RowTile>:$rows, Index:$row, Index:$col);
+  let results = (outs AnyRankedTensor:$result, Optional<Tile_LanePartialTile>:$offset);
   let regions = (region SizedRegion<1>:$body);
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::Value":$row, "::mlir::Value":$col), [{
     build($_builder, $_state, source.getType(), /*offset=*/::mlir::Type(), source, ::mlir::ValueRange(), row, col);
