@@ -107,15 +107,43 @@ public:
   explicit TileTypeConverter(mlir::MLIRContext *context);
 };
 
+/// The values that hold each result of an op.
+using TileValues = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
+
+/// An op whose tiles are the values that hold them.
+template <typename OpTy>
+using Adaptor = typename OpTy::template GenericAdaptor<llvm::ArrayRef<mlir::ValueRange>>;
+
+/// What an op becomes in its kernel.
+template <typename OpTy>
+using LowerOp = TileValues (*)(OpTy op, Adaptor<OpTy> adaptor, Emitter &emit, KernelContext &kernel);
+
+/// Always matches.
+template <typename OpTy>
+struct KernelPattern : mlir::OpConversionPattern<OpTy> {
+  KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel, LowerOp<OpTy> lower)
+      : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel), lower(lower) {}
+
+  llvm::LogicalResult matchAndRewrite(OpTy op, Adaptor<OpTy> adaptor,
+                                      mlir::ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    rewriter.replaceOpWithMultiple(op, lower(op, adaptor, emit, kernel));
+    return llvm::success();
+  }
+
+  KernelContext &kernel;
+  LowerOp<OpTy> lower;
+};
+
 /// A set of patterns to add to, and what each pattern is given.
 struct KernelPatterns {
   TileTypeConverter &converter;
   mlir::RewritePatternSet &set;
   KernelContext &kernel;
 
-  template <typename... PatternTs, typename... ArgTs>
-  void add(ArgTs... args) {
-    set.add<PatternTs...>(converter, set.getContext(), kernel, args...);
+  template <typename... OpTys>
+  void add(TileValues (*...lower)(OpTys, Adaptor<OpTys>, Emitter &, KernelContext &)) {
+    (set.add<KernelPattern<OpTys>>(converter, set.getContext(), kernel, lower), ...);
   }
 };
 
@@ -165,28 +193,6 @@ bool isLargeMap(mlir::tile::MapOp map);
 llvm::SmallVector<mlir::Value> expandInLoops(mlir::tile::MapOp map, mlir::ValueRange source,
                                              llvm::ArrayRef<mlir::ValueRange> rows, const KernelContext &kernel,
                                              mlir::OpBuilder &b, llvm::SmallVector<mlir::Value> &offsets);
-
-/// The values that hold each result of an op.
-using TileValues = llvm::SmallVector<llvm::SmallVector<mlir::Value>>;
-
-/// A pattern that knows its kernel, and always matches.
-template <typename OpTy>
-struct KernelPattern : mlir::OpConversionPattern<OpTy> {
-  using Adaptor = typename mlir::OpConversionPattern<OpTy>::OneToNOpAdaptor;
-  KernelPattern(TileTypeConverter &converter, mlir::MLIRContext *context, KernelContext &kernel)
-      : mlir::OpConversionPattern<OpTy>(converter, context), kernel(kernel) {}
-
-  virtual TileValues lower(OpTy op, Adaptor adaptor, Emitter &emit) const = 0;
-
-  llvm::LogicalResult matchAndRewrite(OpTy op, Adaptor adaptor,
-                                      mlir::ConversionPatternRewriter &rewriter) const override {
-    Emitter emit(rewriter, op.getLoc());
-    rewriter.replaceOpWithMultiple(op, lower(op, adaptor, emit));
-    return llvm::success();
-  }
-
-  KernelContext &kernel;
-};
 
 } // namespace flashc::tiletonvvm
 

@@ -273,37 +273,31 @@ bool MapExpander::convertPosition(arith::SIToFPOp convert, int64_t e, IRMapping 
 
 namespace {
 
-struct MapLowering : KernelPattern<MapOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(MapOp op, Adaptor adaptor, Emitter &emit) const override {
-    SmallVector<ValueRange> rows = llvm::to_vector(adaptor.getRows());
-    SmallVector<Value> offsets, results;
-    if (isLargeMap(op))
-      results = expandInLoops(op, adaptor.getSource(), rows, kernel, emit.builder, offsets);
-    else
-      results = MapExpander(op, adaptor.getSource(), rows, kernel, emit.builder).expand(offsets);
-    return op.getOffset() ? TileValues{results, offsets} : TileValues{results};
-  }
-};
+TileValues lowerMap(MapOp op, Adaptor<MapOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SmallVector<ValueRange> rows = llvm::to_vector(adaptor.getRows());
+  SmallVector<Value> offsets, results;
+  if (isLargeMap(op))
+    results = expandInLoops(op, adaptor.getSource(), rows, kernel, emit.builder, offsets);
+  else
+    results = MapExpander(op, adaptor.getSource(), rows, kernel, emit.builder).expand(offsets);
+  return op.getOffset() ? TileValues{results, offsets} : TileValues{results};
+}
 
-struct RowsLowering : KernelPattern<RowsOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(RowsOp op, Adaptor adaptor, Emitter &emit) const override {
-    Value first = emit.add(op.getRow(), emit.toIndex(kernel.row));
-    SmallVector<Value> results;
-    for (int64_t half = 0; half < 2; ++half) {
-      IRMapping mapping;
-      mapping.map(op.getBody().getArgument(0), emit.add(first, 8 * half));
-      for (Operation &nested : op.getBody().front().without_terminator())
-        emit.builder.clone(nested, mapping);
-      results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValue()));
-    }
-    return {results};
+TileValues lowerRows(RowsOp op, Adaptor<RowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value first = emit.add(op.getRow(), emit.toIndex(kernel.row));
+  SmallVector<Value> results;
+  for (int64_t half = 0; half < 2; ++half) {
+    IRMapping mapping;
+    mapping.map(op.getBody().getArgument(0), emit.add(first, 8 * half));
+    for (Operation &nested : op.getBody().front().without_terminator())
+      emit.builder.clone(nested, mapping);
+    results.push_back(mapping.lookupOrDefault(cast<tile::YieldOp>(op.getBody().front().getTerminator()).getValue()));
   }
-};
+  return {results};
+}
 
 } // namespace
 
 void flashc::tiletonvvm::populateMapPatterns(KernelPatterns &patterns) {
-  patterns.add<MapLowering, RowsLowering>();
+  patterns.add(lowerMap, lowerRows);
 }

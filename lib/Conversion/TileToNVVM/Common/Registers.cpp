@@ -74,136 +74,105 @@ Value combineLanes(Emitter &emit, ReduceKind kind, Value value) {
   return value;
 }
 
-struct RowReduceLowering : KernelPattern<RowReduceOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(RowReduceOp op, Adaptor adaptor, Emitter &emit) const override {
-    ValueRange source = adaptor.getSource();
-    SmallVector<Value> results;
-    for (int64_t half = 0; half < 2; ++half) {
-      // Two chains per row hide the latency of a dependent chain without asking for more registers.
-      Value chains[4];
-      int64_t next = 0;
-      for (auto [element, value] : llvm::enumerate(source)) {
-        if (getHalf(element) != half)
-          continue;
-        Value &chain = chains[next++ % 2];
-        chain = chain ? combine(emit, op.getKind(), chain, value) : value;
-      }
-      Value reduced = combine(emit, op.getKind(), chains[0], chains[1]);
-      results.push_back(hasEncoding<RowAttr>(op.getType()) ? combineLanes(emit, op.getKind(), reduced) : reduced);
+TileValues lowerRowReduce(RowReduceOp op, Adaptor<RowReduceOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  ValueRange source = adaptor.getSource();
+  SmallVector<Value> results;
+  for (int64_t half = 0; half < 2; ++half) {
+    // Two chains per row hide the latency of a dependent chain without asking for more registers.
+    Value chains[4];
+    int64_t next = 0;
+    for (auto [element, value] : llvm::enumerate(source)) {
+      if (getHalf(element) != half)
+        continue;
+      Value &chain = chains[next++ % 2];
+      chain = chain ? combine(emit, op.getKind(), chain, value) : value;
     }
-    return {results};
+    Value reduced = combine(emit, op.getKind(), chains[0], chains[1]);
+    results.push_back(hasEncoding<RowAttr>(op.getType()) ? combineLanes(emit, op.getKind(), reduced) : reduced);
   }
-};
+  return {results};
+}
 
-struct CombineLowering : KernelPattern<CombineOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(CombineOp op, Adaptor adaptor, Emitter &emit) const override {
-    SmallVector<Value> results = llvm::to_vector(adaptor.getSource());
-    for (Value &value : results)
-      value = combineLanes(emit, op.getKind(), value);
-    return {results};
-  }
-};
+TileValues lowerCombine(CombineOp op, Adaptor<CombineOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SmallVector<Value> results = llvm::to_vector(adaptor.getSource());
+  for (Value &value : results)
+    value = combineLanes(emit, op.getKind(), value);
+  return {results};
+}
 
-struct SplitSumsLowering : KernelPattern<SplitSumsOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(SplitSumsOp op, Adaptor adaptor, Emitter &emit) const override {
-    ValueRange source = adaptor.getSource();
-    ValueRange last = source.take_back(4); // of one block of eight columns, all equal: two of each half
-    SmallVector<Value> columns = llvm::to_vector(source.drop_back(4)), sums = {last[0], last[2]};
-    return {columns, sums};
-  }
-};
+TileValues lowerSplitSums(SplitSumsOp op, Adaptor<SplitSumsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  ValueRange source = adaptor.getSource();
+  ValueRange last = source.take_back(4); // of one block of eight columns, all equal: two of each half
+  SmallVector<Value> columns = llvm::to_vector(source.drop_back(4)), sums = {last[0], last[2]};
+  return {columns, sums};
+}
 
-struct BroadcastLowering : KernelPattern<BroadcastOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(BroadcastOp op, Adaptor adaptor, Emitter &emit) const override {
-    SmallVector<Value> results;
-    bool isAcc = hasEncoding<AccAttr>(op.getType());
-    for (int64_t e = 0, n = getElementsPerThread(cast<RankedTensorType>(op.getType())); e < n; ++e)
-      results.push_back(adaptor.getSource()[isAcc ? getHalf(e) : e]);
-    return {results};
-  }
-};
+TileValues lowerBroadcast(BroadcastOp op, Adaptor<BroadcastOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SmallVector<Value> results;
+  bool isAcc = hasEncoding<AccAttr>(op.getType());
+  for (int64_t e = 0, n = getElementsPerThread(cast<RankedTensorType>(op.getType())); e < n; ++e)
+    results.push_back(adaptor.getSource()[isAcc ? getHalf(e) : e]);
+  return {results};
+}
 
-struct ScaleRowsLowering : KernelPattern<ScaleRowsOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(ScaleRowsOp op, Adaptor adaptor, Emitter &emit) const override {
-    bool isPartial = hasEncoding<LanePartialAttr>(op.getType());
-    SmallVector<Value> results;
-    for (auto [e, value] : llvm::enumerate(adaptor.getSource()))
-      results.push_back(arith::MulFOp::create(emit.builder, emit.loc, value,
-                                              adaptor.getFactor()[isPartial ? e : getHalf(e)]));
-    return {results};
-  }
-};
+TileValues lowerScaleRows(ScaleRowsOp op, Adaptor<ScaleRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  bool isPartial = hasEncoding<LanePartialAttr>(op.getType());
+  SmallVector<Value> results;
+  for (auto [e, value] : llvm::enumerate(adaptor.getSource()))
+    results.push_back(arith::MulFOp::create(emit.builder, emit.loc, value,
+                                            adaptor.getFactor()[isPartial ? e : getHalf(e)]));
+  return {results};
+}
 
 /// Blocks 2s and 2s + 1 of the accumulator are the A operand of step s, in its own order: pairs of words.
-struct ToOperandALowering : KernelPattern<ToOperandAOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(ToOperandAOp op, Adaptor adaptor, Emitter &emit) const override {
-    auto type = cast<RankedTensorType>(op.getType());
-    SmallVector<Value> results;
-    for (int64_t e = 0, n = adaptor.getSource().size(); e < n; e += 2)
-      results.push_back(packPair(emit, type.getElementType(), adaptor.getSource()[e], adaptor.getSource()[e + 1]));
-    return {results};
-  }
-};
+TileValues lowerToOperandA(ToOperandAOp op, Adaptor<ToOperandAOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  auto type = cast<RankedTensorType>(op.getType());
+  SmallVector<Value> results;
+  for (int64_t e = 0, n = adaptor.getSource().size(); e < n; e += 2)
+    results.push_back(packPair(emit, type.getElementType(), adaptor.getSource()[e], adaptor.getSource()[e + 1]));
+  return {results};
+}
 
-struct VoteAnyLowering : KernelPattern<VoteAnyOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(VoteAnyOp op, Adaptor adaptor, Emitter &emit) const override {
-    Value any = arith::OrIOp::create(emit.builder, emit.loc, adaptor.getSource()[0], adaptor.getSource()[1]);
-    return {{emit.intrinsic(any.getType(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any})}};
-  }
-};
+TileValues lowerVoteAny(VoteAnyOp op, Adaptor<VoteAnyOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value any = arith::OrIOp::create(emit.builder, emit.loc, adaptor.getSource()[0], adaptor.getSource()[1]);
+  return {{emit.intrinsic(any.getType(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any})}};
+}
+
+/// |x| + |y|, as bits.
+Value emitSum(OpBuilder &b, Location loc, Value x, Value y) {
+  Value sum = arith::AddFOp::create(b, loc, LLVM::FAbsOp::create(b, loc, x), LLVM::FAbsOp::create(b, loc, y));
+  return arith::BitcastOp::create(b, loc, b.getI32Type(), sum);
+}
 
 /// By pairs, because a maximum runs at half the rate of an addition: the sum of two magnitudes is one instruction. Sums
 /// are not negative, so that as integers they are in the same order, with NaN above all; and three integers have a
 /// maximum in one instruction.
-struct AllWithinLowering : KernelPattern<AllWithinOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(AllWithinOp op, Adaptor adaptor, Emitter &emit) const override {
-    ValueRange source = adaptor.getSource();
-    Value chains[2];
-    for (int64_t e = 0, n = source.size(); e < n / 2; ++e) {
-      Value sum = emitSum(emit.builder, emit.loc, source[e], source[n - 1 - e]), &chain = chains[e % 2];
-      chain = chain ? arith::MaxSIOp::create(emit.builder, emit.loc, chain, sum) : sum;
-    }
-    Value most = arith::MaxSIOp::create(emit.builder, emit.loc, chains[0], chains[1]);
-    most = arith::BitcastOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), most);
-    Value limit = arith::ConstantOp::create(emit.builder, emit.loc, op.getLimitAttr());
-    Value isWithin =
-        arith::CmpFOp::create(emit.builder, emit.loc, arith::CmpFPredicate::OLE, most, limit); // false for NaN
-    return {{emit.intrinsic(isWithin.getType(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), isWithin})}};
+TileValues lowerAllWithin(AllWithinOp op, Adaptor<AllWithinOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  ValueRange source = adaptor.getSource();
+  Value chains[2];
+  for (int64_t e = 0, n = source.size(); e < n / 2; ++e) {
+    Value sum = emitSum(emit.builder, emit.loc, source[e], source[n - 1 - e]), &chain = chains[e % 2];
+    chain = chain ? arith::MaxSIOp::create(emit.builder, emit.loc, chain, sum) : sum;
   }
+  Value most = arith::MaxSIOp::create(emit.builder, emit.loc, chains[0], chains[1]);
+  most = arith::BitcastOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), most);
+  Value limit = arith::ConstantOp::create(emit.builder, emit.loc, op.getLimitAttr());
+  Value isWithin =
+      arith::CmpFOp::create(emit.builder, emit.loc, arith::CmpFPredicate::OLE, most, limit); // false for NaN
+  return {{emit.intrinsic(isWithin.getType(), "llvm.nvvm.vote.all.sync", {emit.i32(-1), isWithin})}};
+}
 
-private:
-  /// |x| + |y|, as bits.
-  static Value emitSum(OpBuilder &b, Location loc, Value x, Value y) {
-    Value sum = arith::AddFOp::create(b, loc, LLVM::FAbsOp::create(b, loc, x), LLVM::FAbsOp::create(b, loc, y));
-    return arith::BitcastOp::create(b, loc, b.getI32Type(), sum);
-  }
-};
+TileValues lowerUniform(UniformOp op, Adaptor<UniformOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  return {{emit.toIndex(emit.makeUniform(emit.toI32(op.getSource())))}};
+}
 
-struct UniformLowering : KernelPattern<UniformOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(UniformOp op, Adaptor adaptor, Emitter &emit) const override {
-    return {{emit.toIndex(emit.makeUniform(emit.toI32(op.getSource())))}};
-  }
-};
-
-struct OutsideLowering : KernelPattern<OutsideOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(OutsideOp op, Adaptor adaptor, Emitter &emit) const override {
-    Value below =
-        arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
-    Value above =
-        arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
-    return {{arith::OrIOp::create(emit.builder, emit.loc, below, above)}};
-  }
-};
+TileValues lowerOutside(OutsideOp op, Adaptor<OutsideOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value below =
+      arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, op.getIndex(), op.getLower());
+  Value above =
+      arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sge, op.getIndex(), op.getUpper());
+  return {{arith::OrIOp::create(emit.builder, emit.loc, below, above)}};
+}
 
 } // namespace
 
@@ -214,6 +183,6 @@ Value flashc::tiletonvvm::packPair(Emitter &emit, Type element, Value low, Value
 
 void flashc::tiletonvvm::populateRegisterPatterns(KernelPatterns &patterns) {
   patterns.set.add<ElementwiseLowering, ConstantLowering>(patterns.converter, patterns.set.getContext());
-  patterns.add<RowReduceLowering, CombineLowering, SplitSumsLowering, BroadcastLowering, ScaleRowsLowering,
-               ToOperandALowering, VoteAnyLowering, AllWithinLowering, UniformLowering, OutsideLowering>();
+  patterns.add(lowerRowReduce, lowerCombine, lowerSplitSums, lowerBroadcast, lowerScaleRows, lowerToOperandA,
+               lowerVoteAny, lowerAllWithin, lowerUniform, lowerOutside);
 }

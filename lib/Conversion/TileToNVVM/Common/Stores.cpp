@@ -50,90 +50,85 @@ Value getPredicate(Emitter &emit, Value row, Value limit) {
   return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), below);
 }
 
-struct StoreLowering : KernelPattern<StoreOp> {
-  using KernelPattern::KernelPattern;
+Value pointerAt(Emitter &emit, Adaptor<StoreOp> adaptor, Type element, ArrayRef<Value> position, Value col) {
+  SmallVector<Value> indices(position.begin(), position.end());
+  indices.push_back(col);
+  return getElementPointer(emit, adaptor.getDest(), element, indices);
+}
 
-  TileValues lower(StoreOp op, Adaptor adaptor, Emitter &emit) const override {
-    Type element = cast<MemRefType>(op.getDest().getType()).getElementType();
-    ValueRange source = adaptor.getSource();
-    Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
-    for (int64_t half = 0; half < 2; ++half) {
-      Value row = emit.add(emit.add(emit.toI32(op.getRow()), kernel.row), 8 * half);
-      Value predicate = getPredicate(emit, row, limit);
-      if (hasEncoding<RowAttr>(op.getSource().getType())) {
-        // One lane of the four that hold the row writes it.
-        Value first = arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(),
-                                             emit.equal(kernel.laneCol, 0));
-        predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, first);
-        storeWords(emit, getElementPointer(emit, adaptor.getDest(), element, {b, h, row}), source[half], predicate);
-        continue;
-      }
-      if (element.isF32())
-        storeF32(emit, adaptor, element, {b, h, row}, half, predicate);
-      else
-        store16(emit, adaptor, element, {b, h, row}, half, predicate);
-    }
-    return {};
+/// Eight bytes, one pair of words, per block of eight columns.
+void storeF32(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
+              ArrayRef<Value> position, int64_t half, Value predicate) {
+  ValueRange source = adaptor.getSource();
+  for (int64_t block = 0, blocks = source.size() / 4; block < blocks; ++block) {
+    Value col = emit.add(emit.mul(kernel.laneCol, 2), 8 * block);
+    int64_t e = 4 * block + 2 * half;
+    storeWords(emit, pointerAt(emit, adaptor, element, position, col), {source[e], source[e + 1]}, predicate);
   }
+}
 
-private:
-  /// Eight bytes, one pair of words, per block of eight columns.
-  void storeF32(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, int64_t half,
-                Value predicate) const {
-    ValueRange source = adaptor.getSource();
-    for (int64_t block = 0, blocks = source.size() / 4; block < blocks; ++block) {
-      Value col = emit.add(emit.mul(kernel.laneCol, 2), 8 * block);
-      int64_t e = 4 * block + 2 * half;
-      storeWords(emit, pointerAt(emit, adaptor, element, position, col), {source[e], source[e + 1]}, predicate);
-    }
+/// Lane c of four holds word c of rows (blocks) 0 to 3; afterwards it holds row c's words 0 to 3.
+void transposeQuad(Emitter &emit, const KernelContext &kernel, MutableArrayRef<Value> words) {
+  Value odd = emit.equal(emit.bitAnd(kernel.laneCol, 1), 1);
+  for (int64_t i : {0, 2}) {
+    Value received = emit.shuffleXor(emit.select(odd, words[i], words[i + 1]), 1);
+    Value low = emit.select(odd, received, words[i]), high = emit.select(odd, words[i + 1], received);
+    words[i] = low, words[i + 1] = high;
   }
+  Value upper = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2);
+  for (int64_t i : {0, 1}) {
+    Value received = emit.shuffleXor(emit.select(upper, words[i], words[i + 2]), 2);
+    Value low = emit.select(upper, received, words[i]), high = emit.select(upper, words[i + 2], received);
+    words[i] = low, words[i + 2] = high;
+  }
+}
 
-  /// Sixteen bytes per 32 columns: four lanes transpose their 4 x 4 words by two exchanges, so that each holds eight
-  /// neighbouring columns. What is left of a width that is no multiple of 32 goes four bytes at a time.
-  void store16(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, int64_t half,
-               Value predicate) const {
-    ValueRange source = adaptor.getSource();
-    SmallVector<Value> words;
-    for (int64_t e = 2 * half, n = source.size(); e < n; e += 4)
-      words.push_back(packPair(emit, element, source[e], source[e + 1]));
-    int64_t block = 0, blocks = words.size();
-    for (; block + 4 <= blocks; block += 4) {
-      MutableArrayRef<Value> group = MutableArrayRef<Value>(words).slice(block, 4);
-      transposeQuad(emit, group);
-      Value col = emit.add(emit.mul(kernel.laneCol, 8), 8 * block);
-      storeWords(emit, pointerAt(emit, adaptor, element, position, col), group, predicate);
-    }
-    for (; block < blocks; ++block) {
-      Value col = emit.add(emit.mul(kernel.laneCol, 2), 8 * block);
-      storeWords(emit, pointerAt(emit, adaptor, element, position, col), words[block], predicate);
-    }
+/// Sixteen bytes per 32 columns: four lanes transpose their 4 x 4 words by two exchanges, so that each holds eight
+/// neighbouring columns. What is left of a width that is no multiple of 32 goes four bytes at a time.
+void store16(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
+             ArrayRef<Value> position, int64_t half, Value predicate) {
+  ValueRange source = adaptor.getSource();
+  SmallVector<Value> words;
+  for (int64_t e = 2 * half, n = source.size(); e < n; e += 4)
+    words.push_back(packPair(emit, element, source[e], source[e + 1]));
+  int64_t block = 0, blocks = words.size();
+  for (; block + 4 <= blocks; block += 4) {
+    MutableArrayRef<Value> group = MutableArrayRef<Value>(words).slice(block, 4);
+    transposeQuad(emit, kernel, group);
+    Value col = emit.add(emit.mul(kernel.laneCol, 8), 8 * block);
+    storeWords(emit, pointerAt(emit, adaptor, element, position, col), group, predicate);
   }
+  for (; block < blocks; ++block) {
+    Value col = emit.add(emit.mul(kernel.laneCol, 2), 8 * block);
+    storeWords(emit, pointerAt(emit, adaptor, element, position, col), words[block], predicate);
+  }
+}
 
-  Value pointerAt(Emitter &emit, Adaptor adaptor, Type element, ArrayRef<Value> position, Value col) const {
-    SmallVector<Value> indices(position.begin(), position.end());
-    indices.push_back(col);
-    return getElementPointer(emit, adaptor.getDest(), element, indices);
-  }
-
-  /// Lane c of four holds word c of rows (blocks) 0 to 3; afterwards it holds row c's words 0 to 3.
-  void transposeQuad(Emitter &emit, MutableArrayRef<Value> words) const {
-    Value odd = emit.equal(emit.bitAnd(kernel.laneCol, 1), 1);
-    for (int64_t i : {0, 2}) {
-      Value received = emit.shuffleXor(emit.select(odd, words[i], words[i + 1]), 1);
-      Value low = emit.select(odd, received, words[i]), high = emit.select(odd, words[i + 1], received);
-      words[i] = low, words[i + 1] = high;
+TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Type element = cast<MemRefType>(op.getDest().getType()).getElementType();
+  ValueRange source = adaptor.getSource();
+  Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
+  for (int64_t half = 0; half < 2; ++half) {
+    Value row = emit.add(emit.add(emit.toI32(op.getRow()), kernel.row), 8 * half);
+    Value predicate = getPredicate(emit, row, limit);
+    if (hasEncoding<RowAttr>(op.getSource().getType())) {
+      // One lane of the four that hold the row writes it.
+      Value first = arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(),
+                                           emit.equal(kernel.laneCol, 0));
+      predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, first);
+      storeWords(emit, getElementPointer(emit, adaptor.getDest(), element, {b, h, row}), source[half], predicate);
+      continue;
     }
-    Value upper = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2);
-    for (int64_t i : {0, 1}) {
-      Value received = emit.shuffleXor(emit.select(upper, words[i], words[i + 2]), 2);
-      Value low = emit.select(upper, received, words[i]), high = emit.select(upper, words[i + 2], received);
-      words[i] = low, words[i + 2] = high;
-    }
+    if (element.isF32())
+      storeF32(emit, kernel, adaptor, element, {b, h, row}, half, predicate);
+    else
+      store16(emit, kernel, adaptor, element, {b, h, row}, half, predicate);
   }
-};
+  return {};
+}
 
 } // namespace
 
 void flashc::tiletonvvm::populateStorePatterns(KernelPatterns &patterns) {
-  patterns.add<StoreLowering>();
+  patterns.add(lowerStore);
 }

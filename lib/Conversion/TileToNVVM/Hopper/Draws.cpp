@@ -30,58 +30,49 @@ Place getPlace(Emitter &emit, const KernelContext &kernel, Value turn) {
           emit.add(all, emit.mul(place, kWordBytes * kernel.publishWords))};
 }
 
-struct PublishLowering : KernelPattern<PublishOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(PublishOp op, Adaptor adaptor, Emitter &emit) const override {
-    Place place = getPlace(emit, kernel, emit.toI32(op.getTurn()));
-    SmallVector<Value> words{emit.select(op.getExists(), emit.i32(1), emit.i32(0))};
-    for (Value value : llvm::concat<Value>(op.getValues(), op.getOwn()))
-      words.push_back(emit.toI32(value));
-    for (auto [number, word] : llvm::enumerate(words))
-      emit.ptx("st.shared.u32 [$0], $1;", "r,r,~{memory}", {emit.add(place.words, kWordBytes * number), word});
-    emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {place.barrier});
-    return {};
-  }
-};
+TileValues lowerPublish(PublishOp op, Adaptor<PublishOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Place place = getPlace(emit, kernel, emit.toI32(op.getTurn()));
+  SmallVector<Value> words{emit.select(op.getExists(), emit.i32(1), emit.i32(0))};
+  for (Value value : llvm::concat<Value>(op.getValues(), op.getOwn()))
+    words.push_back(emit.toI32(value));
+  for (auto [number, word] : llvm::enumerate(words))
+    emit.ptx("st.shared.u32 [$0], $1;", "r,r,~{memory}", {emit.add(place.words, kWordBytes * number), word});
+  emit.ptx("mbarrier.arrive.shared::cta.b64 _, [$0];", "r,~{memory}", {place.barrier});
+  return {};
+}
 
-struct PublishedLowering : KernelPattern<PublishedOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(PublishedOp op, Adaptor adaptor, Emitter &emit) const override {
-    Value turn = emit.toI32(op.getTurn());
-    Place place = getPlace(emit, kernel, turn);
-    Value round = emit.shr(turn, llvm::Log2_64(kPublishPlaces));
-    waitForPhase(emit, place.barrier, emit.bitAnd(round, 1));
-    SmallVector<Value> words;
-    auto load = [&](Value begin, size_t number) {
-      words.push_back(emit.ptx(emit.builder.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
-                               {emit.add(begin, kWordBytes * number)}, /*sideEffects=*/true));
-    };
-    size_t numShared = 1 + op.getValues().size(), numOwn = op.getOwn().size();
-    for (size_t number = 0; number < numShared; ++number)
-      load(place.words, number);
-    Value own = place.words;
-    if (numOwn > 0)
-      own = emit.add(own, emit.mul(emit.toI32(op.getWarpgroup()), kWordBytes * numOwn));
-    for (size_t number = 0; number < numOwn; ++number)
-      load(own, numShared + number);
-    SmallVector<Value> values = llvm::map_to_vector(words, [&](Value word) { return emit.toIndex(word); });
-    Value exists = emit.makeUniform(words.front());
-    values.front() = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::ne, exists, emit.i32(0));
-    return llvm::map_to_vector<6>(values, [](Value value) { return SmallVector<Value>{value}; });
-  }
-};
+TileValues lowerPublished(PublishedOp op, Adaptor<PublishedOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value turn = emit.toI32(op.getTurn());
+  Place place = getPlace(emit, kernel, turn);
+  Value round = emit.shr(turn, llvm::Log2_64(kPublishPlaces));
+  waitForPhase(emit, place.barrier, emit.bitAnd(round, 1));
+  SmallVector<Value> words;
+  auto load = [&](Value begin, size_t number) {
+    words.push_back(emit.ptx(emit.builder.getI32Type(), "ld.shared.u32 $0, [$1];", "=r,r,~{memory}",
+                             {emit.add(begin, kWordBytes * number)}, /*sideEffects=*/true));
+  };
+  size_t numShared = 1 + op.getValues().size(), numOwn = op.getOwn().size();
+  for (size_t number = 0; number < numShared; ++number)
+    load(place.words, number);
+  Value own = place.words;
+  if (numOwn > 0)
+    own = emit.add(own, emit.mul(emit.toI32(op.getWarpgroup()), kWordBytes * numOwn));
+  for (size_t number = 0; number < numOwn; ++number)
+    load(own, numShared + number);
+  SmallVector<Value> values = llvm::map_to_vector(words, [&](Value word) { return emit.toIndex(word); });
+  Value exists = emit.makeUniform(words.front());
+  values.front() = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::ne, exists, emit.i32(0));
+  return llvm::map_to_vector<6>(values, [](Value value) { return SmallVector<Value>{value}; });
+}
 
-struct TakeLowering : KernelPattern<ConsumeOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(ConsumeOp op, Adaptor adaptor, Emitter &emit) const override {
-    Value counter = getElementPointer(emit, adaptor.getList(), emit.builder.getI32Type(), emit.toI32(op.getPlace()));
-    Value before = emit.ptx(emit.builder.getI32Type(), "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}",
-                            {counter}, /*sideEffects=*/true);
-    return {{emit.toIndex(before)}};
-  }
-};
+TileValues lowerTake(ConsumeOp op, Adaptor<ConsumeOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value counter = getElementPointer(emit, adaptor.getList(), emit.builder.getI32Type(), emit.toI32(op.getPlace()));
+  Value before = emit.ptx(emit.builder.getI32Type(), "atom.relaxed.gpu.global.add.u32 $0, [$1], 1;", "=r,l,~{memory}",
+                          {counter}, /*sideEffects=*/true);
+  return {{emit.toIndex(before)}};
+}
 } // namespace
 
 void flashc::tiletonvvm::populateDrawPatterns(KernelPatterns &patterns) {
-  patterns.add<PublishLowering, PublishedLowering, TakeLowering>();
+  patterns.add(lowerPublish, lowerPublished, lowerTake);
 }

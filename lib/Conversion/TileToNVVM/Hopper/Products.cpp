@@ -75,89 +75,80 @@ std::string accumulatorConstraints(int64_t count, bool tied) {
   return text;
 }
 
-struct MmaAsyncLowering : KernelPattern<MmaAsyncOp> {
-  using KernelPattern::KernelPattern;
+/// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at
+/// zero (scale-d false).
+SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b, int64_t cols) {
+  int64_t count = cols / 2;
+  int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
+  bool isDescriptor = a.size() == 1;
+  SmallVector<Value> operands(acc.begin(), acc.end());
+  llvm::append_range(operands, a);
+  operands.push_back(b);
+  std::string constraints = accumulatorConstraints(count, !acc.empty()) + (isDescriptor ? ",l" : ",r,r,r,r") + ",l";
+  std::string textA = list("$", next, a.size());
+  if (!isDescriptor)
+    textA = "{" + textA + "}";
+  std::string type = op.getB().getType().getElementType().isBF16() ? "bf16" : "f16";
+  std::string transposes = std::string(isDescriptor ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
+  std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
+                     ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +
+                     type + " {" + list("$", 0, count) + "}, " + textA + ", $" + std::to_string(next + a.size()) +
+                     ", p, 1, 1" + transposes + ";\n }";
+  SmallVector<Type> results(count, emit.builder.getF32Type());
+  return emit.ptx(results, text, constraints, operands);
+}
 
-  TileValues lower(MmaAsyncOp op, Adaptor adaptor, Emitter &emit) const override {
-    SlotType b = op.getB().getType();
-    int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
-    emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
-    SmallVector<Value> acc;
-    if (op.getAcc())
-      acc = llvm::to_vector(adaptor.getAcc());
-    for (int64_t step = 0; step < depth; step += kDepthStep)
-      acc = emitStep(emit, op, adaptor, acc, step);
-    if (op.getSlopes())
-      acc = emitWgmma(emit, op, acc, getDescriptorOfStep(emit, adaptor.getSlopes()[0]),
-                      getDescriptorOfStep(emit, adaptor.getColumns()[0]), b.getRows());
-    emit.ptx("wgmma.commit_group.sync.aligned;", "~{memory}", {});
-    return {acc};
-  }
+SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, ArrayRef<Value> acc,
+                            int64_t depth) {
+  SmallVector<Value> a;
+  if (auto slot = dyn_cast<SlotType>(op.getA().getType()))
+    a.push_back(getDescriptor(emit, adaptor.getA()[0], slot, /*depthIsColumn=*/true, depth));
+  else
+    llvm::append_range(a, adaptor.getA().slice(depth / 4, 4));
+  SlotType slot = op.getB().getType();
+  auto getB = [&] { return getDescriptor(emit, adaptor.getB()[0], slot, op.getTransposeB(), depth); };
+  if (!op.getOnes())
+    return emitWgmma(emit, op, acc, a, getB(), op.getTransposeB() ? slot.getRows() : slot.getCols());
+  // The leading offset leads either to the next panel or to the ones: the panels in front of the last have a wgmma of
+  // their own.
+  int64_t before = slot.getCols() - kHopper.getPanelCols();
+  size_t held = acc.empty() ? 0 : before / 2; // elements of these panels
+  SmallVector<Value> results;
+  if (before > 0)
+    results = emitWgmma(emit, op, acc.take_front(held), a, getB(), before);
+  Value last = getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], slot, depth);
+  constexpr int64_t kLastCols = kHopper.getPanelCols() + kHopper.colStep;
+  llvm::append_range(results, emitWgmma(emit, op, acc.drop_front(held), a, last, kLastCols));
+  return results;
+}
 
-private:
-  SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor adaptor, ArrayRef<Value> acc,
-                              int64_t depth) const {
-    SmallVector<Value> a;
-    if (auto slot = dyn_cast<SlotType>(op.getA().getType()))
-      a.push_back(getDescriptor(emit, adaptor.getA()[0], slot, /*depthIsColumn=*/true, depth));
-    else
-      llvm::append_range(a, adaptor.getA().slice(depth / 4, 4));
-    SlotType slot = op.getB().getType();
-    auto getB = [&] { return getDescriptor(emit, adaptor.getB()[0], slot, op.getTransposeB(), depth); };
-    if (!op.getOnes())
-      return emitWgmma(emit, op, acc, a, getB(), op.getTransposeB() ? slot.getRows() : slot.getCols());
-    // The leading offset leads either to the next panel or to the ones: the panels in front of the last have a wgmma of
-    // their own.
-    int64_t before = slot.getCols() - kHopper.getPanelCols();
-    size_t held = acc.empty() ? 0 : before / 2; // elements of these panels
-    SmallVector<Value> results;
-    if (before > 0)
-      results = emitWgmma(emit, op, acc.take_front(held), a, getB(), before);
-    Value last = getDescriptorWithOnes(emit, adaptor.getB()[0], adaptor.getOnes()[0], slot, depth);
-    constexpr int64_t kLastCols = kHopper.getPanelCols() + kHopper.colStep;
-    llvm::append_range(results, emitWgmma(emit, op, acc.drop_front(held), a, last, kLastCols));
-    return results;
-  }
+TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SlotType b = op.getB().getType();
+  int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
+  emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
+  SmallVector<Value> acc;
+  if (op.getAcc())
+    acc = llvm::to_vector(adaptor.getAcc());
+  for (int64_t step = 0; step < depth; step += kDepthStep)
+    acc = emitStep(emit, op, adaptor, acc, step);
+  if (op.getSlopes())
+    acc = emitWgmma(emit, op, acc, getDescriptorOfStep(emit, adaptor.getSlopes()[0]),
+                    getDescriptorOfStep(emit, adaptor.getColumns()[0]), b.getRows());
+  emit.ptx("wgmma.commit_group.sync.aligned;", "~{memory}", {});
+  return {acc};
+}
 
-  /// One wgmma of `cols` columns. `a` is a descriptor or four registers, `b` a descriptor. An empty `acc` begins at
-  /// zero (scale-d false).
-  SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, ValueRange a, Value b,
-                               int64_t cols) const {
-    int64_t count = cols / 2;
-    int64_t next = acc.empty() ? count : 2 * count; // the first operand number after the accumulators
-    bool isDescriptor = a.size() == 1;
-    SmallVector<Value> operands(acc.begin(), acc.end());
-    llvm::append_range(operands, a);
-    operands.push_back(b);
-    std::string constraints = accumulatorConstraints(count, !acc.empty()) + (isDescriptor ? ",l" : ",r,r,r,r") + ",l";
-    std::string textA = list("$", next, a.size());
-    if (!isDescriptor)
-      textA = "{" + textA + "}";
-    std::string type = op.getB().getType().getElementType().isBF16() ? "bf16" : "f16";
-    std::string transposes = std::string(isDescriptor ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
-    std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
-                       ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +
-                       type + " {" + list("$", 0, count) + "}, " + textA + ", $" + std::to_string(next + a.size()) +
-                       ", p, 1, 1" + transposes + ";\n }";
-    SmallVector<Type> results(count, emit.builder.getF32Type());
-    return emit.ptx(results, text, constraints, operands);
-  }
-};
-
-struct MmaWaitLowering : KernelPattern<MmaWaitOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(MmaWaitOp op, Adaptor adaptor, Emitter &emit) const override {
-    ValueRange acc = adaptor.getToken();
-    SmallVector<Type> results(acc.getTypes());
-    std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
-    SmallVector<Value> values =
-        emit.ptx(results, text, accumulatorConstraints(acc.size(), /*tied=*/true) + ",~{memory}", acc);
-    return {values};
-  }
-};
+TileValues lowerMmaWait(MmaWaitOp op, Adaptor<MmaWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  ValueRange acc = adaptor.getToken();
+  SmallVector<Type> results(acc.getTypes());
+  std::string text = "wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()) + ";";
+  SmallVector<Value> values =
+      emit.ptx(results, text, accumulatorConstraints(acc.size(), /*tied=*/true) + ",~{memory}", acc);
+  return {values};
+}
 
 } // namespace
 
 void flashc::tiletonvvm::populateProductPatterns(KernelPatterns &patterns) {
-  patterns.add<MmaAsyncLowering, MmaWaitLowering>();
+  patterns.add(lowerMmaAsync, lowerMmaWait);
 }

@@ -45,15 +45,12 @@ Value getBarrier(Emitter &emit, Value barriers, Value slot) {
   return emit.add(barriers, emit.mul(slot, kHopper.barrierBytes));
 }
 
-struct AllocRingLowering : KernelPattern<AllocRingOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(AllocRingOp op, Adaptor adaptor, Emitter &emit) const override {
-    SharedLayout::Place place = kernel.layout.getPlace(op);
-    SmallVector<Value> values = {emit.add(kernel.sharedBase, place.data), emit.add(kernel.sharedBase, place.full),
-                                 emit.add(kernel.sharedBase, place.empty)};
-    return {values};
-  }
-};
+TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SharedLayout::Place place = kernel.layout.getPlace(op);
+  SmallVector<Value> values = {emit.add(kernel.sharedBase, place.data), emit.add(kernel.sharedBase, place.full),
+                               emit.add(kernel.sharedBase, place.empty)};
+  return {values};
+}
 
 /// The address field of a matrix descriptor: bits 4 to 17 of the address (PTX ISA 9.7.15.5.1.2.2).
 Value getAddressField(Emitter &emit, Value address) {
@@ -61,85 +58,69 @@ Value getAddressField(Emitter &emit, Value address) {
   return arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), field);
 }
 
-struct AllocSlotLowering : KernelPattern<AllocSlotOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(AllocSlotOp op, Adaptor adaptor, Emitter &emit) const override {
-    int64_t first = kernel.layout.getPlace(op).data;
-    auto getOwn = [&] {
-      return emit.add(emit.mul(emit.add(kernel.warpgroup, -1), op.getBytes(kHopper)), first);
-    };
-    Value address = op.isPrivate() ? emit.add(kernel.sharedBase, getOwn()) : emit.add(kernel.sharedBase, first);
-    SmallVector<Value> values = {getAddressField(emit, address), emit.i32(0)}; // never released
-    return {values};
-  }
-};
+TileValues lowerAllocSlot(AllocSlotOp op, Adaptor<AllocSlotOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  int64_t first = kernel.layout.getPlace(op).data;
+  auto getOwn = [&] {
+    return emit.add(emit.mul(emit.add(kernel.warpgroup, -1), op.getBytes(kHopper)), first);
+  };
+  Value address = op.isPrivate() ? emit.add(kernel.sharedBase, getOwn()) : emit.add(kernel.sharedBase, first);
+  SmallVector<Value> values = {getAddressField(emit, address), emit.i32(0)}; // never released
+  return {values};
+}
 
-struct AcquireLowering : KernelPattern<AcquireOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(AcquireOp op, Adaptor adaptor, Emitter &emit) const override {
-    Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
-    Value parity = arith::XOrIOp::create(emit.builder, emit.loc, turn.parity, emit.i32(1));
-    waitForPhase(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
-    return {};
-  }
-};
+TileValues lowerAcquire(AcquireOp op, Adaptor<AcquireOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
+  Value parity = arith::XOrIOp::create(emit.builder, emit.loc, turn.parity, emit.i32(1));
+  waitForPhase(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
+  return {};
+}
 
-struct CopyAsyncLowering : KernelPattern<CopyAsyncOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(CopyAsyncOp op, Adaptor adaptor, Emitter &emit) const override {
-    RingType ring = op.getRing().getType();
-    Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
-    Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
-    emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-             {barrier, emit.i32(ring.getSlotBytes(kHopper))});
-    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
-    Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
-    // One box of 64 columns per panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
-    for (int64_t col = 0, offset = 0; col < ring.getCols();
-         col += kHopper.getPanelCols(), offset += ring.getRows() * 2 * kHopper.getPanelCols())
-      emit.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
-               "[$0], [$1, {$3, $4, $5, $6}], [$2];",
-               "r,l,r,r,r,r,r,~{memory}",
-               {emit.add(data, offset), adaptor.getMap()[0], barrier, emit.i32(col), row, h, b});
-    return {};
-  }
-};
+TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  RingType ring = op.getRing().getType();
+  Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
+  Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
+  emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
+           {barrier, emit.i32(ring.getSlotBytes(kHopper))});
+  Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
+  Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
+  // One box of 64 columns per panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
+  for (int64_t col = 0, offset = 0; col < ring.getCols();
+       col += kHopper.getPanelCols(), offset += ring.getRows() * 2 * kHopper.getPanelCols())
+    emit.ptx("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes "
+             "[$0], [$1, {$3, $4, $5, $6}], [$2];",
+             "r,l,r,r,r,r,r,~{memory}",
+             {emit.add(data, offset), adaptor.getMap()[0], barrier, emit.i32(col), row, h, b});
+  return {};
+}
 
-struct WaitLowering : KernelPattern<WaitOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(WaitOp op, Adaptor adaptor, Emitter &emit) const override {
-    RingType ring = op.getRing().getType();
-    Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
-    Turn turn = getTurn(emit, ring, op.getCount(), owner);
-    waitForPhase(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
-    Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
-    SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
-    return {values};
-  }
-};
+TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  RingType ring = op.getRing().getType();
+  Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
+  Turn turn = getTurn(emit, ring, op.getCount(), owner);
+  waitForPhase(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
+  Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
+  SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
+  return {values};
+}
 
-struct ReleaseLowering : KernelPattern<ReleaseOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(ReleaseOp op, Adaptor adaptor, Emitter &emit) const override {
-    // One thread arrives for its warpgroup, whose products that read the slot have been waited for, or whose warps have
-    // met (tile.advance_ring).
-    std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
-    SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
-    // What the comparisons ask is true, also of NaN; ptxas does not know.
-    ValueRange after = adaptor.getAfter();
-    for (int64_t i = 0, count = op.getElements(); i < count; ++i) {
-      text += " setp.geu.and.f32 p, $" + std::to_string(operands.size()) + ", 0f00000000, p;\n";
-      constraints += ",f";
-      operands.push_back(after[after.size() - 1 - i * after.size() / count]);
-    }
-    emit.ptx(text + " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }", constraints + ",~{memory}", operands);
-    return {};
+TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  // One thread arrives for its warpgroup, whose products that read the slot have been waited for, or whose warps have
+  // met (tile.advance_ring).
+  std::string text = "{\n .reg .pred p;\n setp.eq.u32 p, $1, 0;\n", constraints = "r,r";
+  SmallVector<Value> operands = {adaptor.getSlot()[1], kernel.inGroup};
+  // What the comparisons ask is true, also of NaN; ptxas does not know.
+  ValueRange after = adaptor.getAfter();
+  for (int64_t i = 0, count = op.getElements(); i < count; ++i) {
+    text += " setp.geu.and.f32 p, $" + std::to_string(operands.size()) + ", 0f00000000, p;\n";
+    constraints += ",f";
+    operands.push_back(after[after.size() - 1 - i * after.size() / count]);
   }
-};
+  emit.ptx(text + " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }", constraints + ",~{memory}", operands);
+  return {};
+}
 
 } // namespace
 
 void flashc::tiletonvvm::populateRingPatterns(KernelPatterns &patterns) {
-  patterns.add<AllocRingLowering, AllocSlotLowering, AcquireLowering, CopyAsyncLowering, WaitLowering,
-               ReleaseLowering>();
+  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerRelease);
 }

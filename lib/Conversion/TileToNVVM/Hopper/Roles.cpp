@@ -24,150 +24,138 @@ namespace {
 
 constexpr int64_t kTurnThreads = 2 * kHopper.groupThreads;
 
-struct WarpSpecializeLowering : KernelPattern<WarpSpecializeOp> {
-  using KernelPattern::KernelPattern;
+bool takesTurns(WarpSpecializeOp op) {
+  return op.getConsumer().walk([](PingPongWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
+}
 
-  TileValues lower(WarpSpecializeOp op, Adaptor adaptor, Emitter &emit) const override {
-    // Patterns emit by their rewriter.
-    auto &rewriter = static_cast<ConversionPatternRewriter &>(emit.builder);
-    initialiseBarriers(emit, op);
-    initialiseConstants(emit);
-    emit.ptx("bar.sync 0;", "~{memory}", {});
-    auto roles = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), emit.equal(kernel.warpgroup, 0),
-                                   /*withElseRegion=*/true);
-    rewriter.setInsertionPointToStart(roles.thenBlock());
-    setRegisters(emit, "dec", op.getProducerRegisters());
-    auto first = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), kernel.isThread0, /*withElseRegion=*/false);
-    rewriter.inlineBlockBefore(&op.getProducer().front(), first.thenBlock()->getTerminator());
+void setRegisters(Emitter &emit, StringRef direction, int64_t registers) {
+  emit.ptx(("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";").str(), "~{memory}",
+           {});
+}
 
-    rewriter.setInsertionPointToStart(roles.elseBlock());
-    setRegisters(emit, "inc", op.getConsumerRegisters());
-    Value w = emit.toIndex(emit.add(kernel.warpgroup, -1));
-    if (takesTurns(op))
-      emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, " + std::to_string(op.getConsumers()) +
-                   ";\n @p bar.arrive 1, " + std::to_string(kTurnThreads) + ";\n }",
-               "r,~{memory}", {kernel.warpgroup});
-    rewriter.inlineBlockBefore(&op.getConsumer().front(), roles.elseBlock()->getTerminator(), w);
-    return {};
-  }
+/// 16 bytes a thread.
+void writeOnes(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) {
+  static_assert(kHopper.getOnesBytes() == kHopper.groupThreads * 16);
+  Value first = emit.add(kernel.sharedBase, kernel.layout.getPlace(slot).data);
+  Value address = emit.add(first, emit.mul(kernel.inGroup, 16));
+  Value pair = emit.i32(slot.getSlot().getType().getElementType().isBF16() ? 0x3F803F80 : 0x3C003C00);
+  emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
+}
 
-private:
-  static bool takesTurns(WarpSpecializeOp op) {
-    return op.getConsumer().walk([](PingPongWaitOp) { return WalkResult::interrupt(); }).wasInterrupted();
-  }
+/// A row a thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
+void writeColumns(Emitter &emit, const KernelContext &kernel, int64_t offset, SlotType type, int64_t first) {
+  Value column = emit.add(kernel.inGroup, first);
+  Value address = emit.add(emit.add(kernel.sharedBase, offset), emit.mul(column, kHopper.getStepRowBytes()));
+  Value number = arith::UIToFPOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), column);
+  auto times = [&](float factor) -> Value {
+    Value constant = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(factor));
+    return arith::MulFOp::create(emit.builder, emit.loc, number, constant);
+  };
+  Type element = type.getElementType();
+  Value high = times(kHighWeight), low = times(kLowWeight);
+  Value pair = packPair(emit, element, high, low), third = packPair(emit, element, low, times(0.0f));
+  emit.ptx("{\n .reg .pred p;\n setp.lt.u32 p, $2, " + std::to_string(type.getRows()) +
+               ";\n @p st.shared.v4.b32 [$0], {$1, $3, $4, $4};\n @p st.shared.v4.b32 [$0+16], {$1, $3, $4, $4};\n }",
+           "r,r,r,r,r,~{memory}", {address, pair, column, third, emit.i32(0)});
+}
 
-  static void setRegisters(Emitter &emit, StringRef direction, int64_t registers) {
-    emit.ptx(("setmaxnreg." + direction + ".sync.aligned.u32 " + std::to_string(registers) + ";").str(), "~{memory}",
-             {});
-  }
+void writeColumns(Emitter &emit, const KernelContext &kernel, AllocSlotOp slot) {
+  SlotType type = slot.getSlot().getType();
+  for (int64_t row = 0; row < type.getRows(); row += kHopper.groupThreads)
+    writeColumns(emit, kernel, kernel.layout.getPlace(slot).data, type, row);
+}
 
-  /// A full barrier completes with the producer's arrival and its bytes; an empty one when every reader has released.
-  void initialiseBarriers(Emitter &emit, WarpSpecializeOp op) const {
-    OpBuilder::InsertionGuard guard(emit.builder);
-    auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
-    emit.builder.setInsertionPointToStart(ifThread0.thenBlock());
-    for (Operation *allocation : llvm::make_first_range(kernel.layout.numbers)) {
-      auto alloc = dyn_cast<AllocRingOp>(allocation);
-      if (!alloc)
-        continue;
-      RingType ring = alloc.getRing().getType();
-      SharedLayout::Place place = kernel.layout.getPlace(alloc);
-      int64_t consumers = op.getConsumers();
-      int64_t slots = ring.getStages() * (ring.getIsPrivate() ? consumers : 1);
-      for (int64_t slot = 0; slot < slots; ++slot) {
-        initialise(emit, place.full + slot * kHopper.barrierBytes, 1);
-        initialise(emit, place.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
-      }
+/// Warpgroup 0 writes what products read beside tiles, and makes it visible to the tensor cores (PTX ISA 9.7.13.4,
+/// fence.proxy.async).
+void initialiseConstants(Emitter &emit, const KernelContext &kernel) {
+  SmallVector<AllocSlotOp> slots;
+  for (Operation *op : llvm::make_first_range(kernel.layout.numbers))
+    if (auto alloc = dyn_cast<AllocSlotOp>(op); alloc && !alloc.isPrivate())
+      slots.push_back(alloc);
+  if (slots.empty())
+    return;
+  OpBuilder::InsertionGuard guard(emit.builder);
+  auto ifFirst = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), emit.equal(kernel.warpgroup, 0), false);
+  emit.builder.setInsertionPointToStart(ifFirst.thenBlock());
+  for (AllocSlotOp slot : slots)
+    if (slot.getRole() == SlotRole::Ones)
+      writeOnes(emit, kernel, slot);
+    else
+      writeColumns(emit, kernel, slot);
+  emit.ptx("fence.proxy.async.shared::cta;", "~{memory}", {});
+}
+
+void initialise(Emitter &emit, const KernelContext &kernel, int64_t offset, int64_t arrivals) {
+  emit.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
+           {emit.add(kernel.sharedBase, offset), emit.i32(arrivals)});
+}
+
+/// A full barrier completes with the producer's arrival and its bytes; an empty one when every reader has released.
+void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpecializeOp op) {
+  OpBuilder::InsertionGuard guard(emit.builder);
+  auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
+  emit.builder.setInsertionPointToStart(ifThread0.thenBlock());
+  for (Operation *allocation : llvm::make_first_range(kernel.layout.numbers)) {
+    auto alloc = dyn_cast<AllocRingOp>(allocation);
+    if (!alloc)
+      continue;
+    RingType ring = alloc.getRing().getType();
+    SharedLayout::Place place = kernel.layout.getPlace(alloc);
+    int64_t consumers = op.getConsumers();
+    int64_t slots = ring.getStages() * (ring.getIsPrivate() ? consumers : 1);
+    for (int64_t slot = 0; slot < slots; ++slot) {
+      initialise(emit, kernel, place.full + slot * kHopper.barrierBytes, 1);
+      initialise(emit, kernel, place.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
     }
-    for (int64_t place = 0; kernel.layout.published && place < kPublishPlaces; ++place)
-      initialise(emit, *kernel.layout.published + place * kHopper.barrierBytes, 1);
-    emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   }
+  for (int64_t place = 0; kernel.layout.published && place < kPublishPlaces; ++place)
+    initialise(emit, kernel, *kernel.layout.published + place * kHopper.barrierBytes, 1);
+  emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
+}
 
-  /// Warpgroup 0 writes what products read beside tiles, and makes it visible to the tensor cores (PTX ISA 9.7.13.4,
-  /// fence.proxy.async).
-  void initialiseConstants(Emitter &emit) const {
-    SmallVector<AllocSlotOp> slots;
-    for (Operation *op : llvm::make_first_range(kernel.layout.numbers))
-      if (auto alloc = dyn_cast<AllocSlotOp>(op); alloc && !alloc.isPrivate())
-        slots.push_back(alloc);
-    if (slots.empty())
-      return;
-    OpBuilder::InsertionGuard guard(emit.builder);
-    auto ifFirst = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), emit.equal(kernel.warpgroup, 0), false);
-    emit.builder.setInsertionPointToStart(ifFirst.thenBlock());
-    for (AllocSlotOp slot : slots)
-      if (slot.getRole() == SlotRole::Ones)
-        writeOnes(emit, slot);
-      else
-        writeColumns(emit, slot);
-    emit.ptx("fence.proxy.async.shared::cta;", "~{memory}", {});
-  }
+TileValues lowerWarpSpecialize(WarpSpecializeOp op, Adaptor<WarpSpecializeOp> adaptor, Emitter &emit,
+                               KernelContext &kernel) {
+  // Patterns emit by their rewriter.
+  auto &rewriter = static_cast<ConversionPatternRewriter &>(emit.builder);
+  initialiseBarriers(emit, kernel, op);
+  initialiseConstants(emit, kernel);
+  emit.ptx("bar.sync 0;", "~{memory}", {});
+  auto roles = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), emit.equal(kernel.warpgroup, 0),
+                                 /*withElseRegion=*/true);
+  rewriter.setInsertionPointToStart(roles.thenBlock());
+  setRegisters(emit, "dec", op.getProducerRegisters());
+  auto first = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), kernel.isThread0, /*withElseRegion=*/false);
+  rewriter.inlineBlockBefore(&op.getProducer().front(), first.thenBlock()->getTerminator());
 
-  /// 16 bytes a thread.
-  void writeOnes(Emitter &emit, AllocSlotOp slot) const {
-    static_assert(kHopper.getOnesBytes() == kHopper.groupThreads * 16);
-    Value first = emit.add(kernel.sharedBase, kernel.layout.getPlace(slot).data);
-    Value address = emit.add(first, emit.mul(kernel.inGroup, 16));
-    Value pair = emit.i32(slot.getSlot().getType().getElementType().isBF16() ? 0x3F803F80 : 0x3C003C00);
-    emit.ptx("st.shared.v4.b32 [$0], {$1, $1, $1, $1};", "r,r,~{memory}", {address, pair});
-  }
+  rewriter.setInsertionPointToStart(roles.elseBlock());
+  setRegisters(emit, "inc", op.getConsumerRegisters());
+  Value w = emit.toIndex(emit.add(kernel.warpgroup, -1));
+  if (takesTurns(op))
+    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, " + std::to_string(op.getConsumers()) +
+                 ";\n @p bar.arrive 1, " + std::to_string(kTurnThreads) + ";\n }",
+             "r,~{memory}", {kernel.warpgroup});
+  rewriter.inlineBlockBefore(&op.getConsumer().front(), roles.elseBlock()->getTerminator(), w);
+  return {};
+}
 
-  void writeColumns(Emitter &emit, AllocSlotOp slot) const {
-    SlotType type = slot.getSlot().getType();
-    for (int64_t row = 0; row < type.getRows(); row += kHopper.groupThreads)
-      writeColumns(emit, kernel.layout.getPlace(slot).data, type, row);
-  }
+TileValues lowerPingPongWait(PingPongWaitOp op, Adaptor<PingPongWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  emit.ptx("bar.sync $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {kernel.warpgroup});
+  return {};
+}
 
-  /// A row a thread, from `first` on: 64 n, n / 32 and n / 32 at the beginning of both halves.
-  void writeColumns(Emitter &emit, int64_t offset, SlotType type, int64_t first) const {
-    Value column = emit.add(kernel.inGroup, first);
-    Value address = emit.add(emit.add(kernel.sharedBase, offset), emit.mul(column, kHopper.getStepRowBytes()));
-    Value number = arith::UIToFPOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), column);
-    auto times = [&](float factor) -> Value {
-      Value constant = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(factor));
-      return arith::MulFOp::create(emit.builder, emit.loc, number, constant);
-    };
-    Type element = type.getElementType();
-    Value high = times(kHighWeight), low = times(kLowWeight);
-    Value pair = packPair(emit, element, high, low), third = packPair(emit, element, low, times(0.0f));
-    emit.ptx("{\n .reg .pred p;\n setp.lt.u32 p, $2, " + std::to_string(type.getRows()) +
-                 ";\n @p st.shared.v4.b32 [$0], {$1, $3, $4, $4};\n @p st.shared.v4.b32 [$0+16], {$1, $3, $4, $4};\n }",
-             "r,r,r,r,r,~{memory}", {address, pair, column, third, emit.i32(0)});
-  }
+TileValues lowerPingPongPass(PingPongPassOp op, Adaptor<PingPongPassOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  // Warpgroup g = 1 + w waits at barrier g; the next one is g mod C + 1.
+  int64_t consumers = kernel.schedule.getConsumers();
+  Value next = emit.select(emit.equal(kernel.warpgroup, consumers), emit.i32(1), emit.add(kernel.warpgroup, 1));
+  emit.ptx("bar.arrive $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {next});
+  return {};
+}
 
-  void initialise(Emitter &emit, int64_t offset, int64_t arrivals) const {
-    emit.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}",
-             {emit.add(kernel.sharedBase, offset), emit.i32(arrivals)});
-  }
-};
-
-struct PingPongWaitLowering : KernelPattern<PingPongWaitOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(PingPongWaitOp op, Adaptor adaptor, Emitter &emit) const override {
-    emit.ptx("bar.sync $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {kernel.warpgroup});
-    return {};
-  }
-};
-
-struct PingPongPassLowering : KernelPattern<PingPongPassOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(PingPongPassOp op, Adaptor adaptor, Emitter &emit) const override {
-    // Warpgroup g = 1 + w waits at barrier g; the next one is g mod C + 1.
-    int64_t consumers = kernel.schedule.getConsumers();
-    Value next = emit.select(emit.equal(kernel.warpgroup, consumers), emit.i32(1), emit.add(kernel.warpgroup, 1));
-    emit.ptx("bar.arrive $0, " + std::to_string(kTurnThreads) + ";", "r,~{memory}", {next});
-    return {};
-  }
-};
-
-struct WarpgroupBarrierLowering : KernelPattern<WarpgroupBarrierOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(WarpgroupBarrierOp op, Adaptor adaptor, Emitter &emit) const override {
-    emitWarpgroupBarrier(emit, kernel);
-    return {};
-  }
-};
+TileValues lowerWarpgroupBarrier(WarpgroupBarrierOp op, Adaptor<WarpgroupBarrierOp> adaptor, Emitter &emit,
+                                 KernelContext &kernel) {
+  emitWarpgroupBarrier(emit, kernel);
+  return {};
+}
 
 } // namespace
 
@@ -177,5 +165,5 @@ void flashc::tiletonvvm::emitWarpgroupBarrier(Emitter &emit, const KernelContext
 }
 
 void flashc::tiletonvvm::populateRolePatterns(KernelPatterns &patterns) {
-  patterns.add<WarpSpecializeLowering, PingPongWaitLowering, PingPongPassLowering, WarpgroupBarrierLowering>();
+  patterns.add(lowerWarpSpecialize, lowerPingPongWait, lowerPingPongPass, lowerWarpgroupBarrier);
 }

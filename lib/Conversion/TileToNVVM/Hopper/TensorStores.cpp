@@ -10,151 +10,139 @@ using namespace flashc::tiletonvvm;
 
 namespace {
 
+/// The rows in front of the limit, if the tile is cut there. Each thread has 16 bytes of every 16th row of a panel,
+/// eight neighbouring ones the 128 of a row.
+void storeFromSlot(Emitter &emit, const KernelContext &kernel, StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor,
+                   Value data, int64_t panelBytes, Value isCut) {
+  constexpr int64_t kChunks = 8, kRowsAtOnce = kHopper.groupThreads / kChunks;
+  Type element = op.getSlot().getType().getElementType();
+  int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
+  Value chunk = emit.bitAnd(kernel.inGroup, kChunks - 1), first = emit.shr(kernel.inGroup, 3);
+  Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, chunk, emit.bitAnd(first, kChunks - 1));
+  Value source = emit.add(data, emit.add(emit.mul(first, 2 * kHopper.getPanelCols()), emit.mul(swizzled, 16)));
+  Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
+  for (int64_t below = 0; below < op.getSlot().getType().getRows(); below += kRowsAtOnce) {
+    Value row = emit.add(emit.add(emit.toI32(op.getRow()), first), below);
+    Value isStored = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, row, limit);
+    isStored = arith::AndIOp::create(emit.builder, emit.loc, isStored, isCut);
+    for (int64_t col = 0, panel = 0; col < cols; col += kHopper.getPanelCols(), ++panel) {
+      Value predicate = isStored;
+      if (int64_t chunks = (cols - col) / kChunks; chunks < kChunks) {
+        Value exists =
+            arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, chunk, emit.i32(chunks));
+        predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, exists);
+      }
+      Value place = emit.add(emit.mul(chunk, kChunks), col);
+      Value pointer = getElementPointer(emit, adaptor.getDest(), element, {b, h, row, place});
+      Value address = emit.add(source, panel * panelBytes + below * 2 * kHopper.getPanelCols());
+      emit.ptx("{\n .reg .pred p;\n .reg .b32 w<4>;\n setp.ne.u32 p, $2, 0;\n @p ld.shared.v4.b32 {w0, w1, w2, w3}, "
+               "[$1];\n @p st.global.v4.b32 [$0], {w0, w1, w2, w3};\n }",
+               "l,r,r,~{memory}",
+               {pointer, address,
+                arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), predicate)});
+    }
+  }
+}
+
+/// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8;
+/// in the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
+void writeToSlot(Emitter &emit, const KernelContext &kernel, Type element, ValueRange source, Value data,
+                 int64_t panelBytes) {
+  Value lane = emit.bitAnd(kernel.inGroup, 31), rowInMatrix = emit.bitAnd(lane, 7);
+  Value half = emit.bitAnd(emit.shr(lane, 3), 1), nextBlock = emit.shr(lane, 4);
+  Value warpRow = emit.mul(emit.shr(kernel.inGroup, 5), 16);
+  Value row = emit.add(emit.add(warpRow, rowInMatrix), emit.mul(half, 8));
+  Value chunk = arith::XOrIOp::create(emit.builder, emit.loc, nextBlock, rowInMatrix);
+  Value offset = emit.add(emit.mul(row, 2 * kHopper.getPanelCols()), emit.mul(chunk, 16));
+  int64_t blocks = source.size() / 4, blocksPerPanel = kHopper.getPanelCols() / 8;
+  for (int64_t block = 0; block < blocks; block += 2) {
+    SmallVector<Value> words;
+    for (int64_t e = 4 * block, end = std::min<int64_t>(4 * (block + 2), source.size()); e < end; e += 2)
+      words.push_back(packPair(emit, element, source[e], source[e + 1]));
+    Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, offset, emit.i32(block % blocksPerPanel * 16));
+    Value address = emit.add(emit.add(data, block / blocksPerPanel * panelBytes), swizzled);
+    std::string list = words.size() == 4 ? "{$1, $2, $3, $4}" : "{$1, $2}";
+    words.insert(words.begin(), address);
+    emit.ptx("stmatrix.sync.aligned.m8n8.x" + std::to_string(words.size() - 1) + ".shared.b16 [$0], " + list + ";",
+             words.size() == 5 ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", words);
+  }
+}
+
 /// Between the last product and the first stmatrix there is no barrier: a warp overwrites the 16 rows of Q that only
 /// its own part of the products has read, and it has waited for those. In front of a slot of the output's own there is
 /// tile.store_wait all.
-struct StoreAsyncLowering : KernelPattern<StoreAsyncOp> {
-  using KernelPattern::KernelPattern;
-
-  TileValues lower(StoreAsyncOp op, Adaptor adaptor, Emitter &emit) const override {
-    SlotType slot = op.getSlot().getType();
-    Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
-    Value data = emit.mul(field, 16);
-    int64_t panelBytes = slot.getRows() * 2 * kHopper.getPanelCols();
-    writeToSlot(emit, slot.getElementType(), adaptor.getSource(), data, panelBytes);
-    emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
-    int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
-    Value issuer = kernel.inGroup; // the thread that has 0 here starts the copies
-    if (op.getLimit()) {
-      Value end = emit.add(emit.toI32(op.getRow()), slot.getRows()), limit = emit.toI32(op.getLimit());
-      Value isCut = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sgt, end, limit);
-      issuer = emit.select(isCut, emit.i32(1), issuer);
-      storeFromSlot(emit, op, adaptor, data, panelBytes, isCut);
-    }
-    for (int64_t col = 0, offset = 0; col < cols; col += kHopper.getPanelCols(), offset += panelBytes)
-      emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $6, 0;\n @p cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
-               "[$0, {$2, $3, $4, $5}], [$1];\n }",
-               "l,r,r,r,r,r,r,~{memory}",
-               {adaptor.getMap()[0], emit.add(data, offset), emit.i32(col), emit.toI32(op.getRow()),
-                emit.toI32(op.getH()), emit.toI32(op.getB()), issuer});
-    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
-             {issuer});
-    return {};
+TileValues lowerStoreAsync(StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SlotType slot = op.getSlot().getType();
+  Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
+  Value data = emit.mul(field, 16);
+  int64_t panelBytes = slot.getRows() * 2 * kHopper.getPanelCols();
+  writeToSlot(emit, kernel, slot.getElementType(), adaptor.getSource(), data, panelBytes);
+  emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
+  int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
+  Value issuer = kernel.inGroup; // the thread that has 0 here starts the copies
+  if (op.getLimit()) {
+    Value end = emit.add(emit.toI32(op.getRow()), slot.getRows()), limit = emit.toI32(op.getLimit());
+    Value isCut = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::sgt, end, limit);
+    issuer = emit.select(isCut, emit.i32(1), issuer);
+    storeFromSlot(emit, kernel, op, adaptor, data, panelBytes, isCut);
   }
+  for (int64_t col = 0, offset = 0; col < cols; col += kHopper.getPanelCols(), offset += panelBytes)
+    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $6, 0;\n @p cp.async.bulk.tensor.4d.global.shared::cta.bulk_group "
+             "[$0, {$2, $3, $4, $5}], [$1];\n }",
+             "l,r,r,r,r,r,r,~{memory}",
+             {adaptor.getMap()[0], emit.add(data, offset), emit.i32(col), emit.toI32(op.getRow()),
+              emit.toI32(op.getH()), emit.toI32(op.getB()), issuer});
+  emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
+           {issuer});
+  return {};
+}
 
-private:
-  /// The rows in front of the limit, if the tile is cut there. Each thread has 16 bytes of every 16th row of a panel,
-  /// eight neighbouring ones the 128 of a row.
-  void storeFromSlot(Emitter &emit, StoreAsyncOp op, Adaptor adaptor, Value data, int64_t panelBytes,
-                     Value isCut) const {
-    constexpr int64_t kChunks = 8, kRowsAtOnce = kHopper.groupThreads / kChunks;
-    Type element = op.getSlot().getType().getElementType();
-    int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
-    Value chunk = emit.bitAnd(kernel.inGroup, kChunks - 1), first = emit.shr(kernel.inGroup, 3);
-    Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, chunk, emit.bitAnd(first, kChunks - 1));
-    Value source = emit.add(data, emit.add(emit.mul(first, 2 * kHopper.getPanelCols()), emit.mul(swizzled, 16)));
-    Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), limit = emit.toI32(op.getLimit());
-    for (int64_t below = 0; below < op.getSlot().getType().getRows(); below += kRowsAtOnce) {
-      Value row = emit.add(emit.add(emit.toI32(op.getRow()), first), below);
-      Value isStored = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, row, limit);
-      isStored = arith::AndIOp::create(emit.builder, emit.loc, isStored, isCut);
-      for (int64_t col = 0, panel = 0; col < cols; col += kHopper.getPanelCols(), ++panel) {
-        Value predicate = isStored;
-        if (int64_t chunks = (cols - col) / kChunks; chunks < kChunks) {
-          Value exists =
-              arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, chunk, emit.i32(chunks));
-          predicate = arith::AndIOp::create(emit.builder, emit.loc, predicate, exists);
-        }
-        Value place = emit.add(emit.mul(chunk, kChunks), col);
-        Value pointer = getElementPointer(emit, adaptor.getDest(), element, {b, h, row, place});
-        Value address = emit.add(source, panel * panelBytes + below * 2 * kHopper.getPanelCols());
-        emit.ptx("{\n .reg .pred p;\n .reg .b32 w<4>;\n setp.ne.u32 p, $2, 0;\n @p ld.shared.v4.b32 {w0, w1, w2, w3}, "
-                 "[$1];\n @p st.global.v4.b32 [$0], {w0, w1, w2, w3};\n }",
-                 "l,r,r,~{memory}",
-                 {pointer, address,
-                  arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), predicate)});
-      }
-    }
-  }
-
-  /// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8;
-  /// in the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
-  void writeToSlot(Emitter &emit, Type element, ValueRange source, Value data, int64_t panelBytes) const {
-    Value lane = emit.bitAnd(kernel.inGroup, 31), rowInMatrix = emit.bitAnd(lane, 7);
-    Value half = emit.bitAnd(emit.shr(lane, 3), 1), nextBlock = emit.shr(lane, 4);
-    Value warpRow = emit.mul(emit.shr(kernel.inGroup, 5), 16);
-    Value row = emit.add(emit.add(warpRow, rowInMatrix), emit.mul(half, 8));
-    Value chunk = arith::XOrIOp::create(emit.builder, emit.loc, nextBlock, rowInMatrix);
-    Value offset = emit.add(emit.mul(row, 2 * kHopper.getPanelCols()), emit.mul(chunk, 16));
-    int64_t blocks = source.size() / 4, blocksPerPanel = kHopper.getPanelCols() / 8;
-    for (int64_t block = 0; block < blocks; block += 2) {
-      SmallVector<Value> words;
-      for (int64_t e = 4 * block, end = std::min<int64_t>(4 * (block + 2), source.size()); e < end; e += 2)
-        words.push_back(packPair(emit, element, source[e], source[e + 1]));
-      Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, offset, emit.i32(block % blocksPerPanel * 16));
-      Value address = emit.add(emit.add(data, block / blocksPerPanel * panelBytes), swizzled);
-      std::string list = words.size() == 4 ? "{$1, $2, $3, $4}" : "{$1, $2}";
-      words.insert(words.begin(), address);
-      emit.ptx("stmatrix.sync.aligned.m8n8.x" + std::to_string(words.size() - 1) + ".shared.b16 [$0], " + list + ";",
-               words.size() == 5 ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", words);
-    }
-  }
-};
+/// `rest` / weight, rounded to `element`; its product with the weight, a power of two, is taken off `rest`.
+Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
+  auto constant = [&](float number) -> Value {
+    return arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(number));
+  };
+  Value scaled = arith::MulFOp::create(emit.builder, emit.loc, rest, constant(1.0f / weight));
+  Value rounded = arith::TruncFOp::create(emit.builder, emit.loc, element, scaled);
+  rounded = arith::ExtFOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), rounded);
+  rest = math::FmaOp::create(emit.builder, emit.loc, rounded, constant(-weight), rest);
+  return rounded;
+}
 
 /// Of the four lanes that have a row and the one eight below, two write the halves of the first, two those of the
 /// other: (hi, mid, lo, 0, ...), and zeros. With the 32-byte swizzle halves change places in some rows; what they are
 /// multiplied with is the same in both.
-struct StoreSlopesLowering : KernelPattern<StoreSlopesOp> {
-  using KernelPattern::KernelPattern;
+TileValues lowerStoreSlopes(StoreSlopesOp op, Adaptor<StoreSlopesOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Type element = op.getSlot().getType().getElementType();
+  Value isSecondRow = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2), secondHalf = emit.bitAnd(kernel.laneCol, 1);
+  Value rest = emit.select(isSecondRow, adaptor.getSource()[1], adaptor.getSource()[0]);
+  Value high = takeRounded(emit, element, rest, kHighWeight), mid = takeRounded(emit, element, rest, kLowWeight);
+  Value low = takeRounded(emit, element, rest, kLowWeight), none = emit.i32(0), isFirst = emit.equal(secondHalf, 0);
+  Value zero = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f));
+  Value pair = emit.select(isFirst, packPair(emit, element, high, mid), none);
+  Value third = emit.select(isFirst, packPair(emit, element, low, zero), none);
 
-  TileValues lower(StoreSlopesOp op, Adaptor adaptor, Emitter &emit) const override {
-    Type element = op.getSlot().getType().getElementType();
-    Value isSecondRow = emit.equal(emit.bitAnd(kernel.laneCol, 2), 2), secondHalf = emit.bitAnd(kernel.laneCol, 1);
-    Value rest = emit.select(isSecondRow, adaptor.getSource()[1], adaptor.getSource()[0]);
-    Value high = takeRounded(emit, element, rest, kHighWeight), mid = takeRounded(emit, element, rest, kLowWeight);
-    Value low = takeRounded(emit, element, rest, kLowWeight), none = emit.i32(0), isFirst = emit.equal(secondHalf, 0);
-    Value zero = arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f));
-    Value pair = emit.select(isFirst, packPair(emit, element, high, mid), none);
-    Value third = emit.select(isFirst, packPair(emit, element, low, zero), none);
+  Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
+  Value row = emit.add(kernel.row, emit.select(isSecondRow, emit.i32(8), none));
+  Value offset = emit.add(emit.mul(row, kHopper.getStepRowBytes()), emit.mul(secondHalf, 16));
+  Value address = emit.add(emit.mul(field, 16), offset);
+  emitWarpgroupBarrier(emit, kernel);
+  emit.ptx("st.shared.v4.b32 [$0], {$1, $2, $3, $3};", "r,r,r,r,~{memory}", {address, pair, third, none});
+  emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
+  return {};
+}
 
-    Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
-    Value row = emit.add(kernel.row, emit.select(isSecondRow, emit.i32(8), none));
-    Value offset = emit.add(emit.mul(row, kHopper.getStepRowBytes()), emit.mul(secondHalf, 16));
-    Value address = emit.add(emit.mul(field, 16), offset);
+TileValues lowerStoreWait(StoreWaitOp op, Adaptor<StoreWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  // The thread that started the copies, and that will release the slot.
+  emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
+           {kernel.inGroup});
+  if (op.getAll())
     emitWarpgroupBarrier(emit, kernel);
-    emit.ptx("st.shared.v4.b32 [$0], {$1, $2, $3, $3};", "r,r,r,r,~{memory}", {address, pair, third, none});
-    emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
-    return {};
-  }
-
-private:
-  /// `rest` / weight, rounded to `element`; its product with the weight, a power of two, is taken off `rest`.
-  static Value takeRounded(Emitter &emit, Type element, Value &rest, float weight) {
-    auto constant = [&](float number) -> Value {
-      return arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(number));
-    };
-    Value scaled = arith::MulFOp::create(emit.builder, emit.loc, rest, constant(1.0f / weight));
-    Value rounded = arith::TruncFOp::create(emit.builder, emit.loc, element, scaled);
-    rounded = arith::ExtFOp::create(emit.builder, emit.loc, emit.builder.getF32Type(), rounded);
-    rest = math::FmaOp::create(emit.builder, emit.loc, rounded, constant(-weight), rest);
-    return rounded;
-  }
-};
-
-struct StoreWaitLowering : KernelPattern<StoreWaitOp> {
-  using KernelPattern::KernelPattern;
-  TileValues lower(StoreWaitOp op, Adaptor adaptor, Emitter &emit) const override {
-    // The thread that started the copies, and that will release the slot.
-    emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.wait_group.read 0;\n }", "r,~{memory}",
-             {kernel.inGroup});
-    if (op.getAll())
-      emitWarpgroupBarrier(emit, kernel);
-    return {};
-  }
-};
+  return {};
+}
 
 } // namespace
 
 void flashc::tiletonvvm::populateTensorStorePatterns(KernelPatterns &patterns) {
-  patterns.add<StoreAsyncLowering, StoreSlopesLowering, StoreWaitLowering>();
+  patterns.add(lowerStoreAsync, lowerStoreSlopes, lowerStoreWait);
 }
