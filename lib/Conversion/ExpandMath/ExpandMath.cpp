@@ -98,86 +98,65 @@ struct Code : ImplicitLocOpBuilder {
 };
 
 /// One op on f32 as code.
-template <typename OpTy> struct Expansion : OpRewritePattern<OpTy> {
-  Expansion(MLIRContext *context) : OpRewritePattern<OpTy>(context, /*benefit=*/2) {}
-  virtual Value expand(Code &code, Value x) const = 0;
-  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const final {
-    if (!op.getType().isF32())
-      return rewriter.notifyMatchFailure(op, "not on f32");
-    Code code(op.getLoc(), rewriter);
-    rewriter.replaceOp(op, expand(code, op.getOperand()));
-    return success();
-  }
-};
+template <typename OpTy, Value (*expand)(Code &code, Value x)>
+LogicalResult expandF32(OpTy op, PatternRewriter &rewriter) {
+  if (!op.getType().isF32())
+    return rewriter.notifyMatchFailure(op, "not on f32");
+  Code code(op.getLoc(), rewriter);
+  rewriter.replaceOp(op, expand(code, op.getOperand()));
+  return success();
+}
 
 /// exp(x) - 1, by Taylor's series where the difference would drop digits.
-struct ExpandExpM1 : Expansion<math::ExpM1Op> {
-  using Expansion::Expansion;
-  Value expand(Code &code, Value x) const final {
-    Value series = code.polynomial(x, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040});
-    Value small = code.mul(x, series), large = code.sub(math::ExpOp::create(code, x), 1.0);
-    return code.select(code.less(code.abs(x), 0.5), small, large);
-  }
-};
+Value expandExpM1(Code &code, Value x) {
+  Value series = code.polynomial(x, {1.0, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120, 1.0 / 720, 1.0 / 5040});
+  Value small = code.mul(x, series), large = code.sub(math::ExpOp::create(code, x), 1.0);
+  return code.select(code.less(code.abs(x), 0.5), small, large);
+}
 
-struct ExpandLog1p : Expansion<math::Log1pOp> {
-  using Expansion::Expansion;
-  Value expand(Code &code, Value x) const final { return code.log1p(x); }
-};
+Value expandLog1p(Code &code, Value x) { return code.log1p(x); }
 
 /// (exp(x) - exp(-x)) / 2, by Taylor's series where the difference would drop digits.
-struct ExpandSinh : Expansion<math::SinhOp> {
-  using Expansion::Expansion;
-  Value expand(Code &code, Value x) const final {
-    Value series = code.polynomial(code.mul(x, x), {1.0, 1.0 / 6, 1.0 / 120, 1.0 / 5040});
-    Value up = math::ExpOp::create(code, x), down = math::ExpOp::create(code, arith::NegFOp::create(code, x));
-    Value small = code.mul(x, series), large = code.mul(code.sub(up, down), 0.5);
-    return code.select(code.less(code.abs(x), 0.5), small, large);
-  }
-};
+Value expandSinh(Code &code, Value x) {
+  Value series = code.polynomial(code.mul(x, x), {1.0, 1.0 / 6, 1.0 / 120, 1.0 / 5040});
+  Value up = math::ExpOp::create(code, x), down = math::ExpOp::create(code, arith::NegFOp::create(code, x));
+  Value small = code.mul(x, series), large = code.mul(code.sub(up, down), 0.5);
+  return code.select(code.less(code.abs(x), 0.5), small, large);
+}
 
 /// log(|x| + sqrt(x^2 + 1)) with the sign of x, as log1p(|x| + x^2 / (1 + sqrt(x^2 + 1))); log(2 |x|) where x is large.
-struct ExpandAsinh : Expansion<math::AsinhOp> {
-  using Expansion::Expansion;
-  Value expand(Code &code, Value x) const final {
-    Value one = code.number(1.0), magnitude = code.abs(x), square = code.mul(x, x);
-    Value root = math::SqrtOp::create(code, code.add(square, one));
-    Value small = code.log1p(code.add(magnitude, code.div(square, code.add(root, one))));
-    Value large = code.add(math::LogOp::create(code, magnitude), 0.6931471805599453);
-    return math::CopySignOp::create(code, code.select(code.less(magnitude, 1e4), small, large), x);
-  }
-};
+Value expandAsinh(Code &code, Value x) {
+  Value one = code.number(1.0), magnitude = code.abs(x), square = code.mul(x, x);
+  Value root = math::SqrtOp::create(code, code.add(square, one));
+  Value small = code.log1p(code.add(magnitude, code.div(square, code.add(root, one))));
+  Value large = code.add(math::LogOp::create(code, magnitude), 0.6931471805599453);
+  return math::CopySignOp::create(code, code.select(code.less(magnitude, 1e4), small, large), x);
+}
 
 /// log((1 + x) / (1 - x)) / 2, as log1p(2 |x| / (1 - |x|)) / 2 with the sign of x.
-struct ExpandAtanh : Expansion<math::AtanhOp> {
-  using Expansion::Expansion;
-  Value expand(Code &code, Value x) const final {
-    Value magnitude = code.abs(x), twice = code.add(magnitude, magnitude);
-    Value ratio = code.div(twice, code.sub(1.0, magnitude));
-    return math::CopySignOp::create(code, code.mul(code.log1p(ratio), 0.5), x);
-  }
-};
+Value expandAtanh(Code &code, Value x) {
+  Value magnitude = code.abs(x), twice = code.add(magnitude, magnitude);
+  Value ratio = code.div(twice, code.sub(1.0, magnitude));
+  return math::CopySignOp::create(code, code.mul(code.log1p(ratio), 0.5), x);
+}
 
 /// The angle in the first octant, mirrored into the one of the point (x, y); 0 for the origin.
-struct ExpandAtan2 : OpRewritePattern<math::Atan2Op> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::Atan2Op op, PatternRewriter &rewriter) const final {
-    if (!op.getType().isF32())
-      return rewriter.notifyMatchFailure(op, "not on f32");
-    Code code(op.getLoc(), rewriter);
-    constexpr double kPi = 3.14159265358979324;
-    Value zero = code.number(0.0), y = code.abs(op.getLhs()), x = code.abs(op.getRhs());
-    Value isSteep = code.less(x, y);
-    Value least = code.select(isSteep, x, y), most = code.select(isSteep, y, x);
-    Value angle = math::AtanOp::create(code, code.div(least, most));
-    angle = code.select(code.equal(most, zero), zero, angle);
-    angle = code.select(isSteep, code.sub(kPi / 2, angle), angle);
-    Value isLeft = code.less(op.getRhs(), zero);
-    angle = code.select(isLeft, code.sub(kPi, angle), angle);
-    rewriter.replaceOpWithNewOp<math::CopySignOp>(op, angle, op.getLhs());
-    return success();
-  }
-};
+LogicalResult expandAtan2(math::Atan2Op op, PatternRewriter &rewriter) {
+  if (!op.getType().isF32())
+    return rewriter.notifyMatchFailure(op, "not on f32");
+  Code code(op.getLoc(), rewriter);
+  constexpr double kPi = 3.14159265358979324;
+  Value zero = code.number(0.0), y = code.abs(op.getLhs()), x = code.abs(op.getRhs());
+  Value isSteep = code.less(x, y);
+  Value least = code.select(isSteep, x, y), most = code.select(isSteep, y, x);
+  Value angle = math::AtanOp::create(code, code.div(least, most));
+  angle = code.select(code.equal(most, zero), zero, angle);
+  angle = code.select(isSteep, code.sub(kPi / 2, angle), angle);
+  Value isLeft = code.less(op.getRhs(), zero);
+  angle = code.select(isLeft, code.sub(kPi, angle), angle);
+  rewriter.replaceOpWithNewOp<math::CopySignOp>(op, angle, op.getLhs());
+  return success();
+}
 
 /// x^y in f32, as C's powf has it for finite numbers: a negative x asks for a whole y.
 Value createPower(Code &code, Value x, Value y) {
@@ -192,35 +171,29 @@ Value createPower(Code &code, Value x, Value y) {
   return code.select(code.equal(y, zero), one, power); // 0 times an infinity otherwise
 }
 
-struct ExpandPowF : OpRewritePattern<math::PowFOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::PowFOp op, PatternRewriter &rewriter) const final {
-    Code code(op.getLoc(), rewriter);
-    APFloat exponent(0.0f);
-    if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)) && exponent.isInteger() &&
-        std::abs(exponent.convertToDouble()) <= 64) {
-      // Products, which an upstream pattern writes.
-      auto whole = static_cast<int64_t>(exponent.convertToDouble());
-      Value times = arith::ConstantOp::create(code, rewriter.getI32IntegerAttr(whole));
-      rewriter.replaceOpWithNewOp<math::FPowIOp>(op, op.getLhs(), times);
-      return success();
-    }
-    if (!op.getType().isF32())
-      return rewriter.notifyMatchFailure(op, "not on f32");
-    rewriter.replaceOp(op, createPower(code, op.getLhs(), op.getRhs()));
+LogicalResult expandPowF(math::PowFOp op, PatternRewriter &rewriter) {
+  Code code(op.getLoc(), rewriter);
+  APFloat exponent(0.0f);
+  if (matchPattern(op.getRhs(), m_ConstantFloat(&exponent)) && exponent.isInteger() &&
+      std::abs(exponent.convertToDouble()) <= 64) {
+    // Products, which an upstream pattern writes.
+    auto whole = static_cast<int64_t>(exponent.convertToDouble());
+    Value times = arith::ConstantOp::create(code, rewriter.getI32IntegerAttr(whole));
+    rewriter.replaceOpWithNewOp<math::FPowIOp>(op, op.getLhs(), times);
     return success();
   }
-};
+  if (!op.getType().isF32())
+    return rewriter.notifyMatchFailure(op, "not on f32");
+  rewriter.replaceOp(op, createPower(code, op.getLhs(), op.getRhs()));
+  return success();
+}
 
-struct ExpandSincos : OpRewritePattern<math::SincosOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::SincosOp op, PatternRewriter &rewriter) const final {
-    Value sine = math::SinOp::create(rewriter, op.getLoc(), op.getOperand());
-    Value cosine = math::CosOp::create(rewriter, op.getLoc(), op.getOperand());
-    rewriter.replaceOp(op, {sine, cosine});
-    return success();
-  }
-};
+LogicalResult expandSincos(math::SincosOp op, PatternRewriter &rewriter) {
+  Value sine = math::SinOp::create(rewriter, op.getLoc(), op.getOperand());
+  Value cosine = math::CosOp::create(rewriter, op.getLoc(), op.getOperand());
+  rewriter.replaceOp(op, {sine, cosine});
+  return success();
+}
 
 } // namespace
 
@@ -230,82 +203,73 @@ struct ExpandSincos : OpRewritePattern<math::SincosOp> {
 
 namespace {
 
-struct ExpandFPowI : OpRewritePattern<math::FPowIOp> {
-  ExpandFPowI(MLIRContext *context) : OpRewritePattern(context, /*benefit=*/2) {}
-  LogicalResult matchAndRewrite(math::FPowIOp op, PatternRewriter &rewriter) const final {
-    if (matchPattern(op.getRhs(), m_Constant()))
-      return rewriter.notifyMatchFailure(op, "products, which an upstream pattern writes");
-    Value exponent = arith::SIToFPOp::create(rewriter, op.getLoc(), op.getType(), op.getRhs());
-    rewriter.replaceOpWithNewOp<math::PowFOp>(op, op.getLhs(), exponent);
-    return success();
-  }
-};
+LogicalResult expandFPowI(math::FPowIOp op, PatternRewriter &rewriter) {
+  if (matchPattern(op.getRhs(), m_Constant()))
+    return rewriter.notifyMatchFailure(op, "products, which an upstream pattern writes");
+  Value exponent = arith::SIToFPOp::create(rewriter, op.getLoc(), op.getType(), op.getRhs());
+  rewriter.replaceOpWithNewOp<math::PowFOp>(op, op.getLhs(), exponent);
+  return success();
+}
 
 /// Compares the magnitude with infinity, or with it and the least normal number.
-template <typename OpTy> struct ExpandClass : OpRewritePattern<OpTy> {
-  using OpRewritePattern<OpTy>::OpRewritePattern;
-  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const final {
-    auto type = dyn_cast<FloatType>(op.getOperand().getType());
-    if (!type)
-      return rewriter.notifyMatchFailure(op, "not on a scalar");
-    Location loc = op.getLoc();
-    Value magnitude = math::AbsFOp::create(rewriter, loc, op.getOperand());
-    auto compare = [&](arith::CmpFPredicate predicate, const APFloat &limit) -> Value {
-      Value constant = arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(type, limit));
-      return arith::CmpFOp::create(rewriter, loc, predicate, magnitude, constant);
-    };
-    APFloat infinity = APFloat::getInf(type.getFloatSemantics());
-    Value result;
-    if constexpr (std::is_same_v<OpTy, math::IsInfOp>) {
-      result = compare(arith::CmpFPredicate::OEQ, infinity);
-    } else {
-      Value above = compare(arith::CmpFPredicate::OGE, APFloat::getSmallestNormalized(type.getFloatSemantics()));
-      Value below = compare(arith::CmpFPredicate::OLT, infinity);
-      result = arith::AndIOp::create(rewriter, loc, above, below);
-    }
-    rewriter.replaceOp(op, result);
-    return success();
+template <typename OpTy> LogicalResult expandClass(OpTy op, PatternRewriter &rewriter) {
+  auto type = dyn_cast<FloatType>(op.getOperand().getType());
+  if (!type)
+    return rewriter.notifyMatchFailure(op, "not on a scalar");
+  Location loc = op.getLoc();
+  Value magnitude = math::AbsFOp::create(rewriter, loc, op.getOperand());
+  auto compare = [&](arith::CmpFPredicate predicate, const APFloat &limit) -> Value {
+    Value constant = arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(type, limit));
+    return arith::CmpFOp::create(rewriter, loc, predicate, magnitude, constant);
+  };
+  APFloat infinity = APFloat::getInf(type.getFloatSemantics());
+  Value result;
+  if constexpr (std::is_same_v<OpTy, math::IsInfOp>) {
+    result = compare(arith::CmpFPredicate::OEQ, infinity);
+  } else {
+    Value above = compare(arith::CmpFPredicate::OGE, APFloat::getSmallestNormalized(type.getFloatSemantics()));
+    Value below = compare(arith::CmpFPredicate::OLT, infinity);
+    result = arith::AndIOp::create(rewriter, loc, above, below);
   }
-};
+  rewriter.replaceOp(op, result);
+  return success();
+}
 
 /// Square and multiply, for as many bits as the exponent has. A power of a negative exponent is 0 but for 1 and -1.
-struct ExpandIPowI : OpRewritePattern<math::IPowIOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::IPowIOp op, PatternRewriter &rewriter) const final {
-    if (!isa<IntegerType>(op.getType()))
-      return rewriter.notifyMatchFailure(op, "not on scalars");
-    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
-    Type type = op.getType();
-    auto number = [&](int64_t value) -> Value {
-      return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
-    };
-    auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
-      return arith::CmpIOp::create(b, predicate, x, y);
-    };
-    Value base = op.getLhs(), exponent = op.getRhs(), zero = number(0), one = number(1);
-    auto isOdd = [&](Value x) {
-      return compare(arith::CmpIPredicate::ne, arith::AndIOp::create(b, x, one), zero);
-    };
-    auto loop = scf::WhileOp::create(
-        b, TypeRange{type, type, type}, ValueRange{one, base, exponent},
-        [&](OpBuilder &, Location, ValueRange state) {
-          scf::ConditionOp::create(b, compare(arith::CmpIPredicate::sgt, state[2], zero), state);
-        },
-        [&](OpBuilder &, Location, ValueRange state) {
-          Value factor = arith::SelectOp::create(b, isOdd(state[2]), state[1], one);
-          Value product = arith::MulIOp::create(b, state[0], factor);
-          Value square = arith::MulIOp::create(b, state[1], state[1]);
-          scf::YieldOp::create(b, ValueRange{product, square, arith::ShRSIOp::create(b, state[2], one)});
-        });
-    Value isUnit = compare(arith::CmpIPredicate::eq, base, one);
-    Value isMinusOne = compare(arith::CmpIPredicate::eq, base, number(-1));
-    Value ofMinusOne = arith::SelectOp::create(b, isOdd(exponent), base, one);
-    Value inverse = arith::SelectOp::create(b, isUnit, one, arith::SelectOp::create(b, isMinusOne, ofMinusOne, zero));
-    Value isNegative = compare(arith::CmpIPredicate::slt, exponent, zero);
-    rewriter.replaceOp(op, arith::SelectOp::create(b, isNegative, inverse, loop.getResult(0)));
-    return success();
-  }
-};
+LogicalResult expandIPowI(math::IPowIOp op, PatternRewriter &rewriter) {
+  if (!isa<IntegerType>(op.getType()))
+    return rewriter.notifyMatchFailure(op, "not on scalars");
+  ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+  Type type = op.getType();
+  auto number = [&](int64_t value) -> Value {
+    return arith::ConstantOp::create(b, b.getIntegerAttr(type, value));
+  };
+  auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(b, predicate, x, y);
+  };
+  Value base = op.getLhs(), exponent = op.getRhs(), zero = number(0), one = number(1);
+  auto isOdd = [&](Value x) {
+    return compare(arith::CmpIPredicate::ne, arith::AndIOp::create(b, x, one), zero);
+  };
+  auto loop = scf::WhileOp::create(
+      b, TypeRange{type, type, type}, ValueRange{one, base, exponent},
+      [&](OpBuilder &, Location, ValueRange state) {
+        scf::ConditionOp::create(b, compare(arith::CmpIPredicate::sgt, state[2], zero), state);
+      },
+      [&](OpBuilder &, Location, ValueRange state) {
+        Value factor = arith::SelectOp::create(b, isOdd(state[2]), state[1], one);
+        Value product = arith::MulIOp::create(b, state[0], factor);
+        Value square = arith::MulIOp::create(b, state[1], state[1]);
+        scf::YieldOp::create(b, ValueRange{product, square, arith::ShRSIOp::create(b, state[2], one)});
+      });
+  Value isUnit = compare(arith::CmpIPredicate::eq, base, one);
+  Value isMinusOne = compare(arith::CmpIPredicate::eq, base, number(-1));
+  Value ofMinusOne = arith::SelectOp::create(b, isOdd(exponent), base, one);
+  Value inverse = arith::SelectOp::create(b, isUnit, one, arith::SelectOp::create(b, isMinusOne, ofMinusOne, zero));
+  Value isNegative = compare(arith::CmpIPredicate::slt, exponent, zero);
+  rewriter.replaceOp(op, arith::SelectOp::create(b, isNegative, inverse, loop.getResult(0)));
+  return success();
+}
 
 } // namespace
 
@@ -314,8 +278,12 @@ struct ExpandIPowI : OpRewritePattern<math::IPowIOp> {
 //===--------------------------------------------------------------------------------------------------------------===//
 
 void flashc::populateExpandToLibmPatterns(RewritePatternSet &patterns) {
-  patterns.add<ExpandExpM1, ExpandLog1p, ExpandFPowI, ExpandClass<math::IsInfOp>, ExpandClass<math::IsNormalOp>,
-               ExpandIPowI>(patterns.getContext());
+  patterns.add(expandF32<math::ExpM1Op, expandExpM1>, /*benefit=*/2);
+  patterns.add(expandF32<math::Log1pOp, expandLog1p>, /*benefit=*/2);
+  patterns.add(expandFPowI, /*benefit=*/2);
+  patterns.add(expandClass<math::IsInfOp>);
+  patterns.add(expandClass<math::IsNormalOp>);
+  patterns.add(expandIPowI);
   math::populateExpansionPatterns(patterns, {"clampf", "fpowi"});
 }
 
@@ -334,7 +302,12 @@ static bool isApproximated(StringRef name) {
 
 void flashc::populateExpandMathPatterns(RewritePatternSet &patterns) {
   populateExpandToLibmPatterns(patterns);
-  patterns.add<ExpandSinh, ExpandAsinh, ExpandAtanh, ExpandAtan2, ExpandPowF, ExpandSincos>(patterns.getContext());
+  patterns.add(expandF32<math::SinhOp, expandSinh>, /*benefit=*/2);
+  patterns.add(expandF32<math::AsinhOp, expandAsinh>, /*benefit=*/2);
+  patterns.add(expandF32<math::AtanhOp, expandAtanh>, /*benefit=*/2);
+  patterns.add(expandAtan2);
+  patterns.add(expandPowF);
+  patterns.add(expandSincos);
   populateMathF32ExpansionPatterns(patterns, isWidened, /*benefit=*/3);
   populateMathPolynomialApproximationPatterns(patterns, isApproximated);
   math::populateExpansionPatterns(patterns, {"acosh", "cosh", "tan"});

@@ -49,11 +49,11 @@ std::optional<Approximation> getApproximation(Operation *op) {
       .Default([](Operation *) { return std::nullopt; });
 }
 
-Value createUnaryPtx(OpBuilder &builder, Location loc, StringRef instruction, Value operand) {
-  return LLVM::InlineAsmOp::create(builder, loc, TypeRange(operand.getType()), ValueRange(operand),
-                                   (instruction + " $0, $1;").str(), "=f,f", /*has_side_effects=*/false,
-                                   /*is_align_stack=*/false, LLVM::tailcallkind::TailCallKind::None,
-                                   LLVM::AsmDialectAttr(), ArrayAttr())
+/// An instruction without side effects.
+Value createPtx(OpBuilder &builder, Location loc, const Twine &text, StringRef constraints, ValueRange operands) {
+  return LLVM::InlineAsmOp::create(builder, loc, TypeRange(operands[0].getType()), operands, text.str(), constraints,
+                                   /*has_side_effects=*/false, /*is_align_stack=*/false,
+                                   LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
       .getResult(0);
 }
 
@@ -86,7 +86,7 @@ struct MathLowering : ConversionPattern {
     else if (isa<math::TanhOp>(op))
       out = LLVM::TanhOp::create(rewriter, loc, in, LLVM::FastmathFlags::afn);
     else
-      out = createUnaryPtx(rewriter, loc, approximation->instruction, in);
+      out = createPtx(rewriter, loc, approximation->instruction + " $0, $1;", "=f,f", in);
     rewriter.replaceOp(op, scale(out, approximation->factorOut));
     return success();
   }
@@ -100,12 +100,8 @@ struct DivFLowering : OpConversionPattern<arith::DivFOp> {
                                 ConversionPatternRewriter &rewriter) const override {
     if (!op.getType().isF32())
       return rewriter.notifyMatchFailure(op, "not on f32");
-    rewriter.replaceOp(op, LLVM::InlineAsmOp::create(
-                               rewriter, op.getLoc(), TypeRange(op.getType()),
-                               ValueRange{adaptor.getLhs(), adaptor.getRhs()}, "div.full.ftz.f32 $0, $1, $2;",
-                               "=f,f,f", /*has_side_effects=*/false, /*is_align_stack=*/false,
-                               LLVM::tailcallkind::TailCallKind::None, LLVM::AsmDialectAttr(), ArrayAttr())
-                               .getResults());
+    rewriter.replaceOp(op, createPtx(rewriter, op.getLoc(), "div.full.ftz.f32 $0, $1, $2;", "=f,f,f",
+                                     {adaptor.getLhs(), adaptor.getRhs()}));
     return success();
   }
 };
