@@ -5,7 +5,7 @@
 // RUN: %python %S/Inputs/run_order.py batches < %t.mlir
 // RUN: %python %S/Inputs/run_order.py heads < %t.mlir
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 #arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
               {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
               {name = "work", role = "input", shape = [-1], dtype = "i32"}]
@@ -95,7 +95,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 #arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
               {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
               {name = "work", role = "input", shape = [-1], dtype = "i32"}]
@@ -143,7 +143,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // CHECK-LABEL: gpu.func @heads(
 // CHECK: list(%{{.*}} : memref<?xi32>) by <list of heads numbers 1> {
@@ -175,7 +175,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // One tile of keys: every point is as long as any other.
 // CHECK-LABEL: gpu.func @one_tile

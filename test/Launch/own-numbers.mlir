@@ -14,7 +14,7 @@
 #arguments = [{name = "grid", role = "input", shape = [-1, -1, -1], dtype = "f32"},
               {name = "keys", role = "input", shape = [-1, -1, -1, 64], dtype = "bf16"},
               {name = "work", role = "input", shape = [-1], dtype = "i32"}]
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = true>
 
 // Behind the number of visits of all come the last own visits of warpgroup 0 and those of warpgroup 1: with its work an

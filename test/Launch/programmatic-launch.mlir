@@ -1,6 +1,6 @@
 // RUN: flashc-opt %s --split-input-file --tile-programmatic-launch | FileCheck %s
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // Each role waits where it first touches memory, outside of loops; what goes on without is in front of that.
 // CHECK-LABEL: gpu.func @roles(

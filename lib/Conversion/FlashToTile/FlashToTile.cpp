@@ -157,9 +157,8 @@ static Launch describeKernel(LoopNest &nest, const Schedule &schedule, KernelSig
 //===--------------------------------------------------------------------------------------------------------------===//
 
 static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context) {
-  return tile::ScheduleAttr::get(context, schedule.consumers, schedule.kvTile, schedule.stages,
-                                 schedule.producerRegisters, schedule.consumerRegisters, schedule.overlap,
-                                 schedule.pingPong, schedule.epilogue, schedule.waitAfter);
+  return tile::ScheduleAttr::get(context, schedule.consumers, schedule.producerRegisters, schedule.consumerRegisters,
+                                 schedule.overlap, schedule.pingPong, schedule.epilogue, schedule.waitAfter);
 }
 
 /// Makes the gpu.module beside the host function; erases the one or, on failure, the other.

@@ -11,7 +11,7 @@
 // RUN: %{convert} | FileCheck %s --check-prefix=D64
 // D64: dynamic_shared_memory = 208096
 // D64-SAME: tensor-sums=true,store=own-slot,wait-after=12
-// D64-SAME: #tile.schedule<consumers = 3, kv_tile = 128, stages = 4, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
+// D64-SAME: #tile.schedule<consumers = 3, producer_registers = 32, consumer_registers = 160, overlap = true, ping_pong = true, epilogue = softmax, wait_after = 12>
 // REDEFINE: %{tiles} = q-tile=128 kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=OTHERTILES
 // OTHERTILES: error: expected tiles of 192 queries and 128 keys (schedule consumers=3,kv-tile=128,stages=4,producer-registers=32,consumer-registers=160,overlap=true,ping-pong=true,persistent=true,q-stages=2,epilogue=softmax,tensor-sums=true,store=own-slot,wait-after=12,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,order=auto,programmatic-launch=true), got 128 and 128
@@ -22,7 +22,7 @@
 // RUN: %{convert} | FileCheck %s --check-prefix=OVERRIDDEN
 // OVERRIDDEN: block = [384, 1, 1]
 // OVERRIDDEN-SAME: schedule = "consumers=2,kv-tile=64,stages=3,producer-registers=24,consumer-registers=240,overlap=false,ping-pong=false,persistent=false,q-stages=1,epilogue=plain,tensor-sums=true,store=registers,wait-after=0,max=running,tensor-bias=false,tanh-terms=0,own-keys=false,order=closed,programmatic-launch=false"
-// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, kv_tile = 64, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+// OVERRIDDEN-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 // REDEFINE: %{schedule} = consumers=1,kv-tile=64
 // REDEFINE: %{tiles} = q-tile=64 kv-tile=64
 // RUN: %{convert} | FileCheck %s --check-prefix=ONE
@@ -35,7 +35,7 @@
 // REDEFINE: %{tiles} = q-tile=256 kv-tile=64
 // RUN: %{convert} | FileCheck %s --check-prefix=FOUR
 // FOUR: block = [640, 1, 1]
-// FOUR-SAME: #tile.schedule<consumers = 4, kv_tile = 64, stages = 4, producer_registers = 32, consumer_registers = 112,
+// FOUR-SAME: #tile.schedule<consumers = 4, producer_registers = 32, consumer_registers = 112,
 // RUN: flashc %t/d.mlir --schedule=%{schedule} | FileCheck %s --check-prefix=FOURREGISTERS
 // FOURREGISTERS: .reqntid 640
 // FOURREGISTERS-DAG: setmaxnreg.dec.sync.aligned.u32 32;
@@ -129,7 +129,7 @@
 // REDEFINE: %{schedule} =
 // RUN: %{convert} | FileCheck %s --check-prefix=D192
 // D192: dynamic_shared_memory = 214112
-// D192-SAME: #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24, consumer_registers = 240,
+// D192-SAME: #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
 // REDEFINE: %{schedule} = stages=3
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=SHARED
 // SHARED: error: schedule: expected at most 232448 bytes of shared memory, got 296064
@@ -139,7 +139,7 @@
 // REDEFINE: %{schedule} = kv-tile=80
 // RUN: %{convert} | FileCheck %s --check-prefix=D256
 // D256: dynamic_shared_memory = 230496
-// D256-SAME: #tile.schedule<consumers = 2, kv_tile = 80, stages = 2,
+// D256-SAME: #tile.schedule<consumers = 2,
 // REDEFINE: %{schedule} = kv-tile=128
 // RUN: not %{convert} 2>&1 | FileCheck %s --check-prefix=REGISTERS
 // REGISTERS: error: schedule: expected tiles that fit 240 registers per consumer thread, got 256 for a kv-tile of 128 and a value dimension of 256

@@ -2,7 +2,7 @@
 
 // Behind the rings lie four barriers and four places of 64 bytes, where thread 0 arrives alone. Turn t has place t mod 4,
 // and the phase t / 4 mod 2.
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
 // CHECK-LABEL: gpu.func @draws(
@@ -67,7 +67,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
 // Where some numbers are for one consumer each, a place has 128 bytes. A consumer's own, here two, are behind those of all

@@ -6,7 +6,7 @@
 // CHECK-SAME: flashc.shared_memory = 10256 : i64
 gpu.module @kernels {
   gpu.func @layout() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 1, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24,
                                                  consumer_registers = 240, overlap = false, ping_pong = false>} {
     // CHECK: %[[BASE:.*]] = arith.andi %{{.*}}, %c-1024_i32
     // The full and the empty barrier of the ring, which is at 0, and the second columns.

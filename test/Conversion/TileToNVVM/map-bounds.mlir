@@ -6,7 +6,7 @@
 // RUN:   | %python %S/Inputs/run_maps.py %t.before
 
 !acc = tensor<64x16xf32, #tile.acc>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 gpu.module @kernels {
   func.func private @visit(index, index, f32)

@@ -6,7 +6,7 @@
 // RUN: %python %S/Inputs/repeat_line.py %s 100 | flashc-opt --convert-tile-to-nvvm | FileCheck %s --check-prefix=SMALL
 
 !acc = tensor<64x48xf32, #tile.acc>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 48, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @large

@@ -3,7 +3,7 @@
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
 !bias = memref<?x?xbf16, strided<[?, 1]>>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // An array of rows is read in pairs of columns where the addresses of both rows' first element are multiples of four, in
 // every thread of the warp. Both branches give a register for every pair.
@@ -46,7 +46,7 @@ gpu.module @kernels {
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
 !bias = memref<?x?xf32, strided<[?, 1]>>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // What only the key decides is read once for both rows.
 // CHECK-LABEL: gpu.func @of_the_key
@@ -88,7 +88,7 @@ gpu.module @kernels {
 !o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
 !bytes = memref<?x?xi8, strided<[?, 1]>>
 !flags = memref<?xi1, strided<[1]>>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // Two bytes are one number of 16 bits, the first in its lower half; flags of it are tested where they are. In masked tiles
 // they are kept inside their array, and read in pairs if that moves neither the first of the thread's columns nor the last.
@@ -155,7 +155,7 @@ gpu.module @kernels {
 !acc = tensor<64x16xf32, #tile.acc>
 !o = memref<1x1x?x16xf32, strided<[?, ?, ?, 1]>>
 !bits = memref<?x?xf32, strided<[?, 1]>>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // One by one: what is read at another place than j, or in a row that j decides; what is kept inside an array of words, or
 // inside what differs along a row.

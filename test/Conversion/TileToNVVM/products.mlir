@@ -8,7 +8,7 @@
 // CHECK-LABEL: gpu.func @two_products
 gpu.module @kernels {
   gpu.func @two_products(%qmap: !tile.tensor_map<64 x bf16>, %kmap: !tile.tensor_map<16 x bf16>, %vmap: !tile.tensor_map<16 x bf16>, %out: !out, %n: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     %qring = tile.alloc_ring : !tile.ring<1, 64, 32, bf16>
     %kring = tile.alloc_ring : !tile.ring<1, 16, 32, bf16>

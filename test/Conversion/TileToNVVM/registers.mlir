@@ -9,7 +9,7 @@
 // A thread holds four elements of a 64x8 tile: elements 0 and 1 of its first row, 2 and 3 of its second.
 // CHECK-LABEL: gpu.func @rows_and_elements
 gpu.module @kernels {
-  gpu.func @rows_and_elements(%o: !o, %lse: !lse, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @rows_and_elements(%o: !o, %lse: !lse, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -57,7 +57,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @map_positions
 // CHECK-SAME: %{{.*}}: !llvm.ptr<1>, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: i64, %{{.*}}: index, %[[ROW:.*]]: index, %[[COL:.*]]: index
 gpu.module @kernels {
-  gpu.func @map_positions(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @map_positions(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -105,7 +105,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @rows
 // CHECK-SAME: %[[N:[^:]*]]: index, %[[ROW:[^:]*]]: index, %[[COL:[^:]*]]: index
 gpu.module @kernels {
-  gpu.func @rows(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 144, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @rows(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -156,7 +156,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @map_offset
 // CHECK-SAME: %[[ROW:[^:]*]]: index, %[[COL:[^:]*]]: index, %[[SLOPE:[^:]*]]: f32
 gpu.module @kernels {
-  gpu.func @map_offset(%o: !o, %lse: !lse, %n: index, %row: index, %col: index, %slope: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @map_offset(%o: !o, %lse: !lse, %n: index, %row: index, %col: index, %slope: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -245,7 +245,7 @@ gpu.module @kernels {
 // CHECK-NOT: arith.sitofp
 // CHECK: gpu.return
 gpu.module @kernels {
-  gpu.func @magnitude(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @magnitude(%o: !o, %n: index, %row: index, %col: index) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -279,7 +279,7 @@ gpu.module @kernels {
 // CHECK-COUNT-5: arith.maxsi
 // CHECK-NOT: arith.max
 gpu.module @kernels {
-  gpu.func @max_of_bits(%lse: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @max_of_bits(%lse: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -326,7 +326,7 @@ gpu.module @kernels {
 // CHECK: %[[ALL:.*]] = llvm.call_intrinsic "llvm.nvvm.vote.all.sync"(%{{.*}}, %[[IS]])
 // CHECK: scf.if %[[ALL]]
 gpu.module @kernels {
-  gpu.func @within(%o: !o, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+  gpu.func @within(%o: !o, %n: index, %f: f32) kernel attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {

@@ -7,7 +7,7 @@
 // CHECK-SAME: flashc.threads = 384 : i32
 gpu.module @kernels {
   gpu.func @rings(%kmap: !tile.tensor_map<16 x f16>, %qmap: !tile.tensor_map<64 x f16>, %b: index, %h: index, %row: index, %g: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 16, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = true>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = true>} {
     %c0 = arith.constant 0 : index
     // CHECK-DAG: %[[KFULL:.*]] = arith.addi %{{.*}}, %c28672_i32
     // CHECK-DAG: %[[KEMPTY:.*]] = arith.addi %{{.*}}, %c28696_i32
@@ -63,7 +63,7 @@ gpu.module @kernels {
   // CHECK: %[[K:.*]] = llvm.inline_asm has_side_effects "redux.sync.or.b32
   // CHECK: %[[INGROUP:.*]] = arith.andi %{{.*}}, %c127_i32
   gpu.func @release_after(%g: index, %q: !tile.slot<64, 16, f16>) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 3, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %kring = tile.alloc_ring : !tile.ring<3, 8, 16, f16>
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {

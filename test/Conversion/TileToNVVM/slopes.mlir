@@ -14,7 +14,7 @@
 // CHECK-SAME: flashc.shared_memory = 44592 : i64
 gpu.module @kernels {
   gpu.func @slopes(%slope: f32, %lse: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 144, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     %qring = tile.alloc_ring : !qring
     %kring = tile.alloc_ring : !ring

@@ -14,7 +14,7 @@
 // F16-LABEL: gpu.func @through_a_slot
 gpu.module @kernels {
   gpu.func @through_a_slot(%map: !map, %b: index, %h: index, %row: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     // CHECK: %[[THREAD:.*]] = nvvm.read.ptx.sreg.tid.x
     // CHECK: %[[GROUP:.*]] = llvm.inline_asm has_side_effects "redux.sync.or.b32
@@ -105,7 +105,7 @@ gpu.module @kernels {
 // CHECK: arith.addi %{{.*}}, %[[OFFSET]]
 gpu.module @kernels {
   gpu.func @own_slot(%map: !map, %b: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
     %o = tile.alloc_slot output : !slot
     tile.warp_specialize 2 registers(24, 240) producer {
@@ -140,7 +140,7 @@ gpu.module @kernels {
 // CHECK-LABEL: gpu.func @wider_than_the_slot
 gpu.module @kernels {
   gpu.func @wider_than_the_slot(%map: !map, %b: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %ring = tile.alloc_ring : !ring
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -174,7 +174,7 @@ gpu.module @kernels {
 // F16-LABEL: gpu.func @words
 gpu.module @kernels {
   gpu.func @words(%map: !map, %b: index, %k: !k) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %ring = tile.alloc_ring : !ring
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {
@@ -246,7 +246,7 @@ gpu.module @kernels {
 // CHECK: cp.async.bulk.commit_group;{{.*}} %[[ISSUER]] :
 gpu.module @kernels {
   gpu.func @behind_a_limit(%map: !map, %dest: memref<2x2x?x72xbf16>, %b: index, %limit: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 16, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %o = tile.alloc_slot output : !slot
     tile.warp_specialize 1 registers(24, 240) producer {
     } consumer {

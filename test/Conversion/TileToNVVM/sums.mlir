@@ -14,7 +14,7 @@
 // CHECK-SAME: flashc.shared_memory = 7184 : i64
 gpu.module @kernels {
   gpu.func @sums(%p: f32, %out: memref<?x1x?x64xbf16, strided<[?, ?, ?, 1]>>, %lse: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 32, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     %vring = tile.alloc_ring : !ring
     // The ones lie behind the slots and in front of the barriers; a slot is the address field of a descriptor.
@@ -103,7 +103,7 @@ gpu.module @kernels {
 gpu.module @wide {
   // CHECK-LABEL: gpu.func @wide_sums
   gpu.func @wide_sums(%out: memref<?x1x?xf32, strided<[?, ?, 1]>>, %n: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 32, stages = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
     %c0 = arith.constant 0 : index
     %vring = tile.alloc_ring : !tile.ring<1, 32, 128, bf16>
     %ones = tile.alloc_slot ones : !ones

@@ -125,7 +125,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
 // The producer draws once for all.
@@ -158,7 +158,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
 // Nothing keeps the producer from publishing four points ahead.

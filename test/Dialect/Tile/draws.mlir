@@ -9,7 +9,7 @@
 !ring = !tile.ring<2, 64, 64, bf16>
 !qring = !tile.ring<2, 64, 64, bf16, private true>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = false, epilogue = product>
 
 // OPS:      %[[NEXT:.*]]:2 = tile.draw %{{.*}}[%{{.*}}] from %{{.*}} below %{{.*}} : memref<?xi32> -> index, index {
@@ -117,7 +117,7 @@ gpu.module @kernels {
 !ring = !tile.ring<2, 64, 64, bf16>
 !qring = !tile.ring<1, 64, 64, bf16, private true>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = true>
 
 // A consumer that leaves out the last tiles releases them before it hears of the next point: without those slots the

@@ -22,10 +22,10 @@
 gpu.module @kernels {
   // CHECK-LABEL: gpu.func @program(
   // CHECK-SAME:      !tile.tensor_map<64 x f16>
-  // CHECK-SAME:      tile.schedule = #tile.schedule<consumers = 1, kv_tile = 128, stages = 2, producer_registers = 24,
+  // CHECK-SAME:      tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24,
   // CHECK-SAME:      consumer_registers = 240, overlap = true, ping_pong = false>
   gpu.func @program(%qmap: !qmap, %o: memref<1x8x?x128xf16>, %lse: memref<1x8x?xf32>, %i: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 1, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24,
                                                  consumer_registers = 240, overlap = true, ping_pong = false>} {
     // CHECK:         %[[RING:.*]] = tile.alloc_ring : <1, 64, 64, f16, private true>
     // CHECK-NEXT:    tile.alloc_ring {note = "kept"} : <2, 128, 64, f16>

@@ -136,7 +136,7 @@
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = false, epilogue = product>
 
 gpu.module @kernels {

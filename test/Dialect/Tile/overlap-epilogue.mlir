@@ -10,7 +10,7 @@
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
 !out = memref<1x8x?x64xbf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = true, epilogue = product>
 
 gpu.module @kernels {

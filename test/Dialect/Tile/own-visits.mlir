@@ -5,7 +5,7 @@
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = true>
 
 // Each consumer runs its own part of the loop, and makes up for the rest; the producer loads for all.
@@ -76,7 +76,7 @@ gpu.module @kernels {
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = false>
 
 // Rotated: own visits are one at least, so the first one needs no question. Without turns none is handed on; the last one
@@ -132,7 +132,7 @@ gpu.module @kernels {
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<1, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 1, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = false>
 
 // One slot of each ring: the producer fills K's again before it comes to V's, so each is released for itself.

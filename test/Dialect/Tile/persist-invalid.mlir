@@ -1,7 +1,7 @@
 // RUN: flashc-opt %s --tile-persist --verify-diagnostics
 
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 gpu.module @kernels {
   gpu.func @no_list(%n: index, %map: !tile.tensor_map<64 x bf16>) kernel attributes {tile.schedule = #schedule} {

@@ -8,7 +8,7 @@
 // Without pairs they come in order; the multipliers and shifts are right for all extents.
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py one_by_one --in-order
 
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // CTA c of n works on the points c, c + n, ...; the coordinates are quotients, by a multiplier and a shift that are made
 // the same in every thread once. The tile of
@@ -71,7 +71,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // With a second slot, the queries stay where they were: in front of the keys.
 // CHECK-LABEL: gpu.func @two_slots
@@ -96,7 +96,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // Points whose time falls with x: pairs of them, of all heads but the last, which are dealt point by point (the script
 // above runs it). Everything but the length of the loop is computed alike by every CTA.
@@ -131,7 +131,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // The same points without pairs.
 // CHECK-LABEL: gpu.func @one_by_one
@@ -153,7 +153,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // Divisions by constants are left to the back end, which knows better.
 // CHECK-LABEL: gpu.func @constant_extents
@@ -184,7 +184,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // A program on the launch's own grid is left alone.
 // CHECK-LABEL: gpu.func @launched
@@ -205,7 +205,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // Points by a list are drawn (the script above runs it): a CTA begins with the point of its own number, and a region
 // finds that of the number that it draws. Quotients are left to the one thread that does it; what the first point is, is
@@ -254,7 +254,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // An entry is an item and its numbers, which the loop carries behind the point; the program reads the last.
 // CHECK-LABEL: gpu.func @list_batches
@@ -285,7 +285,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // CHECK-LABEL: gpu.func @list_heads
 gpu.module @kernels {

@@ -8,9 +8,9 @@
 !a = tensor<64x64xbf16, #tile.operand_a>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#turns = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#turns = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                         overlap = true, ping_pong = true>
-#none = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#none = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                        overlap = true, ping_pong = false>
 
 gpu.module @kernels {

@@ -8,9 +8,9 @@
 !map = !tile.tensor_map<64 x bf16>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#overlap = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#overlap = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240,
                           overlap = true, ping_pong = false>
-#in_order = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#in_order = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
 gpu.module @kernels {

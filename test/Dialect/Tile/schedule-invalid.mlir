@@ -18,7 +18,7 @@ gpu.module @kernels {
 
 // expected-error @+1 {{expected 'tile.schedule' to be a #tile.schedule on a gpu.func}}
 func.func private @schedule_without_kernel()
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>}
 
 // -----
@@ -26,29 +26,7 @@ func.func private @schedule_without_kernel()
 gpu.module @kernels {
   // expected-error @+1 {{expected 1 to 4 consumer warpgroups, got 5}}
   gpu.func @too_many_consumers() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 5, kv_tile = 128, stages = 2, producer_registers = 24,
-                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
-  // expected-error @+1 {{expected a kv tile of 16 to 256 keys in steps of 16, got 24}}
-  gpu.func @kv_tile_of_24() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 24, stages = 2, producer_registers = 24,
-                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
-    gpu.return
-  }
-}
-
-// -----
-
-gpu.module @kernels {
-  // expected-error @+1 {{expected at least one stage, got 0}}
-  gpu.func @no_stage() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 0, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 5, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -59,7 +37,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   // expected-error @+1 {{expected 24 to 256 registers in steps of 8, got 16}}
   gpu.func @registers_below_24() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 16,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 16,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -70,7 +48,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   // expected-error @+1 {{expected 24 to 256 registers in steps of 8, got 236}}
   gpu.func @registers_in_fours() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                  consumer_registers = 236, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -82,7 +60,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   // expected-error @+1 {{expected at most 61440 registers per CTA, got 64512}}
   gpu.func @registers_at_launch() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 4, kv_tile = 64, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 4, producer_registers = 24,
                                  consumer_registers = 120, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -94,7 +72,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   // expected-error @+1 {{expected at most 65536 registers per CTA, got 95232}}
   gpu.func @register_budget() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 3, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 3, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -106,7 +84,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   // expected-error @+1 {{expected at most 232448 bytes of shared memory, got 296096}}
   gpu.func @shared_memory_budget() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 4, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     %q = tile.alloc_ring : !tile.ring<1, 64, 128, bf16, private true>
     %k = tile.alloc_ring : !tile.ring<4, 128, 128, bf16>
@@ -120,7 +98,7 @@ gpu.module @kernels {
 gpu.module @kernels [#nvvm.target<chip = "sm_42">] {
   // expected-error @+1 {{expected the target of the gpu.module to be one of sm_90a, got 'sm_42'}}
   gpu.func @unknown_target() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
@@ -131,7 +109,7 @@ gpu.module @kernels [#nvvm.target<chip = "sm_42">] {
 // The budget of shared memory is summed before the ops inside are verified.
 gpu.module @kernels {
   gpu.func @slot_without_role() kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 128, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     // expected-error @+1 {{'tile.alloc_slot' op requires attribute 'role'}}
     %slot = "tile.alloc_slot"() : () -> !tile.slot<16, 64, bf16>

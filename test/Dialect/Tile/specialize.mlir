@@ -20,7 +20,7 @@
 !qring = !tile.ring<1, 64, 64, bf16, private true>
 !ring = !tile.ring<2, 64, 64, bf16>
 !slot = !tile.slot<64, 64, bf16>
-#schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240,
+#schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = true>
 
 gpu.module @kernels {

@@ -94,11 +94,6 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (schedule.getConsumers() < 1 || schedule.getConsumers() > kMaxConsumers)
     return op->emitError() << "expected 1 to " << kMaxConsumers << " consumer warpgroups, got "
                            << schedule.getConsumers();
-  if (!target.allowsKeys(schedule.getKvTile()))
-    return op->emitError() << "expected a kv tile of " << target.depthStep << " to " << target.maxCols
-                           << " keys in steps of " << target.depthStep << ", got " << schedule.getKvTile();
-  if (schedule.getStages() < 1)
-    return op->emitError() << "expected at least one stage, got " << schedule.getStages();
   for (int64_t registers : {schedule.getProducerRegisters(), schedule.getConsumerRegisters()})
     if (!target.allowsRegisters(registers))
       return op->emitError() << "expected " << target.minRegisters << " to " << target.maxRegisters

@@ -84,14 +84,13 @@ class Kernel:
     def __init__(self, text, name):
         self.text, self.name = text, name
         self.fill, body, _ = prepare(text, name, [], None)
-        head = text[:text.index(body)]
         before, program = body.split("tile.program", 1)
         begin, end, *self.own = re.search(
             r"(%\w+), (%\w+) = tile.own_visits (%\w+) to (%\w+) of (%\w+) listed", program).groups()
         program, loop = re.split(rf"\n.*scf\.for (?=%\w+ = {begin} to {end} )", program, maxsplit=1)
         self.consumers, self.numbers, self.own_numbers = (
             int(number) for number in re.match(r" (\d+) .*numbers (\d+) own (\d+)", program).groups())
-        self.tile = int(re.search(r"kv_tile = (\d+)", head.splitlines()[-1])[1])
+        self.tile = int(re.search(r"tile.alloc_ring : <\d+, (\d+), \d+, \w+>", before)[1])  # the keys', which all share
         self.x = re.search(r"(%\w+) = gpu.block_id\s+x", program)
         self.warpgroup = re.search(r"\^bb0\((%\w+): index\)", program)[1]
         self.listed = re.findall(r"(%\w+) = tile.list_number (\d+)", program)

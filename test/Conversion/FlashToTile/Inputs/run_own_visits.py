@@ -57,7 +57,7 @@ class Kernel:
     def __init__(self, text):
         head, body = text.split("tile.program", 1)
         self.consumers = int(body.split()[0])
-        self.tile = int(re.search(r"kv_tile = (\d+)", head)[1])
+        self.tile = int(re.search(r"tile.alloc_ring : <\d+, (\d+), \d+, \w+>", head)[1])  # the keys', which all share
         self.extents = re.findall(r"(%\w+): index", head.split("workgroup")[0])[:2]
         self.x = re.search(r"(%\w+) = gpu.block_id\s+x", body)[1]
         self.warpgroup = re.search(r"\^bb0\((%\w+): index\)", body)[1]

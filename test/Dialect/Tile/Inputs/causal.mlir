@@ -14,7 +14,7 @@
 
 gpu.module @kernels {
   gpu.func @causal(%qmap: !map, %kmap: !map, %vmap: !map, %o: !out, %lse: !lseout, %nq: index, %nk: index) kernel
-      attributes {tile.schedule = #tile.schedule<consumers = 2, kv_tile = 64, stages = 2, producer_registers = 24,
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

@@ -73,12 +73,9 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
   let description = [{
     Carried by the `gpu.func` from `convert-flash-to-tile` on, as the attribute `tile.schedule`, until
     `convert-tile-to-nvvm` takes it off. These are the choices that later passes need; the others (docs/schedules.md)
-    are in the program already, as its grid, its rings and the ops that store. So are `kv_tile` and `stages`, which are
-    here for the reader.
+    are in the program already, as its grid, its rings, its tiles and the ops that store.
 
     - `consumers`: consumer warpgroups per CTA, 64 query rows each (1 to 4).
-    - `kv_tile`: keys per step.
-    - `stages`: slots in the rings of K and of V.
     - `producer_registers`, `consumer_registers`: per thread, for `setmaxnreg`.
     - `overlap`: the softmax of one tile runs beside the PV product of the tile before it.
     - `ping_pong`: consumers take turns at the tensor cores, through named barriers.
@@ -86,8 +83,8 @@ def Tile_ScheduleAttr : AttrDef<Tile_Dialect, "Schedule"> {
       or the `softmax` of its first tile of keys, too.
     - `wait_after`: exponentials of a thread that come before the wait for the product beside them; 0: ptxas decides.
   }];
-  let parameters = (ins "int64_t":$consumers, "int64_t":$kv_tile, "int64_t":$stages, "int64_t":$producer_registers,
-                        "int64_t":$consumer_registers, "bool":$overlap, "bool":$ping_pong,
+  let parameters = (ins "int64_t":$consumers, "int64_t":$producer_registers, "int64_t":$consumer_registers,
+                        "bool":$overlap, "bool":$ping_pong,
                         DefaultValuedParameter<"::mlir::tile::Epilogue", "::mlir::tile::Epilogue::Plain">:$epilogue,
                         DefaultValuedParameter<"int64_t", "0">:$wait_after);
   let assemblyFormat = "`<` struct(params) `>`";
