@@ -44,8 +44,8 @@ func.func @tensor(%q: !q, %o: !q, %lse: !lse, %cap: f32) -> !q {
   %dq, %dk, %dv = flash.attention_backward ins(%q, %q, %q, %o, %lse, %o : !q, !q, !q, !q, !lse, !q) {scale = 1.0 : f32}
     score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
       %c0 = arith.constant 0 : index
-      // expected-note @+1 {{'tensor.from_elements' has none}}
-      %t = tensor.from_elements %s : tensor<1xf32>
+      // expected-note @+1 {{'tensor.splat' has none}}
+      %t = tensor.splat %s : tensor<1xf32>
       %y = tensor.extract %t[%c0] : tensor<1xf32>
       flash.yield %y : f32
     } -> !q, !q, !q

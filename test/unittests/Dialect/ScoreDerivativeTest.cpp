@@ -1,11 +1,15 @@
 //===- ScoreDerivativeTest.cpp - each rule against central differences in f64 -------------------------------------===//
 
 #include "flashc/Dialect/Flash/IR/ScoreDerivative.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Execution/CPUProgram.h"
 #include "flashc/InitAll.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Dominance.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Transforms/CSE.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "gtest/gtest.h"
@@ -449,6 +453,49 @@ TEST_F(ScoreDerivative, OfAnyValueOfTheBlock) {
   ASSERT_TRUE(succeeded(program));
   double a = std::sin(0.5);
   EXPECT_NEAR(run(*program, *module, 0, {0.5}).derivative[0], std::exp(a) * (1 + a), 1e-12);
+}
+
+/// Both regions in one block, as in a kernel: what the derivative computes of the score's code is there already.
+TEST_F(ScoreDerivative, SharesTheScoresCode) {
+  const std::pair<StringRef, StringRef> scores[] = {
+      {"math.tanh", "%a = arith.divf %s, %c : f32\n %t = math.tanh %a : f32\n %y = arith.mulf %t, %c : f32"},
+      {"math.exp", "%a = arith.negf %s : f32\n %e = math.exp %a : f32\n %d = arith.addf %e, %c : f32\n"
+                   "%y = arith.divf %c, %d : f32"},
+      {"math.exp", "%e = math.exp %s : f32\n %p = arith.cmpf olt, %s, %c : f32\n %y = scf.if %p -> f32 {\n"
+                   "scf.yield %e : f32\n } else {\n %a = arith.mulf %s, %c : f32\n scf.yield %a : f32 }"},
+      {"math.sqrt", "%a = arith.mulf %s, %s : f32\n %d = arith.addf %a, %c : f32\n %y = math.sqrt %d : f32"}};
+  for (const auto &shared : scores) {
+    StringRef name = shared.first, code = shared.second;
+    std::string source = llvm::formatv(R"mlir(
+!q = tensor<1x1x8x8xf32>
+func.func @f(%q: !q, %lse: tensor<1x1x8xf32>, %c: f32) {{
+  %r:3 = flash.attention_backward ins(%q, %q, %q, %q, %lse, %q : !q, !q, !q, !q, tensor<1x1x8xf32>, !q)
+      {{scale = 1.0 : f32} score (%s: f32, %b: index, %h: index, %i: index, %j: index) {{
+        {0}
+        flash.yield %y : f32
+      } -> !q, !q, !q
+  return
+})mlir",
+                                       code);
+    OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(source, &context);
+    auto op = *module->lookupSymbol<func::FuncOp>("f").getOps<flash::AttentionBackwardOp>().begin();
+    Region &derivative = op.getDerivative();
+    ASSERT_TRUE(succeeded(flash::differentiateScore(op.getScore(), derivative)));
+    Block &score = op.getScore().front();
+    Operation *yield = score.getTerminator();
+    OpBuilder b(yield);
+    IRMapping mapping;
+    mapping.map(derivative.getArguments(), score.getArguments());
+    for (Operation &nested : derivative.front().without_terminator())
+      b.clone(nested, mapping);
+    Value slope = mapping.lookup(derivative.front().getTerminator()->getOperand(0));
+    yield->setOperand(0, arith::AddFOp::create(b, op.getLoc(), yield->getOperand(0), slope));
+    IRRewriter rewriter(&context);
+    DominanceInfo dominance;
+    eliminateCommonSubExpressions(rewriter, dominance, op);
+    EXPECT_EQ(llvm::count_if(score, [&](Operation &nested) { return nested.getName().getStringRef() == name; }), 1)
+        << name.str();
+  }
 }
 
 } // namespace

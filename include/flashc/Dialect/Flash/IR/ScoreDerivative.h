@@ -19,9 +19,9 @@ namespace mlir::flash {
 /// before, which nothing reads.
 FailureOr<Value> differentiate(Block &block, Value seed);
 
-/// Fills the empty region `derivative` with the derivative of `score`, the region of an op with scores, with respect to
-/// its first argument: a block of the same arguments, with what of the score's code the derivative needs. Emits an
-/// error on the op of `score` and fails if an op in it has no derivative; `derivative` is then empty.
+/// Fills the empty region `derivative` of an op with the derivative of `score`, the region of an op with scores, with
+/// respect to its first argument: a block of the same arguments, with what of the score's code the derivative needs.
+/// Emits an error on the op of `score` and fails if an op in it has no derivative; `derivative` is then empty.
 LogicalResult differentiateScore(Region &score, Region &derivative);
 
 } // namespace mlir::flash
