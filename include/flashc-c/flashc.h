@@ -176,7 +176,10 @@ typedef enum FlashcOperation {
   /** The weight that each key receives, c_j = sum over i of exp(S_ij - lse_i), for each query head. */
   FLASHC_COLUMN_SUMS = 1,
   /** The same, added up over the query heads of each key head. */
-  FLASHC_GROUP_COLUMN_SUMS = 2
+  FLASHC_GROUP_COLUMN_SUMS = 2,
+  /** What O passes back to q, k and v, and its log-sum-exp too, unless that is left out. On the CPU: there is no kernel
+   *  for gradients yet. */
+  FLASHC_ATTENTION_BACKWARD = 3
 } FlashcOperation;
 
 /** An extent that is known at launch only. */
@@ -204,7 +207,22 @@ typedef struct FlashcCapture {
  *  A row that sees no key has o = 0 and lse = -inf.
  *
  *  Of column sums there is no v and no value_dim; lse, of the same attention, is read in the place of v, and the only
- *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32. */
+ *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32.
+ *
+ *  The backward pass reads what attention has read and written, and the gradients of what it has written:
+ *    0      q     [B, Hq, Nq, head_dim]   dtype   read
+ *    1      k     [B, Hk, Nk, head_dim]   dtype   read
+ *    2      v     [B, Hk, Nk, value_dim]  dtype   read
+ *    3      o     [B, Hq, Nq, value_dim]  dtype   read
+ *    4      lse   [B, Hq, Nq]             f32     read
+ *    5      do    [B, Hq, Nq, value_dim]  dtype   read
+ *    6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse, which stands for zeros
+ *    then   the captures                          read; they get no gradients
+ *    then   dq    [B, Hq, Nq, head_dim]   dtype   written
+ *    then   dk    [B, Hk, Nk, head_dim]   dtype   written
+ *    then   dv    [B, Hk, Nk, value_dim]  dtype   written
+ *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Compiling fails if the score
+ *  has no derivative (docs/backward.md), and for a GPU. */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
   FlashcDType dtype;
@@ -227,7 +245,7 @@ typedef struct FlashcAttention {
   size_t num_captures;
   /** B, Hk, Nq, Nk: positive, and then the kernel serves no other; or FLASHC_ANY. */
   int64_t batch, key_heads, queries, keys;
-  /** Leaves lse out: nothing computes it, and the kernel has no argument for it. */
+  /** Leaves lse out: nothing computes it, and the kernel has no argument for it. Of the backward pass: leaves dlse out. */
   bool omit_lse;
   /** What is computed. */
   FlashcOperation operation;

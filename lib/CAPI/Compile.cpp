@@ -74,9 +74,9 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.queries = convertExtent(attention.queries);
   spec.keys = convertExtent(attention.keys);
   spec.logSumExp = !attention.omit_lse;
-  if (unsigned(attention.operation) > FLASHC_GROUP_COLUMN_SUMS)
+  if (unsigned(attention.operation) > FLASHC_ATTENTION_BACKWARD)
     return llvm::createStringError("expected operation to be an FlashcOperation from 0 to " +
-                                   llvm::Twine(FLASHC_GROUP_COLUMN_SUMS) + ", got " +
+                                   llvm::Twine(FLASHC_ATTENTION_BACKWARD) + ", got " +
                                    llvm::Twine(int(attention.operation)));
   spec.operation = static_cast<AttentionSpec::Operation>(attention.operation);
   return spec;

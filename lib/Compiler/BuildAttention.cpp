@@ -82,10 +82,15 @@ static Error checkCapture(const AttentionSpec::Capture &capture, StringSet<> &na
   return Error::success();
 }
 
+static bool sumsColumns(const AttentionSpec &spec) {
+  return spec.operation == AttentionSpec::Operation::ColumnSums ||
+         spec.operation == AttentionSpec::Operation::GroupColumnSums;
+}
+
 static Error checkSpec(const AttentionSpec &spec) {
   if (!is_contained({"bf16", "f16", "f32"}, StringRef(spec.dtype)))
     return makeError("expected dtype to be bf16, f16 or f32, got '%s'", spec.dtype.c_str());
-  int64_t valueDim = spec.operation == AttentionSpec::Operation::Attention ? spec.valueDim : 1; // or there is none
+  int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // there are no values
   std::pair<const char *, int64_t> positive[] = {
       {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
   for (auto [name, value] : positive)
@@ -142,6 +147,12 @@ static std::string getFloat(float value) {
 }
 
 namespace {
+/// A tensor of the op, by the name of its value.
+struct NamedTensor {
+  StringRef name;
+  std::string type;
+};
+
 /// Prints one attention. Names of its own contain a dot, so that they are none of the captures'.
 class Printer {
 public:
@@ -153,6 +164,7 @@ public:
         o(getTensor({spec.batch, queryHeads, spec.queries, spec.valueDim}, spec.dtype)),
         lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")),
         c(getTensor({spec.batch, sumsGroups() ? spec.keyHeads : queryHeads, spec.keys}, "f32")) {
+    chooseTensors();
     if (spec.mask == AttentionSpec::Mask::Causal)
       right = 0;
     if (spec.mask == AttentionSpec::Mask::Window && !isUnbounded(spec.windowLeft))
@@ -164,8 +176,9 @@ public:
   std::string print(const std::optional<Code> &score, const std::optional<Code> &mask);
 
 private:
-  void printSignature(StringRef name, StringRef last, StringRef results);
-  void printOp(StringRef results, StringRef name, StringRef last);
+  void chooseTensors();
+  void printSignature(ArrayRef<NamedTensor> returned);
+  void printOp();
   void printRegions(const std::optional<Code> &score, const std::optional<Code> &mask);
   void printConstants();
   SmallVector<std::string> printWindow();
@@ -176,6 +189,8 @@ private:
   const AttentionSpec &spec;
   int64_t queryHeads;
   std::string q, k, v, o, lse, c;
+  StringRef operation;
+  SmallVector<NamedTensor> inputs, results;
   /// j - (i + Nk - Nq) is from -left to right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -238,20 +253,50 @@ void Printer::printMask(const std::optional<Code> &code) {
   os << "        flash.yield " << keep << " : i1\n      }\n";
 }
 
-/// The function's head, with q, k and a last argument beside the captures.
-void Printer::printSignature(StringRef name, StringRef last, StringRef results) {
-  os << "func.func @" << name << "(%q: " << q << ", %k: " << k << ", " << last;
+/// What the operation reads and computes, in the order of the op's operands and results.
+void Printer::chooseTensors() {
+  inputs = {{"%q", q}, {"%k", k}};
+  if (sumsColumns(spec)) {
+    operation = "column_sums";
+    inputs.push_back({"%flashc.lse", lse});
+    results = {{"%flashc.c", c}};
+    return;
+  }
+  inputs.push_back({"%v", v});
+  if (spec.operation == AttentionSpec::Operation::Attention) {
+    operation = "attention";
+    results = {{"%flashc.o", o}, {"%flashc.lse", lse}};
+    return;
+  }
+  operation = "attention_backward";
+  inputs.append({{"%flashc.o", o}, {"%flashc.lse", lse}, {"%flashc.do", o}});
+  if (spec.logSumExp)
+    inputs.push_back({"%flashc.dlse", lse});
+  results = {{"%flashc.dq", q}, {"%flashc.dk", k}, {"%flashc.dv", v}};
+}
+
+static std::string joinNames(ArrayRef<NamedTensor> tensors) {
+  return join(map_range(tensors, [](const NamedTensor &tensor) { return tensor.name; }), ", ");
+}
+
+static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
+  return join(map_range(tensors, [](const NamedTensor &tensor) { return tensor.type; }), ", ");
+}
+
+/// The function's head.
+void Printer::printSignature(ArrayRef<NamedTensor> returned) {
+  os << "func.func @" << operation << "(";
+  interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
-  os << ")\n    -> (" << results << ") {\n";
+  os << ")\n    -> (" << joinTypes(returned) << ") {\n";
   printConstants();
 }
 
-/// The op up to its regions; `last` is its last operand.
-void Printer::printOp(StringRef results, StringRef name, StringRef last) {
-  StringRef type = spec.operation == AttentionSpec::Operation::Attention ? v : lse;
-  os << "  " << results << " = flash." << name << "\n      ins(%q, %k, " << last << " : " << q << ", " << k << ", "
-     << type << ")\n      {";
+/// The op up to its regions.
+void Printer::printOp() {
+  os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(inputs) << " : "
+     << joinTypes(inputs) << ")\n      {";
   if (spec.keyHeads < 0)
     os << "group_size = " << spec.groupSize << " : i64, ";
   os << "scale = " << getFloat(spec.scale) << " : f32" << (sumsGroups() ? ", sum_groups" : "") << "}\n";
@@ -266,20 +311,14 @@ void Printer::printRegions(const std::optional<Code> &score, const std::optional
 }
 
 std::string Printer::print(const std::optional<Code> &score, const std::optional<Code> &mask) {
-  if (spec.operation == AttentionSpec::Operation::Attention) {
-    // The op has both results; what is not returned is no output of the kernel, and nothing computes it.
-    StringRef results = spec.logSumExp ? "%flashc.o, %flashc.lse" : "%flashc.o";
-    std::string types = spec.logSumExp ? o + ", " + lse : o;
-    printSignature("attention", "%v: " + v, types);
-    printOp("%flashc.o, %flashc.lse", "attention", "%v");
-    printRegions(score, mask);
-    os << "      -> " << o << ", " << lse << "\n  return " << results << " : " << types << "\n}\n";
-  } else {
-    printSignature("column_sums", "%flashc.lse: " + lse, c);
-    printOp("%flashc.c", "column_sums", "%flashc.lse");
-    printRegions(score, mask);
-    os << "      -> " << c << "\n  return %flashc.c : " << c << "\n}\n";
-  }
+  // The op has both results; what is not returned is no output of the kernel, and nothing computes it.
+  bool dropsLse = spec.operation == AttentionSpec::Operation::Attention && !spec.logSumExp;
+  ArrayRef<NamedTensor> returned = ArrayRef(results).drop_back(dropsLse ? 1 : 0);
+  printSignature(returned);
+  printOp();
+  printRegions(score, mask);
+  os << "      -> " << joinTypes(results) << "\n  return " << joinNames(returned) << " : " << joinTypes(returned)
+     << "\n}\n";
   return std::move(text);
 }
 

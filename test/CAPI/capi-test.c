@@ -92,6 +92,46 @@ static void testSums(FlashcContext context) {
   flashcKernelDestroy(kernel);
 }
 
+/* One query and one key, whose weight is 1 whatever the score is: dv = do, and only dlse moves the score. */
+static void testGradients(FlashcContext context) {
+  enum { kDepth = 8 };
+  float q[kDepth], k[kDepth], v[kDepth], gradient[kDepth], dq[kDepth], dk[kDepth], dv[kDepth], lse = 0, dlse = 3;
+  int64_t extents[] = {1, 1, 1, kDepth}, strides[] = {kDepth, kDepth, kDepth, 1}, rowStrides[] = {1, 1, 1};
+  float *arrays[] = {q, k, v, v /* o */, &lse, gradient, &dlse, dq, dk, dv};
+  FlashcArgument arguments[sizeof(arrays) / sizeof(arrays[0])];
+  FlashcAttention attention = causal;
+  FlashcCompileOptions options = {.target = "cpu"};
+  FlashcKernel kernel;
+  FlashcLoadedKernel loaded;
+  char *message;
+  for (int i = 0; i < kDepth; ++i) {
+    q[i] = (float)(i - 3), k[i] = (float)(2 * i), v[i] = (float)(5 - i), gradient[i] = (float)(i * i);
+    lse += 0.5f * q[i] * k[i];
+  }
+  for (int i = 0; i < (int)(sizeof(arrays) / sizeof(arrays[0])); ++i) {
+    bool isRow = arrays[i] == &lse || arrays[i] == &dlse;
+    arguments[i] = (FlashcArgument){(uintptr_t)arrays[i], isRow ? 3 : 4, extents, isRow ? rowStrides : strides, 0};
+  }
+  attention.operation = FLASHC_ATTENTION_BACKWARD;
+  attention.dtype = FLASHC_F32;
+  attention.head_dim = attention.value_dim = kDepth;
+  attention.key_heads = attention.group_size = 1;
+  attention.scale = 0.5f;
+  expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
+  fputs(flashcKernelGetManifest(kernel), stdout);
+  expectOK(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message), &message, "load");
+  expectOK(flashcLoadedKernelLaunch(loaded, arguments, 10, NULL, &message), &message, "launch");
+  for (int i = 0; i < kDepth; ++i)
+    expect(dv[i] == gradient[i] && dq[i] == 0.5f * dlse * k[i] && dk[i] == 0.5f * dlse * q[i], "the gradients");
+  flashcLoadedKernelDestroy(loaded);
+  flashcKernelDestroy(kernel);
+  /* Without dlse there is an argument less. */
+  attention.omit_lse = true;
+  expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
+  printf("without: %s", flashcKernelGetManifest(kernel));
+  flashcKernelDestroy(kernel);
+}
+
 /* A table of the user's own goes before the built-in one; a kernel by another table is another kernel. */
 static void testTable(FlashcContext context) {
   FlashcCompileOptions options = {.schedule_table = "# mine\nd<=128 mask=bounds: kv-tile=96\n"};
@@ -176,6 +216,8 @@ static void testErrors(FlashcContext context) {
   attention = causal;
   attention.operation = (FlashcOperation)7;
   failAttention(context, "operation", attention);
+  attention.operation = FLASHC_ATTENTION_BACKWARD;
+  failAttention(context, "gradients", attention);
   failText(context, "syntax", "func.func @f(\n");
   failText(context, "empty", "");
   failText(context, "nesting", nested);
@@ -435,10 +477,10 @@ int main(int argc, char **argv) {
   static const struct {
     const char *name;
     void (*run)(FlashcContext);
-  } tests[] = {{"text", testText}, {"omit", testOmit},     {"built", testBuilt},       {"table", testTable},
-               {"sums", testSums}, {"errors", testErrors}, {"cache", testCache},       {"threads", testThreads},
-               {"load", testLoad}, {"levels", testLevels}, {"function", testFunction}, {"cpu", testCPU},
-               {"time", measure}};
+  } tests[] = {{"text", testText}, {"omit", testOmit},          {"built", testBuilt},       {"table", testTable},
+               {"sums", testSums}, {"errors", testErrors},      {"cache", testCache},       {"threads", testThreads},
+               {"load", testLoad}, {"levels", testLevels},      {"function", testFunction}, {"cpu", testCPU},
+               {"time", measure},  {"gradients", testGradients}};
   FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
   FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;

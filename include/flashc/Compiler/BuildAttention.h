@@ -24,7 +24,9 @@ struct AttentionSpec {
     /// c_j = sum over i of exp(S_ij - lse_i), for each query head.
     ColumnSums,
     /// The same, summed over the query heads of each key head.
-    GroupColumnSums
+    GroupColumnSums,
+    /// The gradients of q, k and v.
+    Backward
   };
 
   enum class Mask {
@@ -60,14 +62,18 @@ struct AttentionSpec {
   std::string maskCode, scoreCode;
   std::vector<Capture> captures;
   int64_t batch = -1, keyHeads = -1, queries = -1, keys = -1;
-  /// Whether the function returns the log-sum-exp too. Sums take it as an argument.
+  /// Whether the function returns the log-sum-exp too; of the backward pass, whether it takes the gradient of that one.
+  /// The log-sum-exp itself is an argument of sums and of the backward pass.
   bool logSumExp = true;
   Operation operation = Operation::Attention;
 };
 
-/// The text of a module with one function, `@attention(%q, %k, %v, captures...) -> (o, lse)` or `-> o`, or
-/// `@column_sums(%q, %k, %flashc.lse, captures...) -> c`, on tensors; or an error that says which field is wrong, by its name in FlashcAttention. What the text form can express and the op
-/// does not allow is left to the op's verifier.
+/// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in
+/// FlashcAttention. What the text form can express and the op does not allow is left to the op's verifier. It is one of
+///
+///     @attention(%q, %k, %v, captures...) -> (o, lse), or -> o
+///     @column_sums(%q, %k, %flashc.lse, captures...) -> c
+///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] captures...) -> (dq, dk, dv)
 llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 
 } // namespace flashc

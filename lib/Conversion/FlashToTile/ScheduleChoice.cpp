@@ -217,6 +217,8 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
                            << "'";
+  if (isa<flash::AttentionBackwardOp, flash::AccumulateGradientsOp>(op))
+    return op->emitError() << "expected the CPU as the target: there is no kernel for gradients yet, got " << target;
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   ScheduleKey key;

@@ -93,6 +93,36 @@ TEST(BuildAttention, ColumnSums) {
   }
 }
 
+TEST(BuildAttention, Backward) {
+  AttentionSpec spec = makeSpec();
+  spec.operation = AttentionSpec::Operation::Backward;
+  spec.mask = Mask::Causal;
+  spec.captures = {{"do", "f32", true, {}}, {"dlse", "f32", true, {}}}; // names of the code's own
+  spec.scoreCode = "%t = arith.addf %s, %dlse : f32\nflash.yield %t : f32";
+  for (bool hasDlse : {true, false}) {
+    spec.logSumExp = hasDlse;
+    expectGood(spec, [&](Parsed &parsed) {
+      std::string type;
+      llvm::raw_string_ostream(type) << parsed.getFunction().getFunctionType();
+      EXPECT_EQ(type, std::string("(tensor<?x8x?x128xbf16>, tensor<?x2x?x128xbf16>, tensor<?x2x?x64xbf16>, "
+                                  "tensor<?x8x?x64xbf16>, tensor<?x8x?xf32>, tensor<?x8x?x64xbf16>") +
+                          (hasDlse ? ", tensor<?x8x?xf32>" : "") +
+                          ", f32, f32) -> (tensor<?x8x?x128xbf16>, tensor<?x2x?x128xbf16>, tensor<?x2x?x64xbf16>)");
+      EXPECT_EQ(parsed.getFunction().getName(), "attention_backward");
+      auto op = *parsed.getFunction().getOps<flash::AttentionBackwardOp>().begin();
+      EXPECT_EQ(op.getDlse() != nullptr, hasDlse);
+      EXPECT_TRUE(op.hasMask() && op.hasScore());
+    });
+  }
+}
+
+TEST(BuildAttention, BackwardHasValues) {
+  AttentionSpec spec = makeSpec();
+  spec.operation = AttentionSpec::Operation::Backward;
+  spec.valueDim = 0;
+  expectError(spec, "expected value_dim to be positive, got 0");
+}
+
 TEST(BuildAttention, PrintsTheShapes) {
   expectGood(makeSpec(), [](Parsed &parsed) {
     std::string type;
