@@ -4,13 +4,13 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable, Dict, Optional, Tuple
 
-from ._arrays.array import CPU
 from ._arrays.source import source_of
 from ._runtime import contexts
+from ._runtime.calls import refuse_gradient
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
-from ._runtime.library import ANY, ArgumentError, Error, encoded, parse_flag
-from ._runtime.specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, \
-    make_code, parse_mask, parse_scale, _NO_CODE
+from ._runtime.library import ArgumentError, encoded, parse_flag
+from ._runtime.specialization import Window, check_inputs, check_layout, make_code, parse_mask, parse_scale, \
+    specialize, target_of, _NO_CODE
 
 __all__ = ["attention"]
 
@@ -67,7 +67,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.GPUError: no CUDA driver, or it failed.
 
-    There is no backward pass yet: tensors that require a gradient are refused while gradients are recorded.
+    PyTorch cannot record a gradient through it yet: tensors that require one are refused while gradients are recorded.
+    `flashc.attention_backward` computes gradients.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
@@ -86,13 +87,6 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                                  schedule, static_shapes, records_gradients=True)
     return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out, schedule,
                          static_shapes)
-
-
-def refuse_gradient(name: str, x: Any) -> None:
-    """Raises an Error for a tensor that requires one, while gradients are recorded: there is no backward pass."""
-    if getattr(x, "requires_grad", False):
-        raise Error(f"expected {name} without gradients, since flashc has the forward pass only: call within "
-                    "torch.no_grad(), or pass what its detach() returns")
 
 
 def _is_graph(torch: Any, q: Any) -> bool:
@@ -169,12 +163,8 @@ def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gq
           scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool) -> Launcher:
     """The kernel of a first call, compiled if no context or cache has it, and loaded."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
-    kind, bounds = parse_mask(causal, window)
-    specialization = Specialization(
-        q.dtype, extents.head_dim, extents.value_dim, extents.query_heads // extents.key_heads,
-        parse_scale(scale, extents.head_dim), kind, bounds, code.mask, code.score, code.captures,
-        (extents.batch, extents.key_heads, extents.queries, extents.keys) if static_shapes else (ANY,) * 4,
-        CPU_TARGET if q.device == CPU else GPU_TARGET, schedule, has_lse)
+    specialization = specialize(q, extents, causal, window, scale, code, target_of(q.device), schedule, static_shapes,
+                                has_lse)
     launcher = Launcher(specialization.compile(), specialization, q.device, is_bshd)
     # Threads that were first together compiled once, in the library; one of their launchers stays.
     return _launchers.setdefault(key, launcher)

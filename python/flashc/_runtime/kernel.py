@@ -11,9 +11,9 @@ from .._trace.captured import Need
 from .._trace.trace import Code, device_name
 from . import library
 from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
-from .library import ANY, ArgumentError, parse_flag
+from .library import ArgumentError, parse_flag
 from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
-    parse_mask, parse_scale
+    specialize
 
 __all__ = ["Kernel", "Cost", "compile"]
 
@@ -210,12 +210,8 @@ def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Op
     code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
     if static_shapes and 0 in extents:
         raise ArgumentError(f"expected extents of at least 1 for static_shapes=True, got {extents}")
-    kind, bounds = parse_mask(causal, window)
-    specialization = Specialization(
-        arrays[0].dtype, extents.head_dim, extents.value_dim, extents.query_heads // extents.key_heads or 1,
-        parse_scale(scale, extents.head_dim), kind, bounds, code.mask, code.score, code.captures,
-        (extents.batch, extents.key_heads, extents.queries, extents.keys) if static_shapes else (ANY,) * 4, target,
-        schedule, bool(return_lse))
+    specialization = specialize(arrays[0], extents, causal, window, scale, code, target, schedule, static_shapes,
+                                return_lse)
     return Request(specialization, code, arrays)
 
 

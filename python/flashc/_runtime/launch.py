@@ -137,7 +137,7 @@ class Launcher:
         batch, heads, length, dim = extents.batch, extents.query_heads, extents.queries, extents.value_dim
         numbers += (batch, heads, length, dim)
         frame.lse_shape = (batch, heads, length)
-        frame.o_shape, frame.transposes = output_order(q, extents, self.is_bshd, source)
+        frame.o_shape, frame.transposes = output_order(q, dim, self.is_bshd, source)
         if results is None:
             strides = contiguous_strides(frame.o_shape)
             # In memory [B, N, H, Dv]: because the layout says so, or because q is so under its strides.
@@ -166,14 +166,13 @@ def _positions(q: Array, k: Array, is_bshd: bool) -> Tuple[int, int, int, int]:
     return q.shape[0], q.shape[heads], q.shape[length], k.shape[length]
 
 
-def output_order(q: Array, extents: Extents, is_bshd: bool, source: Source) -> Tuple[Tuple[int, ...], bool]:
-    """The shape to allocate o with, and whether its dimensions 1 and 2 are exchanged then: o lies in memory as q."""
-    batch, heads, length, dim = extents.batch, extents.query_heads, extents.queries, extents.value_dim
-    if is_bshd:
-        return (batch, length, heads, dim), False
-    if heads > 1 and length > 1 and q.strides[1] < q.strides[2] and source.can_transpose:
-        return (batch, length, heads, dim), True
-    return (batch, heads, length, dim), False
+def output_order(x: Array, depth: int, is_bshd: bool, source: Source) -> Tuple[Tuple[int, ...], bool]:
+    """The shape to allocate a result of as many rows as `x` with, each of `depth` elements, and whether its dimensions 1
+    and 2 are exchanged then: it lies in memory as `x`."""
+    a, b, c, _ = x.shape
+    if not is_bshd and b > 1 and c > 1 and x.strides[1] < x.strides[2] and source.can_transpose:
+        return (a, c, b, depth), True
+    return (a, b, c, depth), False
 
 
 def gives_lse(out: Any) -> bool:
@@ -273,7 +272,7 @@ def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd
     """The attention of arrays of which one has no elements. With queries but no keys o is 0 and lse is -inf."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
     if out is None:
-        shape, transposes = output_order(q, extents, is_bshd, source)
+        shape, transposes = output_order(q, extents.value_dim, is_bshd, source)
         o = source.empty(like, shape, q.dtype)
         lse = source.empty(like, (extents.batch, extents.query_heads, extents.queries), "f32") if return_lse else None
         if transposes:

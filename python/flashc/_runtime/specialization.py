@@ -31,18 +31,22 @@ class Specialization(NamedTuple):
     extents: Tuple[int, int, int, int]
     target: str
     schedule: Optional[str]
-    #: Whether the log-sum-exp is an output.
+    #: Whether the log-sum-exp is an output; of the backward pass, whether its gradient is an input.
     has_lse: bool
-    #: ATTENTION, COLUMN_SUMS or GROUP_COLUMN_SUMS.
+    #: ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS or ATTENTION_BACKWARD.
     operation: int = library.ATTENTION
 
     @property
     def ranks(self) -> List[int]:
-        """Those of the kernel's arguments: q, k, v, the captures, o, and lse if it is an output; of sums q, k, lse, the
-        captures and c."""
-        if self.operation != library.ATTENTION:
-            return [4, 4, 3, *(len(capture.shape) for capture in self.captures), 3]
-        return [4, 4, 4, *(len(capture.shape) for capture in self.captures), 4, *([3] if self.has_lse else [])]
+        """Those of the kernel's arguments: inputs, captures, outputs (FlashcAttention in flashc.h)."""
+        lse = [3] if self.has_lse else []
+        if self.operation == library.ATTENTION:
+            inputs, outputs = [4, 4, 4], [4, *lse]
+        elif self.operation == library.ATTENTION_BACKWARD:
+            inputs, outputs = [4, 4, 4, 4, 3, 4, *lse], [4, 4, 4]
+        else:
+            inputs, outputs = [4, 4, 3], [3]
+        return [*inputs, *(len(capture.shape) for capture in self.captures), *outputs]
 
     def describe(self) -> library.Attention:
         """The attention as the C API takes it."""
@@ -184,6 +188,23 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
                                 f"{x.strides[3]}; make a contiguous copy")
     return Extents(q.shape[0], query_heads, key_heads, q.shape[length], k.shape[length], q.shape[3],
                    q.shape[3] if v is None else v.shape[3])
+
+
+def target_of(device: int) -> str:
+    """The target of kernels for arrays on a device."""
+    return CPU_TARGET if device == CPU else GPU_TARGET
+
+
+def specialize(q: Array, extents: Extents, causal: bool, window: Window, scale: Any, code: Code, target: str,
+               schedule: Optional[str], is_static: bool, has_lse: bool,
+               operation: int = library.ATTENTION) -> Specialization:
+    """What the kernel of a call is compiled for. `is_static`: for these extents alone."""
+    kind, bounds = parse_mask(causal, window)
+    group = extents.query_heads // max(extents.key_heads, 1) or 1
+    fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if is_static else (library.ANY,) * 4
+    return Specialization(q.dtype, extents.head_dim, extents.value_dim, group, parse_scale(scale, extents.head_dim),
+                          kind, bounds, code.mask, code.score, code.captures, fixed, target, schedule, has_lse,
+                          operation)
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:
