@@ -14,6 +14,7 @@ from __future__ import annotations
 from . import masks, ops
 from ._arrays.array import ArraySpec
 from ._attention import attention
+from ._attention_backward import attention_backward
 from ._column_sums import column_sums
 from ._explain import Explanation, explain
 from ._runtime.contexts import Statistics, configure, statistics
@@ -27,5 +28,5 @@ from ._varlen import varlen_attention
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
            "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention",
-           "column_sums", "compile", "configure", "devices", "explain", "masks", "ops", "statistics", "varlen_attention",
-           "__version__"]
+           "attention_backward", "column_sums", "compile", "configure", "devices", "explain", "masks", "ops",
+           "statistics", "varlen_attention", "__version__"]

@@ -4,17 +4,20 @@ import numpy as np
 TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
 
 
+def scores(x, keep, score):
+    """The scores of scaled products: -inf where the mask keeps nothing."""
+    b, h, i, j = np.ogrid[tuple(slice(extent) for extent in x.shape)]
+    if score is not None:
+        x = np.broadcast_to(score(x, b, h, i, j), x.shape).astype(np.float64)
+    return x if keep is None else np.where(keep(b, h, i, j), x, -np.inf)
+
+
 def attention(q, k, v, keep=None, score=None, scale=None):
     """o and lse of [B, H, N, D] arrays. `keep`, `score`: functions of numpy arrays of positions, or None."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
-    s = q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale)
-    b, h, i, j = np.ogrid[tuple(slice(extent) for extent in s.shape)]
-    if score is not None:
-        s = np.broadcast_to(score(s, b, h, i, j), s.shape).astype(np.float64)
-    if keep is not None:
-        s = np.where(keep(b, h, i, j), s, -np.inf)
+    s = scores(q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale), keep, score)
     top = s.max(-1, keepdims=True, initial=-np.inf)
     top = np.where(np.isinf(top), 0, top)
     p = np.exp(s - top)
@@ -22,6 +25,26 @@ def attention(q, k, v, keep=None, score=None, scale=None):
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + top)[..., 0]
     return p @ v / np.where(total == 0, 1, total), lse
+
+
+def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, scale=None):
+    """dq, dk and dv. The score's derivative is a difference of scores."""
+    q, k, v, o, lse, do = (np.asarray(x, np.float64) for x in (q, k, v, o, lse, do))
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    hk, group = k.shape[1], q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    x = q @ k.swapaxes(-1, -2) * scale
+    s, empty = scores(x, keep, score), np.isinf(lse)[..., None]
+    seen = ~empty & (s > -np.inf)
+    p = np.exp(np.where(seen, s - np.where(empty, 0, lse[..., None]), -np.inf))
+    delta = (do * o).sum(-1) - (0 if dlse is None else np.asarray(dlse, np.float64))
+    step = 1e-8 * (1 + abs(x))
+    slope = 1 if score is None else (scores(x + step, None, score) - scores(x - step, None, score)) / (2 * step)
+    dx = np.where(seen, p * (do @ v.swapaxes(-1, -2) - delta[..., None]) * slope, 0)
+
+    def add_groups(y):
+        return y.reshape(y.shape[0], hk, group, *y.shape[2:]).sum(2)
+    return scale * dx @ k, add_groups(scale * dx.swapaxes(-1, -2) @ q), add_groups(p.swapaxes(-1, -2) @ do)
 
 
 def aligned(nq, nk, left=None, right=None):

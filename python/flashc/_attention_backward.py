@@ -1,0 +1,93 @@
+"""flashc.attention_backward: the gradients of attention."""
+from __future__ import annotations
+
+from typing import Any, Callable, Optional, Sequence, Tuple
+
+from ._arrays.array import CPU
+from ._arrays.source import source_of
+from ._runtime.calls import Inputs, Results, launch
+from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, Error, encoded, parse_flag
+from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, target_of
+from ._trace.trace import device_name
+
+__all__ = ["attention_backward"]
+
+
+def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
+                       window: Window = None, scale: Optional[float] = None, mask: Any = None,
+                       score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, layout: str = "bhsd",
+                       out: Any = None, schedule: Optional[str] = None,
+                       static_shapes: bool = False) -> Tuple[Any, Any, Any]:
+    """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
+    of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
+
+        o, lse = flashc.attention(q, k, v, causal=True, return_lse=True)
+        dq, dk, dv = flashc.attention_backward(q, k, v, o, lse, do, causal=True)
+
+    So far arrays are on the CPU: there is no GPU kernel yet.
+
+    Args:
+        q, k, v, causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for
+            `flashc.attention`, and the same as in the call that gave `o` and `lse`. What the mask and the score read
+            gets no gradient.
+        o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
+        lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
+        do: the gradient of o, of its shape and element type.
+        dlse: that of lse, of its shape in f32; None: zeros.
+        out: where the results go: (dq, dk, dv), with None for a new array.
+
+    Returns:
+        (dq, dk, dv), of the shapes and the element type of q, k and v, each in an array of its input's framework that
+        lies in memory as the input does. dk and dv are sums over the query heads of a key head. A query that sees no key
+        has dq = 0 and adds nothing to dk and dv.
+
+    Raises:
+        as `flashc.attention`; flashc.CompileError also for a score that has no derivative (docs/backward.md).
+    """
+    causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
+    is_static = parse_flag("static_shapes", static_shapes)
+    if schedule is not None:
+        encoded("schedule", schedule)
+    is_bshd, outs = check_layout(layout), _read_outs(out)
+    device = source_of(q).describe(q).device
+    if device != CPU:
+        raise Error(f"expected q on the CPU, since flashc.attention_backward has no GPU kernel yet, got one on "
+                    f"{device_name(device)}")
+    gradient_of_lse = {} if dlse is None else {"dlse": dlse}
+    inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse)
+    extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], is_bshd, enable_gqa)
+    _check_outputs(inputs, extents, is_bshd)
+    code = make_code(mask, score, extents, inputs.device, inputs.stream)
+    inputs.prepare_code(code)
+    specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
+                                is_static, dlse is not None, ATTENTION_BACKWARD)
+    results = Results(inputs, code)
+    for number, (like, x) in enumerate(zip("qkv", outs)):
+        results.add_like(f"out[{number}] (d{like})", x, like, is_bshd)
+    if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
+        results.fill_with_zeros()
+    else:
+        launch(specialization, extents, inputs, code, results, is_bshd)
+    dq, dk, dv = results.owners
+    return dq, dk, dv
+
+
+def _read_outs(out: Any) -> Sequence[Any]:
+    if out is None:
+        return None, None, None
+    if not isinstance(out, (tuple, list)) or len(out) != 3:
+        raise ArgumentError("expected out to be (dq, dk, dv), got " +
+                            (f"{len(out)} arrays" if isinstance(out, (tuple, list)) else f"{type(out)!r}"))
+    return out
+
+
+def _check_outputs(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:
+    """What attention has given, and the gradients of it."""
+    batch, heads, length, depth = extents.batch, extents.query_heads, extents.queries, extents.value_dim
+    order, shape = ("[B, Nq, Hq, Dv]", (batch, length, heads, depth)) if is_bshd else \
+        ("[B, Hq, Nq, Dv]", (batch, heads, length, depth))
+    for name in ("o", "do"):
+        inputs.check(name, "q", inputs["q"].dtype, order, shape)
+    for name in ("lse", "dlse"):
+        if name in inputs.arrays:
+            inputs.check(name, "q", "f32", "[B, Hq, Nq]", (batch, heads, length))
