@@ -221,8 +221,8 @@ typedef struct FlashcCapture {
  *    then   dq    [B, Hq, Nq, head_dim]   dtype   written
  *    then   dk    [B, Hk, Nk, head_dim]   dtype   written
  *    then   dv    [B, Hk, Nk, value_dim]  dtype   written
- *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Compiling fails if the score
- *  has no derivative (docs/backward.md), and for a GPU. */
+ *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Compiling for a GPU fails;
+ *  of a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded. */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
   FlashcDType dtype;

@@ -42,7 +42,7 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         has dq = 0 and adds nothing to dk and dv.
 
     Raises:
-        as `flashc.attention`; flashc.CompileError also for a score that has no derivative (docs/backward.md).
+        as `flashc.attention`.
     """
     causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
     is_static = parse_flag("static_shapes", static_shapes)

@@ -130,6 +130,12 @@ static void testGradients(FlashcContext context) {
   expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
   printf("without: %s", flashcKernelGetManifest(kernel));
   flashcKernelDestroy(kernel);
+  attention.score_code = "%x = arith.bitcast %s : f32 to i32\n%t = arith.bitcast %x : i32 to f32\nflash.yield %t : f32";
+  expectOK(flashcCompileAttention(context, &attention, &options, &kernel, &message), &message, "compile");
+  expect(flashcKernelLoad(kernel, FLASHC_DEVICE_CPU, &loaded, &message) == FLASHC_COMPILE_ERROR, "no derivative");
+  printf("derivative: %s", message);
+  flashcStringDestroy(message);
+  flashcKernelDestroy(kernel);
 }
 
 /* A table of the user's own goes before the built-in one; a kernel by another table is another kernel. */
