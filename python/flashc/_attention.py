@@ -67,8 +67,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.GPUError: no CUDA driver, or it failed.
 
-    PyTorch cannot record a gradient through it yet: tensors that require one are refused while gradients are recorded.
-    `flashc.attention_backward` computes gradients.
+    PyTorch tensors on the CPU may require gradients (first order). On a GPU, with `out`, and in what the mask or the
+    score reads, they are refused while gradients are recorded. `flashc.attention_backward` computes gradients.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
@@ -81,8 +81,16 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
                                           enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
         if torch.is_grad_enabled():
-            for name, x in (("q", q), ("k", k), ("v", v)):
-                refuse_gradient(name, x)
+            refuse_gradient("scale", scale)
+            if q.requires_grad or getattr(k, "requires_grad", False) or getattr(v, "requires_grad", False):
+                if out is None and all(isinstance(x, torch.Tensor) and x.device.type == "cpu" for x in (q, k, v)):
+                    from ._torch_gradient import differentiable_attention
+                    return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal,
+                                                    window=window, scale=scale, mask=mask, score=score,
+                                                    enable_gqa=enable_gqa, layout=layout, schedule=schedule,
+                                                    static_shapes=static_shapes)
+                for name, x in (("q", q), ("k", k), ("v", v)):
+                    refuse_gradient(name, x)
             return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out,
                                  schedule, static_shapes, records_gradients=True)
     return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out, schedule,

@@ -38,8 +38,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
 
     Returns:
         (dq, dk, dv), of the shapes and the element type of q, k and v, each in an array of its input's framework that
-        lies in memory as the input does. dk and dv are sums over the query heads of a key head. A query that sees no key
-        has dq = 0 and adds nothing to dk and dv.
+        lies in memory as the input does. dk and dv are sums over the query heads of a key head. A query that sees no
+        key has dq = 0 and adds nothing to dk and dv.
 
     Raises:
         as `flashc.attention`.

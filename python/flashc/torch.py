@@ -6,8 +6,9 @@ of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fa
 the drop-ins become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call outside the
 capture has compiled and loaded the kernel.
 
-There is no backward yet. Where gradients are recorded, `flashc.attention` refuses tensors that require one, and the
-drop-in's result has a `grad_fn` that raises: models are often evaluated without torch.no_grad().
+There is no backward here yet: where gradients are recorded, the drop-in's result has a `grad_fn` that raises, since
+models are often evaluated without torch.no_grad(). `flashc.attention` is differentiable on the CPU, and refuses tensors
+on a GPU that require a gradient.
 """
 
 import itertools

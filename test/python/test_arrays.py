@@ -379,7 +379,7 @@ def test_torch_refusals():
     q = torch.zeros(1, 1, 8, 8)
     grad = torch.zeros(1, 1, 8, 8, requires_grad=True)
     with pytest.raises(flashc.Error, match=r"expected k without gradients.*torch.no_grad\(\).*detach\(\)"):
-        flashc.attention(q, grad, q)
+        flashc.attention(q, grad, q, out=torch.zeros(1, 1, 8, 8))
     slopes, bias = torch.zeros(1, requires_grad=True), torch.zeros(1, 1, 8, 8, requires_grad=True)
     for functions in ({"score": lambda s, b, h, i, j: s + slopes[h]}, {"mask": bias}):
         with pytest.raises(flashc.Error, match="expected an array that the mask or the score reads without gradients"):
