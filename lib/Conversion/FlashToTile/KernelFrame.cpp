@@ -125,7 +125,7 @@ tile::WorkAttr KernelFrame::getWork() const {
     return get(tile::Distribution::Sorted);
   if (!schedule.persistent || !nest.mask || !dependsOnResident(nest))
     return {};
-  return get(tile::Distribution::Paired);
+  return get(levelsOff(nest) ? tile::Distribution::Grouped : tile::Distribution::Paired);
 }
 
 FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {

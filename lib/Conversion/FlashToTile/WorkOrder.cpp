@@ -201,17 +201,6 @@ static std::optional<bool> tilesDiffer(const LoopNest &nest, int64_t length, int
                 [&](int64_t tile) { return countVisits(nest, (tiles / 2 + tile) * nest.residentTile, length); });
 }
 
-/// Whether tiles of queries see about as many keys as those before them, but at the ends, as under a window; false
-/// where nobody knows.
-static bool levelsOff(const LoopNest &nest) {
-  int64_t length = getUsualLength(nest);
-  int64_t tiles = llvm::divideCeil(length, nest.residentTile), middle = tiles / 2, later = tiles * 3 / 4;
-  std::optional<int64_t> before = countVisits(nest, middle * nest.residentTile, length),
-                         after = countVisits(nest, later * nest.residentTile, length);
-  // Under a causal mask the keys grow by as many as the queries move on; by rounding, by a tile.
-  return before && after && 2 * (*after - *before) * nest.streamedTile < (later - middle) * nest.residentTile;
-}
-
 std::string flashc::whyUnsorted(const LoopNest &nest) {
   if (!nest.mask)
     return "";
@@ -244,4 +233,13 @@ bool flashc::dependsOnResident(const LoopNest &nest) {
     return llvm::any_of(std::array{segment.begin, segment.end},
                         [&](OpFoldResult bound) { return BoundInfo(bound).dependsOn(nest.resident.position); });
   });
+}
+
+bool flashc::levelsOff(const LoopNest &nest) {
+  int64_t length = getUsualLength(nest);
+  int64_t tiles = llvm::divideCeil(length, nest.residentTile), middle = tiles / 2, later = tiles * 3 / 4;
+  std::optional<int64_t> before = countVisits(nest, middle * nest.residentTile, length),
+                         after = countVisits(nest, later * nest.residentTile, length);
+  // Under a causal mask the keys grow by as many as the queries move on; by rounding, by a tile.
+  return before && after && 2 * (*after - *before) * nest.streamedTile < (later - middle) * nest.residentTile;
 }

@@ -95,17 +95,3 @@ gpu.module @kernels {
     gpu.return
   }
 }
-
-// -----
-
-// An order that there was: windows are `paired` now.
-gpu.module @kernels {
-  gpu.func @grouped(%n: index) kernel {
-    // expected-error @+2 {{expected ::mlir::tile::Distribution to be one of: paired, sorted, list}}
-    // expected-error @+1 {{failed to parse}}
-    tile.program 1 grid(%n, %n, %n) by <grouped> {
-    ^bb0(%w: index):
-    }
-    gpu.return
-  }
-}

@@ -1,6 +1,7 @@
 // RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
 // And every point is visited once, whatever the grid and the number of CTAs:
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py grouped
 // By a list, too, of whatever its items are.
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_tiles --list=tiles
 // RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_batches --list=batches
@@ -132,6 +133,32 @@ gpu.module @kernels {
 // -----
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+
+// Groups of heads, as by a list, in which every point's place is its number.
+// CHECK-LABEL: gpu.func @grouped
+// CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
+// CHECK: arith.ceildivui %[[TWICE]], %{{.*}}
+// CHECK: scf.for %[[ROUND:.*]] = %c0 to %{{.*}} step %c1 {
+// CHECK: arith.muli %[[ROUND]], %grid_dim_x
+// CHECK-NOT: memref.load
+// CHECK: memref.store
+gpu.module @kernels {
+  gpu.func @grouped(%nx: index, %ny: index, %nz: index, %out: memref<?x?x?xf32>) kernel attributes {tile.schedule = #schedule} {
+    tile.program 1 grid(%nx, %ny, %nz) by <grouped> {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      %z = gpu.block_id z
+      %one = arith.constant 1.0 : f32
+      memref.store %one, %out[%z, %y, %x] : memref<?x?x?xf32>
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // The same points without pairs.
 // CHECK-LABEL: gpu.func @one_by_one

@@ -165,21 +165,112 @@ private:
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
-/// Points by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next one
-/// that nobody has when it begins to load for the last one that it took. An item of the list stands for one point in
-/// each of `sharers` heads. Those go by in groups, so that CTAs that run at the same time read the keys of few heads: as
-/// few heads as give every CTA three points, and the last group what is left. A group goes through its items once.
-class DrawnPoints : public GridPoints {
+/// Items that stand for one point in each of `sharers` heads. Those go by in groups, so that CTAs that run at the same
+/// time read the keys of few heads: as few heads as give every CTA `pointsPerCta` points, and the last group what is
+/// left. A group goes through its items once.
+class SharedPoints : public GridPoints {
+protected:
+  SharedPoints(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t pointsPerCta,
+               Quotients quotients = Quotients::OfAllThreads)
+      : GridPoints(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
+        group(emitGroup(pointsPerCta)), last(emitLast()), byTiles(divideBy(nx)), byGroups(divideBy(mul(items, group))),
+        inGroup(divideBy(group)), inLast(divideBy(last)) {}
+
+  Value getTotal() { return mul(items, sharers); }
+
+  /// Where point `number` lies: the place of its item, which head of those that share it, and the number of its group.
+  struct Location {
+    Value place, sharer, group;
+  };
+  Location locateShared(Value number) {
+    Value ofGroup = arith::MinUIOp::create(b, byGroups.divide(number).first, lastGroup);
+    Value rest = sub(number, mul(ofGroup, mul(items, group)));
+    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ofGroup, lastGroup);
+    if (quotients == Quotients::OfOneThread) {
+      auto [place, sharer] = divideBy(select(isLast, last, group)).divide(rest);
+      return {place, add(mul(ofGroup, group), sharer), ofGroup};
+    }
+    auto [place, sharer] = inGroup.divide(rest);
+    auto [lastPlace, lastSharer] = inLast.divide(rest);
+    return {select(isLast, lastPlace, place), add(mul(ofGroup, group), select(isLast, lastSharer, sharer)), ofGroup};
+  }
+
+  /// The point of an item in one of the heads that share it.
+  std::array<Value, 3> getPoint(Value item, Value sharer) {
+    if (scope == ListScope::Tiles) {
+      auto [z, y] = byHeads.divide(sharer);
+      return {item, y, z};
+    }
+    auto [rest, x] = byTiles.divide(item);
+    if (scope == ListScope::Batches)
+      return {x, sharer, rest};
+    auto [z, y] = byHeads.divide(rest);
+    return {x, y, z};
+  }
+
+private:
+  Value emitItems() {
+    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
+  }
+  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
+
+  Value emitGroup(int64_t pointsPerCta) {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(pointsPerCta)), items);
+    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
+  }
+  /// The size of the last group.
+  Value emitLast() {
+    lastGroup = UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
+    return sub(sharers, mul(lastGroup, group));
+  }
+
+  ListScope scope;
+
+protected:
+  Value items, lastGroup;
+
+private:
+  Value sharers, group, last;
+  Divisor byTiles, byGroups, inGroup, inLast;
+};
+
+/// Points that are about as long as their neighbours, the first ones longer: groups go through the tiles forwards and
+/// backwards in turn, so that each begins as the one before it ends, the last one forwards. Of this sequence CTA c of n
+/// takes c, 2n - 1 - c, 2n + c, ...
+class GroupedPoints : public SharedPoints {
+public:
+  GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
+      : SharedPoints(program, b, ListScope::Tiles, /*pointsPerCta=*/2) {}
+
+  scf::ForOp emitLoop() override {
+    Value total = getTotal(), full = arith::DivUIOp::create(b, total, ctas);
+    Value hasLast = isBelow(getPlace(full), sub(total, mul(full, ctas)));
+    return scf::ForOp::create(b, index(0), UniformOp::create(b, add(full, count(hasLast))), index(1));
+  }
+
+  std::array<Value, 3> emitPoint(scf::ForOp loop) override {
+    Value round = loop.getInductionVar();
+    Location at = locateShared(add(mul(round, ctas), getPlace(round)));
+    Value isBackwards = isOdd(sub(lastGroup, at.group));
+    return getPoint(select(isBackwards, sub(sub(items, index(1)), at.place), at.place), at.sharer);
+  }
+
+private:
+  /// The place of this CTA in a round.
+  Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
+};
+
+/// Points by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next
+/// one that nobody has when it begins to load for the last one that it took.
+class DrawnPoints : public SharedPoints {
 public:
   DrawnPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : GridPoints(program, b, Quotients::OfOneThread), scope(program.getWork()->getScope()), items(emitItems()),
-        sharers(emitSharers()), group(emitGroup()), lastGroup(emitLastGroup()),
-        last(sub(sharers, mul(lastGroup, group))), perGroup(mul(items, group)), list(program.getList()),
-        warpgroup(program.getWarpgroup()), numShared(program.getWork()->getNumbers()),
+      : SharedPoints(program, b, program.getWork()->getScope(), /*pointsPerCta=*/3, Quotients::OfOneThread),
+        list(program.getList()), warpgroup(program.getWarpgroup()), numShared(program.getWork()->getNumbers()),
         numOwn(program.getWork()->getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
 
   scf::ForOp emitLoop() override {
-    Value total = UniformOp::create(b, mul(items, sharers)), counter = mul(items, index(getListItemWords(perEntry)));
+    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(getListItemWords(perEntry)));
     SmallVector<Value> first = emitEntry(arith::MinUIOp::create(b, cta, sub(total, index(1))));
     for (Value &value : first)
       value = UniformOp::create(b, value);
@@ -201,44 +292,9 @@ public:
   }
 
 private:
-  Value emitItems() {
-    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
-  }
-  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
-
-  Value emitGroup() {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), items);
-    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
-  }
-  Value emitLastGroup() {
-    return UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
-  }
-
-  /// Where point `number` lies: the place of its item, and which head of those that share it.
-  std::pair<Value, Value> locateShared(Value number) {
-    Value ofGroup = arith::MinUIOp::create(b, divideBy(perGroup).divide(number).first, lastGroup);
-    Value rest = sub(number, mul(ofGroup, perGroup));
-    Value isLast = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ofGroup, lastGroup);
-    auto [place, sharer] = divideBy(select(isLast, last, group)).divide(rest);
-    return {place, add(mul(ofGroup, group), sharer)};
-  }
-
-  /// The point of an item in one of the heads that share it.
-  std::array<Value, 3> getPoint(Value item, Value sharer) {
-    if (scope == ListScope::Tiles) {
-      auto [z, y] = byHeads.divide(sharer);
-      return {item, y, z};
-    }
-    auto [rest, x] = divideBy(nx).divide(item);
-    if (scope == ListScope::Batches)
-      return {x, sharer, rest};
-    auto [z, y] = byHeads.divide(rest);
-    return {x, y, z};
-  }
-
   /// The point of a number, the numbers of its item, and the warpgroup's own ones.
   SmallVector<Value> emitEntry(Value number) {
-    auto [place, sharer] = locateShared(number);
+    Location at = locateShared(number);
     SmallVector<Value> loads;
     auto emitLoads = [&](Value begin, int64_t count) {
       for (int64_t offset = 0; offset < count; ++offset) {
@@ -246,17 +302,16 @@ private:
         loads.push_back(arith::IndexCastOp::create(b, b.getIndexType(), load));
       }
     };
-    Value begin = mul(place, index(1 + perEntry));
+    Value begin = mul(at.place, index(1 + perEntry));
     emitLoads(begin, 1 + numShared);
     if (numOwn > 0)
       emitLoads(add(begin, add(index(1 + numShared), mul(warpgroup, index(numOwn)))), numOwn);
-    SmallVector<Value> entry = llvm::to_vector(getPoint(loads.front(), sharer));
+    SmallVector<Value> entry = llvm::to_vector(getPoint(loads.front(), at.sharer));
     llvm::append_range(entry, llvm::drop_begin(loads));
     return entry;
   }
 
-  ListScope scope;
-  Value items, sharers, group, lastGroup, last, perGroup, list, warpgroup;
+  Value list, warpgroup;
   /// Numbers of all warpgroups, of each of them, and in an entry.
   int64_t numShared, numOwn, perEntry;
 };
@@ -265,6 +320,8 @@ private:
 std::unique_ptr<Points> Points::create(ProgramOp program, ImplicitLocOpBuilder &b) {
   if (program.getList())
     return std::make_unique<DrawnPoints>(program, b);
+  if (program.isWork(Distribution::Grouped))
+    return std::make_unique<GroupedPoints>(program, b);
   if (program.isWork(Distribution::Paired))
     return std::make_unique<PairedPoints>(program, b);
   return std::make_unique<PlainPoints>(program, b);

@@ -143,8 +143,8 @@ def Tile_ListScope : I32EnumAttr<"ListScope", "", [
 }
 
 def Tile_Distribution : I32EnumAttr<"Distribution", "", [
-    I32EnumAttrCase<"Paired", 0, "paired">, I32EnumAttrCase<"Sorted", 1, "sorted">,
-    I32EnumAttrCase<"List", 2, "list">]> {
+    I32EnumAttrCase<"Paired", 0, "paired">, I32EnumAttrCase<"Grouped", 1, "grouped">,
+    I32EnumAttrCase<"Sorted", 2, "sorted">, I32EnumAttrCase<"List", 3, "list">]> {
   let cppNamespace = "::mlir::tile";
 }
 
@@ -154,6 +154,8 @@ def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
   let description = [{
     - `paired`: points take the less time the larger x is, so that one with x and one with nx - 1 - x take about as long
       as any other two of the kind (causal masks).
+    - `grouped`: points take about as long as those beside them and the last x are the shortest (a window), so that pairs
+      would be of unequal time.
     - `sorted`: how long a point takes is anything. Asks for a list of them, the longest first, which `tile-order` has
       another kernel make:
     - `list`: by that list. An item of it stands for the points that take equally long:

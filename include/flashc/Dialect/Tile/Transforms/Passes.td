@@ -103,6 +103,9 @@ def Persist : Pass<"tile-persist"> {
     really take, which the list only estimates. The loop carries the point and its numbers, of own ones the warpgroup's,
     whose place in an entry depends on `%w`.
 
+    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every
+    CTA two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
+
     The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
     `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into
