@@ -94,11 +94,9 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Compi
 CompileOptions flashc::withSchedule(const CompileOptions &options, const ScheduleChoice &choice) {
   CompileOptions result = options;
   PipelineOptions &pipeline = result.pipeline;
-  int64_t queries = choice.schedule.getQTile(), keys = choice.schedule.kvTile;
-  if (choice.row.kind == kColumnSumsKind) // keys are resident
-    std::swap(queries, keys);
-  pipeline.qTile = pipeline.qTile ? pipeline.qTile : queries;
-  pipeline.kvTile = pipeline.kvTile ? pipeline.kvTile : keys;
+  pipeline.residentTile = choice.schedule.getQTile();
+  pipeline.streamedTile = choice.schedule.kvTile;
+  pipeline.splitGradients = true; // the form that has kernels
   return result;
 }
 

@@ -155,8 +155,9 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   }
   if (!mask)
     mask = {"opaque", {"the passes do not bound loops (flash-bound-loops)"}, {}, {}};
-  grid->qTile = options.pipeline.qTile ? options.pipeline.qTile : kDefaultTile;
-  grid->kvTile = options.pipeline.kvTile ? options.pipeline.kvTile : kDefaultTile;
+  auto choose = [](int64_t asked, int64_t scheduled) { return asked ? asked : scheduled ? scheduled : kDefaultTile; };
+  grid->qTile = choose(options.pipeline.qTile, options.pipeline.residentTile);
+  grid->kvTile = choose(options.pipeline.kvTile, options.pipeline.streamedTile);
   FailureOr<TileMap> tiles = mapTiles((*loops)->lookupSymbol<func::FuncOp>(source.getName()), arguments, *grid);
   if (failed(tiles))
     return failure();

@@ -3,6 +3,7 @@
 #include "RunGPU.h"
 #include "Report.h"
 #include "RunCPU.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Execution/GPURun.h"
 #include "flashc/Target/PTX.h"
 #include "llvm/Support/Format.h"
@@ -17,17 +18,28 @@ static LogicalResult complain(llvm::Error error) {
   return failure();
 }
 
-/// An array, poisoned, for a result that the function returns. What the manifest leaves open is the batch (dimension 0)
-/// or the number of queries (dimension 2), for o [B, Hq, Nq, Dv] as for lse [B, Hq, Nq].
-static FailureOr<HostTensor> makeResult(const ManifestArgument &info, const FunctionInputs &inputs) {
+/// What the dimensions of an output of the function's ops move with; empty if no output has this name.
+static SmallVector<flash::StepDim, 4> findDims(func::FuncOp function, StringRef name) {
+  SmallVector<flash::StepDim, 4> dims;
+  function.walk([&](flash::WholeOpInterface op) {
+    for (const flash::StepOperand &output : op.getOutputs())
+      if (output.name == name)
+        dims = output.dims;
+  });
+  return dims;
+}
+
+/// An array, poisoned, for a result that the function returns.
+static FailureOr<HostTensor> makeResult(func::FuncOp function, const ManifestArgument &info,
+                                        const FunctionInputs &inputs) {
   SmallVector<int64_t> shape(info.shape.begin(), info.shape.end());
+  SmallVector<flash::StepDim, 4> dims = findDims(function, info.name);
   for (auto [dim, extent] : llvm::enumerate(shape)) {
     if (extent >= 0)
       continue;
-    auto known = inputs.dims.find(dim == 0 ? "B" : "Nq");
-    if ((dim != 0 && dim != 2) || known == inputs.dims.end())
+    if (dims.size() != shape.size())
       return complain(llvm::createStringError("expected result " + info.name + " to be an output of attention"));
-    extent = known->second;
+    extent = inputs.dims.at(getDimName(dims[dim]).str());
   }
   for (DType dtype : {DType::BF16, DType::F16, DType::F32, DType::F64})
     if (getName(dtype) == info.dtype)
@@ -65,7 +77,7 @@ LogicalResult flashc::runOnGPU(ModuleOp module, const CompileOptions &compileOpt
     // Copies of a HostTensor share its buffer: what the kernel writes is written in place.
     SmallVector<HostTensor> all(arguments.begin(), arguments.end());
     for (const ManifestArgument &info : llvm::drop_begin(manifest->arguments, arguments.size())) {
-      FailureOr<HostTensor> result = makeResult(info, inputs);
+      FailureOr<HostTensor> result = makeResult(functions->front(), info, inputs);
       if (failed(result))
         return failure();
       all.push_back(*result);

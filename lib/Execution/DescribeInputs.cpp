@@ -92,12 +92,16 @@ void InputDescriber::markSorted(flash::AssumeSortedOp op) {
     result.arguments[argument.getArgNumber()].isSorted = true;
 }
 
+StringRef flashc::getDimName(flash::StepDim dim) {
+  static constexpr StringLiteral names[] = {"B", "Hq", "Nq", "Nk", "Hk"}; // in the order of StepDim
+  return names[static_cast<unsigned>(dim)];
+}
+
 /// As the option --dims calls them.
 static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
-  static constexpr StringLiteral names[] = {"B", "Hq", "Nq", "Nk", "Hk"}; // in the order of StepDim
-  bool isScored = operand.name == "q" || operand.name == "k";
+  bool isScored = llvm::is_contained({"q", "k", "dq", "dk"}, operand.name);
   return llvm::map_to_vector<4>(operand.dims, [&](flash::StepDim dim) -> StringRef {
-    return dim == flash::StepDim::Whole ? isScored ? "D" : "Dv" : StringRef(names[static_cast<unsigned>(dim)]);
+    return dim == flash::StepDim::Whole ? isScored ? "D" : "Dv" : getDimName(dim);
   });
 }
 

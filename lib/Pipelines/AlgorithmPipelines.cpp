@@ -23,8 +23,11 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   if (options.splitGradients)
     pm.addPass(flash::createSplitGradients());
   flash::TileOptions tile;
-  tile.qTile = options.qTile ? options.qTile : flashc::kDefaultTile;
-  tile.kvTile = options.kvTile ? options.kvTile : flashc::kDefaultTile;
+  bool isScheduled = options.residentTile && options.streamedTile;
+  tile.qTile = options.qTile || isScheduled ? options.qTile : flashc::kDefaultTile;
+  tile.kvTile = options.kvTile || isScheduled ? options.kvTile : flashc::kDefaultTile;
+  tile.residentTile = options.residentTile;
+  tile.streamedTile = options.streamedTile;
   pm.addPass(flash::createTile(tile));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

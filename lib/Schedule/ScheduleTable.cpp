@@ -91,8 +91,8 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
     if (key == "kind") {
       std::optional<std::string> name;
       llvm::Error error = setName(
-          name, condition, [](StringRef value) { return value == kForwardKind || value == kColumnSumsKind; },
-          "forward or column-sums");
+          name, condition, [](StringRef value) { return value == kForwardKind || value == kColumnSumsKind || value == kBackwardKind; },
+          "forward, column-sums or backward");
       row.kind = name.value_or(row.kind);
       return error;
     }

@@ -3,12 +3,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, Sequence, Tuple
 
-from ._arrays.array import CPU
-from ._arrays.source import source_of
 from ._runtime.calls import Inputs, Results, launch
-from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, Error, encoded, parse_flag
+from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, encoded, parse_flag
 from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, target_of
-from ._trace.trace import device_name
 
 __all__ = ["attention_backward"]
 
@@ -23,8 +20,6 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
 
         o, lse = flashc.attention(q, k, v, causal=True, return_lse=True)
         dq, dk, dv = flashc.attention_backward(q, k, v, o, lse, do, causal=True)
-
-    So far arrays are on the CPU: there is no GPU kernel yet.
 
     Args:
         q, k, v, causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for
@@ -49,10 +44,6 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     if schedule is not None:
         encoded("schedule", schedule)
     is_bshd, outs = check_layout(layout), _read_outs(out)
-    device = source_of(q).describe(q).device
-    if device != CPU:
-        raise Error(f"expected q on the CPU, since flashc.attention_backward has no GPU kernel yet, got one on "
-                    f"{device_name(device)}")
     gradient_of_lse = {} if dlse is None else {"dlse": dlse}
     inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse)
     extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], is_bshd, enable_gqa)

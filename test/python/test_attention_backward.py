@@ -290,13 +290,11 @@ def test_out_apart_from_all_else(rng):
 
 
 def test_arrays_on_a_gpu():
-    """They are refused before anything is asked of CUDA."""
+    """Arrays of several devices are refused before anything is asked of CUDA."""
     def on_gpu(x):
         interface = {**x.__array_interface__, "version": 3, "stream": None}
         return types.SimpleNamespace(__cuda_array_interface__=interface, device=types.SimpleNamespace(id=3))
     arguments = make_arguments()
-    with pytest.raises(flashc.Error, match="expected q on the CPU, .*no GPU kernel yet, got one on GPU 3"):
-        flashc.attention_backward(**{name: on_gpu(x) for name, x in arguments.items()})
     with pytest.raises(flashc.ArgumentError, match="one device"):
         flashc.attention_backward(**arguments | dict(k=on_gpu(arguments["k"])))
     with pytest.raises(flashc.ArgumentError, match="do on the CPU, where q is"):

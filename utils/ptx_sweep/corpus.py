@@ -109,22 +109,42 @@ for _d, _dv in ((8, 8), (24, 40), (40, 24), (72, 72), (136, 88), (248, 16)):
 # --- The sums of columns ----------------------------------------------------------------------------------------------
 
 
-def add_sums(name: str, d: int, per: int = library.COLUMN_SUMS, group: int = 1, dtype: str = "bf16", mask: Any = None,
-             score: Any = None, schedule: Optional[str] = None) -> None:
+def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str = "bf16", mask: Any = None,
+                  score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None) -> None:
+    """Another operation than attention. A backward pass has the gradient of the log-sum-exp in f16 only."""
     code = trace(mask, score)
-    specialization = Specialization(dtype, d, d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
-                                    code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, False, per)
-    PROGRAMS[f"sums: {name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
+    has_lse = operation == library.ATTENTION_BACKWARD and dtype == "f16"
+    specialization = Specialization(dtype, d, dv or d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
+                                    code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, has_lse, operation)
+    PROGRAMS[f"{name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
+
+
+def add_sums(name: str, d: int, per: int = library.COLUMN_SUMS, **keywords: Any) -> None:
+    add_operation(f"sums: {name}", d, per, **keywords)
 
 
 for _d in (64, 128, 256):
     for _name in ("none", "causal", "window", "documents", "memory"):
         add_sums(_name, _d, dtype="f16" if _d == 64 else "bf16", mask=MASKS[_name])
-    add_sums("groups", _d, library.GROUP_COLUMN_SUMS, 4, mask=MASKS["causal"])
+    add_sums("groups", _d, library.GROUP_COLUMN_SUMS, group=4, mask=MASKS["causal"])
 for _name in ("soft cap", "alibi", "bias of all", "t5"):
     add_sums(_name, 128, score=SCORES[_name])
 for _schedule in ("persistent=false", "q-stages=1", "consumers=2,kv-tile=64", "ping-pong=true", "order=closed"):
     add_sums(f"{_schedule}, causal", 128, mask=MASKS["causal"], schedule=_schedule)
+
+# --- The backward pass ------------------------------------------------------------------------------------------------
+
+for _d in (64, 128):
+    for _name in ("none", "causal", "window", "documents", "memory"):
+        add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, dtype="f16" if _d == 64 else "bf16",
+                      mask=MASKS[_name])
+    add_operation("backward: groups", _d, library.ATTENTION_BACKWARD, group=4, mask=MASKS["causal"])
+    for _name in ("soft cap", "alibi", "bias of all", "t5"):
+        add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, score=SCORES[_name])
+add_operation("backward: dv=96", 40, library.ATTENTION_BACKWARD, dv=96)
+for _schedule in ("consumers=1", "kv-tile=32", "persistent=true", "stages=3"):
+    add_operation(f"backward: {_schedule}, causal", 64, library.ATTENTION_BACKWARD, mask=MASKS["causal"],
+                  schedule=_schedule)
 
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 

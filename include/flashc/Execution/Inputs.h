@@ -2,6 +2,7 @@
 #ifndef FLASHC_EXECUTION_INPUTS_H
 #define FLASHC_EXECUTION_INPUTS_H
 
+#include "flashc/Dialect/Flash/IR/Step.h"
 #include "flashc/Execution/HostTensor.h"
 #include "mlir/Support/LLVM.h"
 #include "llvm/ADT/StringMap.h"
@@ -58,6 +59,9 @@ struct FunctionInputs {
   llvm::SmallVector<std::string> resultNames;
   std::map<std::string, int64_t> dims;
 };
+
+/// What the option --dims calls a dimension of an op with scores: B, Hq, Nq, Nk or Hk.
+llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
 /// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument,
 /// what another argument or `options.dims` says of the same dimension, B = 1, Hk = 2, Hq = Hk times the group size,

@@ -35,6 +35,10 @@ struct PipelineOptions {
   /// Rows of queries and of keys in a tile; 0: kDefaultTile, or what the schedule wants on a GPU.
   int64_t qTile = 0;
   int64_t kvTile = 0;
+  /// Where those are 0: rows of the dimension that a step keeps, and of the one that it streams (a schedule's). 0: nobody
+  /// says.
+  int64_t residentTile = 0;
+  int64_t streamedTile = 0;
   /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
   bool alignQueries = true;
   /// Of a backward pass by fa2: whether dq has loops of its own (flash-split-gradients), or is added up in memory.

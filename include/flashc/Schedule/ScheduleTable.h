@@ -63,7 +63,7 @@ struct KernelOutputs {
 };
 
 /// Kinds of kernels; a row that names none is for the forward pass.
-constexpr llvm::StringLiteral kForwardKind = "forward", kColumnSumsKind = "column-sums";
+constexpr llvm::StringLiteral kForwardKind = "forward", kColumnSumsKind = "column-sums", kBackwardKind = "backward";
 
 /// What a row's conditions are about.
 struct ScheduleKey {

@@ -3,9 +3,11 @@
 #include "KernelFrame.h"
 #include "Steps/TileStep.h"
 #include "WorkOrder.h"
+#include "flashc/Conversion/HostToKernel/DeltaKernel.h"
 #include "flashc/Conversion/HostToKernel/TableKernel.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Launch/LaunchInterface.h"
@@ -101,17 +103,33 @@ static std::array<GridFormula, 3> getGrid(const std::array<GridFormula, 3> &exte
   return {min(GridFormula::smCount(), tiles * heads * batches), 1, 1};
 }
 
+/// What the arguments that delta is computed of are to the nest.
+static void addRoles(const flash::RowDots &dots, LaunchRoles &result) {
+  using flash::StepDim;
+  auto add = [&](StringRef name, Value value, SmallVector<StepDim, 4> dims) {
+    int64_t depth = cast<ShapedType>(value.getType()).getShape().back();
+    if (BlockArgument argument = flash::getRootArgument(value))
+      result.roles.push_back({{name, 0, std::move(dims)}, {argument.getArgNumber()}, /*isOutput=*/false, depth});
+  };
+  add("o", dots.o, {StepDim::B, StepDim::H, StepDim::I, StepDim::Whole});
+  if (dots.dlse)
+    add("dlse", dots.dlse, {StepDim::B, StepDim::H, StepDim::I});
+}
+
 /// What the function's arguments and results are to the nest.
 static LaunchRoles getRoles(LoopNest &nest) {
   LaunchRoles result;
   result.groupSize = nest.groupSize;
   for (const NestOperand &operand : nest.operands)
-    result.roles.push_back({operand.info, {operand.argument}, /*isOutput=*/false, operand.getCols()});
+    if (std::optional<unsigned> argument = operand.getArgument())
+      result.roles.push_back({operand.info, {*argument}, /*isOutput=*/false, operand.getCols()});
+  if (Value delta = nest.getDelta())
+    addRoles(*flash::matchRowDots(delta), result);
   auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(nest.epilogue);
   for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
     int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, /*isOutput=*/true, depth});
-    if (nest.groupSums)
+    if (nest.groupSums[index])
       llvm::replace(role.info.dims, flash::StepDim::H, flash::StepDim::KeyHead);
     for (const NestOutput &output : nest.outputs)
       if (output.result == index)
@@ -120,36 +138,37 @@ static LaunchRoles getRoles(LoopNest &nest) {
   return result;
 }
 
-/// Makes what runs after the kernel. Fails after an error.
-static FailureOr<std::vector<ManifestKernel>> emitKernelsAfter(const LoopNest &nest, gpu::GPUFuncOp kernel,
-                                                               const TileTables &tables) {
-  std::vector<ManifestKernel> kernels;
-  if (std::optional<GroupSums> sums = nest.getGroupSums()) {
-    auto outputs = llvm::map_to_vector(nest.outputs, [](const NestOutput &output) { return output.argument; });
-    FailureOr<ManifestKernel> sum = emitGroupKernel(nest.func, kernel, tables, *sums, outputs);
+/// Makes what adds up the heads of groups in the nest's results, after its kernel. Fails after an error.
+static LogicalResult emitGroupKernels(const LoopNest &nest, gpu::GPUFuncOp main, const TileTables &tables,
+                                      std::vector<ManifestKernel> &kernels) {
+  SmallVector<flash::StepOperand> state = nest.getStep().getStepState();
+  for (unsigned result = 0; result < nest.results.size(); ++result) {
+    std::optional<GroupSums> sums = nest.getGroupSums(result);
+    if (!sums)
+      continue;
+    SmallVector<unsigned> outputs;
+    for (const NestOutput &output : nest.outputs)
+      if (output.result == result)
+        outputs.push_back(output.argument);
+    std::string name = (main.getName() + (state.size() == 1 ? "" : "_" + state[result].name) + "_groups").str();
+    FailureOr<ManifestKernel> sum = emitGroupKernel(nest.func, main, name, tables, *sums, outputs);
     if (failed(sum))
       return failure();
     kernels.push_back(std::move(*sum));
   }
-  return kernels;
+  return success();
 }
 
-/// How the kernel alone is launched.
-static Launch describeKernel(LoopNest &nest, const Schedule &schedule, KernelSignature &signature,
-                             gpu::GPUFuncOp kernel, const std::array<GridFormula, 3> &extents) {
-  const GPUTarget &target = GPUTarget::of(kernel);
-  LaunchInterface interface = describeLaunch(nest.func, getRoles(nest));
-  Launch launch;
-  launch.kernel = kernel.getName();
-  launch.target = target.name;
-  launch.arguments = std::move(interface.arguments);
-  launch.requirements = std::move(interface.requirements);
-  launch.parameters = signature.getParameters();
-  launch.grid = getGrid(extents, schedule.persistent);
-  launch.block[0] = target.groupThreads * (schedule.consumers + 1);
-  launch.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
-  launch.schedule = schedule.str();
-  return launch;
+/// How the kernel of a nest is launched.
+static ManifestKernel describeKernel(const Schedule &schedule, KernelSignature &signature, gpu::GPUFuncOp kernel,
+                                     const std::array<GridFormula, 3> &extents) {
+  ManifestKernel info;
+  info.kernel = kernel.getName();
+  info.parameters = signature.getParameters();
+  info.grid = getGrid(extents, schedule.persistent);
+  info.block[0] = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1);
+  info.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
+  return info;
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -161,54 +180,123 @@ static tile::ScheduleAttr getAttr(const Schedule &schedule, MLIRContext *context
                                  schedule.overlap, schedule.pingPong, schedule.epilogue, schedule.waitAfter);
 }
 
-/// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
-static LogicalResult convert(ModuleOp module, LoopNest &nest, Schedule schedule, const GPUTarget &target) {
-  FailureOr<std::array<GridFormula, 3>> extents = getExtents(nest);
-  FailureOr<TileTables> tables = TileTables::get(nest.func);
-  if (failed(extents) || failed(tables))
-    return failure();
-  std::optional<GroupSums> sums = nest.getGroupSums();
-  FailureOr<TileTables::Table> partial = sums ? sums->getTable() : TileTables::Table{};
-  if (failed(partial))
-    return failure();
-  if (sums)
-    tables->add(std::move(*partial));
-  std::string whySorted = settle(nest, !tables->empty(), schedule);
-  StepShape shape = getStepShape(nest);
-  if (llvm::Error error = checkSchedule(schedule, target, shape.depth, shape.valueDepth)) // what a list needs
-    return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
-  MLIRContext *context = module.getContext();
-  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
-  auto gpuModule = gpu::GPUModuleOp::create(b, nest.func.getLoc(), "flashc_kernels", target.getAttr(context));
-  b.setInsertionPointToStart(gpuModule.getBody());
-  auto kernel = gpu::GPUFuncOp::create(b, nest.func.getLoc(), nest.func.getName(), b.getFunctionType({}, {}));
-  kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  kernel->setAttr(tile::kScheduleAttrName, getAttr(schedule, context));
+namespace {
+/// A nest on its way to a kernel.
+struct NestKernel {
+  LoopNest &nest;
+  Schedule schedule;
+  std::array<GridFormula, 3> extents;
+  gpu::GPUFuncOp func = {};
+  ManifestKernel info = {};
+};
+} // namespace
 
-  KernelSignature signature(nest.func, kernel, *tables);
-  KernelFrame frame(nest, schedule, kernel, signature);
-  if (failed(frame.build(*makeTileStep(frame)))) {
-    gpuModule.erase();
+/// The tables that kernels of the launch pass to each other.
+static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests) {
+  FailureOr<TileTables> tables = TileTables::get(nests.front().func);
+  if (failed(tables))
     return failure();
+  auto add = [&](FailureOr<TileTables::Table> table) {
+    if (succeeded(table) && !tables->getNumber(table->value))
+      tables->add(*table);
+    return succeeded(table);
+  };
+  for (LoopNest &nest : nests) {
+    for (unsigned result = 0; result < nest.results.size(); ++result)
+      if (std::optional<GroupSums> sums = nest.getGroupSums(result); sums && !add(sums->getTable()))
+        return failure();
+    if (Value delta = nest.getDelta(); delta && !add(getDeltaTable(delta)))
+      return failure();
   }
+  return tables;
+}
+
+/// Fills the kernel of a nest. The first one of the module has the function's name.
+static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, const TileTables &tables) {
+  auto [nest, schedule, extents, func, info] = std::tie(kernel.nest, kernel.schedule, kernel.extents, kernel.func, kernel.info);
+  OpBuilder b = OpBuilder::atBlockEnd(gpuModule.getBody());
+  std::string name = nest.func.getName().str();
+  if (gpuModule.lookupSymbol(name))
+    name += ("_" + nest.getStep().getStepState().front().name).str();
+  func = gpu::GPUFuncOp::create(b, nest.func.getLoc(), name, b.getFunctionType({}, {}));
+  func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
+  func->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
+  KernelSignature signature(nest.func, func, tables);
+  KernelFrame frame(nest, schedule, func, signature);
+  if (failed(frame.build(*makeTileStep(frame))))
+    return failure();
   schedule.ownKeys = frame.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
-  Launch launch = describeKernel(nest, schedule, signature, kernel, *extents);
-  launch.sorted = whySorted;
+  info = describeKernel(schedule, signature, func, extents);
+  return success();
+}
+
+/// Describes the launch of all kernels: the first nest's is the main one, and the others' come after it.
+static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef whySorted, const TileTables &tables) {
+  NestKernel &main = kernels.front();
+  func::FuncOp host = main.nest.func;
+  SmallVector<LaunchRoles> roles;
+  for (NestKernel &kernel : kernels)
+    roles.push_back(getRoles(kernel.nest));
+  LaunchInterface interface = describeLaunch(host, roles);
+  Launch launch;
+  static_cast<ManifestKernel &>(launch) = main.info;
+  launch.target = GPUTarget::of(main.func).name;
+  launch.arguments = std::move(interface.arguments);
+  launch.requirements = std::move(interface.requirements);
+  launch.schedule = main.schedule.str();
+  launch.sorted = whySorted.str();
   if (!whySorted.empty())
-    launch.points = *extents;
-  launch.mayOverlap = schedule.programmaticLaunch;
-  launch.workspace = tables->getTotalBytes();
-  FailureOr<std::vector<ManifestKernel>> before = emitTableKernels(nest.func, kernel, *tables);
-  FailureOr<std::vector<ManifestKernel>> after = emitKernelsAfter(nest, kernel, *tables);
-  if (failed(before) || failed(after)) {
+    launch.points = main.extents;
+  launch.mayOverlap = main.schedule.programmaticLaunch;
+  launch.workspace = tables.getTotalBytes();
+  FailureOr<std::vector<ManifestKernel>> before = emitTableKernels(host, main.func, tables);
+  if (failed(before))
+    return failure();
+  launch.before = std::move(*before);
+  if (Value delta = main.nest.getDelta()) {
+    FailureOr<ManifestKernel> kernel = emitDeltaKernel(host, main.func, tables, delta);
+    if (failed(kernel))
+      return failure();
+    launch.before.push_back(std::move(*kernel));
+  }
+  for (NestKernel &kernel : kernels.drop_front())
+    launch.after.push_back(kernel.info);
+  for (NestKernel &kernel : kernels)
+    if (failed(emitGroupKernels(kernel.nest, main.func, tables, launch.after)))
+      return failure();
+  launch.set(main.func);
+  return success();
+}
+
+/// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
+static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides) {
+  func::FuncOp host = nests.front().func;
+  FailureOr<TileTables> tables = getTables(nests);
+  if (failed(tables))
+    return failure();
+  SmallVector<NestKernel, 1> kernels;
+  std::string whySorted;
+  for (LoopNest &nest : nests) {
+    FailureOr<Schedule> schedule = chooseFor(nest, target, overrides);
+    FailureOr<std::array<GridFormula, 3>> extents = getExtents(nest);
+    if (failed(schedule) || failed(extents))
+      return failure();
+    whySorted = settle(nest, !tables->empty(), *schedule);
+    StepShape shape = getStepShape(nest);
+    if (llvm::Error error = checkSchedule(*schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth)) // what a list needs
+      return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
+    kernels.push_back({nest, *schedule, *extents});
+  }
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  auto gpuModule =
+      gpu::GPUModuleOp::create(b, host.getLoc(), "flashc_kernels", GPUTarget::lookup(target)->getAttr(module.getContext()));
+  bool isEmitted = llvm::all_of(kernels, [&](NestKernel &kernel) { return succeeded(emitNest(kernel, gpuModule, *tables)); });
+  if (!isEmitted || failed(emitLaunch(kernels, whySorted, *tables))) {
     gpuModule.erase();
     return failure();
   }
-  launch.before = std::move(*before);
-  launch.after = std::move(*after);
-  launch.set(kernel);
-  nest.func.erase();
+  host.erase();
   return success();
 }
 
@@ -218,12 +306,9 @@ struct ConvertFlashToTile : flashc::impl::ConvertFlashToTileBase<ConvertFlashToT
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<LoopNest> nest = matchLoopNest(module);
-    if (failed(nest))
-      return signalPassFailure();
-    FailureOr<Schedule> schedule = chooseFor(*nest, target, overrides);
-    if (failed(schedule) || failed(convert(module, *nest, *schedule, *GPUTarget::lookup(target))))
-      return signalPassFailure();
+    FailureOr<SmallVector<LoopNest, 1>> nests = matchLoopNests(module);
+    if (failed(nests) || failed(convert(module, *nests, target, overrides)))
+      signalPassFailure();
   }
 };
 } // namespace

@@ -63,7 +63,7 @@ void KernelFrame::emitRings() {
   auto getRows = [&](const Operand &operand) { return operand.info.isStreamed ? nest.streamedTile : tile::kTileRows; };
   for (Operand &operand : operands)
     if (operand.info.isMatrix())
-      operand.map = signature.getTensorMap(operand.info.argument, getRows(operand));
+      operand.map = signature.getTensorMap(*operand.info.getArgument(), getRows(operand));
   for (Operand &operand : operands) {
     if (!operand.info.isMatrix())
       continue;
@@ -86,19 +86,19 @@ Value KernelFrame::loadStreamedElement(StringRef name, Value position, Value isM
   const Operand &operand = find(name);
   Operation *step = nest.getStep();
   if (visits.hasMask()) {
-    Value extent = scalars.getExtent(b, step, nest.getArray(operand.info), 2);
+    Value extent = scalars.getExtent(b, step, operand.info.array, 2);
     if (!extent)
       return {};
     Value last = arith::SubIOp::create(b, extent, index(1));
     Value kept = arith::MinSIOp::create(b, position, last);
     position = isMasked ? arith::SelectOp::create(b, isMasked, kept, position).getResult() : kept;
   }
-  return scalars.loadElement(b, step, nest.getArray(operand.info), {operand.batch, operand.head, position});
+  return scalars.loadElement(b, step, operand.info.array, {operand.batch, operand.head, position});
 }
 
 FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
   SmallVector<Value> destinations;
-  if (std::optional<GroupSums> sums = nest.getGroupSums())
+  if (std::optional<GroupSums> sums = nest.getGroupSums(result))
     destinations.push_back(sums->getInput(b, signature, scalars));
   else
     for (const NestOutput &output : nest.outputs)

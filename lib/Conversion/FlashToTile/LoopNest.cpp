@@ -23,18 +23,21 @@ static StringRef getPlural(flash::StepDim dim) { return dim == flash::StepDim::I
 namespace {
 class Matcher {
 public:
-  explicit Matcher(ModuleOp module) : module(module) {}
+  /// Of the nest that ends with `last`, or with what takes its state.
+  Matcher(func::FuncOp func, flash::StepOpInterface last, flash::EpilogueOpInterface epilogue) : lastStep(last) {
+    nest.func = func;
+    findEnd(epilogue);
+  }
 
   FailureOr<LoopNest> match() {
-    if (failed(matchFunction()) || failed(findEnds()) || failed(matchSegments()) || failed(matchRegions()) ||
-        failed(matchParallelLoop()) || failed(matchOperands()) || failed(matchOutputs()))
+    if (failed(matchSegments()) || failed(matchRegions()) || failed(matchParallelLoop()) || failed(matchOperands()) ||
+        failed(matchOutputs()))
       return failure();
     return std::move(nest);
   }
 
 private:
-  LogicalResult matchFunction();
-  LogicalResult findEnds();
+  void findEnd(flash::EpilogueOpInterface epilogue);
   LogicalResult matchSegments();
   LogicalResult addSegment(Operation *def, scf::ForOp loop, flash::StepOpInterface op);
   LogicalResult matchInitialState(ValueRange state);
@@ -46,13 +49,12 @@ private:
   FailureOr<NestOperand> matchOperand(flash::StepOpInterface op, const flash::StepOperand &info);
   LogicalResult matchOutputs();
   bool isWholeSlice(Operation *slice, Value result);
-  bool isGroupSums(linalg::GenericOp op, Value result);
+  bool isGroupSums(linalg::GenericOp op, unsigned result);
   LogicalResult traceOutput(Value value, unsigned result);
   /// Where the nest as a whole is said to be wrong.
   InFlightDiagnostic emitError() { return nest.end->emitError(); }
   StringRef getResidentName() { return getName(nest.getStep().getResidentDim()); }
 
-  ModuleOp module;
   LoopNest nest;
   /// The state when all loops have ended.
   SmallVector<Value> state;
@@ -66,43 +68,59 @@ private:
 
 static bool isInPtxName(char c) { return llvm::isAlnum(c) || c == '_' || c == '$'; }
 
-LogicalResult Matcher::matchFunction() {
+static FailureOr<func::FuncOp> matchFunction(ModuleOp module) {
+  func::FuncOp found;
   for (Operation &op : *module.getBody()) {
     auto func = dyn_cast<func::FuncOp>(op);
     if (!func || func.isExternal())
       return op.emitError() << "expected the module to hold one function with a body, got another op";
-    if (nest.func) {
+    if (found) {
       InFlightDiagnostic error = func.emitError() << "expected the module to hold one function, got a second one";
-      error.attachNote(nest.func.getLoc()) << "the first one";
+      error.attachNote(found.getLoc()) << "the first one";
       return failure();
     }
-    nest.func = func;
+    found = func;
   }
-  if (!nest.func)
+  if (!found)
     return module.emitError() << "expected the module to hold one function with a body, got none";
-  StringRef name = nest.func.getName();
+  StringRef name = found.getName();
   if (name.empty() || llvm::isDigit(name[0]) || !llvm::all_of(name, isInPtxName))
-    return nest.func.emitError() << "expected a name of letters, digits, '_' and '$', as PTX has them, got '" << name
-                                 << "'";
-  for (Type type : llvm::concat<const Type>(nest.func.getArgumentTypes(), nest.func.getResultTypes()))
+    return found.emitError() << "expected a name of letters, digits, '_' and '$', as PTX has them, got '" << name
+                             << "'";
+  for (Type type : llvm::concat<const Type>(found.getArgumentTypes(), found.getResultTypes()))
     if (!type.isIntOrIndexOrFloat() && !isa<RankedTensorType, MemRefType>(type))
-      return nest.func.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got "
-                                   << type;
-  if (!nest.func.getBody().hasOneBlock())
-    return nest.func.emitError() << "expected a function of one block";
-  return success();
+      return found.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got " << type;
+  if (!found.getBody().hasOneBlock())
+    return found.emitError() << "expected a function of one block";
+  return found;
 }
 
-/// The last step, and what takes its state.
-LogicalResult Matcher::findEnds() {
+namespace {
+/// The ends of the nests of a function: of each the last step, and of one what takes its state.
+struct NestEnds {
+  SmallVector<flash::StepOpInterface> steps;
   flash::EpilogueOpInterface epilogue;
-  WalkResult result = nest.func.walk([&](Operation *op) {
+};
+} // namespace
+
+static FailureOr<NestEnds> findEnds(func::FuncOp func) {
+  NestEnds ends;
+  flash::EpilogueOpInterface &epilogue = ends.epilogue;
+  llvm::MapVector<Attribute, flash::StepOpInterface> lastSteps; // by the gradients that they compute
+  WalkResult result = func.walk([&](Operation *op) {
     if (isa<flash::ScoresOpInterface>(op) && !isa<flash::StepOpInterface>(op)) {
       op->emitError() << "expected the tiled loops of the algorithm fa2, got " << op->getName();
       return WalkResult::interrupt();
     }
-    if (auto step = dyn_cast<flash::StepOpInterface>(op))
-      lastStep = step;
+    if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
+      if (step.addsToStreamed()) {
+        step.emitError() << "expected a step that carries all of its state (flash-split-gradients makes such), got one "
+                            "that adds to what it streams past";
+        return WalkResult::interrupt();
+      }
+      auto gradients = dyn_cast<flash::AccumulateGradientsOp>(op);
+      lastSteps[gradients ? gradients.getGradientsAttr() : Attribute()] = step;
+    }
     auto other = dyn_cast<flash::EpilogueOpInterface>(op);
     if (other && epilogue) {
       InFlightDiagnostic error = other.emitError() << "expected one attention per module, got a second one";
@@ -115,20 +133,29 @@ LogicalResult Matcher::findEnds() {
   });
   if (result.wasInterrupted())
     return failure();
+  if (lastSteps.empty() && !epilogue)
+    return func.emitError() << "expected an attention in the tiled loops of the algorithm fa2, got none";
+  for (auto &[gradients, step] : lastSteps)
+    ends.steps.push_back(step);
+  if (ends.steps.empty()) // what the epilogue takes is no state of a step
+    ends.steps.push_back({});
+  return ends;
+}
+
+void Matcher::findEnd(flash::EpilogueOpInterface epilogue) {
   if (epilogue) {
     nest.epilogue = nest.end = epilogue;
     llvm::append_range(state, epilogue.getState());
     llvm::append_range(nest.results, epilogue->getResults());
-    return success();
+    nest.groupSums.resize(nest.results.size());
+    return;
   }
-  if (!lastStep)
-    return nest.func.emitError() << "expected an attention in the tiled loops of the algorithm fa2, got none";
   auto loop = dyn_cast<scf::ForOp>(lastStep->getParentOp());
   bool isCarried = loop && loop.getYieldedValues() == ValueRange(lastStep->getResults());
   llvm::append_range(state, isCarried ? loop->getResults() : lastStep->getResults());
   nest.results = state;
   nest.end = state.front().getDefiningOp()->getBlock()->getTerminator();
-  return success();
+  nest.groupSums.resize(nest.results.size());
 }
 
 /// `state` of the first segment is its identity.
@@ -204,6 +231,8 @@ LogicalResult Matcher::matchRegions() {
   nest.residentTile = first.getTileExtent(resident);
   nest.streamedTile = first.getTileExtent(streamed);
   nest.score = first.hasScore() ? &first.getScore() : nullptr;
+  if (Region *derivative = first.getDerivativeRegion(); derivative && !derivative->empty())
+    nest.derivative = derivative;
   OperationEquivalence::Flags ignoreLocations = OperationEquivalence::Flags::IgnoreLocations;
   for (Segment &segment : nest.segments) {
     flash::StepOpInterface op = segment.op;
@@ -211,7 +240,11 @@ LogicalResult Matcher::matchRegions() {
     bool isSameOp = op->getName() == first->getName() && op.getScale() == first.getScale() &&
                     isSamePosition(flash::StepDim::B) && isSamePosition(flash::StepDim::H) &&
                     isSamePosition(resident) && op.getTileExtent(streamed) == nest.streamedTile &&
-                    OperationEquivalence::isRegionEquivalentTo(&op.getScore(), &first.getScore(), ignoreLocations);
+                    llvm::all_of(llvm::zip_equal(op->getRegions(), first->getRegions()), [&](auto pair) {
+                      auto &[region, other] = pair;
+                      return &region == &op.getMask() ||
+                             OperationEquivalence::isRegionEquivalentTo(&region, &other, ignoreLocations);
+                    });
     if (!isSameOp)
       return op.emitError() << "expected all loops over " << getPlural(streamed)
                             << " to have the same tiles, position, scale and score region";
@@ -288,7 +321,7 @@ FailureOr<NestOperand> Matcher::matchOperand(flash::StepOpInterface op, const fl
   Value value = op->getOperand(info.number);
   auto type = cast<RankedTensorType>(value.getType());
   bool isStreamed = info.movesWith(streamed);
-  NestOperand result{info, 0, b.getIndexAttr(0), b.getIndexAttr(0), type, isStreamed};
+  NestOperand result{info, Value(), b.getIndexAttr(0), b.getIndexAttr(0), type, isStreamed};
   OpFoldResult row = b.getIndexAttr(0);
   if (auto pad = value.getDefiningOp<tensor::PadOp>()) {
     if (!llvm::all_of(pad.getMixedLowPad(), [](OpFoldResult low) { return isConstantIntValue(low, 0); }))
@@ -311,13 +344,14 @@ FailureOr<NestOperand> Matcher::matchOperand(flash::StepOpInterface op, const fl
   }
   if (!isSame(row, getAsOpFoldResult(op.getPositionIn(isStreamed ? streamed : op.getResidentDim()))))
     return op.emitError() << "expected the tile of " << info.name << " to begin at the position of the attention";
-  BlockArgument argument = flash::getRootArgument(value);
-  if (!argument) {
+  result.array = flash::getRootArgument(value);
+  if (flash::matchRowDots(value))
+    result.array = value;
+  if (!result.array) {
     InFlightDiagnostic error = op.emitError() << "expected " << info.name << " to be a tile of a function argument";
     error.attachNote(value.getLoc()) << "it is a tile of this";
     return failure();
   }
-  result.argument = argument.getArgNumber();
   return result;
 }
 
@@ -333,7 +367,7 @@ LogicalResult Matcher::matchOperands() {
     }
     auto isSameArray = [](auto pair) {
       auto &[x, y] = pair;
-      return x.argument == y.argument && x.tile == y.tile;
+      return x.array == y.array && x.tile == y.tile;
     };
     if (!nest.operands.empty() && !llvm::all_of(llvm::zip_equal(nest.operands, operands), isSameArray))
       return segment.op.emitError() << "expected all loops over " << getPlural(segment.op.getStreamedDim())
@@ -347,7 +381,7 @@ LogicalResult Matcher::matchOperands() {
     return success();
   // One resident tile, without a loop: how many rows it has is in the type.
   auto *operand = llvm::find_if(nest.operands, [](const NestOperand &operand) { return !operand.isStreamed; });
-  auto type = cast<ShapedType>(nest.getArray(*operand).getType());
+  auto type = cast<ShapedType>(operand->array.getType());
   if (type.isDynamicDim(2) || type.getDimSize(2) > nest.residentTile)
     return emitError() << "expected a parallel loop over " << getResidentName() << " tiles (algorithm fa2)";
   nest.resident.extent = Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
@@ -360,7 +394,7 @@ LogicalResult Matcher::matchGroup() {
     return *llvm::find_if(nest.operands, [&](const NestOperand &operand) { return operand.info.movesWith(dim); });
   };
   auto getHeads = [&](const NestOperand &operand) {
-    return cast<ShapedType>(nest.getArray(operand).getType()).getDimSize(1);
+    return cast<ShapedType>(operand.array.getType()).getDimSize(1);
   };
   const NestOperand &ofQueryHeads = find(flash::StepDim::H), &ofKeyHeads = find(flash::StepDim::KeyHead);
   int64_t hq = getHeads(ofQueryHeads), hk = getHeads(ofKeyHeads);
@@ -397,9 +431,10 @@ bool Matcher::isWholeSlice(Operation *slice, Value result) {
   return cast<ShapedType>(slice->getResult(0).getType()).getShape() == ArrayRef(whole);
 }
 
-/// Whether it adds up the heads of a group in the only result of the nest, which is used for nothing else.
-bool Matcher::isGroupSums(linalg::GenericOp op, Value result) {
-  if (nest.groupSums || nest.results.size() != 1 || !op.getInputs().front().hasOneUse() || op.getNumLoops() != 3)
+/// Whether it adds up the heads of a group in a result of the nest, which is used for nothing else.
+bool Matcher::isGroupSums(linalg::GenericOp op, unsigned result) {
+  if (nest.groupSums[result] || op.getNumDpsInputs() != 1 || !op.getInputs().front().hasOneUse() ||
+      op.getNumReductionLoops() != 1)
     return false;
   SmallVector<AffineMap> maps = op.getIndexingMapsArray();
   auto heads = dyn_cast<AffineBinaryOpExpr>(maps.back().getResult(1));
@@ -426,9 +461,12 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       continue;
     }
     Value next;
-    if (auto generic = dyn_cast<linalg::GenericOp>(user); generic && isGroupSums(generic, whole)) {
-      nest.groupSums = generic;
+    auto generic = dyn_cast<linalg::GenericOp>(user);
+    if (generic && isGroupSums(generic, result)) {
+      nest.groupSums[result] = generic;
       next = generic.getResult(0);
+    } else if (generic && flash::isRounding(generic)) {
+      next = generic.getResult(0); // where it is stored
     } else if (isa<tensor::CastOp>(user) || (isa<tensor::ExtractSliceOp>(user) && isWholeSlice(user, whole))) {
       next = user->getResult(0);
     } else if (auto insert = dyn_cast<tensor::InsertSliceOp>(user);
@@ -459,10 +497,6 @@ LogicalResult Matcher::matchOutputs() {
   for (auto [number, result] : llvm::enumerate(nest.results))
     if (failed(traceOutput(result, number)))
       return failure();
-  unsigned numReturned = llvm::count_if(
-      nest.outputs, [&](const NestOutput &output) { return output.argument >= nest.func.getNumArguments(); });
-  if (numReturned != nest.func.getNumResults())
-    return nest.func.emitError() << "expected every function result to be an output of the attention";
   if (nest.outputs.empty())
     return nest.func.emitError() << "expected the attention's outputs to be returned or written to an argument";
   WalkResult result = nest.func.getBody().walk([](Operation *op) {
@@ -478,10 +512,21 @@ const NestOperand &LoopNest::getOperand(StringRef name) const {
   return *llvm::find_if(operands, [&](const NestOperand &operand) { return operand.info.name == name; });
 }
 
-std::optional<GroupSums> LoopNest::getGroupSums() const {
-  if (!groupSums)
+std::optional<GroupSums> LoopNest::getGroupSums(unsigned result) const {
+  linalg::GenericOp sums = groupSums[result];
+  if (!sums)
     return std::nullopt;
-  return GroupSums{groupSums, {batch.extent, head.extent, resident.extent}, groupSize};
+  GroupSums found{sums, {batch.extent, head.extent, resident.extent}, groupSize};
+  if (auto type = cast<ShapedType>(results[result].getType()); type.getRank() == 4)
+    found.extents.push_back(Builder(type.getContext()).getIndexAttr(type.getDimSize(3)));
+  return found;
+}
+
+Value LoopNest::getDelta() const {
+  for (const NestOperand &operand : operands)
+    if (!operand.getArgument())
+      return operand.array;
+  return {};
 }
 
 bool LoopNest::mayHaveEmptyRows() const {
@@ -489,4 +534,22 @@ bool LoopNest::mayHaveEmptyRows() const {
   return !takesState || takesState.mayHaveEmptyRows();
 }
 
-FailureOr<LoopNest> flashc::matchLoopNest(ModuleOp module) { return Matcher(module).match(); }
+FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
+  FailureOr<func::FuncOp> func = matchFunction(module);
+  FailureOr<NestEnds> ends = succeeded(func) ? findEnds(*func) : FailureOr<NestEnds>();
+  if (failed(ends))
+    return failure();
+  SmallVector<LoopNest, 1> nests;
+  unsigned numReturned = 0;
+  for (flash::StepOpInterface step : ends->steps) {
+    FailureOr<LoopNest> nest = Matcher(*func, step, ends->epilogue).match();
+    if (failed(nest))
+      return failure();
+    numReturned += llvm::count_if(
+        nest->outputs, [&](const NestOutput &output) { return output.argument >= func->getNumArguments(); });
+    nests.push_back(std::move(*nest));
+  }
+  if (numReturned != func->getNumResults())
+    return func->emitError() << "expected every function result to be an output of the attention";
+  return nests;
+}

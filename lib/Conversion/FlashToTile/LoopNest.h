@@ -10,10 +10,11 @@
 
 namespace flashc {
 
-/// An operand of the nest's steps: which argument of the entry function it is a tile of, and that tile's batch and head.
+/// An operand of the nest's steps: which array it is a tile of, and that tile's batch and head.
 struct NestOperand {
   mlir::flash::StepOperand info;
-  unsigned argument;
+  /// An argument of the entry function, or the delta of a backward pass, which a kernel before this one computes.
+  mlir::Value array;
   mlir::OpFoldResult batch, head;
   mlir::RankedTensorType tile;
   bool isStreamed;
@@ -21,6 +22,11 @@ struct NestOperand {
   /// Whether it has rows of elements, which a product reads; otherwise it has one element for each position.
   bool isMatrix() const { return info.movesWith(mlir::flash::StepDim::Whole); }
   int64_t getCols() const { return tile.getShape().back(); }
+  /// The number of the argument; none of delta.
+  std::optional<unsigned> getArgument() const {
+    auto argument = mlir::dyn_cast<mlir::BlockArgument>(array);
+    return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
+  }
 };
 
 /// A value that leaves the nest, and where it goes: entry arguments are numbered first, then results.
@@ -67,30 +73,30 @@ struct LoopNest {
   mlir::Operation *epilogue = nullptr;
   mlir::SmallVector<mlir::Value> results;
   mlir::SmallVector<NestOutput> outputs;
-  /// What adds the one result of the heads of a group up (flash::emitGroupSums) before it becomes the outputs; null: they
-  /// are the results.
-  mlir::linalg::GenericOp groupSums;
+  /// Of each result what adds up the heads of a group (flash::emitGroupSums) before it becomes the outputs; null: they
+  /// are the result.
+  mlir::SmallVector<mlir::linalg::GenericOp> groupSums;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments
+  mlir::Region *derivative = nullptr; // of the score, where the step computes gradients
   mlir::Region *mask = nullptr;     // of all masked segments
   mlir::Operation *end = nullptr;   // where scalars for the kernel may be computed in L1: all of the nest is in front
 
   mlir::flash::StepOpInterface getStep() const { return segments.front().op; }
   /// The operand of this name; the step has one.
   const NestOperand &getOperand(llvm::StringRef name) const;
-  /// The argument of the function that an operand is a tile of.
-  mlir::Value getArray(const NestOperand &operand) const {
-    return mlir::func::FuncOp(func).getArgument(operand.argument);
-  }
-  std::optional<GroupSums> getGroupSums() const;
+  std::optional<GroupSums> getGroupSums(unsigned result) const;
+  /// The delta that the step reads, if it does.
+  mlir::Value getDelta() const;
   /// Whether a row may see nothing, for all that is known.
   bool mayHaveEmptyRows() const;
 };
 
-/// Reads the nest off a module. Emits an error that names what was expected and fails if the module is anything but one
-/// function that computes one nest of a step with the algorithm fa2.
-mlir::FailureOr<LoopNest> matchLoopNest(mlir::ModuleOp module);
+/// Reads the nests off a module: one, or of a backward pass one for each step of flash-split-gradients. Emits an error
+/// that names what was expected and fails if the module is anything but one function that computes them with the
+/// algorithm fa2.
+mlir::FailureOr<mlir::SmallVector<LoopNest, 1>> matchLoopNests(mlir::ModuleOp module);
 
 } // namespace flashc
 

@@ -167,10 +167,12 @@ static bool hasSoftCap(Operation *op) {
 
 static bool isColumnSums(Operation *op) { return isa<flash::ColumnSumsOp, flash::AccumulateColumnSumsOp>(op); }
 
+static bool isBackward(Operation *op) { return isa<flash::AttentionBackwardOp, flash::AccumulateGradientsOp>(op); }
+
 /// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it to
 /// none, all rows see all keys, which is no reason to refuse own keys.
 static RowsClass classifyRows(Operation *op) {
-  if (isColumnSums(op))
+  if (isColumnSums(op) || isBackward(op))
     return RowsClass::None;
   SmallVector<Operation *> ops{op};
   if (auto function = op->getParentOfType<FunctionOpInterface>(); function && isa<flash::OnlineAttentionOp>(op))
@@ -217,13 +219,13 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
                            << "'";
-  if (isa<flash::AttentionBackwardOp, flash::AccumulateGradientsOp>(op))
-    return op->emitError() << "expected the CPU as the target: there is no kernel for gradients yet, got " << target;
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   ScheduleKey key;
   if (isColumnSums(op))
     key.kind = kColumnSumsKind;
+  if (isBackward(op))
+    key.kind = kBackwardKind;
   key.target = target.str();
   key.dtype = element.isBF16() ? "bf16" : "f16";
   key.d = d;
@@ -266,6 +268,10 @@ static int64_t getValueDepth(Operation *op) {
     v = attention.getV();
   else if (auto online = dyn_cast<flash::OnlineAttentionOp>(op))
     v = online.getV();
+  else if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
+    v = backward.getV();
+  else if (auto step = dyn_cast<flash::AccumulateGradientsOp>(op))
+    v = step.getV();
   return v ? cast<ShapedType>(v.getType()).getDimSize(3) : 0;
 }
 

@@ -3,6 +3,8 @@
 #include "flashc/Conversion/HostToKernel/GroupKernel.h"
 #include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -17,29 +19,40 @@ static GridFormula getSize(OpFoldResult extent) { return *getFormula(extent); }
 FailureOr<TileTables::Table> GroupSums::getTable() const {
   if (!llvm::all_of(extents, [](OpFoldResult extent) { return getFormula(extent).has_value(); }))
     return op->emitOpError() << "expected extents that are constants or those of arguments";
-  return TileTables::Table{op->getOperand(0), getSize(extents[0]) * getSize(extents[1]) * getSize(extents[2]),
-                           /*bytes=*/4};
+  GridFormula elements = getSize(extents[0]);
+  for (OpFoldResult extent : ArrayRef(extents).drop_front())
+    elements = elements * getSize(extent);
+  return TileTables::Table{op->getOperand(0), elements, /*bytes=*/4};
 }
 
 Value GroupSums::getInput(OpBuilder &b, KernelSignature &signature, ScalarCloner &scalars) const {
   Location loc = op->getLoc();
   SmallVector<OpFoldResult> sizes;
-  for (OpFoldResult extent : extents) {
+  for (OpFoldResult extent : ArrayRef(extents).take_front(3)) {
     Value size = scalars.get(b, loc, extent);
     if (!size)
       return {};
     sizes.push_back(size);
   }
-  Value columns = cast<Value>(sizes[2]);
-  Value batch = b.createOrFold<arith::MulIOp>(loc, cast<Value>(sizes[1]), columns);
-  SmallVector<OpFoldResult> strides{batch, columns, b.getIndexAttr(1)};
-  auto layout = StridedLayoutAttr::get(b.getContext(), /*offset=*/0, {ShapedType::kDynamic, ShapedType::kDynamic, 1});
-  auto type = MemRefType::get(SmallVector<int64_t>(3, ShapedType::kDynamic), b.getF32Type(), layout);
+  llvm::append_range(sizes, ArrayRef(extents).drop_front(3)); // a constant
+  SmallVector<int64_t> shape(sizes.size(), ShapedType::kDynamic), layoutStrides(shape);
+  SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
+  for (size_t dim = sizes.size() - 1; dim-- > 0;) {
+    Value extent = getValueOrCreateConstantIndexOp(b, loc, sizes[dim + 1]);
+    Value inner = getValueOrCreateConstantIndexOp(b, loc, strides[dim + 1]);
+    strides[dim] = b.createOrFold<arith::MulIOp>(loc, extent, inner);
+  }
+  layoutStrides.back() = 1;
+  if (extents.size() == 4)
+    shape.back() = *getConstantIntValue(extents[3]);
+  auto layout = StridedLayoutAttr::get(b.getContext(), /*offset=*/0, layoutStrides);
+  auto type = MemRefType::get(shape, b.getF32Type(), layout);
   Value table = signature.getTable(*signature.getTables().getNumber(op->getOperand(0)));
   return memref::ReinterpretCastOp::create(b, loc, type, table, b.getIndexAttr(0), sizes, strides);
 }
 
-/// The kernel's body: CTA (n, hk, b), numbered with n the fastest, has columns 256 n to 256 n + 255.
+/// The kernel's body: CTA (n, hk, b), numbered with n the fastest, has columns 256 n to 256 n + 255. Where there is a
+/// fourth dimension, a column is one of its elements.
 static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signature, const GroupSums &sums,
                               ArrayRef<unsigned> outputs) {
   ScalarCloner scalars(signature);
@@ -48,6 +61,9 @@ static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signatur
   if (!input || !queryHeads || !columns)
     return failure();
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  Value depth = sums.extents.size() == 4 ? index(*getConstantIntValue(sums.extents[3])) : Value();
+  if (depth)
+    columns = arith::MulIOp::create(b, columns, depth);
   Value group = index(sums.groupSize), threads = index(kGroupThreads);
   Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), heads = arith::DivUIOp::create(b, queryHeads, group);
   Value tiles = arith::CeilDivUIOp::create(b, columns, threads), rest = arith::DivUIOp::create(b, block, tiles);
@@ -56,28 +72,38 @@ static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signatur
   Value column = arith::AddIOp::create(b, first, gpu::ThreadIdOp::create(b, gpu::Dimension::x));
   auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, column, columns));
   b.setInsertionPointToStart(branch.thenBlock());
+  auto getPlace = [&](Value ofHead) -> SmallVector<Value> {
+    if (!depth)
+      return {batch, ofHead, column};
+    return {batch, ofHead, b.createOrFold<arith::DivUIOp>(column, depth), b.createOrFold<arith::RemUIOp>(column, depth)};
+  };
   Value sum = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
   auto loop = scf::ForOp::create(b, index(0), group, index(1), sum);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value member = arith::AddIOp::create(b, arith::MulIOp::create(b, head, group), loop.getInductionVar());
-    Value element = memref::LoadOp::create(b, input, ValueRange{batch, member, column});
+    Value element = memref::LoadOp::create(b, input, getPlace(member));
     scf::YieldOp::create(b, arith::AddFOp::create(b, loop.getRegionIterArg(0), element).getResult());
   }
-  for (unsigned output : outputs)
-    memref::StoreOp::create(b, loop.getResult(0), signature.getMemRef(output), ValueRange{batch, head, column});
+  for (unsigned output : outputs) {
+    Value array = signature.getMemRef(output), rounded = loop.getResult(0);
+    if (Type type = getElementTypeOrSelf(array.getType()); type != rounded.getType())
+      rounded = arith::TruncFOp::create(b, type, rounded);
+    memref::StoreOp::create(b, rounded, array, getPlace(head));
+  }
   b.setInsertionPointAfter(branch);
   gpu::ReturnOp::create(b);
   return success();
 }
 
-FailureOr<ManifestKernel> flashc::emitGroupKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
-                                                  const GroupSums &sums, ArrayRef<unsigned> outputs) {
+FailureOr<ManifestKernel> flashc::emitGroupKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name,
+                                                  const TileTables &tables, const GroupSums &sums,
+                                                  ArrayRef<unsigned> outputs) {
   ImplicitLocOpBuilder b(main.getLoc(), host.getContext());
   b.setInsertionPointToEnd(main->getBlock());
   ManifestKernel info;
-  info.kernel = (main.getName() + "_groups").str();
+  info.kernel = name.str();
   gpu::GPUFuncOp kernel = createPlainKernel(b, b.getLoc(), info.kernel, kGroupThreads);
   KernelSignature signature(host, kernel, tables);
   b.setInsertionPointToStart(&kernel.getBody().front());
@@ -86,7 +112,10 @@ FailureOr<ManifestKernel> flashc::emitGroupKernel(func::FuncOp host, gpu::GPUFun
   signature.finish();
   info.parameters = signature.getParameters();
   GridFormula heads = ceilDiv(getSize(sums.extents[1]), sums.groupSize);
-  info.grid = {ceilDiv(getSize(sums.extents[2]), kGroupThreads) * heads * getSize(sums.extents[0]), 1, 1};
+  GridFormula columns = getSize(sums.extents[2]);
+  if (sums.extents.size() == 4)
+    columns = columns * getSize(sums.extents[3]);
+  info.grid = {ceilDiv(columns, kGroupThreads) * heads * getSize(sums.extents[0]), 1, 1};
   info.block[0] = kGroupThreads;
   return info;
 }

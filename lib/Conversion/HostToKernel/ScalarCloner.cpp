@@ -58,6 +58,8 @@ static BlockArgument getArrayArgument(Operation *op, Value array) {
 }
 
 Value ScalarCloner::getExtent(OpBuilder &b, Operation *op, Value source, int64_t dim) {
+  if (std::optional<flash::RowDots> dots = flash::matchRowDots(source))
+    source = dots->o;
   BlockArgument argument = getArrayArgument(op, source);
   if (!argument)
     return {};
@@ -78,7 +80,26 @@ Value ScalarCloner::getDim(OpBuilder &b, Operation *op, Value source, Value inde
   return {};
 }
 
+/// The place of an element in an array without gaps.
+static Value emitPlace(OpBuilder &b, Location loc, ValueRange extents, ValueRange positions) {
+  Value place = positions.front();
+  for (auto [extent, position] : llvm::zip_equal(extents.drop_front(), positions.drop_front())) {
+    place = b.createOrFold<arith::MulIOp>(loc, place, extent);
+    place = b.createOrFold<arith::AddIOp>(loc, place, position);
+  }
+  return place;
+}
+
 Value ScalarCloner::loadElement(OpBuilder &b, Operation *op, Value source, ValueRange positions) {
+  if (flash::matchRowDots(source)) { // in the workspace
+    SmallVector<Value> extents;
+    for (int64_t dim = 0; dim < static_cast<int64_t>(positions.size()); ++dim)
+      extents.push_back(getExtent(b, op, source, dim));
+    if (llvm::is_contained(extents, Value()))
+      return {};
+    Value table = signature.getTable(*signature.getTables().getNumber(source));
+    return memref::LoadOp::create(b, op->getLoc(), table, emitPlace(b, op->getLoc(), extents, positions));
+  }
   BlockArgument argument = getArrayArgument(op, source);
   if (!argument)
     return {};
@@ -142,12 +163,7 @@ Value ScalarCloner::getTableRow(OpBuilder &b, Value table, ValueRange indices) {
   FailureOr<SmallVector<Value>> extents = getTableExtents(b, table), positions = getAll(b, indices);
   if (failed(extents) || failed(positions))
     return {};
-  Value row = positions->front();
-  for (auto [extent, position] : llvm::zip_equal(llvm::drop_begin(*extents), llvm::drop_begin(*positions))) {
-    row = b.createOrFold<arith::MulIOp>(table.getLoc(), row, extent);
-    row = b.createOrFold<arith::AddIOp>(table.getLoc(), row, position);
-  }
-  return row;
+  return emitPlace(b, table.getLoc(), *extents, *positions);
 }
 
 Value ScalarCloner::loadMinMax(OpBuilder &b, Operation *op, Value source, ValueRange indices) {

@@ -158,7 +158,7 @@ gpu.module @kernels {
 
 // -----
 
-#schedule = #tile.schedule<consumers = 1, kv_tile = 64, stages = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
+#schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
 // The same points without pairs.
 // CHECK-LABEL: gpu.func @one_by_one

@@ -120,8 +120,8 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
             "table, line 1: expected one condition on mask, got 'mask=code' too");
   EXPECT_EQ(getError("mask=causal: stages=2"),
             "table, line 1: expected mask= and none, bounds, several, periodic, code, arithmetic or memory, got 'mask=causal'");
-  EXPECT_EQ(getError("kind=backward: stages=2"),
-            "table, line 1: expected kind= and forward or column-sums, got 'kind=backward'");
+  EXPECT_EQ(getError("kind=sideways: stages=2"),
+            "table, line 1: expected kind= and forward, column-sums or backward, got 'kind=sideways'");
   EXPECT_EQ(getError("score=code: stages=2"), "table, line 1: expected score= and bounded, got 'score=code'");
   EXPECT_EQ(getError("rows=bounded rows=bounded: stages=2"),
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");

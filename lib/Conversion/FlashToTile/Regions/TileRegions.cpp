@@ -12,7 +12,7 @@ bool TileRegions::hasScoreMap() const { return nest.score || !isExponentFactor(g
 
 LogicalResult TileRegions::emitInvariants(Value ofBatch, Value ofHead, Value firstRow) {
   batch = ofBatch, head = ofHead, row = firstRow;
-  for (Region *region : {nest.score, nest.mask})
+  for (Region *region : {nest.score, nest.derivative, nest.mask})
     if (region && (failed(scalars.cloneInvariants(b, *region, batch, head)) || failed(emitRows(*region))))
       return failure();
   return success();
@@ -89,15 +89,15 @@ static void keepClampsWhere(Value isMasked, tile::MapOp map) {
   }
 }
 
-tile::MapOp TileRegions::emitScore(Value products, Value column, Value isMasked) {
+tile::MapOp TileRegions::emitOfScore(Region *region, Value products, Value column, Value isMasked) {
   OpBuilder::InsertionGuard guard(b);
-  tile::MapOp map = beginMap(products, column, nest.score);
+  tile::MapOp map = beginMap(products, column, region);
   Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(getScale()));
   Value score = arith::MulFOp::create(b, map.getBody().getArgument(0), scale);
-  if (nest.score) {
+  if (region) {
     SmallVector<Value> arguments = getPosition(map);
     arguments.insert(arguments.begin(), score);
-    score = scalars.cloneRegion(b, *nest.score, arguments);
+    score = scalars.cloneRegion(b, *region, arguments);
   }
   if (!score)
     return {};

@@ -27,7 +27,13 @@ public:
 
   /// The scores of a tile, from products and the first streamed position: the scale, and the score region. Null after an
   /// error. `isMasked`, if it is not null, says whether the tile may have positions that do not exist.
-  mlir::tile::MapOp emitScore(mlir::Value products, mlir::Value column, mlir::Value isMasked);
+  mlir::tile::MapOp emitScore(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
+    return emitOfScore(nest.score, products, column, isMasked);
+  }
+  /// In the same way, the score's derivative.
+  mlir::tile::MapOp emitDerivative(mlir::Value products, mlir::Value column, mlir::Value isMasked) {
+    return emitOfScore(nest.derivative, products, column, isMasked);
+  }
   /// The elements of a tile, with `masked` where the mask keeps nothing. Null after an error.
   mlir::Value emitMask(mlir::Value source, mlir::Value column, double masked);
 
@@ -39,6 +45,7 @@ private:
   };
 
   mlir::LogicalResult emitRows(mlir::Region &region);
+  mlir::tile::MapOp emitOfScore(mlir::Region *region, mlir::Value products, mlir::Value column, mlir::Value isMasked);
   mlir::tile::MapOp beginMap(mlir::Value tile, mlir::Value column, mlir::Region *region);
   llvm::SmallVector<mlir::Value> getPosition(mlir::tile::MapOp map);
   /// Which argument of a region with `numArguments`, counted from the last, is the row.

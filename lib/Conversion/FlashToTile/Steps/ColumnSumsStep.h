@@ -15,10 +15,6 @@ public:
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
   mlir::LogicalResult emitOutputs(mlir::ValueRange state) override;
-
-private:
-  mlir::Value emitProbabilities(mlir::Value visit, mlir::Value query, mlir::Value products);
-  mlir::Value emitExponentials(mlir::Value visit, mlir::Value query, mlir::Value scores, double factor);
 };
 
 StepShape getColumnSumsShape(const LoopNest &nest);

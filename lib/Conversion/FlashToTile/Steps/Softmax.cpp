@@ -191,7 +191,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   auto loop = split->getParentOfType<scf::ForOp>();
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(loop);
-  Value numKeys = frame.scalars.getExtent(b, nest.getStep(), nest.getArray(nest.getOperand("k")), 2);
+  Value numKeys = frame.scalars.getExtent(b, nest.getStep(), nest.getOperand("k").array, 2);
   if (!numKeys)
     return failure();
   RankedTensorType type = tile::getLanePartialType(b.getContext());

@@ -304,6 +304,34 @@ Value mlir::flash::emitRowDots(OpBuilder &builder, Location loc, Value o, Value 
                  });
 }
 
+/// Whether `op` runs loops of these kinds, reads `numInputs` tensors at all of them and yields a result of `Op`.
+template <typename Op> static bool computes(linalg::GenericOp op, unsigned numLoops, unsigned numInputs) {
+  return op.getNumLoops() == numLoops && op.getNumDpsInputs() == int64_t(numInputs) && op.getNumDpsInits() == 1 &&
+         llvm::all_of(op.getDpsInputOperands(),
+                      [&](OpOperand *input) { return op.getMatchingIndexingMap(input).isIdentity(); }) &&
+         op.getBody()->getTerminator()->getOperand(0).getDefiningOp<Op>();
+}
+
+std::optional<RowDots> mlir::flash::matchRowDots(Value delta) {
+  auto sum = delta.getDefiningOp<linalg::GenericOp>();
+  if (!sum || !computes<arith::AddFOp>(sum, 4, 2) || sum.getNumReductionLoops() != 1)
+    return std::nullopt;
+  RowDots result{sum.getInputs()[0], sum.getInputs()[1], Value()};
+  Value init = sum.getOutputs()[0];
+  if (auto less = init.getDefiningOp<linalg::GenericOp>()) {
+    if (!computes<arith::SubFOp>(less, 3, 1))
+      return std::nullopt;
+    result.dlse = less.getInputs()[0];
+    init = less.getOutputs()[0];
+  }
+  return init.getDefiningOp<linalg::FillOp>() ? std::optional(result) : std::nullopt;
+}
+
+bool mlir::flash::isRounding(linalg::GenericOp op) {
+  return computes<arith::TruncFOp>(op, 4, 1) && op.getNumParallelLoops() == 4 &&
+         op.getBody()->getOperations().size() == 2;
+}
+
 Value mlir::flash::emitRounded(OpBuilder &builder, Location loc, Value x, Type type) {
   if (getElementTypeOrSelf(x.getType()) == type)
     return x;

@@ -72,16 +72,23 @@ namespace {
 struct Tile : flash::impl::TileBase<Tile> {
   using TileBase::TileBase;
 
+  /// What is asked for, or follows from which dimension the step streams.
+  TileSizes getSizes(StepOpInterface op) {
+    auto getSize = [&](int64_t asked, StepDim dim) {
+      return asked ? asked : op.getStreamedDim() == dim ? int64_t(streamedTile) : int64_t(residentTile);
+    };
+    return {getSize(qTile, StepDim::I), getSize(kvTile, StepDim::J)};
+  }
+
   void runOnOperation() override {
-    TileSizes sizes{qTile, kvTile};
     SmallVector<StepOpInterface> ops;
     getOperation()->walk([&](StepOpInterface op) {
-      if (!isTile(op, sizes))
+      if (!isTile(op, getSizes(op)))
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());
     for (StepOpInterface op : ops) {
-      if (failed(tileStep(rewriter, op, sizes)))
+      if (failed(tileStep(rewriter, op, getSizes(op))))
         return signalPassFailure();
       ++numTiled;
     }

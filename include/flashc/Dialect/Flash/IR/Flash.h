@@ -41,8 +41,15 @@ constexpr Gradients kAllGradients = Gradients::DQ | Gradients::DK | Gradients::D
 Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize);
 /// The delta of a backward pass, `[B, Hq, Nq]`: rowsum(o * dout), minus `dlse` if it is not null. In f32.
 Value emitRowDots(OpBuilder &b, Location loc, Value o, Value dout, Value dlse);
+/// What `emitRowDots` was given, if `delta` is its result.
+struct RowDots {
+  Value o, dout, dlse;
+};
+std::optional<RowDots> matchRowDots(Value delta);
 /// `x`, a tensor of rank 4 in f32, rounded to `type`.
 Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
+/// Whether `op` is what `emitRounded` makes.
+bool isRounding(linalg::GenericOp op);
 
 /// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);

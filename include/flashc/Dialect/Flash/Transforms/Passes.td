@@ -185,7 +185,9 @@ def Tile : Pass<"flash-tile"> {
   }];
   let options = [
     Option<"qTile", "q-tile", "int64_t", "64", "queries per tile (Br)">,
-    Option<"kvTile", "kv-tile", "int64_t", "64", "keys per tile (Bc)">];
+    Option<"kvTile", "kv-tile", "int64_t", "64", "keys per tile (Bc)">,
+    Option<"residentTile", "resident-tile", "int64_t", "0", "where q-tile or kv-tile is 0: rows of what stays">,
+    Option<"streamedTile", "streamed-tile", "int64_t", "0", "where q-tile or kv-tile is 0: rows of what comes past">];
   let statistics = [
     Statistic<"numTiled", "num-tiled", "steps tiled">];
 }

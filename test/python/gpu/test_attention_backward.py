@@ -1,0 +1,148 @@
+"""flashc.attention_backward on a GPU's tensors against gradients in f64. Skipped where there is no GPU.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_attention_backward.py
+"""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+import flashc  # noqa: E402
+from scores import MASKS, NAMES, make_scores  # noqa: E402
+from .guarded import guarded, random  # noqa: E402
+from .tensors import positions  # noqa: E402
+
+LENGTHS = [(1, 257), (63, 65), (65, 1), (257, 331), (331, 63)]
+
+
+def get_gradients(q, k, v, do, dlse, keep, rescore):
+    """o, lse and the gradients of q, k and v in f64, by PyTorch. A query that sees no key has none."""
+    q, k, v = (x.double().requires_grad_() for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    s = q @ k.repeat_interleave(group, 1).mT * q.shape[-1]**-0.5
+    grid = positions(*s.shape)
+    if rescore is not None:
+        s = rescore(s, *grid).expand(s.shape).double()
+    sees = torch.ones_like(s, dtype=torch.bool)
+    if keep is not None:
+        sees = torch.as_tensor(keep(*grid), device="cuda").expand(s.shape)
+    sees = sees & (s > -torch.inf) # a score of -inf is no key either
+    any_key = sees.any(-1, keepdim=True)
+    s = torch.where(sees, s, torch.where(any_key, -torch.inf, 0.0))
+    lse = s.logsumexp(-1)
+    o = torch.where(any_key, s.softmax(-1) @ v.repeat_interleave(group, 1), 0.0)
+    total = (o * do.double()).sum()
+    if dlse is not None:
+        total = total + torch.where(any_key[..., 0], lse * dlse.double(), 0.0).sum()
+    gradients = torch.autograd.grad(total, (q, k, v))
+    return o.detach(), torch.where(any_key[..., 0], lse, -torch.inf).detach(), gradients
+
+
+def check(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16, keep=None, rescore=None, swapped=False, with_dlse=False,
+          limit=None, **keywords):
+    """Arrays with NaN behind them, results of NaN."""
+    dv = dv or d
+    q, do = (random(b, hq, nq, x, dtype=dtype, swapped=swapped) for x in (d, dv))
+    k, v = (random(b, hk, nk, x, dtype=dtype, swapped=swapped) for x in (d, dv))
+    dlse, lse = guarded((b, hq, nq), torch.float32)[0], guarded((b, hq, nq), torch.float32)[0]
+    dlse.copy_(torch.randn(dlse.shape, device="cuda"))
+    o64, lse64, want = get_gradients(q, k, v, do, dlse if with_dlse else None, keep, rescore)
+    lse.copy_(lse64)
+    o = guarded(o64.shape, dtype)[0]
+    o.copy_(o64)
+    outs = [guarded(x.shape, dtype) for x in (q, k, v)]
+    flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse if with_dlse else None, enable_gqa=True,
+                              out=tuple(out for out, _ in outs), **keywords)
+    limit = limit or {torch.bfloat16: 5e-3, torch.float16: 1e-3}[dtype]
+    for name, (out, behind), expected in zip(("dq", "dk", "dv"), outs, want):
+        # Of one key dq and dk are 0: what is left of do V^T - delta, which is rounded.
+        norm, floor = expected.norm(), 2e-3 * expected.numel()**0.5 * do.double().abs().mean() * d**0.5
+        error = (out.double() - expected).norm()
+        assert error <= limit * (norm + floor), (name, nq, nk, d, dv, error, norm, floor)
+        assert behind.isnan().all()
+
+
+def is_causal(nq, nk):
+    return lambda b, h, i, j: j <= i + nk - nq
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=["bf16", "f16"])
+@pytest.mark.parametrize("d,dv", [(8, 8), (40, 96), (64, 64), (72, 72), (96, 96), (128, 128), (128, 64)])
+def test_bounds(d, dv, dtype):
+    for nq, nk in LENGTHS + [(1000, 1000), (131, 517)]:
+        check(2, 6, 3, nq, nk, d, dv, dtype)
+        check(2, 3, 3, nq, nk, d, dv, dtype, is_causal(nq, nk), with_dlse=True, causal=True)
+        check(2, 6, 1, nq, nk, d, dv, dtype,
+              lambda b, h, i, j: (j - i - nk + nq >= -40) & (j - i - nk + nq <= 9), window=(40, 9))
+
+
+def test_random_shapes(rng):
+    for _ in range(40):
+        heads, group = (int(rng.choice(x)) for x in ([1, 1, 2, 5, 8], [1, 1, 4, 8]))
+        nq, nk = (int(rng.choice([1, 2, 63, 129, 193, 500, 701, 1024])) for _ in range(2))
+        case = dict(b=int(rng.choice([1, 1, 2, 3])), hq=heads * group, hk=heads, nq=nq, nk=nk,
+                    d=int(rng.choice([64, 128, 40])), swapped=bool(rng.integers(2)), with_dlse=bool(rng.integers(2)))
+        print(case)
+        if rng.integers(2):
+            check(**case)
+        else:
+            check(**case, keep=is_causal(nq, nk), causal=True)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_score(rng, name):
+    """f16 scores of 2^11 and more have no bits behind the point: the exponential of a score is off by its error."""
+    for nq, nk in ((63, 65), (257, 331), (331, 63)):
+        score = make_scores(torch, lambda x: torch.from_numpy(np.array(x)).cuda(), rng, 2, 4, nq, nk)[name]
+        check(2, 4, 2, nq, nk, 64, dtype=torch.bfloat16, rescore=score, score=score)
+        check(2, 4, 2, nq, nk, 128, dtype=torch.bfloat16, keep=is_causal(nq, nk), rescore=score, score=score,
+              causal=True)
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_mask(name):
+    for nq, nk in LENGTHS + [(517, 700)]:
+        check(2, 4, 2, nq, nk, 64, keep=MASKS[name], mask=MASKS[name])
+        check(2, 4, 2, nq, nk, 128, keep=MASKS[name], mask=MASKS[name])
+
+
+def test_packed_sequences():
+    """Bounds that are read from an array."""
+    ends = torch.tensor([0, 100, 101, 290, 290, 517], device="cuda", dtype=torch.int32)
+    owner = torch.bucketize(torch.arange(517, device="cuda"), ends, right=True).to(torch.int32)
+
+    def same(b, h, i, j):
+        return owner[i] == owner[j]
+
+    check(2, 4, 2, 517, 517, 128, keep=same, mask=same)
+
+
+def test_large_magnitudes():
+    q, k, v, do = (random(2, 4, 700, 64) * factor for factor in (5, 3, 3, 1))
+    o, lse = flashc.attention(q, k, v, causal=True, return_lse=True)
+    want = get_gradients(q, k, v, do, None, is_causal(700, 700), None)[2]
+    for one, expected in zip(flashc.attention_backward(q, k, v, o, lse, do, causal=True), want):
+        assert (one.double() - expected).norm() <= 2e-2 * expected.norm()
+
+
+def test_launches_agree():
+    q, k, v, do = (random(2, heads, 700, 128) for heads in (8, 2, 2, 8))
+    o, lse = flashc.attention(q, k, v, causal=True, enable_gqa=True, return_lse=True)
+    first = flashc.attention_backward(q, k, v, o, lse, do, causal=True, enable_gqa=True)
+    for _ in range(100):
+        again = flashc.attention_backward(q, k, v, o, lse, do, causal=True, enable_gqa=True)
+        assert all(torch.equal(one, other) for one, other in zip(first, again))
+
+
+def test_large_head_dimensions_are_refused():
+    q = random(1, 2, 64, 256)
+    with pytest.raises(flashc.CompileError, match="expected a row of the schedule table for kind=backward"):
+        flashc.attention_backward(q, q, q, q, torch.zeros(1, 2, 64, device="cuda"), q)
+
+
+def test_gradients_are_refused():
+    q, lse = random(1, 2, 20, 64), torch.zeros(1, 2, 20, device="cuda")
+    with pytest.raises(flashc.Error, match="q without gradients"):
+        flashc.attention_backward(q.clone().requires_grad_(), q, q, q, lse, q)
