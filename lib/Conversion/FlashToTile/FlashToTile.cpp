@@ -282,6 +282,11 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
     FailureOr<std::array<GridFormula, 3>> extents = getExtents(nest);
     if (failed(schedule) || failed(extents))
       return failure();
+    if (nests.size() > 1 && schedule->order == Order::List)
+      return nest.end->emitError() << "schedule: expected order=closed where a launch has several nests, got order=list, "
+                                      "which sorts the work of one kernel";
+    if (nests.size() > 1)
+      schedule->order = Order::Closed;
     whySorted = settle(nest, !tables->empty(), *schedule);
     StepShape shape = getStepShape(nest);
     if (llvm::Error error = checkSchedule(*schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth)) // what a list needs
