@@ -100,6 +100,14 @@ def test_flops_count_two_products_and_half_if_causal():
     assert cell.input_bytes() == 3 * 2 * 4 * 512 * 64 * 2
 
 
+def test_a_backward_pass_counts_five_products():
+    cell = Cell(d=64, causal=True, n=512, batch=2, heads=4)
+    gradients = dataclasses.replace(cell, backward=True)
+    assert gradients.flops == 2.5 * cell.flops
+    assert str(gradients) == f"backward {cell}"
+    assert dataclasses.replace(gradients, group=4).relatives().popitem()[1] == gradients
+
+
 # --- Timing -----------------------------------------------------------------------------------------------------------
 
 class FakeGPU:
@@ -283,6 +291,19 @@ def test_bars_divide_the_ratios_to_cudnn(tmp_path):
     assert _bars.report(rows[2:], bars) == ["no cell has a bar, and numbers of flashc and cudnn"]
 
 
+def test_bars_of_the_backward_pass_are_there_for_all_cells_and_have_columns():
+    cells = [dataclasses.replace(cell, backward=True) for cell in parse_grid()]
+    bars = _bars.bars_of(cells)
+    assert set(bars) == set(cells) and _bars.bars_of(parse_grid()) == {}
+    assert bars[cells[0]] == _bars.Bar(pytest.approx(1.194), 1.06)
+    table = Table(["flashc", "cudnn"], cells, bars)
+    lines = [table.header().splitlines()[0], table.line(make_row(cell=cells[0], cudnn=400.0, fa2=200.0)),
+             table.line(make_row(cell=dataclasses.replace(cells[0], heads=4), fa2=200.0))]
+    assert len({len(line) for line in lines}) == 1
+    assert [[text.strip() for text in line.split("|")[-4:-1]] for line in lines] == [
+        ["ratio", "/cudnn", "hand"], ["0.75", "0.75", "1.19"], ["1.50", "-", "-"]]
+
+
 @pytest.mark.parametrize("text, message", [
     ("d,n,causal\n", "expected the columns d,n,causal,trial_over_cudnn"),
     (BARS + "64,1000,0,1,1,1,1\n", "bars.csv:6: expected tokens to be a multiple of n"),
@@ -300,8 +321,8 @@ def test_csv_is_on_disk_row_by_row_and_reads_back(tmp_path):
     path = str(tmp_path / "bench.csv")
     writer = CSVWriter(path)
     rows = [make_row(cudnn=200.0, fa2='no kernel, says "it"'),
-            make_row(cell=Cell(d=192, dv=128, causal=True, n=1024, batch=16, heads=16, group=8, dtype="f16"),
-                     cudnn=250.0)]
+            make_row(cell=Cell(d=192, dv=128, causal=True, n=1024, batch=16, heads=16, group=8, dtype="f16",
+                               backward=True), cudnn=250.0)]
     writer.write(rows[0])
     with open(path, newline="") as file:  # The writer is still open: this is what a crash leaves.
         lines = list(csv.DictReader(file))
@@ -408,6 +429,22 @@ def test_cells_prints_a_preset_and_takes_no_grid(capsys):
     assert status == 2 and "expected --cells or --grid, got both" in err
 
 
+def test_backward_has_the_same_cells_and_no_latency(capsys):
+    status, out, _ = run(["--backward", "--list", "--grid", "d=64", "n=512", "causal=0"], capsys)
+    assert status == 0 and out == "backward d=64 causal=0 n=512 batch=32 heads=32\n"
+    status, _, err = run(["--backward", "--latency"], capsys)
+    assert status == 2 and "expected --backward or --latency, got both" in err
+
+
+def test_read_knows_the_bars_of_the_backward_pass(capsys, tmp_path):
+    writer = CSVWriter(str(tmp_path / "a.csv"))
+    cell = dataclasses.replace(parse_grid(["d=64", "n=512", "causal=0"])[0], backward=True)
+    writer.write(make_row(cell=cell, cudnn=200.0))
+    writer.close()
+    status, out, _ = run(["--read", str(tmp_path / "a.csv")], capsys)
+    assert status == 0 and "geometric mean over hand: 1.256 (1 of 36 cells, 1.256 to 1.256)" in out
+
+
 @pytest.mark.parametrize("arguments, message", [
     (["--schedule", "ping-pong"], "expected NAME=OVERRIDES such as no-turns=ping-pong=false, got 'ping-pong'"),
     (["--schedule", "=stages=2"], "expected NAME=OVERRIDES"),
@@ -459,6 +496,8 @@ def test_what_differs_but_n_has_its_own_panel():
         "d = 64, not causal": [512, 1024], "d = 64, causal": [512]}
     rows.append(dataclasses.replace(rows[0], cell=dataclasses.replace(rows[0].cell, dtype="f16")))
     assert len(_plot.panels(rows)) == 3
+    rows.append(dataclasses.replace(rows[0], cell=dataclasses.replace(rows[0].cell, backward=True)))
+    assert "d = 64, not causal\nbackward, bf16, hidden size 2048, 16384 tokens, group 1" in _plot.panels(rows)
 
 
 def test_plot_is_a_png(tmp_path):

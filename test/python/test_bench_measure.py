@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import fake_cuda  # noqa: E402
-from flashc.bench import __main__ as command, _measure, _peers  # noqa: E402
+from flashc.bench import __main__ as command, _gradients, _measure, _peers  # noqa: E402
 from flashc.bench._grid import Cell, parse_grid, related  # noqa: E402
 from flashc.bench._report import read_csv  # noqa: E402
 
@@ -63,6 +63,45 @@ def test_systems_are_checked_and_timed_together():
     assert not any(_measure.failed(row) for row in rows)
 
 
+def test_backward_passes_are_checked_and_timed_alone():
+    """The peer's forward pass runs when it is prepared, and never again."""
+    forward_runs = []
+
+    class Counting(Plain):
+        def prepare(self, cell, sets):
+            contender = super().prepare(cell, sets)
+            run, contender.run = contender.run, lambda i: (forward_runs.append(i), run(i))[1]
+            return contender
+
+    systems = _gradients.backward_of([_peers.Flashc(), _peers.Flashc("flashc:static", static_shapes=True), Counting()])
+    assert [system.name for system in systems] == ["flashc", "flashc:static", "plain"]
+    first, second = measurer(*systems).measure([cell(backward=True), cell(causal=True, dv=8, group=2, backward=True)])
+    count = len(_measure.random_sets(first.cell, torch.Generator(), 1))
+    for name in ("flashc", "flashc:static", "plain"):
+        entry = first.entries[name]
+        assert entry.counts and 0 < entry.error <= entry.bound and 0 < entry.frobenius < 5e-3 and not entry.note
+        assert entry.tflops == pytest.approx(first.cell.flops / (entry.ms * 1e9))
+    assert forward_runs == list(range(count))
+    assert second.entries["flashc"].counts and second.entries["plain"].note == "no causal kernel"
+    assert not _measure.failed(first) and not _measure.failed(second)
+
+
+def test_wrong_gradients_are_not_timed_and_missing_ones_are_noted():
+    class Constant(Plain):
+        name = "constant"
+
+        def prepare(self, cell, sets):
+            contender = super().prepare(cell, sets)
+            run, contender.run = contender.run, lambda i: run(i).detach()
+            return contender
+
+    row, = measurer(*_gradients.backward_of([_peers.Flashc(), Plain(step=0.25), Constant()])).measure(
+        [cell(backward=True)])
+    assert row.entries["plain"].note.startswith("wrong: dq off by") and not row.entries["plain"].counts
+    assert row.entries["constant"].note.startswith("RuntimeError: element 0 of tensors does not require grad")
+    assert row.entries["flashc"].counts and _measure.failed(row)
+
+
 def test_systems_begin_once_for_cells_that_are_measured_together():
     begun = []
 
@@ -101,6 +140,17 @@ def test_schedules_reach_flashc(monkeypatch):
     assert set(seen) == {None, "stages=2"}
 
 
+def test_schedules_of_the_backward_pass_leave_the_forward_pass_alone(monkeypatch):
+    seen = []
+    for name in ("attention", "attention_backward"):
+        function = getattr(_gradients.flashc, name)
+        monkeypatch.setattr(_gradients.flashc, name, lambda *arguments, name=name, function=function, **keywords: (
+            seen.append((name, keywords.get("schedule"))), function(*arguments, **keywords))[1])
+    measurer(*_gradients.backward_of([_peers.Flashc("flashc:few", schedule="stages=2")])).measure(
+        [cell(backward=True)])
+    assert set(seen) == {("attention", None), ("attention_backward", "stages=2")}
+
+
 def test_a_lost_device_ends_the_measurement_with_the_rows_so_far(monkeypatch):
     calls = []
 
@@ -115,6 +165,48 @@ def test_a_lost_device_ends_the_measurement_with_the_rows_so_far(monkeypatch):
     assert [row.cell.n for row in caught.value.rows] == [24, 32]
     assert caught.value.rows[0].entries["plain"].note == "CUDA failed: CUDA error: an illegal memory access"
     assert _measure.failed(caught.value.rows[0])
+
+
+def test_the_command_measures_backward_passes(monkeypatch, tmp_path, capsys):
+    init = _measure.Measurer.__init__
+    monkeypatch.setattr(_measure.Measurer, "__init__", lambda self, systems, clock, seed: init(
+        self, systems, types.SimpleNamespace(read=lambda: 1000.0), seed, "cpu"))
+    path = str(tmp_path / "bench.csv")
+    assert command.main(["--backward", "--grid", "d=16", "n=24", "causal=1", "batch=1", "heads=2", "--peers", "",
+                         "--csv", path]) == 0
+    assert "/cudnn" in capsys.readouterr().out
+    row, = read_csv([path])
+    assert row.cell.backward and row.entries["flashc"].counts
+
+
+def test_tiles_that_are_computed_are_counted():
+    from flashc import assume_sorted, masks
+    from flashc.bench import _masks_backward
+    device = torch.device("cpu")
+    # Of 16 x 8 tiles of 64 queries and 128 keys: row r of causal ones sees r // 2 + 1.
+    assert _masks_backward.computed(masks.causal(), 1024, device) == sum(r // 2 + 1 for r in range(16)) / 128
+    offsets = assume_sorted(torch.tensor([0, 512, 512, 1024], dtype=torch.int32))
+    assert _masks_backward.computed(masks.packed(offsets, causal=False), 1024, device) == 1 / 2
+    assert _masks_backward.computed(masks.sliding_window(127), 1024, device) == (2 * 1 + 14 * 2) / 128
+
+
+def test_masks_and_scores_of_the_backward_pass(monkeypatch):
+    from flashc.bench import _masks, _masks_backward
+    for module in (_masks, _masks_backward):
+        for name, value in dict(TOKENS=512, HIDDEN=32, WINDOW=64, CHECKED=64).items():
+            monkeypatch.setattr(module, name, value, raising=False)
+    monkeypatch.setattr(torch, "device", lambda name: "cpu")
+    shown = []
+    bench = _masks_backward.BackwardMaskBench(1, False, shown.append)
+    with torch.no_grad():
+        lines = [line for group in (bench.window, bench.packed) for line in group(16)]
+        assert not any(bench._is_wrong(bench._inputs(1, 2, 64, 16)[0], None, score)
+                       for score in _masks.SCORES.values())
+    # All bursts last 10 ms: a mask costs what it does not spare.
+    assert [(line.case, line.note.partition(" ")[0]) for line in lines] == [("window of 64", ""),
+                                                                           ("8 documents, causal", "lengths")]
+    assert all(0.2 < line.visited < 0.5 and line.cost == pytest.approx(1 / line.visited) and line.failed
+               for line in lines)
 
 
 def test_the_command_measures_writes_and_relates(monkeypatch, tmp_path, capsys):

@@ -42,6 +42,39 @@ def test_masks_that_broadcast_scores_and_a_scale():
     reference.assert_close((ref.o, ref.lse), want)
 
 
+@pytest.mark.parametrize("nq, nk", [(9, 9), (12, 5)])
+@pytest.mark.parametrize("chunk_bytes", [1, 2 << 30])
+def test_gradients_in_chunks_of_whole_groups(nq, nk, chunk_bytes, monkeypatch):
+    monkeypatch.setattr(_check, "CHUNK_BYTES", chunk_bytes)
+    q, k, v = inputs(2, 6, 3, nq, nk, 16, 8)
+    do = torch.randn(2, 6, nq, 8).bfloat16()
+    ref = _check.GradientReference(q, k, v, do, keep=_check.causal(nq, nk, "cpu"))
+    keep = reference.aligned(nq, nk, right=0)
+    o, lse = in_float64(q, k, v, keep)
+    want = reference.attention_backward(*(x.float().numpy() for x in (q, k, v)), o, lse, do.float().numpy(), keep=keep)
+    for got, expected in zip(ref.gradients, want):
+        assert np.abs(got.numpy() - expected).max() < 1e-5
+    got = [x.bfloat16() for x in ref.gradients]
+    comparison = ref.compare(got)
+    assert comparison.problem == "" and 0 < comparison.error <= comparison.bound < 0.1 and comparison.frobenius < 5e-3
+    got[1] = got[1] + 50 * ref.bounds[1]
+    got[2][0, 1, 3, 5] = float("nan")
+    problem = ref.compare(got).problem
+    assert "dk off by" in problem and "relative Frobenius error of dk" in problem and "dq" not in problem
+    assert "dv not finite at (b, h, i, d) = (0, 1, 3, 5)" in problem
+
+
+def test_gradients_of_scores_and_a_scale():
+    q, k, v = inputs(1, 2, 2, 7, 9, 16, 16)
+    do = torch.randn(1, 2, 7, 16).bfloat16()
+    ref = _check.GradientReference(q, k, v, do, None, lambda s: torch.tanh(s) * 2, scale=0.5)
+    o, lse = in_float64(q, k, v, None, lambda s, b, h, i, j: np.tanh(s) * 2, 0.5)
+    want = reference.attention_backward(*(x.float().numpy() for x in (q, k, v)), o, lse, do.float().numpy(),
+                                        score=lambda s, b, h, i, j: np.tanh(s) * 2, scale=0.5)
+    for got, expected in zip(ref.gradients, want):
+        assert np.abs(got.numpy() - expected).max() < 1e-5
+
+
 def right():
     """A reference of which the first query sees nothing, and an output that is right."""
     q, k, v = inputs(1, 2, 2, 9, 8, 16, 16)

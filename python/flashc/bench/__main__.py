@@ -1,6 +1,7 @@
 """The command line of `python -m flashc.bench`."""
 
 import argparse
+import dataclasses
 import re
 import sys
 
@@ -8,13 +9,13 @@ from . import _bars, _plot, _report
 from ._grid import HELP, PRESETS, GridError, parse_grid, preset, related
 from ._progress import Progress
 
-DESCRIPTION = """Times flashc's forward attention on this machine's GPU beside every attention that is installed:
+DESCRIPTION = """Times flashc's attention on this machine's GPU beside every attention that is installed:
 PyTorch's with cuDNN and with FlashAttention-2, FlexAttention under torch.compile, and the packages of the
 FlashAttention project. All of them take turns in one process and are timed with CUDA events, after a warm-up, each for
 at least 60 ms in at least 6 rounds, the median of which counts. Inputs are random and new in every cell; outputs are
 checked against float32 attention; the rate of cuBLAS on an 8192^3 bf16 product comes from the same rounds, and the
 clock of the multiprocessors is read under flashc right after them. TFLOP/s counts 2 B H N N (d + dv) operations, half
-of that for causal. The ratio is flashc's rate over the best peer's."""
+of that for causal; of the backward pass 2.5 times as many. The ratio is flashc's rate over the best peer's."""
 
 EXAMPLES = """examples:
   python -m flashc.bench --csv bench.csv --plot bench.png
@@ -25,6 +26,8 @@ EXAMPLES = """examples:
   python -m flashc.bench --read a.csv b.csv --plot bench.png     measure nothing: table and plot of earlier runs
   python -m flashc.bench --latency
   python -m flashc.bench --masks
+  python -m flashc.bench --backward --peers cudnn,flex --csv backward.csv --plot backward.png
+  python -m flashc.bench --backward --masks
 
 exit status: 0; 1 if flashc did not run a cell or anybody's numbers were wrong; 2 for a wrong command line."""
 
@@ -35,6 +38,9 @@ def build_parser():
     parser.add_argument("--grid", nargs="+", default=[], metavar="KEY=VALUES", help=HELP)
     parser.add_argument("--cells", choices=sorted(PRESETS), help="instead of a grid; related: whatever must be as fast "
                         "as another cell, measured together with it: f16 and bf16, 8 query heads per key head, 192x128")
+    parser.add_argument("--backward", action="store_true",
+                        help="time the backward pass instead: all its kernels, after a forward pass that is not timed; "
+                        "with the bars of a hand-made one, unless --bars has others")
     parser.add_argument("--schedule", action="append", default=[], type=variant, metavar="NAME=OVERRIDES",
                         help="time flashc with these overrides of its schedule too, as flashc:NAME beside flashc; "
                         "may be given several times")
@@ -50,8 +56,9 @@ def build_parser():
     parser.add_argument("--list", action="store_true", help="print the cells, measure nothing")
     parser.add_argument("--read", nargs="+", metavar="CSV", help="measure nothing: table and plot of these files")
     parser.add_argument("--masks", action="store_true",
-                        help="measure what masks and scores cost instead: masks by the tile that they visit over no mask, "
-                        "a window and packed documents beside FlexAttention and the dense kernel, ALiBi and soft cap")
+                        help="measure what masks and scores cost instead: masks by the tile that they visit over no "
+                        "mask, a window and packed documents beside FlexAttention and the dense kernel, ALiBi and soft "
+                        "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser
@@ -82,12 +89,19 @@ def print_rows(rows, table):
         print(table.line(row))
 
 
-def finish(rows, options):
+def choose_bars(cells, options, parser):
+    try:
+        return _bars.bars_of(cells, options.bars)
+    except (OSError, ValueError) as error:
+        parser.error(f"--bars: {error}")
+
+
+def finish(rows, bars, options):
     """Summary, comparison with bars, plot."""
     print()
     print("\n".join(_report.summary(rows)))
-    if options.bars:
-        print("\n".join(["", *_bars.report(rows, options.bars), ""]))
+    if bars:
+        print("\n".join(["", *_bars.report(rows, bars), ""]))
     for line in _report.problems(rows):
         print(f"note: {line}")
     if options.plot and rows:
@@ -100,8 +114,10 @@ def read(options, parser):
         rows = _report.read_csv(options.read)
     except (OSError, ValueError) as error:
         parser.error(str(error))
-    print_rows(rows, _report.Table(_report.systems_of(rows), [row.cell for row in rows]))
-    finish(rows, options)
+    cells = [row.cell for row in rows]
+    bars = choose_bars(cells, options, parser)
+    print_rows(rows, _report.Table(_report.systems_of(rows), cells, bars))
+    finish(rows, bars, options)
     return 0
 
 
@@ -118,20 +134,21 @@ def require_torch(parser):
 
 def bench_masks(options, parser):
     torch = require_torch(parser)
-    from . import _masks, _measure, _peers
+    from . import _masks, _masks_backward, _measure, _peers
     seed = options.seed if options.seed is not None else torch.seed() % (1 << 31)
     print(f"{_measure.describe_device()}; seed {seed}")
     reason = _peers.FlexAttention.missing()
-    if reason:
+    if reason and not options.backward:
         print(f"not compared: flex: {reason}")
     print(_masks.HEADER, flush=True)
-    lines = _masks.MaskBench(seed, not reason, lambda line: print(line, flush=True)).run()
+    kind = _masks_backward.BackwardMaskBench if options.backward else _masks.MaskBench
+    lines = kind(seed, not reason, lambda line: print(line, flush=True)).run()
     return int(any(line.failed for line in lines))
 
 
-def bench(cells, variants, options, parser):
+def bench(cells, variants, bars, options, parser):
     torch = require_torch(parser)
-    from . import _clock, _measure, _peers
+    from . import _clock, _gradients, _measure, _peers
     try:
         peers, left_out = _peers.choose_peers(options.peers)
     except _peers.PeerError as error:
@@ -148,8 +165,10 @@ def bench(cells, variants, options, parser):
     for name, reason in left_out.items():
         print(f"not compared: {name}: {reason}")
     systems = [*(_peers.Flashc(name, **keywords) for name, keywords in variants.items()), *peers]
+    if options.backward:
+        systems = _gradients.backward_of(systems)
     measurer = _measure.Measurer(systems, _clock.SMClock(_measure.device_uuid()), seed)
-    table = _report.Table([*(system.name for system in systems), _report.CUBLAS], cells)
+    table = _report.Table([*(system.name for system in systems), _report.CUBLAS], cells, bars)
     print(table.header(), flush=True)
     rows, lost = [], None
     progress = Progress(len(cells))
@@ -172,7 +191,7 @@ def bench(cells, variants, options, parser):
         writer.close()
     if lost:
         print(f"stopped after {len(rows)} of {len(cells)} cells: CUDA failed: {lost}")
-    finish(rows, options)
+    finish(rows, bars, options)
     return int(bool(lost) or any(_measure.failed(row) for row in rows))
 
 
@@ -185,12 +204,9 @@ def main(arguments=None):
         cells = preset(options.cells) if options.cells else parse_grid(options.grid)
     except GridError as error:
         parser.error(f"--grid: {error}")
+    cells = [dataclasses.replace(cell, backward=options.backward) for cell in cells]
     variants = choose_variants(options, parser)
-    if options.bars:
-        try:
-            options.bars = _bars.read_bars(options.bars)
-        except (OSError, ValueError) as error:
-            parser.error(f"--bars: {error}")
+    bars = choose_bars(cells, options, parser)
     if options.list:
         print("\n".join(map(str, cells)))
         return 0
@@ -204,12 +220,14 @@ def main(arguments=None):
             parser.error(f"--plot: {error}")
     if options.read:
         return read(options, parser)
+    if options.latency and options.backward:
+        parser.error("expected --backward or --latency, got both")
     if options.latency:
         from . import _latency
         return _latency.main()
     if options.masks:
         return bench_masks(options, parser)
-    return bench(cells, variants, options, parser)
+    return bench(cells, variants, bars, options, parser)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,13 @@ Rates of different sessions cannot be compared, since a card's clock differs; ra
 import csv
 import dataclasses
 import math
+import pathlib
 import statistics
 
 from ._grid import GridError, parse_grid
-from ._report import geometric_mean
+from ._report import BAR_PEER, geometric_mean
 
-PEER = "cudnn"
+BACKWARD = pathlib.Path(__file__).with_name("backward_bars.csv")
 HAND_COLUMNS = ("trial_over_cudnn", "run2_trial_over_cudnn")
 COLUMNS = ("d", "n", "causal", *HAND_COLUMNS, "fa3_over_cudnn")
 
@@ -20,6 +21,15 @@ class Bar:
     """Ratios to cuDNN in one cell: of a hand-made kernel, and of FlashAttention-3."""
     hand: float
     fa3: float
+
+
+def bars_of(cells, path=None):
+    """The bars of cells: of the file, or of BACKWARD for the backward pass; {} where there are none. Raises as
+    read_bars."""
+    is_backward = any(cell.backward for cell in cells)
+    if path is None and not is_backward:
+        return {}
+    return {dataclasses.replace(cell, backward=is_backward): bar for cell, bar in read_bars(path or BACKWARD).items()}
 
 
 def read_bars(path):
@@ -44,10 +54,10 @@ def read_bars(path):
 
 def report(rows, bars):
     """A table: flashc's ratio to cuDNN, and that divided by each bar's; then the geometric means. As lines."""
-    found = [(row, row.ratio(PEER), bars[row.cell]) for row in rows
-             if row.cell in bars and not math.isnan(row.ratio(PEER))]
+    found = [(row, row.ratio(BAR_PEER), bars[row.cell]) for row in rows
+             if row.cell in bars and not math.isnan(row.ratio(BAR_PEER))]
     if not found:
-        return [f"no cell has a bar, and numbers of flashc and {PEER}"]
+        return [f"no cell has a bar, and numbers of flashc and {BAR_PEER}"]
     lines = ["|   d | causal |     n | flashc/cudnn |  hand | over hand |   fa3 | over fa3 |",
              "|----:|-------:|------:|-------------:|------:|----------:|------:|---------:|"]
     for row, ratio, bar in found:

@@ -1,16 +1,18 @@
-"""Outputs against float32 attention on the same inputs: the rule of docs/checking.md.
+"""Outputs and gradients against those of float32 attention on the same inputs: the rule of docs/checking.md.
 
     max|out - ref| <= 2 max|naive - ref| + 2 max|(ref + 0.3 - 0.3) - ref|,   ||out - ref|| / ||ref|| < 3e-3 (f16: 1e-3)
 
 `naive` is plain attention with every intermediate in the inputs' type. The log-sum-exp is within 1e-3. A query that
-sees no key has o = 0 and a log-sum-exp of -inf, and no other has that."""
+sees no key has o = 0 and a log-sum-exp of -inf, and no other has that. dq, dk and dv have the same rule with 5e-3."""
 
+import contextlib
 import dataclasses
 import math
 
 import torch
 
 FROBENIUS_LIMITS = {torch.bfloat16: 3e-3, torch.float16: 1e-3}
+GRADIENT_LIMITS = {torch.bfloat16: 5e-3, torch.float16: 1e-3}
 LSE_LIMIT = 1e-3
 CHUNK_BYTES = 2 << 30  # Of float32 scores; a handful of arrays of that size live at once.
 
@@ -39,12 +41,65 @@ def plain(q, k, v, dtype, keep=None, score=None, scale=None):
     if score is not None:
         scores = score(scores).to(dtype)
     if keep is not None:
-        scores.masked_fill_(~keep, float("-inf"))
+        scores = scores.masked_fill(~keep, float("-inf"))
     lse = torch.logsumexp(scores, dim=3)
     p = torch.softmax(scores, dim=3)
     if keep is not None or score is not None:  # Rows without keys.
-        p.nan_to_num_(0.0)
+        p = p.nan_to_num(0.0)
     return torch.matmul(p, v), lse
+
+
+def plain_gradients(q, k, v, do, dtype, *how):
+    """dq, dk and dv of plain attention with every intermediate in `dtype`."""
+    with torch.enable_grad():
+        inputs = [x.detach().to(dtype).requires_grad_() for x in (q, k, v)]
+        o, _ = plain(*inputs, dtype, *how)
+        return torch.autograd.grad(o, inputs, do.to(dtype))
+
+
+@contextlib.contextmanager
+def no_tf32():
+    """float32 throughout."""
+    precision = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(precision)
+
+
+def _chunks(batch, heads, group, scores, may_split):
+    """Slices of the batch, of the heads and of their key heads, whole groups. A score function sees all at once."""
+    if not may_split:
+        yield (slice(None),) * 3
+        return
+    together = max(1, min(heads // group, CHUNK_BYTES // (4 * scores * group)))
+    for b in range(batch):
+        for first in range(0, heads // group, together):
+            last = min(first + together, heads // group)
+            yield slice(b, b + 1), slice(first * group, last * group), slice(first, last)
+
+
+def _bound(naive_error, ref):
+    return 2 * naive_error + 2 * float(((ref + 0.3 - 0.3) - ref).abs().max())
+
+
+def _compare(name, out, ref, bound, limit, whose=""):
+    """The largest error, the relative Frobenius error, and what is wrong with them, as a list of texts."""
+    difference = (out.float() - ref).contiguous()
+    norm = float(torch.linalg.vector_norm(ref, dtype=torch.float64))
+    frobenius = float(torch.linalg.vector_norm(difference, dtype=torch.float64)) / (norm or 1.0)
+    worst = int(difference.abs_().nan_to_num_(nan=math.inf, posinf=math.inf).argmax())
+    error = float(difference.flatten()[worst])
+    place = f"(b, h, i, d) = {tuple(int(x) for x in _unravel(worst, out.shape))}"
+    found = []
+    if math.isinf(error):
+        found.append(f"{name} not finite at {place}")
+    elif not error <= bound:
+        found.append(f"{name} off by {error:.3g}, expected at most {bound:.3g}, at {place}")
+    if not frobenius < limit:
+        found.append(f"relative Frobenius error{whose} {frobenius:.3g}, expected less than {limit}")
+    return error, frobenius, found
 
 
 class Reference:
@@ -60,51 +115,21 @@ class Reference:
         self.lse = torch.empty(batch, heads, nq, device=q.device)
         naive_error = 0.0
         keep = None if keep is None else keep.expand(batch, heads, nq, nk)
-        # No TF32: the reference is float32 throughout.
-        precision = torch.get_float32_matmul_precision()
-        torch.set_float32_matmul_precision("highest")
-        try:
-            for of_batch, of_heads, of_key_heads in self._chunks(batch, heads, group, nq * nk, score is None):
+        with no_tf32():
+            for of_batch, of_heads, of_key_heads in _chunks(batch, heads, group, nq * nk, score is None):
                 part = (q[of_batch, of_heads], *(x[of_batch, of_key_heads] for x in (k, v)))
                 how = None if keep is None else keep[of_batch, of_heads], score, scale
                 self.o[of_batch, of_heads], self.lse[of_batch, of_heads] = plain(*part, torch.float32, *how)
                 naive, _ = plain(*part, q.dtype, *how)
                 naive_error = max(naive_error, float((naive.float() - self.o[of_batch, of_heads]).abs().max()))
-        finally:
-            torch.set_float32_matmul_precision(precision)
-        self.norm = float(torch.linalg.vector_norm(self.o, dtype=torch.float64))
-        self.bound = 2 * naive_error + 2 * float(((self.o + 0.3 - 0.3) - self.o).abs().max())
-
-    @staticmethod
-    def _chunks(batch, heads, group, scores, may_split):
-        """Slices of the batch, of the heads and of their key heads, whole groups. A score function sees all at once."""
-        if not may_split:
-            yield (slice(None),) * 3
-            return
-        together = max(1, min(heads // group, CHUNK_BYTES // (4 * scores * group)))
-        for b in range(batch):
-            for first in range(0, heads // group, together):
-                last = min(first + together, heads // group)
-                yield slice(b, b + 1), slice(first * group, last * group), slice(first, last)
+        self.bound = _bound(naive_error, self.o)
 
     @torch.no_grad()
     def compare(self, out, lse=None):
         """The Comparison of an output, and of the log-sum-exp if there is one."""
         assert out.shape == self.o.shape and out.dtype == self.dtype, f"o is {out.dtype} {tuple(out.shape)}"
-        difference = (out.float() - self.o).contiguous()
-        frobenius = float(torch.linalg.vector_norm(difference, dtype=torch.float64)) / (self.norm or 1.0)
-        worst = int(difference.abs_().nan_to_num_(nan=math.inf, posinf=math.inf).argmax())
-        error = float(difference.flatten()[worst])
-        place = f"(b, h, i, d) = {tuple(int(x) for x in _unravel(worst, out.shape))}"
+        error, frobenius, found = _compare("o", out, self.o, self.bound, FROBENIUS_LIMITS[self.dtype])
         dead = self.lse == float("-inf")
-        found = []
-        if math.isinf(error):
-            found.append(f"o not finite at {place}")
-        elif not error <= self.bound:
-            found.append(f"o off by {error:.3g}, expected at most {self.bound:.3g}, at {place}")
-        if not frobenius < FROBENIUS_LIMITS[self.dtype]:
-            found.append(f"relative Frobenius error {frobenius:.3g}, expected less than "
-                         f"{FROBENIUS_LIMITS[self.dtype]}")
         if bool(dead.any()) and bool(out[dead].any()):
             found.append("o is not 0 where a query sees no key")
         lse_error = 0.0
@@ -117,6 +142,43 @@ class Reference:
             if not lse_error <= LSE_LIMIT:
                 found.append(f"log-sum-exp off by {lse_error:.3g}, expected at most {LSE_LIMIT}")
         return Comparison(error, self.bound, frobenius, lse_error, "; ".join(found))
+
+
+class GradientReference:
+    """float32 gradients of attention on q, k, v, and how far those of plain attention in their type are from them."""
+
+    @torch.no_grad()
+    def __init__(self, q, k, v, do, keep=None, score=None, scale=None):
+        """`do`: the gradient of o; `keep`, `score`: as for Reference."""
+        batch, heads, nq, nk = *q.shape[:3], k.shape[2]
+        self.dtype = q.dtype
+        self.gradients = [torch.empty_like(x, dtype=torch.float32) for x in (q, k, v)]
+        naive_errors = [0.0] * 3
+        keep = None if keep is None else keep.expand(batch, heads, nq, nk)
+        with no_tf32():
+            for of_batch, of_heads, of_key_heads in _chunks(batch, heads, heads // k.shape[1], nq * nk, score is None):
+                places = (of_heads, of_key_heads, of_key_heads)
+                part = (*(x[of_batch, of_some] for x, of_some in zip((q, k, v), places)), do[of_batch, of_heads])
+                how = None if keep is None else keep[of_batch, of_heads], score, scale
+                exact, naive = (plain_gradients(*part, dtype, *how) for dtype in (torch.float32, q.dtype))
+                for number, of_some in enumerate(places):
+                    self.gradients[number][of_batch, of_some] = exact[number]
+                    naive_errors[number] = max(naive_errors[number],
+                                               float((naive[number].float() - exact[number]).abs().max()))
+        self.bounds = [_bound(error, ref) for error, ref in zip(naive_errors, self.gradients)]
+
+    @torch.no_grad()
+    def compare(self, gradients):
+        """The Comparison of (dq, dk, dv): the error and the bound are those of the gradient that is nearest to its
+        bound, the Frobenius error is the largest."""
+        results = []
+        for name, out, ref, bound in zip(("dq", "dk", "dv"), gradients, self.gradients, self.bounds):
+            assert out.shape == ref.shape and out.dtype == self.dtype, f"{name} is {out.dtype} {tuple(out.shape)}"
+            error, frobenius, found = _compare(name, out, ref, bound, GRADIENT_LIMITS[self.dtype], f" of {name}")
+            results.append((error / (bound or 1.0), error, bound, frobenius, found))
+        _, error, bound, *_ = max(results)
+        return Comparison(error, bound, max(result[3] for result in results), 0.0,
+                          "; ".join(text for result in results for text in result[4]))
 
 
 def _unravel(index, shape):

@@ -39,7 +39,8 @@ class GridError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One attention: q [batch, heads, n, d], k [batch, heads / group, n, d], v [batch, heads / group, n, dv]."""
+    """One attention: q [batch, heads, n, d], k [batch, heads / group, n, d], v [batch, heads / group, n, dv]. Its
+    forward pass is measured, or its backward pass."""
     d: int
     causal: bool
     n: int
@@ -48,6 +49,7 @@ class Cell:
     group: int = 1
     dv: int = 0
     dtype: str = "bf16"
+    backward: bool = False
 
     def __post_init__(self):
         if not self.dv:
@@ -63,8 +65,10 @@ class Cell:
 
     @property
     def flops(self):
-        """2 B H Nq Nk (D + Dv), half of it if causal: two products, an addition and a multiplication a term."""
-        return 2 * self.batch * self.heads * self.n * self.n * (self.d + self.dv) / (2 if self.causal else 1)
+        """2 B H Nq Nk (D + Dv), half of it if causal: two products, an addition and a multiplication a term. Of the
+        backward pass 2.5 times that, five products, however many a kernel has."""
+        forward = 2 * self.batch * self.heads * self.n * self.n * (self.d + self.dv) / (2 if self.causal else 1)
+        return 2.5 * forward if self.backward else forward
 
     def input_bytes(self, element_bytes=2):
         return (self.heads * self.d + self.key_heads * (self.d + self.dv)) * self.batch * self.n * element_bytes
@@ -84,7 +88,9 @@ class Cell:
     def __str__(self):
         dtype = "" if self.dtype == "bf16" else f"{self.dtype} "
         group = f" group={self.group}" if self.group != 1 else ""
-        return f"{dtype}d={self.dims} causal={int(self.causal)} n={self.n} batch={self.batch} heads={self.heads}{group}"
+        direction = "backward " if self.backward else ""
+        return (f"{direction}{dtype}d={self.dims} causal={int(self.causal)} n={self.n} batch={self.batch} "
+                f"heads={self.heads}{group}")
 
 
 def related(cells):

@@ -77,8 +77,8 @@ def named_masks(n: int, batch: int, generator: torch.Generator) -> Dict[str, Cal
 
 
 SCORES = {
-    "ALiBi": lambda s, b, h, i, j: s - (i - j) * flashc.ops.exp2(-8.0 / 16 * (h + 1)),
-    "soft cap": lambda s, b, h, i, j: 30.0 * flashc.ops.tanh(s / 30.0),
+    "ALiBi": lambda s, b, h, i, j: s - (i - j) * torch.exp2(-8.0 / 16 * (h + 1)),
+    "soft cap": lambda s, b, h, i, j: 30.0 * torch.tanh(s / 30.0),
 }
 
 
@@ -92,20 +92,27 @@ class MaskBench:
         self.has_flex, self.show = has_flex, show
         self.cache_bytes = _measure.cache_bytes(self.device)
 
+    score_bar = 1.15
+    arrays = 3  # Of a set of inputs: q, k, v.
+
+    def groups(self) -> Any:
+        """Functions of a head dimension that yield lines."""
+        return self.masks, self.window, self.packed, self.scores
+
     def run(self) -> List[Line]:
         lines: List[Line] = []
         with torch.no_grad():
             for d in (64, 128):
-                for group in (self.masks, self.window, self.packed, self.scores):
+                for group in self.groups():
                     for line in group(d):
                         self.show(line)
                         lines.append(line)
         return lines
 
     def _inputs(self, batch: int, heads: int, n: int, d: int) -> List[Any]:
-        count = input_sets(3 * 2 * batch * heads * n * d, self.cache_bytes)
+        count = input_sets(self.arrays * 2 * batch * heads * n * d, self.cache_bytes)
         return [tuple(torch.randn(batch, heads, n, d, device=self.device, dtype=torch.bfloat16,
-                                  generator=self.generator) for _ in range(3)) for _ in range(count)]
+                                  generator=self.generator) for _ in range(self.arrays)) for _ in range(count)]
 
     def _contender(self, sets: List[Any], function: Callable[..., Any] = flashc.attention, **keywords: Any) -> Any:
         function(*sets[0], **keywords)
@@ -219,4 +226,4 @@ class MaskBench:
                 times = self._time(contenders)
                 for name in SCORES:
                     yield Line(d, n, name + (", causal" if is_causal else ""), times[name],
-                               cost=times[name] / times[DENSE], bar=1.15)
+                               cost=times[name] / times[DENSE], bar=self.score_bar)

@@ -23,8 +23,10 @@ class DeviceLost(Exception):
 
 
 def random_inputs(cell, generator):
-    """q, k, v of a cell with normal(0, 1) numbers."""
-    shapes = (cell.heads, cell.d), (cell.key_heads, cell.d), (cell.key_heads, cell.dv)
+    """q, k, v of a cell, and o's gradient for its backward pass, with normal(0, 1) numbers."""
+    shapes = [(cell.heads, cell.d), (cell.key_heads, cell.d), (cell.key_heads, cell.dv)]
+    if cell.backward:
+        shapes.append((cell.heads, cell.dv))
     return tuple(torch.randn((cell.batch, heads, cell.n, d), device=generator.device, generator=generator,
                              dtype=DTYPES[cell.dtype]) for heads, d in shapes)
 
@@ -36,7 +38,8 @@ def random_sets(cell, generator, cache_bytes):
 
 def reference(cell, inputs):
     """What the cell's outputs are held against."""
-    return _check.Reference(*inputs, keep=_check.causal(cell.n, cell.n, inputs[0].device) if cell.causal else None)
+    kind = _check.GradientReference if cell.backward else _check.Reference
+    return kind(*inputs, keep=_check.causal(cell.n, cell.n, inputs[0].device) if cell.causal else None)
 
 
 def burst(contender, calls):

@@ -23,7 +23,7 @@ class Contender:
         self.run, self.count, self.around, self.result = run, count, around, result
 
 
-def _first_line(error):
+def first_line(error):
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return f"{type(error).__name__}: {lines[0] if lines else 'no message'}"
 
@@ -35,6 +35,10 @@ class System:
     @staticmethod
     def begin():
         """Called before cells that are measured together."""
+
+    @staticmethod
+    def begin_backward():
+        """Called before a cell whose backward pass is measured: by runs that keep what the forward pass has saved."""
 
 
 class Flashc(System):
@@ -94,7 +98,7 @@ class SDPA(System):
             except RuntimeError as error:
                 # PyTorch says why no backend takes the case in warnings.
                 reasons = [str(warning.message).splitlines()[0] for warning in caught]
-                raise Refused("; ".join(dict.fromkeys(reasons)) or _first_line(error)) from None
+                raise Refused("; ".join(dict.fromkeys(reasons)) or first_line(error)) from None
         return Contender(run, len(sets), around)
 
 
@@ -125,6 +129,13 @@ class FlexAttention(System):
         # Forget the other cells' compilations: their number is limited, and past the limit Dynamo runs eagerly.
         torch.compiler.reset()
 
+    @staticmethod
+    def begin_backward():
+        # Otherwise a compiled backward pass writes over what was saved, and refuses to run twice.
+        from torch._functorch import config
+        if hasattr(config, "donated_buffer"):
+            config.donated_buffer = False
+
     @classmethod
     def prepare(cls, cell, sets):
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
@@ -145,7 +156,7 @@ class FlexAttention(System):
             run(0)
         except Exception as error:  # Whatever the compiler raises: this peer has no kernel here.
             torch.cuda.synchronize()
-            raise Refused(_first_line(error)) from None
+            raise Refused(first_line(error)) from None
         return Contender(run, len(sets))
 
 
@@ -171,7 +182,7 @@ class FlashAttnPackage(System):
         try:
             function = importlib.import_module(cls.module).flash_attn_func
         except Exception as error:  # A package built for another PyTorch fails in many ways.
-            raise Refused(f"cannot import {cls.module}: {_first_line(error)}") from None
+            raise Refused(f"cannot import {cls.module}: {first_line(error)}") from None
         own = [tuple(x.transpose(1, 2).contiguous() for x in inputs) for inputs in sets]
 
         def run(i):
@@ -184,7 +195,7 @@ class FlashAttnPackage(System):
             run(0)
         except (RuntimeError, ValueError, TypeError, AssertionError, NotImplementedError) as error:
             torch.cuda.synchronize()
-            raise Refused(_first_line(error)) from None
+            raise Refused(first_line(error)) from None
         return Contender(run, len(sets), result=result)
 
 

@@ -19,13 +19,14 @@ def panels(rows):
     """{title: rows by n}: whatever differs but n and the system has a panel of its own."""
     def key(row):
         cell = row.cell
-        return (cell.d, cell.dv, cell.causal, cell.dtype, cell.heads * cell.dv, cell.batch * cell.n, cell.group)
+        return (cell.d, cell.dv, cell.causal, "backward" if cell.backward else "forward", cell.dtype,
+                cell.heads * cell.dv, cell.batch * cell.n, cell.group)
 
     several = len({key(row)[3:] for row in rows}) > 1
     found = {}
     for row in sorted(rows, key=lambda row: (key(row), row.cell.n)):
-        _, _, causal, dtype, hidden, tokens, group = key(row)
-        more = f"\n{dtype}, hidden size {hidden}, {tokens} tokens, group {group}" if several else ""
+        _, _, causal, direction, dtype, hidden, tokens, group = key(row)
+        more = f"\n{direction}, {dtype}, hidden size {hidden}, {tokens} tokens, group {group}" if several else ""
         found.setdefault(f"d = {row.cell.dims}, {'causal' if causal else 'not causal'}{more}", []).append(row)
     return found
 
@@ -65,6 +66,7 @@ def plot(rows, path):
     if chosen:
         axes.flat[0].legend(fontsize=8, loc="lower right")
         devices = ", ".join(dict.fromkeys(f"{row.device}, {row.cell.dtype}" for row in rows))
-        figure.suptitle(f"attention, forward: {devices}")
+        direction = " and ".join(dict.fromkeys("backward" if row.cell.backward else "forward" for row in rows))
+        figure.suptitle(f"attention, {direction}: {devices}")
     figure.savefig(path, dpi=150)
     pyplot.close(figure)

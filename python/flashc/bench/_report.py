@@ -9,9 +9,10 @@ from typing import Dict
 
 from ._grid import Cell
 
-COLUMNS = ["device", "dtype", "d", "dv", "causal", "n", "batch", "heads", "group", "system", "ms", "spread", "tflops",
-           "ratio", "error", "bound", "frobenius", "sm_mhz", "note"]
+COLUMNS = ["device", "dtype", "d", "dv", "causal", "backward", "n", "batch", "heads", "group", "system", "ms", "spread",
+           "tflops", "ratio", "error", "bound", "frobenius", "sm_mhz", "note"]
 FLASHC, CUBLAS = "flashc", "cublas"
+BAR_PEER = "cudnn"  # Whose ratios bars are about (_bars).
 VARIANT = f"{FLASHC}:"  # Before the names of flashc's own variants, which are measured against flashc.
 
 
@@ -77,18 +78,20 @@ def _cell_text(value, form):
 class Table:
     """A Markdown table, aligned, whose rows are printed as they come."""
 
-    def __init__(self, systems, cells):
-        """`cells`: those of all rows; what tells them apart has a column."""
-        self.systems = list(systems)
+    def __init__(self, systems, cells, bars=None):
+        """`cells`: those of all rows; what tells them apart has a column. `bars`: {cell: Bar} of _bars, which have two
+        more: flashc's ratio to their peer, and the hand-made kernel's."""
+        self.systems, self.bars = list(systems), bars
         self.extents = ["dims", "causal", "n"]
-        for name in ("dtype", "group", "batch", "heads"):
+        for name in ("backward", "dtype", "group", "batch", "heads"):
             known = len({self._extents(cell) for cell in cells})
             self.extents.append(name)
             if len({self._extents(cell) for cell in cells}) == known:
                 self.extents.pop()
-        self.headings = ["d", *self.extents[1:], *self.systems, "SM MHz", "best peer", "ratio"]
+        self.headings = ["d", *self.extents[1:], *self.systems, "SM MHz", "best peer", "ratio",
+                         *([f"/{BAR_PEER}", "hand"] if bars else [])]
         rates = [11 if name.startswith(VARIANT) else 5 for name in self.systems]
-        widths = [7] + [5] * (len(self.extents) - 1) + rates + [6, 9, 5]
+        widths = [7] + [5] * (len(self.extents) - 1) + rates + [6, 9, 5] + ([6, 5] if bars else [])
         self.widths = [max(width, len(heading)) for width, heading in zip(widths, self.headings)]
 
     def _extents(self, cell):
@@ -110,7 +113,13 @@ class Table:
     def line(self, row):
         rates = [self._rate(row, name) for name in self.systems]
         return self._line([*self._extents(row.cell), *rates, _cell_text(row.sm_mhz, ".0f"),
-                           row.best_peer() or "-", _cell_text(row.ratio(), ".2f")])
+                           row.best_peer() or "-", _cell_text(row.ratio(), ".2f"), *self._against_bars(row)])
+
+    def _against_bars(self, row):
+        if not self.bars:
+            return []
+        hand = self.bars[row.cell].hand if row.cell in self.bars else math.nan
+        return [_cell_text(row.ratio(BAR_PEER), ".2f"), _cell_text(hand, ".2f")]
 
 
 def _mean(what, ratios, digits=2):
@@ -187,9 +196,9 @@ class CSVWriter:
         cell = row.cell
         for name, entry in row.entries.items():
             self.writer.writerow([
-                row.device, cell.dtype, cell.d, cell.dv, int(cell.causal), cell.n, cell.batch, cell.heads, cell.group,
-                name, number(entry.ms), number(entry.spread, ".3g"), number(entry.tflops, ".5g"),
-                number(row.own_ratio(name), ".4f"), number(entry.error), number(entry.bound),
+                row.device, cell.dtype, cell.d, cell.dv, int(cell.causal), int(cell.backward), cell.n, cell.batch,
+                cell.heads, cell.group, name, number(entry.ms), number(entry.spread, ".3g"),
+                number(entry.tflops, ".5g"), number(row.own_ratio(name), ".4f"), number(entry.error), number(entry.bound),
                 number(entry.frobenius), number(row.sm_mhz, ".0f"), entry.note])
         self._flush()
 
@@ -210,7 +219,8 @@ def read_csv(paths):
                 try:
                     cell = Cell(d=int(line["d"]), causal=bool(int(line["causal"])), n=int(line["n"]),
                                 batch=int(line["batch"]), heads=int(line["heads"]), group=int(line["group"]),
-                                dv=int(line["dv"]), dtype=line["dtype"])
+                                dv=int(line["dv"]), dtype=line["dtype"],
+                                backward=bool(int(line["backward"])))
                     values = {name: float(line[name]) if line[name] else math.nan
                               for name in ("ms", "spread", "tflops", "error", "bound", "frobenius", "sm_mhz")}
                 except (TypeError, ValueError) as error:
