@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._arrays.source import source_of
 from ._runtime import contexts
-from ._runtime.calls import refuse_gradient
+from ._runtime.calls import READ_BY_CODE, refuse_gradient
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
 from ._runtime.library import ArgumentError, encoded, parse_flag
 from ._runtime.specialization import Window, check_inputs, check_layout, make_code, parse_mask, parse_scale, \
@@ -67,8 +67,10 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.GPUError: no CUDA driver, or it failed.
 
-    PyTorch tensors on the CPU may require gradients (first order). On a GPU, with `out`, and in what the mask or the
-    score reads, they are refused while gradients are recorded. `flashc.attention_backward` computes gradients.
+    PyTorch's tensors may require gradients (first order): the record keeps q, k, v, o and the log-sum-exp, and
+    `flashc.attention_backward` computes them. With `out`, and in what the mask or the score reads, tensors that require
+    a gradient are refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
+    attention.
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
@@ -80,10 +82,12 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                 window = (window, 0)
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
                                           enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
+        from ._torch_tensors import autocast
+        q, k, v = autocast(q, k, v)
         if torch.is_grad_enabled():
             refuse_gradient("scale", scale)
             if q.requires_grad or getattr(k, "requires_grad", False) or getattr(v, "requires_grad", False):
-                if out is None and all(isinstance(x, torch.Tensor) and x.device.type == "cpu" for x in (q, k, v)):
+                if out is None and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
                     from ._torch_gradient import differentiable_attention
                     return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal,
                                                     window=window, scale=scale, mask=mask, score=score,
@@ -139,7 +143,7 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         code = make_code(mask, score, extents, device, stream)
         for array in code.arrays:
             if records_gradients:
-                refuse_gradient("an array that the mask or the score reads", array.owner)
+                refuse_gradient(READ_BY_CODE, array.owner)
             wait_for(array, stream)
     else:
         code = _NO_CODE

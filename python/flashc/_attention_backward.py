@@ -13,7 +13,7 @@ __all__ = ["attention_backward"]
 def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
                        window: Window = None, scale: Optional[float] = None, mask: Any = None,
                        score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, layout: str = "bhsd",
-                       out: Any = None, schedule: Optional[str] = None,
+                       deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
                        static_shapes: bool = False) -> Tuple[Any, Any, Any]:
     """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
     of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
@@ -29,6 +29,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
         do: the gradient of o, of its shape and element type.
         dlse: that of lse, of its shape in f32; None: zeros.
+        deterministic: equal arguments give equal bits in every run. False: sums may be taken in any order where that
+            is faster. While PyTorch records gradients, torch.use_deterministic_algorithms says it.
         out: where the results go: (dq, dk, dv), with None for a new array.
 
     Returns:
@@ -50,6 +52,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     _check_outputs(inputs, extents, is_bshd)
     code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
+    # Every kernel has the split form, whose sums have one order. What asks the compiler for it goes here.
+    parse_flag("deterministic", deterministic)
     specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
                                 is_static, dlse is not None, ATTENTION_BACKWARD)
     results = Results(inputs, code)

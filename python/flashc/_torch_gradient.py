@@ -9,50 +9,63 @@ from torch import Tensor
 from ._attention import attention_now
 from ._attention_backward import attention_backward
 from ._runtime.library import Error
+from ._torch_tensors import suitable
 
-__all__ = ["differentiable_attention"]
+__all__ = ["differentiable_attention", "gradients", "refuse_second_order"]
+
+
+def gradients(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor],
+              deterministic: bool, **keywords: Any) -> Tuple[Tensor, Tensor, Tensor]:
+    """flashc.attention_backward of gradients as PyTorch hands them over: expanded, transposed, or none."""
+    do = torch.zeros_like(o) if do is None else suitable(do)
+    dlse = None if dlse is None else dlse.contiguous()
+    with torch.no_grad():
+        return attention_backward(q, k, v, o, lse, do, dlse=dlse, deterministic=deterministic, **keywords)
+
+
+def refuse_second_order(ctx: Any, *_: Any) -> Any:
+    """The backward pass of a backward pass."""
+    raise Error("expected gradients of first order: flashc.attention has no second derivative")
 
 
 class _Gradients(torch.autograd.Function):
     """Recorded with create_graph=True only, so that nobody takes what depends on q, k and v for a constant."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Tensor, dlse: Optional[Tensor],
-                keywords: Dict[str, Any]) -> Tuple[Tensor, Tensor, Tensor]:
-        return attention_backward(q, k, v, o, lse, do, dlse=dlse, **keywords)
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Optional[Tensor],
+                dlse: Optional[Tensor], keywords: Dict[str, Any]) -> Tuple[Tensor, Tensor, Tensor]:
+        return gradients(q, k, v, o, lse, do, dlse, torch.are_deterministic_algorithms_enabled(), **keywords)
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        raise Error("expected gradients of first order: flashc.attention has no second derivative")
+    backward = staticmethod(refuse_second_order)
 
 
 class _Attention(torch.autograd.Function):
-    """Keeps q, k, v, o and the log-sum-exp: nothing of size N x N. First order only."""
+    """Keeps q, k, v, o, the log-sum-exp and an array that is the mask: nothing of size N x N that the caller has not.
+    First order only."""
 
     @staticmethod
-    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, keywords: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
-        o, lse = attention_now(q, k, v, return_lse=True, records_gradients=True, **keywords)
-        ctx.save_for_backward(q, k, v, o, lse)
-        ctx.keywords = keywords
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any, schedule: Optional[str],
+                keywords: Dict[str, Any]) -> Tuple[Tensor, Tensor]:
+        o, lse = attention_now(q, k, v, mask=mask, schedule=schedule, return_lse=True, records_gradients=True,
+                               **keywords)
+        is_tensor = isinstance(mask, Tensor)
+        ctx.save_for_backward(q, k, v, o, lse, mask if is_tensor else None)
+        ctx.mask, ctx.keywords = None if is_tensor else mask, keywords
         ctx.set_materialize_grads(False)
         return o, lse
 
     @staticmethod
     def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> Tuple[Optional[Tensor], ...]:
         if do is None and dlse is None:
-            return None, None, None, None
-        q, k, v, o, lse = ctx.saved_tensors
-        do = torch.zeros_like(o) if do is None else _with_contiguous_rows(do)
-        dlse = None if dlse is None else _with_contiguous_rows(dlse)
-        return (*_Gradients.apply(q, k, v, o, lse, do, dlse, ctx.keywords), None)
+            return (None,) * 6
+        *saved, mask = ctx.saved_tensors
+        keywords = {"mask": ctx.mask if mask is None else mask, **ctx.keywords}
+        return (*_Gradients.apply(*saved, do, dlse, keywords), None, None, None)
 
 
-def _with_contiguous_rows(x: Tensor) -> Tensor:
-    """`x`, or a copy of what PyTorch has expanded or transposed."""
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
-def differentiable_attention(q: Tensor, k: Tensor, v: Tensor, return_lse: bool, **keywords: Any) -> Any:
-    """flashc.attention of tensors on the CPU, recorded; `keywords`: those that the backward pass has, too."""
-    o, lse = _Attention.apply(q, k, v, keywords)
+def differentiable_attention(q: Tensor, k: Tensor, v: Tensor, return_lse: bool, mask: Any, schedule: Optional[str],
+                             **keywords: Any) -> Any:
+    """flashc.attention of tensors, recorded. `keywords`: those that the backward pass has, too; it chooses a schedule
+    of its own."""
+    o, lse = _Attention.apply(q, k, v, mask, schedule, keywords)
     return (o, lse) if return_lse else o

@@ -55,14 +55,29 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
     """
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "compiler") and torch.compiler.is_compiling():
-        from . import _torch_graph as graph
-        return graph.outside(varlen_attention, q, k, v, {
-            "cu_seqlens_q": cu_seqlens_q, "cu_seqlens_k": cu_seqlens_k, "causal": causal, "window": window,
-            "scale": scale, "mask": mask, "score": score, "enable_gqa": enable_gqa, "return_lse": return_lse,
-            "out": out, "schedule": schedule})
+        if out is not None or schedule is not None:
+            raise ArgumentError("expected no out or schedule while PyTorch traces a graph")
+        from . import torch as flashc_torch
+        result = flashc_torch.attention(q[None], k[None], v[None], causal=causal, window=window, scale=scale, mask=mask,
+                                        score=score, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
+                                        offsets=(cu_seqlens_q, None if cu_seqlens_k is cu_seqlens_q else cu_seqlens_k))
+        return (result[0][0], result[1][0]) if return_lse else result[0]
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
         if len(_shape(name, x)) != 3:
             raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
+    keep, rescore = of_sequences(q, k, cu_seqlens_q, cu_seqlens_k, causal, window, mask, score)
+    result = attention(q[None], k[None], v[None], scale=scale, mask=keep, score=rescore, enable_gqa=enable_gqa,
+                       return_lse=return_lse, layout="bshd", out=_batch_of_one(out), schedule=schedule)
+    if out is not None:
+        o, lse = out if isinstance(out, (tuple, list)) else (out, None)
+        return (o, result[1][0] if lse is None else lse) if return_lse else o
+    return (result[0][0], result[1][0]) if return_lse else result[0]
+
+
+def of_sequences(q: Any, k: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, window: Window,
+                 mask: Optional[Callable[..., Any]],
+                 score: Optional[Callable[..., Any]]) -> Tuple[Callable[..., Any], Optional[Callable[..., Any]]]:
+    """The mask and the score of packed sequences as functions of positions in all of them, after checks."""
     if cu_seqlens_k is cu_seqlens_q:
         cu_seqlens_k = None
     device = source_of(q).describe(q).device
@@ -80,13 +95,7 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
         if not callable(mask):
             raise UnsupportedTypeError(f"expected mask to be a function (s, h, i, j) -> condition, got {type(mask)!r}")
         keep = keep & inside.mask(mask)
-    result = attention(q[None], k[None], v[None], scale=scale, mask=keep,
-                       score=None if score is None else inside.score(score), enable_gqa=enable_gqa,
-                       return_lse=return_lse, layout="bshd", out=_batch_of_one(out), schedule=schedule)
-    if out is not None:
-        o, lse = out if isinstance(out, (tuple, list)) else (out, None)
-        return (o, result[1][0] if lse is None else lse) if return_lse else o
-    return (result[0][0], result[1][0]) if return_lse else result[0]
+    return keep, None if score is None else inside.score(score)
 
 
 class _Inside:

@@ -1,25 +1,26 @@
-"""flashc for PyTorch: drop-ins for `torch.nn.functional.scaled_dot_product_attention` and FlexAttention, and the op
-`flashc::attention`.
+"""flashc for PyTorch: drop-ins for `torch.nn.functional.scaled_dot_product_attention` and FlexAttention, and the ops
+`flashc::attention` and `flashc::attention_backward`.
 
 `flashc.attention` takes PyTorch's tensors as they are, and launches on PyTorch's current stream. What cannot see a call
-of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fake tensors. There `flashc.attention` and
-the drop-ins become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call outside the
-capture has compiled and loaded the kernel.
+of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fake tensors. There `flashc.attention`,
+`flashc.varlen_attention` and the drop-ins become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call
+outside the capture has compiled and loaded the kernel.
 
-There is no backward here yet: where gradients are recorded, the drop-in's result has a `grad_fn` that raises, since
-models are often evaluated without torch.no_grad(). `flashc.attention` is differentiable on the CPU, and refuses tensors
-on a GPU that require a gradient.
+All of them are differentiable to first order, inside of graphs through `torch.ops.flashc.attention_backward`. A tensor
+that a mask or a score reads may not require a gradient. Under torch.autocast they cast as PyTorch's own attention does.
 """
 
 import itertools
-import threading
-from typing import Any, Callable, Dict, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
 
-from . import _attention, _flex
-from ._runtime.library import ArgumentError
+from . import _attention, _flex, _varlen
+from ._runtime.calls import READ_BY_CODE, refuse_gradient
+from ._runtime.library import ArgumentError, Error
+from ._torch_gradient import gradients, refuse_second_order
+from ._torch_tensors import GRANULE, autocast, suitable
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
 
@@ -39,136 +40,178 @@ _UP_TO_ITSELF = "up to itself"
 _functions: Dict[str, Callable[..., Any]] = {_UP_TO_ITSELF: _sees_up_to_itself}
 
 
-# --- Tensors as the kernels read them ---------------------------------------------------------------------------------
+# --- The ops ----------------------------------------------------------------------------------------------------------
 
-_GRANULE = 8  # Elements of 16 bits in the 16 bytes that the kernels' copies move.
-
-
-def _suitable(x: Tensor) -> Tensor:
-    """`x`, or a copy if the kernels cannot read it: the innermost dimension is contiguous, the address and the other
-    strides are multiples of 16 bytes, and no element is there twice."""
-    *outer, inner = x.stride()
-    if inner == 1 and x.data_ptr() % 16 == 0 and all(
-            stride % _GRANULE == 0 and (stride > 0 or extent <= 1) for stride, extent in zip(outer, x.shape)):
-        return x
-    # In the same order, which decides how the result lies in memory.
-    if x.stride(1) < x.stride(2):
-        return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
-    return x.clone(memory_format=torch.contiguous_format)
-
-
-def _run(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
-    for name, x in (("query", q), ("key", k), ("value", v)):
+def _keywords(mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str], causal: bool,
+              window_left: Optional[int], window_right: Optional[int], scale: Optional[float], enable_gqa: bool,
+              layout: str, offsets: Optional[Tensor], key_offsets: Optional[Tensor], q: Tensor, k: Tensor,
+              v: Tensor) -> Dict[str, Any]:
+    """What an op's arguments say, as keywords of flashc.attention."""
+    for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(x.shape)}")
-    return _attention.attention_now(_suitable(q), _suitable(k), _suitable(v), **keywords)
+    keep: Any = mask_array if mask is None else _functions[mask]
+    rescore = None if score is None else _functions[score]
+    window = None if window_left is None and window_right is None else (window_left, window_right)
+    if offsets is not None:
+        keep, rescore = _varlen.of_sequences(q[0], k[0], offsets, key_offsets, causal, window, keep, rescore)
+        causal, window = False, None
+    return {"causal": causal, "window": window, "scale": scale, "mask": keep, "score": rescore,
+            "enable_gqa": enable_gqa, "layout": layout}
 
-
-# --- The op -----------------------------------------------------------------------------------------------------------
 
 @torch.library.custom_op("flashc::attention", mutates_args=())
 def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Optional[str],
                   score: Optional[str], causal: bool, window_left: Optional[int], window_right: Optional[int],
-                  scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool) -> Tuple[Tensor, Tensor]:
-    """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place."""
-    keep: Any = mask_array
-    if mask is not None:
-        keep = _functions[mask]
-    window = None if window_left is None and window_right is None else (window_left, window_right)
+                  scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool,
+                  offsets: Optional[Tensor] = None, key_offsets: Optional[Tensor] = None,
+                  records_gradients: bool = False) -> Tuple[Tensor, Tensor]:
+    """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences are
+    packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut."""
+    keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
+                         key_offsets, q, k, v)
     with torch.no_grad():
-        results = _run(q, k, v, causal=causal, window=window, scale=scale, mask=keep, enable_gqa=enable_gqa,
-                       score=None if score is None else _functions[score], return_lse=return_lse, layout=layout)
+        results = _attention.attention_now(suitable(q), suitable(k), suitable(v), return_lse=return_lse,
+                                           records_gradients=records_gradients, **keywords)
     return results if return_lse else (results, _no_lse(q))
+
+
+@torch.library.custom_op("flashc::attention_backward", mutates_args=())
+def _backward_op(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor],
+                 mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str], causal: bool,
+                 window_left: Optional[int], window_right: Optional[int], scale: Optional[float], enable_gqa: bool,
+                 layout: str, offsets: Optional[Tensor], key_offsets: Optional[Tensor],
+                 deterministic: bool) -> Tuple[Tensor, Tensor, Tensor]:
+    """dq, dk and dv."""
+    keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
+                         key_offsets, q, k, v)
+    return gradients(suitable(q), suitable(k), suitable(v), o, lse, do, dlse, deterministic, **keywords)
 
 
 def _no_lse(q: Tensor) -> Tensor:
     return q.new_empty((0,), dtype=torch.float32)
 
 
+def _like(x: Tensor, columns: int, layout: str) -> Tensor:
+    """As flashc._runtime.launch.output_order: a result lies in memory as `x` does."""
+    batch, first, second = x.shape[:3]
+    if layout == "bhsd" and first > 1 and second > 1 and x.stride(1) < x.stride(2):
+        return x.new_empty((batch, second, first, columns)).transpose(1, 2)
+    return x.new_empty((batch, first, second, columns))
+
+
 @_attention_op.register_fake
 def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout,
-                    return_lse):
+                    return_lse, offsets=None, key_offsets=None, records_gradients=False):
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
-    columns = v.shape[3]
+    o = _like(q, v.shape[3], layout)
+    if not return_lse:
+        return o, _no_lse(q)
+    batch, heads, queries = q.shape[:3]
     if layout == "bshd":
-        batch, queries, heads = q.shape[:3]
-        o = q.new_empty((batch, queries, heads, columns))
-    else:
-        batch, heads, queries = q.shape[:3]
-        # As flashc._runtime.launch.output_order: o lies in memory as q does.
-        if heads > 1 and queries > 1 and q.stride(1) < q.stride(2):
-            o = q.new_empty((batch, queries, heads, columns)).transpose(1, 2)
-        else:
-            o = q.new_empty((batch, heads, queries, columns))
-    return o, q.new_empty((batch, heads, queries), dtype=torch.float32) if return_lse else _no_lse(q)
+        heads, queries = queries, heads
+    return o, q.new_empty((batch, heads, queries), dtype=torch.float32)
 
 
-def _no_backward(context, *gradients):
-    raise NotImplementedError("flashc::attention has no backward yet: call it under torch.no_grad(), or on tensors "
-                              "that require no gradient; torch.nn.functional.scaled_dot_product_attention has one")
+@_backward_op.register_fake
+def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, window_left, window_right, scale,
+                   enable_gqa, layout, offsets, key_offsets, deterministic):
+    return tuple(_like(x, x.shape[3], layout) for x in (q, k, v))
 
 
-_attention_op.register_autograd(_no_backward)
+def _save(ctx, inputs, output):
+    """What the backward pass reads: q, k, v, o, the log-sum-exp, and what masks and scores read."""
+    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _ = inputs
+    refuse_gradient(READ_BY_CODE, mask_array)
+    if not return_lse:
+        raise Error("expected flashc::attention with return_lse=True where gradients are recorded")
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(q, k, v, *output, mask_array, offsets, key_offsets)
+    ctx.options = options
 
 
-def needs_op(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether a call on these tensors must go through the op: while a graph is traced, for tensors that are not made of
-    memory, and where a result without a `grad_fn` would silently cut the gradient."""
-    return is_compiling() or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad)) or \
-        not (_is_plain(q) and _is_plain(k) and _is_plain(v))
+def _backward(ctx, do, dlse):
+    nothing = (None,) * 13
+    if do is None and dlse is None:
+        return (None, None, None, *nothing)
+    *saved, mask_array, offsets, key_offsets = ctx.saved_tensors
+    return (*torch.ops.flashc.attention_backward.default(
+        *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets,
+        torch.are_deterministic_algorithms_enabled()), *nothing)
+
+
+_attention_op.register_autograd(_backward, setup_context=_save)
+_backward_op.register_autograd(refuse_second_order)
+
+
+def _needs_op(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether a call on these tensors must go through an op: while a graph is traced, and for tensors that are not made
+    of memory."""
+    return is_compiling() or not (_is_plain(q) and _is_plain(k) and _is_plain(v))
 
 
 def _is_plain(x: Tensor) -> bool:
     return type(x) is Tensor or type(x) is torch.nn.Parameter
 
 
-def _call_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str],
-             causal: bool, window: Any, scale: Optional[float], enable_gqa: bool, layout: str,
-             return_lse: bool) -> Tuple[Tensor, Tensor]:
-    left, right = (None, None) if window is None else (window, window) if isinstance(window, int) else window
-    return torch.ops.flashc.attention.default(q, k, v, mask_array, mask, score, causal, left, right, scale, enable_gqa,
-                                              layout, return_lse)
+def _names_of(functions: Iterable[Any]) -> List[Optional[str]]:
+    """Those of functions that an op is called with once, outside of a graph: they are often new in every call."""
+    names = [None if function is None else f"once {next(_numbers)}" for function in functions]
+    _functions.update((name, function) for name, function in zip(names, functions) if name is not None)
+    return names
 
 
-def _call_op_once(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor], mask: Any, score: Any, causal: bool,
-                  *rest: Any) -> Tuple[Tensor, Tensor]:
-    """Calls the op with functions that it forgets afterwards: outside of graphs they are often new in every call."""
-    names = [None if function is None else f"once {id(function)} {threading.get_ident()}" for function in (mask, score)]
-    temporary = {name: function for name, function in zip(names, (mask, score)) if name is not None}
-    _functions.update(temporary)
-    try:
-        return _call_op(q, k, v, mask_array, *names, causal, *rest)
-    finally:
-        for name in temporary:
-            _functions.pop(name, None)
+_numbers = itertools.count()
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
               window: Union[None, int, Tuple[Optional[int], Optional[int]]] = None, scale: Optional[float] = None,
               mask: Any = None, score: Any = None, enable_gqa: bool = False, return_lse: bool = False,
-              layout: str = "bhsd") -> Any:
-    """What `flashc.attention` calls where `needs_op` holds, with the same arguments and result.
+              layout: str = "bhsd", offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
+    """What `flashc.attention` calls where an op is needed, with the same arguments and result. `offsets`: of packed
+    sequences, as for `flashc.varlen_attention`.
 
     Under torch.compile, a mask or a score that is a function must have neither a closure nor defaults (arrays that it
     names as globals are read at every call): one that has breaks the graph there, which fullgraph=True refuses.
     """
+    q, k, v = autocast(q, k, v)
     mask_array = None
     if isinstance(mask, Tensor):
         mask_array, mask = mask, None
-    rest = (causal, window, scale, enable_gqa, layout, return_lse)
-    if not is_compiling():
-        o, lse = _call_op_once(q, k, v, mask_array, mask, score, *rest)
+    names: Sequence[Optional[str]]
+    is_once = not is_compiling()
+    if is_once:
+        names = _names_of((mask, score))
     elif score is None and (mask is None or mask is _sees_up_to_itself):
-        o, lse = _call_op(q, k, v, mask_array, None if mask is None else _UP_TO_ITSELF, None, *rest)
+        names = None if mask is None else _UP_TO_ITSELF, None
     else:
         from . import _torch_graph as graph
         if (mask is not None and graph.remembers(mask)) or (score is not None and graph.remembers(score)):
-            return graph.outside(_run, q, k, v, {
+            return graph.outside(_outside_of_graphs, q, k, v, {
                 "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
-                "score": score, "enable_gqa": enable_gqa, "return_lse": return_lse, "layout": layout})
-        o, lse = _call_op(q, k, v, mask_array, None if mask is None else graph.register(mask),
-                          None if score is None else graph.register(score), *rest)
+                "score": score, "enable_gqa": enable_gqa, "return_lse": return_lse, "layout": layout,
+                "offsets": offsets})
+        names = None if mask is None else graph.register(mask), None if score is None else graph.register(score)
+    left, right = (None, None) if window is None else (window, window) if isinstance(window, int) else window
+    records = torch.is_grad_enabled()
+    is_differentiated = records and (q.requires_grad or k.requires_grad or v.requires_grad)
+    try:
+        o, lse = torch.ops.flashc.attention.default(q, k, v, mask_array, *names, causal, left, right, scale, enable_gqa,
+                                                    layout, return_lse or is_differentiated, *offsets, records)
+    finally:
+        if is_once and not is_differentiated:
+            for name in names:
+                _functions.pop(name, None)
     return (o, lse) if return_lse else o
+
+
+def _outside_of_graphs(q: Tensor, k: Tensor, v: Tensor, offsets: Tuple[Optional[Tensor], Optional[Tensor]],
+                       **keywords: Any) -> Any:
+    if offsets[0] is not None:
+        del keywords["layout"]
+        result = _varlen.varlen_attention(q[0], k[0], v[0], *offsets, **keywords)
+        return tuple(x[None] for x in result) if isinstance(result, tuple) else result[None]
+    return _attend(q, k, v, **keywords)
 
 
 # --- The drop-ins -----------------------------------------------------------------------------------------------------
@@ -182,14 +225,21 @@ def _with_four_dimensions(x: Tensor) -> Tensor:
 
 def _padded(x: Tensor) -> Tensor:
     """`x` with zeros up to a multiple of 8 in its last dimension: the products with them are zero."""
-    rest = -x.shape[-1] % _GRANULE
+    rest = -x.shape[-1] % GRANULE
     return torch.nn.functional.pad(x, (0, rest)) if rest else x
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
+    """flashc.attention of tensors that the kernels may not read as they are."""
+    if _needs_op(q, k, v):
+        return attention(q, k, v, **keywords)
+    return _attention.attention(*(suitable(x) for x in autocast(q, k, v)), **keywords)
 
 
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None,
                                  dropout_p: float = 0.0, is_causal: bool = False, scale: Optional[float] = None,
                                  enable_gqa: bool = False) -> Tensor:
-    """`torch.nn.functional.scaled_dot_product_attention` on flashc's kernels: forward, in bf16 or f16 (f32 on the CPU).
+    """`torch.nn.functional.scaled_dot_product_attention` on flashc's kernels: in bf16 or f16 (f32 on the CPU).
 
     Args:
         query: [..., Hq, L, E].
@@ -230,9 +280,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         attn_mask = _with_four_dimensions(attn_mask)
     square = query.shape[-2] == key.shape[-2]
     mask = attn_mask if attn_mask is not None else _sees_up_to_itself if is_causal and not square else None
-    differentiable = attn_mask is not None and attn_mask.requires_grad and torch.is_grad_enabled()
-    run = attention if differentiable or needs_op(q, k, v) else _run
-    o = run(q, k, v, causal=is_causal and square, scale=scale, mask=mask, enable_gqa=enable_gqa)
+    o = _attend(q, k, v, causal=is_causal and square, scale=scale, mask=mask, enable_gqa=enable_gqa)
     if o.shape[-1] != columns:
         o = o[..., :columns]
     return o.reshape(*query.shape[:-1], columns) if query.dim() != 4 else o
@@ -273,7 +321,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
                    block_mask: Any = None, scale: Optional[float] = None, enable_gqa: bool = False,
                    return_lse: bool = False, kernel_options: Optional[Dict[str, Any]] = None, *,
                    return_aux: Any = None) -> Any:
-    """`torch.nn.attention.flex_attention.flex_attention` on flashc's kernels: forward, in bf16 or f16 (f32 on the CPU).
+    """`torch.nn.attention.flex_attention.flex_attention` on flashc's kernels: in bf16 or f16 (f32 on the CPU).
 
     It needs no torch.compile: the functions are traced by flashc at every call.
 
@@ -315,11 +363,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
 
     def run(q: Tensor, k: Tensor, v: Tensor, **keywords: Any) -> Any:
         q, k, columns = _padded(q), _padded(k), v.shape[-1]
-        v = _padded(v)
-        if needs_op(q, k, v):
-            result = attention(q, k, v, **keywords)
-        else:
-            result = _run(q, k, v, records_gradients=torch.is_grad_enabled(), **keywords)
+        result = _attend(q, k, _padded(v), **keywords)
         o, *rest = result if keywords["return_lse"] else (result,)
         o = o if o.shape[-1] == columns else o[..., :columns]
         return (o, *rest) if rest else o

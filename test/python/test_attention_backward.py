@@ -258,6 +258,7 @@ OUT = zeros(1, 2, 5, 8), zeros(1, 2, 7, 8), zeros(1, 2, 7, 16)
     (dict(layout="bsdh"), flashc.ArgumentError, "expected layout 'bhsd'"),
     (dict(layout="bshd", enable_gqa=True), flashc.ArgumentError, "heads|length"),
     (dict(scale=np.inf), flashc.ArgumentError, "a finite scale"),
+    (dict(deterministic=zeros(2)), flashc.UnsupportedTypeError, "deterministic to be True or False"),
     (dict(window=(1, 2, 3)), flashc.ArgumentError, "window to be"),
     (dict(mask=zeros(3, 3)), flashc.ArgumentError, "mask that broadcasts to"),
     (dict(score=lambda s, b, h, i, j: s + OUT[0][j]), flashc.Error, "expected"),
@@ -271,6 +272,13 @@ OUT = zeros(1, 2, 5, 8), zeros(1, 2, 7, 8), zeros(1, 2, 7, 16)
 def test_refusals(change, error, words):
     with pytest.raises(error, match=words):
         flashc.attention_backward(**make_arguments() | change)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+def test_order_of_sums(rng, deterministic):
+    arguments = {name: rng.standard_normal(x.shape).astype(np.float32) for name, x in make_arguments().items()}
+    first, again = (flashc.attention_backward(**arguments, deterministic=deterministic) for _ in range(2))
+    assert all(np.array_equal(x, y) for x, y in zip(first, again))
 
 
 def test_out_apart_from_all_else(rng):

@@ -1,10 +1,21 @@
-"""flashc.attention of PyTorch's tensors on the CPU is differentiable: against PyTorch's own gradients in f64."""
+"""Attention of PyTorch's tensors on the CPU is differentiable: against PyTorch's own gradients in f64. The last part is
+about the ops, and is skipped where PyTorch is older than 2.4."""
+import sys
+import warnings
+
 import numpy as np
 import pytest
 
 import flashc
+from flashc import masks
 
 torch = pytest.importorskip("torch")
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+HAS_OPS = hasattr(torch.library, "custom_op")
+needs_ops = pytest.mark.skipif(not HAS_OPS, reason="PyTorch has no torch.library.custom_op")
+if HAS_OPS:
+    import flashc.torch
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
@@ -24,9 +35,10 @@ def eager(q, k, v, score, kept, enable_gqa=True):
 
 
 def assert_close(got, want, dtype):
-    for x, y in zip(got, want):
-        assert x.dtype == dtype and x.shape == y.shape
-        assert (x.double() - y).abs().max() <= TOLERANCE[dtype] * (1 + y.abs().max())
+    for name, x, y in zip("qkv", got, want):
+        assert x.dtype == dtype and x.shape == y.shape, f"d{name} is {x.dtype} {tuple(x.shape)}"
+        error = (x.double() - y).abs().max()
+        assert error <= TOLERANCE[dtype] * (1 + y.abs().max()), f"d{name} off by {error}"
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
@@ -78,14 +90,102 @@ def test_one_of_three_requires_a_gradient():
         assert not flashc.attention(q, k, v).requires_grad
 
 
-def test_packed_sequences():
+OFFSETS = torch.tensor([0, 7, 7, 20], dtype=torch.int32)
+
+
+def check_packed(run):
+    """`run` is causal attention of packed sequences."""
     q, k, v = random(20, 2, 8), random(20, 2, 8), random(20, 2, 8)
-    offsets = torch.tensor([0, 7, 7, 20], dtype=torch.int32)
-    got = torch.autograd.grad(flashc.varlen_attention(q, k, v, offsets, causal=True).square().sum(), (q, k, v))
-    number = torch.bucketize(torch.arange(20), offsets, right=True)
+    got = torch.autograd.grad(run(q, k, v).square().sum(), (q, k, v))
+    number = torch.bucketize(torch.arange(20), OFFSETS, right=True)
     kept = (number[:, None] == number) & (torch.arange(20) <= torch.arange(20)[:, None])
     o = eager(*(x.transpose(0, 1)[None] for x in (q, k, v)), lambda s: s, kept)[0]
     assert_close(got, [x.double() for x in torch.autograd.grad(o.square().sum(), (q, k, v))], torch.float32)
+
+
+def test_packed_sequences():
+    check_packed(lambda q, k, v: flashc.varlen_attention(q, k, v, OFFSETS, causal=True))
+
+
+def test_a_mask_that_is_an_array():
+    """It is kept as PyTorch keeps tensors, which notices when it is written."""
+    q, k, v, keep = random(2, 2, 9, 8), random(2, 2, 11, 8), random(2, 2, 11, 8), torch.rand(2, 1, 9, 11) < 0.7
+    keep[..., 0] = True
+    do = torch.randn(2, 2, 9, 8)
+    o = flashc.attention(q, k, v, mask=keep)
+    got = torch.autograd.grad(o, (q, k, v), do, retain_graph=True)
+    want = torch.autograd.grad(eager(q, k, v, lambda s: s, keep)[0], (q, k, v), do.double())
+    assert_close(got, [x.double() for x in want], torch.float32)
+    keep.logical_not_()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        torch.autograd.grad(o, (q, k, v), do)
+
+
+def test_what_is_saved():
+    """q, k, v, o and the log-sum-exp: nothing with an element for each query and key."""
+    q, k, v, saved = random(1, 4, 9, 8), random(1, 2, 300, 8), random(1, 2, 300, 24), []
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: (saved.append(tuple(x.shape)), x)[1], lambda x: x):
+        flashc.attention(q, k, v, enable_gqa=True, mask=masks.causal(), score=lambda s, b, h, i, j: s * 2)
+    assert saved == [(1, 4, 9, 8), (1, 2, 300, 8), (1, 2, 300, 24), (1, 4, 9, 24), (1, 4, 9)]
+
+
+@pytest.mark.parametrize("use_reentrant", [False, True])
+def test_checkpointing(use_reentrant):
+    q, k, v = random(1, 2, 9, 8), random(1, 2, 11, 8), random(1, 2, 11, 8)
+
+    def run(q, k, v):
+        return flashc.attention(q * 2, k, v, score=lambda s, b, h, i, j: s - j).square()
+
+    got = torch.autograd.grad(run(q, k, v).sum(), (q, k, v))
+    for x in (q, k, v):
+        x.grad = None
+    checkpoint(run, q, k, v, use_reentrant=use_reentrant).sum().backward()
+    assert all(torch.equal(x, y.grad) for x, y in zip(got, (q, k, v)))
+
+
+def test_autocast_casts_as_for_the_attention_of_pytorch():
+    q, k, v = random(1, 2, 9, 8), random(1, 2, 11, 8, dtype=torch.bfloat16), random(1, 2, 11, 8)
+    do = torch.randn(1, 2, 9, 8).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        o = flashc.attention(q, k, v)
+    got = torch.autograd.grad(o, (q, k, v), do)
+    assert o.dtype == torch.bfloat16 and [x.dtype for x in got] == [x.dtype for x in (q, k, v)]
+    low = [x.detach().bfloat16().requires_grad_() for x in (q, k, v)]
+    want = torch.autograd.grad(flashc.attention(*low), low, do)
+    assert all(torch.equal(x.bfloat16(), y) for x, y in zip(got, want))
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        assert flashc.attention(q, q, q).dtype == torch.bfloat16
+        assert flashc.varlen_attention(v[0], v[0], v[0], torch.tensor([0, 2])).dtype == torch.bfloat16
+        with pytest.raises(flashc.UnsupportedTypeError, match="got f64"):
+            flashc.attention(q.double(), q.double(), q.double())
+
+
+@pytest.fixture
+def backward_keywords(monkeypatch):
+    """Those of every call of flashc.attention_backward."""
+    from flashc import _torch_gradient
+    seen, function = [], _torch_gradient.attention_backward
+    monkeypatch.setattr(_torch_gradient, "attention_backward", lambda *arguments, **keywords: (
+        seen.append(keywords), function(*arguments, **keywords))[1])
+    return seen
+
+
+def test_deterministic_algorithms_are_passed_on(backward_keywords):
+    q = random(1, 1, 8, 8)
+    was = torch.are_deterministic_algorithms_enabled()
+    try:
+        for wanted in (True, False):
+            torch.use_deterministic_algorithms(wanted)
+            flashc.attention(q, q, q).sum().backward()
+    finally:
+        torch.use_deterministic_algorithms(was)
+    assert [keywords["deterministic"] for keywords in backward_keywords] == [True, False]
+
+
+def test_a_schedule_is_that_of_the_forward_pass(backward_keywords):
+    q = random(1, 1, 8, 8)
+    flashc.attention(q, q, q, schedule="kv-tile=64", static_shapes=True).sum().backward()
+    assert "schedule" not in backward_keywords[0] and backward_keywords[0]["static_shapes"] is True
 
 
 def test_second_order_raises():
@@ -117,3 +217,140 @@ def test_no_elements():
     q, k = random(1, 2, 0, 8), random(1, 2, 7, 8)
     flashc.attention(q, k, k).sum().backward()
     assert q.grad.shape == q.shape and not k.grad.any()
+
+
+# --- Ops --------------------------------------------------------------------------------------------------------------
+
+def keeps_pairs(b, h, i, j):
+    return (i - j) % 3 != 1
+
+
+def caps(s, b, h, i, j):
+    return 5 * torch.tanh(s / 5)
+
+
+BIAS = torch.zeros(16)
+
+
+def adds_bias(s, b, h, i, j):
+    return s + BIAS[j]
+
+
+def sdpa(*inputs, **keywords):
+    return flashc.torch.scaled_dot_product_attention(*inputs, **keywords)
+
+
+RUNS = {
+    "attention": lambda q, k, v: flashc.attention(q, k, v, causal=True, enable_gqa=True),
+    "log-sum-exp": lambda q, k, v: flashc.attention(q, k, v, window=(4, 1), enable_gqa=True, return_lse=True)[1],
+    "functions": lambda q, k, v: flashc.attention(q, k, v, mask=keeps_pairs, score=caps, enable_gqa=True),
+    "sdpa": lambda q, k, v: sdpa(q, k, v, is_causal=True, enable_gqa=True),
+    "sdpa, views": lambda q, k, v: sdpa(*(x.transpose(1, 2)[..., :7] for x in (q, q * 2, q + 1)), scale=0.3),
+    "flex": lambda q, k, v: flashc.torch.flex_attention(q, k, v, caps, keeps_pairs, enable_gqa=True),
+    "packed": lambda q, k, v: flashc.varlen_attention(
+        *(x[0].transpose(0, 1) for x in (q, k, v)), torch.tensor([0, 3, 11], dtype=torch.int32),
+        torch.tensor([0, 9, 15], dtype=torch.int32), causal=True, score=caps, enable_gqa=True),
+}
+
+
+@needs_ops
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_graphs_have_the_gradients_of_calls(name, dynamic):
+    torch._dynamo.reset()
+    run = torch.compile(RUNS[name], backend="aot_eager", fullgraph=True, dynamic=dynamic)
+    inputs = random(1, 4, 11, 8), random(1, 2, 15, 8), random(1, 2, 15, 16)
+    want, got = RUNS[name](*inputs), run(*inputs)
+    assert got.shape == want.shape and got.stride() == want.stride() and torch.equal(got, want)
+    do = torch.randn(want.shape)
+    for one, other in zip(*(torch.autograd.grad(o, inputs, do, allow_unused=True) for o in (got, want))):
+        assert (one is None and other is None) or torch.equal(one, other)
+
+
+@needs_ops
+@pytest.mark.parametrize("name", ["attention", "sdpa", "flex", "packed"])
+def test_graphs_under_autocast(name):
+    def run(*inputs):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return RUNS[name](*inputs)
+
+    torch._dynamo.reset()
+    inputs = random(1, 4, 11, 8), random(1, 2, 15, 8), random(1, 2, 15, 16)
+    want, got = run(*inputs), torch.compile(run, backend="aot_eager", fullgraph=True)(*inputs)
+    assert got.dtype == torch.bfloat16 and torch.equal(got, want)
+    for one, other in zip(*(torch.autograd.grad(o.float().square().sum(), inputs) for o in (got, want))):
+        assert one.dtype == torch.float32 and torch.equal(one, other)
+
+
+@needs_ops
+def test_closures_break_the_graph_and_keep_the_gradients():
+    torch._dynamo.reset()
+    width, inputs = 3, (random(1, 2, 11, 8), random(1, 2, 15, 8), random(1, 2, 15, 8))
+
+    def run(q, k, v):
+        return flashc.attention(q * 2, k, v, mask=lambda b, h, i, j: abs(i - j) < width) * 2
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = torch.compile(run, backend="aot_eager")(*inputs)
+    for one, other in zip(*(torch.autograd.grad(o.sum(), inputs) for o in (got, run(*inputs)))):
+        assert torch.equal(one, other)
+
+
+@needs_ops
+def test_drop_ins_are_differentiable():
+    q, k, v = random(2, 3, 9, 13), random(2, 3, 11, 13), random(2, 3, 11, 7)
+    keep = torch.rand(2, 1, 9, 11) < 0.7
+    keep[..., 0] = True
+    do = torch.randn(2, 3, 9, 7)
+    got = torch.autograd.grad(sdpa(q, k, v, attn_mask=keep), (q, k, v), do)
+    want = torch.autograd.grad(eager(q, k, v, lambda s: s, keep)[0], (q, k, v), do.double())
+    assert_close(got, [x.double() for x in want], torch.float32)
+    got = torch.autograd.grad(flashc.torch.flex_attention(q, k, v, caps, masks.causal()), (q, k, v), do)
+    kept = torch.arange(11) <= torch.arange(9)[:, None]
+    want = torch.autograd.grad(eager(q, k, v, lambda s: 5 * (s / 5).tanh(), kept)[0], (q, k, v), do.double())
+    assert_close(got, [x.double() for x in want], torch.float32)
+
+
+@needs_ops
+@pytest.mark.parametrize("is_graph", [False, True])
+def test_arrays_that_require_gradients_are_refused(is_graph, monkeypatch):
+    """Those of functions when the graph runs, which reads them then."""
+    def run(function, *inputs):
+        torch._dynamo.reset()
+        with pytest.raises(Exception, match="expected an array that the mask or the score reads without gradients"):
+            (torch.compile(function, backend="aot_eager", fullgraph=True) if is_graph else function)(*inputs)
+
+    q, bias = random(1, 2, 9, 8), random(9, 9)
+    run(lambda q, bias: flashc.attention(q, q, q, mask=bias), q, bias)
+    run(lambda q, bias: sdpa(q, q, q, attn_mask=bias), q, bias)
+    run(lambda q, bias: sdpa(q, q, q, attn_mask=bias), q.detach(), bias)
+    monkeypatch.setattr(sys.modules[__name__], "BIAS", random(9))
+    run(lambda q: flashc.attention(q, q, q, score=adds_bias), q)
+    run(lambda q: flashc.torch.flex_attention(q, q, q, adds_bias), q.detach())
+
+
+@needs_ops
+def test_second_order_of_ops_raises():
+    q = random(1, 1, 8, 8)
+    arguments = (q, q, q, None, None, None, False, None, None, None, False, "bhsd")
+    o, _ = torch.ops.flashc.attention.default(*arguments, True)
+    first, = torch.autograd.grad(o.sum(), q, create_graph=True)
+    with pytest.raises(flashc.Error, match="no second derivative"):
+        torch.autograd.grad(first.sum(), q)
+    with pytest.raises(flashc.Error, match="return_lse=True where gradients are recorded"):
+        torch.ops.flashc.attention.default(*arguments, False)
+
+
+@needs_ops
+def test_ops_are_registered_as_pytorch_asks():
+    q, k, v = random(1, 4, 9, 8), random(1, 2, 11, 8), random(1, 2, 11, 8)
+    options = (None, None, None, True, None, None, 0.25, True, "bhsd")
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(torch.ops.flashc.attention.default, (q, k, v, *options, True), test_utils=tests)
+    with torch.no_grad():
+        o, lse = torch.ops.flashc.attention.default(q, k, v, *options, True)
+        arguments = (q.detach(), k.detach(), v.detach(), o, lse, torch.randn(o.shape))
+    for dlse in (None, torch.randn(lse.shape)):
+        torch.library.opcheck(torch.ops.flashc.attention_backward.default,
+                              (*arguments, dlse, *options, None, None, False), test_utils=tests)

@@ -17,7 +17,7 @@ from .specialization import Extents, Specialization
 _kernels: Dict[Tuple[Specialization, int], Any] = {}
 contexts.on_configure.append(_kernels.clear)
 
-_READ_BY_CODE = "an array that the mask or the score reads"
+READ_BY_CODE = "an array that the mask or the score reads"
 
 
 def refuse_gradient(name: str, x: Any) -> None:
@@ -79,7 +79,7 @@ class Inputs:
         """Waits for the arrays that the mask and the score read, which may not require gradients."""
         for array in code.arrays:
             if records_gradients():
-                refuse_gradient(_READ_BY_CODE, array.owner)
+                refuse_gradient(READ_BY_CODE, array.owner)
             wait_for(array, self.stream)
 
 
@@ -90,7 +90,7 @@ class Results:
         self.inputs = inputs
         self.owners: List[Any] = []
         self.arrays: List[Array] = []
-        self._others = [*inputs.arrays.items(), *((_READ_BY_CODE, array) for array in code.arrays)]
+        self._others = [*inputs.arrays.items(), *((READ_BY_CODE, array) for array in code.arrays)]
 
     def add(self, name: str, out: Any, like: str, shape: Tuple[int, ...], dtype: str) -> None:
         """`like`: the input whose framework makes a new array, and whose device it is on."""

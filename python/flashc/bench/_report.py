@@ -198,8 +198,8 @@ class CSVWriter:
             self.writer.writerow([
                 row.device, cell.dtype, cell.d, cell.dv, int(cell.causal), int(cell.backward), cell.n, cell.batch,
                 cell.heads, cell.group, name, number(entry.ms), number(entry.spread, ".3g"),
-                number(entry.tflops, ".5g"), number(row.own_ratio(name), ".4f"), number(entry.error), number(entry.bound),
-                number(entry.frobenius), number(row.sm_mhz, ".0f"), entry.note])
+                number(entry.tflops, ".5g"), number(row.own_ratio(name), ".4f"), number(entry.error),
+                number(entry.bound), number(entry.frobenius), number(row.sm_mhz, ".0f"), entry.note])
         self._flush()
 
     def close(self):

@@ -1,0 +1,45 @@
+"""PyTorch's tensors in front of a call: of the type that autocast asks for, and as the kernels read them."""
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["GRANULE", "autocast", "suitable"]
+
+GRANULE = 8  # Elements of 16 bits in the 16 bytes that the kernels' copies move.
+
+if hasattr(torch, "get_autocast_dtype"):
+    def _autocast_dtype(device: str) -> Optional[torch.dtype]:
+        return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+else:
+    def _autocast_dtype(device: str) -> Optional[torch.dtype]:
+        """PyTorch before 2.4."""
+        if device == "cuda":
+            return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+        return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
+
+
+def autocast(*tensors: Any) -> Sequence[Any]:
+    """The tensors as torch.autocast has them for PyTorch's own attention: in its type if they are floats, but for
+    f64."""
+    device = tensors[0].device.type
+    dtype = _autocast_dtype(device) if device in ("cuda", "cpu") else None
+    if dtype is None:
+        return tensors
+    return tuple(x.to(dtype) if isinstance(x, Tensor) and x.is_floating_point() and x.dtype != torch.float64 else x
+                 for x in tensors)
+
+
+def suitable(x: Tensor) -> Tensor:
+    """`x`, or a copy if the kernels cannot read it: the innermost dimension is contiguous, the address and the other
+    strides are multiples of 16 bytes, and no element is there twice."""
+    *outer, inner = x.stride()
+    if inner == 1 and x.data_ptr() % 16 == 0 and all(
+            stride % GRANULE == 0 and (stride > 0 or extent <= 1) for stride, extent in zip(outer, x.shape)):
+        return x
+    # In the same order, which decides how the result lies in memory.
+    if x.stride(1) < x.stride(2):
+        return x.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
+    return x.clone(memory_format=torch.contiguous_format)
