@@ -78,8 +78,6 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
             from . import torch as flashc_torch
             if out is not None or schedule is not None or static_shapes:
                 raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
-            if isinstance(window, int):
-                window = (window, 0)
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
                                           enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
         from ._torch_tensors import autocast

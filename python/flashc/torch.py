@@ -192,7 +192,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
                 "score": score, "enable_gqa": enable_gqa, "return_lse": return_lse, "layout": layout,
                 "offsets": offsets})
         names = None if mask is None else graph.register(mask), None if score is None else graph.register(score)
-    left, right = (None, None) if window is None else (window, window) if isinstance(window, int) else window
+    left, right = (None, None) if window is None else (window, 0) if isinstance(window, int) else window
     records = torch.is_grad_enabled()
     is_differentiated = records and (q.requires_grad or k.requires_grad or v.requires_grad)
     try:

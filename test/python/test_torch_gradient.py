@@ -249,7 +249,7 @@ RUNS = {
     "flex": lambda q, k, v: flashc.torch.flex_attention(q, k, v, caps, keeps_pairs, enable_gqa=True),
     "packed": lambda q, k, v: flashc.varlen_attention(
         *(x[0].transpose(0, 1) for x in (q, k, v)), torch.tensor([0, 3, 11], dtype=torch.int32),
-        torch.tensor([0, 9, 15], dtype=torch.int32), causal=True, score=caps, enable_gqa=True),
+        torch.tensor([0, 9, 15], dtype=torch.int32), window=5, score=caps, enable_gqa=True),
 }
 
 
