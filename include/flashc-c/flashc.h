@@ -158,7 +158,9 @@ typedef enum FlashcDType {
   FLASHC_I1 = 3,
   FLASHC_I8 = 4,
   FLASHC_I32 = 5,
-  FLASHC_I64 = 6
+  FLASHC_I64 = 6,
+  /** Of q, k and v only. */
+  FLASHC_F64 = 7
 } FlashcDType;
 
 typedef enum FlashcMask {
@@ -224,7 +226,8 @@ typedef struct FlashcCapture {
  *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Compiling for a GPU fails;
  *  of a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded. */
 typedef struct FlashcAttention {
-  /** FLASHC_BF16 or FLASHC_F16; FLASHC_F32 on the CPU. */
+  /** FLASHC_BF16 or FLASHC_F16; on the CPU also FLASHC_F32, and FLASHC_F64 for checks of gradients by differences: then
+   *  every float but scale is f64, lse too, captures may not be floats, and the matrix of scores is in memory. */
   FlashcDType dtype;
   /** Multiples of 8, from 8 to 256. */
   int64_t head_dim, value_dim;

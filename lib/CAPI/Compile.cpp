@@ -41,7 +41,9 @@ static llvm::Expected<AttentionSpec::Capture> convert(const FlashcCapture &captu
 /// The description in C++; an error says what cannot be.
 static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   AttentionSpec spec;
-  llvm::Expected<std::string> dtype = getName(attention.dtype, FLASHC_F32 + 1, "dtype");
+  spec.isDouble = attention.dtype == FLASHC_F64;
+  llvm::Expected<std::string> dtype =
+      getName(spec.isDouble ? FLASHC_F32 : attention.dtype, FLASHC_F32 + 1, "dtype, if not FLASHC_F64,");
   if (!dtype)
     return dtype.takeError();
   spec.dtype = *dtype;

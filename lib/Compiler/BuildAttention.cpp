@@ -111,9 +111,13 @@ static Error checkSpec(const AttentionSpec &spec) {
       return makeError("expected %s to be at most %lld, or negative for no bound, got %lld", name,
                        static_cast<long long>(kMaxWindow), static_cast<long long>(value));
   StringSet<> names;
-  for (const AttentionSpec::Capture &capture : spec.captures)
+  for (const AttentionSpec::Capture &capture : spec.captures) {
     if (Error error = checkCapture(capture, names))
       return error;
+    if (spec.isDouble && capture.dtype.front() != 'i')
+      return makeError("expected capture '%s' of integers where dtype is f64, got '%s'", capture.name.c_str(),
+                       capture.dtype.c_str());
+  }
   return Error::success();
 }
 
@@ -289,7 +293,8 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
-  os << ")\n    -> (" << joinTypes(returned) << ") {\n";
+  os << ")\n    -> (" << joinTypes(returned) << ")" << (spec.isDouble ? " attributes {" + kDoubleAttr.str() + "}" : "")
+     << " {\n";
   printConstants();
 }
 

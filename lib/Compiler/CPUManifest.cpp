@@ -1,5 +1,6 @@
 //===- CPUManifest.cpp - the manifest of a program for the CPU ----------------------------------------------------===//
 
+#include "flashc/Compiler/BuildAttention.h"
 #include "flashc/Compiler/Compiler.h"
 #include "flashc/Launch/LaunchInterface.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,6 +34,9 @@ FailureOr<CompiledKernel> flashc::compileForCPU(ModuleOp module, const PipelineO
   manifest.target = kCPUTarget.str();
   manifest.arguments = std::move(interface.arguments);
   manifest.requirements = std::move(interface.requirements);
+  if (function->getOperation()->hasAttr(kDoubleAttr))
+    for (ManifestArgument &argument : manifest.arguments)
+      argument.dtype = argument.dtype.front() == 'i' ? argument.dtype : "f64";
   CompiledKernel kernel;
   llvm::raw_string_ostream(kernel.manifest) << llvm::formatv("{0:2}", llvm::json::Value(manifest.toJSON())) << "\n";
   return kernel;

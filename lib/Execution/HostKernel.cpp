@@ -1,12 +1,28 @@
 //===- HostKernel.cpp - a program on the memory of this process ---------------------------------------------------===//
 
 #include "flashc/Execution/HostKernel.h"
+#include "flashc/Compiler/BuildAttention.h"
+#include "flashc/Execution/Reference.h"
 
 #include <algorithm>
 #include <cstring>
 
 using namespace mlir;
 using namespace flashc;
+
+/// To loops of the algorithm, or to Algorithm 0 in f64.
+static LogicalResult lower(OwningOpRef<ModuleOp> &module, const PipelineOptions &pipeline, StringRef function) {
+  if (module->lookupSymbol(function)->hasAttr(kDoubleAttr)) {
+    FailureOr<OwningOpRef<ModuleOp>> reference = makeReference(*module);
+    if (succeeded(reference))
+      module = std::move(*reference);
+    return reference;
+  }
+  CompileOptions options;
+  options.pipeline = pipeline;
+  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
+  return runPasses(*module, algorithm, "algorithm", options);
+}
 
 llvm::Expected<std::unique_ptr<const HostKernel>> HostKernel::load(const DialectRegistry &registry,
                                                                    const CachedKernel &kernel) {
@@ -18,10 +34,7 @@ llvm::Expected<std::unique_ptr<const HostKernel>> HostKernel::load(const Dialect
   FailureOr<OwningOpRef<ModuleOp>> module = session.parse(kernel.source);
   if (failed(module))
     return session.takeError();
-  CompileOptions options;
-  options.pipeline = kernel.pipeline;
-  auto algorithm = [&](OpPassManager &pm) { return addAlgorithm(pm, options); };
-  if (failed(runPasses(**module, algorithm, "algorithm", options)))
+  if (failed(lower(*module, kernel.pipeline, result->manifest.kernel)))
     return session.takeError();
   FailureOr<CPUProgram> program = CPUProgram::compile(**module);
   if (failed(program))

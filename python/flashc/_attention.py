@@ -33,7 +33,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
     kernel; batch, heads, lengths and strides are given at launch. On a GPU the call returns before the kernel ends.
 
     Args:
-        q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 too. Any strides
+        q: queries, [B, Hq, Nq, D], or [B, Nq, Hq, D] with `layout="bshd"`. bf16 or f16; on the CPU f32 and f64. Any strides
             with a contiguous last dimension (on a GPU, multiples of 16 bytes). PyTorch tensors, NumPy arrays, or
             whatever has `__cuda_array_interface__`, `__dlpack__`, `__array_interface__` or Python's buffer protocol.
             Arrays on the host run on the CPU, for trying things out; D and Dv are multiples of 8 up to 256.
@@ -49,8 +49,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
             what the score returns.
         score: a function (s, b, h, i, j) -> new score of the scaled score, compiled into the kernel.
         enable_gqa: allows Hq to be a multiple of Hk: query head h reads key head h // (Hq / Hk).
-        return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 in either
-            layout. Without it (and without a place for it in `out`) nothing computes it: that is another kernel.
+        return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 (f64 for
+            f64) in either layout. Without it (and without a place for it in `out`) nothing computes it: that is
+            another kernel.
         layout: the order of dimensions of q, k, v and o, "bhsd" or "bshd".
         out: where the result goes, instead of a new array: o, or (o, lse). It may be of another framework than q.
         schedule: overrides of the GPU schedule table, such as "kv-tile=64,stages=2".

@@ -5,7 +5,8 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, encoded, parse_flag
-from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, target_of
+from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
+    target_of
 
 __all__ = ["attention_backward"]
 
@@ -85,4 +86,4 @@ def _check_outputs(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:
         inputs.check(name, "q", inputs["q"].dtype, order, shape)
     for name in ("lse", "dlse"):
         if name in inputs.arrays:
-            inputs.check(name, "q", "f32", "[B, Hq, Nq]", (batch, heads, length))
+            inputs.check(name, "q", sum_dtype(inputs["q"].dtype), "[B, Hq, Nq]", (batch, heads, length))

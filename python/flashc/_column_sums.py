@@ -6,7 +6,7 @@ from typing import Any, Callable, Optional
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.library import ArgumentError, encoded, parse_flag
-from ._runtime.specialization import Window, check_inputs, check_layout, make_code, specialize, target_of
+from ._runtime.specialization import Window, check_inputs, check_layout, make_code, specialize, sum_dtype, target_of
 
 __all__ = ["column_sums"]
 
@@ -47,14 +47,14 @@ def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Windo
     is_bshd = check_layout(layout)
     inputs = Inputs(q=q, k=k, lse=lse)
     extents = check_inputs(inputs["q"], inputs["k"], None, is_bshd, enable_gqa)
-    inputs.check("lse", "q", "f32", "[B, Hq, Nq]", (extents.batch, extents.query_heads, extents.queries))
+    inputs.check("lse", "q", sum_dtype(inputs["q"].dtype), "[B, Hq, Nq]", (extents.batch, extents.query_heads, extents.queries))
     code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
     specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
                                 is_static, False, _PER[per])
     results = Results(inputs, code)
     heads = extents.query_heads if per == "query_head" else extents.key_heads
-    results.add("out", out, "q", (extents.batch, heads, extents.keys), "f32")
+    results.add("out", out, "q", (extents.batch, heads, extents.keys), sum_dtype(inputs["q"].dtype))
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
         results.fill_with_zeros()
     else:

@@ -89,7 +89,11 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Op
 
 
 def _no_lse(q: Tensor) -> Tensor:
-    return q.new_empty((0,), dtype=torch.float32)
+    return q.new_empty((0,), dtype=_sum_dtype(q))
+
+
+def _sum_dtype(q: Tensor) -> torch.dtype:
+    return torch.float64 if q.dtype == torch.float64 else torch.float32
 
 
 def _like(x: Tensor, columns: int, layout: str) -> Tensor:
@@ -110,7 +114,7 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
     batch, heads, queries = q.shape[:3]
     if layout == "bshd":
         heads, queries = queries, heads
-    return o, q.new_empty((batch, heads, queries), dtype=torch.float32)
+    return o, q.new_empty((batch, heads, queries), dtype=_sum_dtype(q))
 
 
 @_backward_op.register_fake

@@ -214,7 +214,7 @@ static void testErrors(FlashcContext context) {
                          "%t = arith.truncf %y : f64 to f32\nflash.yield %t : f32";
   failAttention(context, "instruction", attention);
   attention = causal;
-  attention.dtype = (FlashcDType)7;
+  attention.dtype = (FlashcDType)8;
   failAttention(context, "dtype", attention);
   attention = causal;
   attention.mask = (FlashcMask)7;

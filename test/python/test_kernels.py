@@ -160,6 +160,7 @@ def test_compile_refuses():
             ((SPEC, SPEC, SPEC), {"target": "sm_10"}, flashc.CompileError, "sm_10"),
             ((SPEC, SPEC, SPEC), {"layout": "x"}, flashc.ArgumentError, "expected layout"),
             ((flashc.ArraySpec((1, 1, 8, 64), "f32"),) * 3, {}, flashc.UnsupportedTypeError, "on a GPU, got f32"),
+            ((flashc.ArraySpec((1, 1, 8, 64), "f64"),) * 3, {}, flashc.UnsupportedTypeError, "to look at, got f64"),
             ((flashc.ArraySpec((1, 0, 8, 64), "f16"),) * 3, {}, flashc.ArgumentError, "at least one head"),
             ((flashc.ArraySpec((1, 1, 0, 64), "f16"),) * 3, {"static_shapes": True}, flashc.ArgumentError,
              "at least 1")):

@@ -64,11 +64,19 @@ def test_gradients(dtype, nq, nk):
 
 
 @pytest.mark.filterwarnings("ignore:.*not a double precision")
-def test_gradcheck():
-    q, k, v = random(1, 2, 5, 8), random(1, 1, 7, 8), random(1, 1, 7, 8)
-    assert torch.autograd.gradcheck(
-        lambda *x: flashc.attention(*x, window=(3, 1), enable_gqa=True, return_lse=True), (q, k, v), eps=1e-2,
-        atol=1e-2, rtol=1e-2)
+@pytest.mark.parametrize("dtype, tolerances", [(torch.float32, dict(eps=1e-2, atol=1e-2, rtol=1e-2)),
+                                               (torch.float64, {})])
+def test_gradcheck(dtype, tolerances):
+    """In f64 with PyTorch's own tolerances."""
+    inputs = random(1, 2, 5, 8, dtype=dtype), random(1, 1, 7, 8, dtype=dtype), random(1, 1, 7, 8, dtype=dtype)
+    for keywords in (dict(window=(3, 1)), dict(score=lambda s, b, h, i, j: 5 * (s / 5).tanh() + i),
+                     dict(causal=True, mask=lambda b, h, i, j: (i + j) % 3 != 0)):
+        assert torch.autograd.gradcheck(
+            lambda *x: flashc.attention(*x, enable_gqa=True, return_lse=keywords.keys() == {"window"}, **keywords),
+            inputs, **tolerances)
+    offsets = torch.tensor([0, 2, 5], dtype=torch.int32)
+    assert torch.autograd.gradcheck(lambda x: flashc.varlen_attention(x, x * 2, x, offsets, causal=True),
+                                    [random(5, 1, 8, dtype=dtype)], **tolerances)
 
 
 def test_expanded_and_transposed_gradients():
@@ -156,8 +164,7 @@ def test_autocast_casts_as_for_the_attention_of_pytorch():
     with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
         assert flashc.attention(q, q, q).dtype == torch.bfloat16
         assert flashc.varlen_attention(v[0], v[0], v[0], torch.tensor([0, 2])).dtype == torch.bfloat16
-        with pytest.raises(flashc.UnsupportedTypeError, match="got f64"):
-            flashc.attention(q.double(), q.double(), q.double())
+        assert flashc.attention(q.double(), q.double(), q.double()).dtype == torch.float64
 
 
 @pytest.fixture

@@ -17,6 +17,9 @@
 
 namespace flashc {
 
+/// On a function that runs on the CPU as Algorithm 0 with every float widened to f64, its arguments too.
+inline constexpr llvm::StringLiteral kDoubleAttr = "flash.double";
+
 /// O = softmax(score(scale * Q K^T) where mask) V, in plain values. Extents of -1 are known at launch only.
 struct AttentionSpec {
   enum class Operation {
@@ -49,6 +52,8 @@ struct AttentionSpec {
 
   /// Of q, k, v and o: bf16, f16 or f32.
   std::string dtype = "bf16";
+  /// Whether the function has kDoubleAttr.
+  bool isDouble = false;
   int64_t headDim = 0, valueDim = 0;
   /// Query heads per key head.
   int64_t groupSize = 1;

@@ -11,7 +11,7 @@ from .._trace.captured import Need
 from .._trace.trace import Code, device_name
 from . import library
 from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
-from .library import ArgumentError, parse_flag
+from .library import ArgumentError, UnsupportedTypeError, parse_flag
 from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     specialize
 
@@ -200,6 +200,9 @@ def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Op
         device = CPU if target == CPU_TARGET else None
     # ArraySpec has no device, and a kernel for another device may be compiled from any arrays: it is not asked here.
     extents = check_inputs(*(array._replace(device=CPU) for array in arrays), is_bshd, enable_gqa)
+    if arrays[0].dtype == "f64":
+        raise UnsupportedTypeError("expected q, k and v of bf16, f16 or f32 for a kernel to look at, got f64, which "
+                                   "runs as it is written")
     if extents.key_heads == 0:
         raise ArgumentError("expected at least one head, got none")
     code = make_code(mask, score, extents, None, None)

@@ -5,14 +5,14 @@ import ctypes
 import math
 from typing import Any, List, Optional, Sequence, Tuple
 
-from .._arrays.array import CPU, Array, contiguous_strides
+from .._arrays.array import CPU, ITEM_SIZE, Array, contiguous_strides
 from .._arrays.cuda import Scratch, synchronize
 from .._arrays.overlap import find_shared, overlaps_itself
 from .._arrays.source import Source, plain_stream, source_of
 from .._trace.trace import Code, device_name
 from . import contexts, library
 from .library import ArgumentError, UnsupportedTypeError
-from .specialization import Extents, Specialization, check_inputs
+from .specialization import Extents, Specialization, check_inputs, sum_dtype
 
 _WORDS = ctypes.sizeof(library.Argument) // 8
 _launch = library.lib.flashcLoadedKernelLaunch
@@ -100,7 +100,7 @@ class Launcher:
             o, lse, lse_address = source.empty(like, frame.o_shape, q.dtype), None, 0
             o_address = source.address(o)
             if self.has_lse:
-                lse = source.empty(like, frame.lse_shape, "f32")
+                lse = source.empty(like, frame.lse_shape, sum_dtype(q.dtype))
                 lse_address = source.address(lse)
             if frame.transposes:
                 o = source.transpose(o)
@@ -199,8 +199,8 @@ def read_out(out: Any, has_lse: bool, return_lse: bool, source: Source, like: An
         _check_apart(o_array, None, inputs)
         if not has_lse:
             return o, o_array, None, None
-        return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q.device, return_lse, stream))
-    lse_array = _read_result("out[1] (lse)", lse, (batch, heads, length), "f32", q, stream)
+        return (o, o_array, *_allocate_lse(o, source, like, (batch, heads, length), q, return_lse, stream))
+    lse_array = _read_result("out[1] (lse)", lse, (batch, heads, length), sum_dtype(q.dtype), q, stream)
     _check_apart(o_array, lse_array, inputs)
     return o, o_array, lse, lse_array
 
@@ -217,24 +217,25 @@ def _check_apart(o: Array, lse: Optional[Array], inputs: Sequence[Array]) -> Non
                             "got arrays that share memory")
 
 
-def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], device: int, return_lse: bool,
+def _allocate_lse(o: Any, source: Source, like: Any, shape: Tuple[int, ...], q: Array, return_lse: bool,
                   stream: Optional[int]) -> Tuple[Any, Array]:
     """An array for lse from the framework of o, or else of q. One that nobody will see may also be plain memory."""
+    dtype, device = sum_dtype(q.dtype), q.device
     for owner, x in ((source_of(o), o), (source, like)):
         try:
-            lse = owner.empty(x, shape, "f32")
+            lse = owner.empty(x, shape, dtype)
         except ArgumentError:
             continue
         return lse, owner.describe(lse, stream)
     if return_lse:
         raise ArgumentError(f"expected out=(o, lse): neither the framework of out nor that of q can allocate, got "
                             f"{Source.describe_type(o)} and {Source.describe_type(like)}")
-    size = 4 * math.prod(shape)
+    size = ITEM_SIZE[dtype] * math.prod(shape)
     memory: Any = None
     if size:
         memory = ctypes.create_string_buffer(size) if device == CPU else Scratch(device, size, stream or 0)
     address = 0 if memory is None else ctypes.addressof(memory) if device == CPU else memory.address
-    return None, Array(address, shape, contiguous_strides(shape), "f32", device, memory)
+    return None, Array(address, shape, contiguous_strides(shape), dtype, device, memory)
 
 
 def _read_result(name: str, x: Any, shape: Tuple[int, ...], dtype: str, q: Array, stream: Optional[int]) -> Array:
@@ -274,7 +275,8 @@ def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd
     if out is None:
         shape, transposes = output_order(q, extents.value_dim, is_bshd, source)
         o = source.empty(like, shape, q.dtype)
-        lse = source.empty(like, (extents.batch, extents.query_heads, extents.queries), "f32") if return_lse else None
+        lse_shape = extents.batch, extents.query_heads, extents.queries
+        lse = source.empty(like, lse_shape, sum_dtype(q.dtype)) if return_lse else None
         if transposes:
             o = source.transpose(o)
         owner = source

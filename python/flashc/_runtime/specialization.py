@@ -13,6 +13,7 @@ from .library import ArgumentError, UnsupportedTypeError
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
 _NO_CODE = Code()
+_GPU_DTYPES = "bf16", "f16"
 
 
 class Specialization(NamedTuple):
@@ -50,14 +51,12 @@ class Specialization(NamedTuple):
 
     def describe(self) -> library.Attention:
         """The attention as the C API takes it."""
-        if self.target != CPU_TARGET and self.dtype not in ("bf16", "f16"):
+        if self.target != CPU_TARGET and self.dtype not in _GPU_DTYPES:
             raise UnsupportedTypeError(f"expected q, k and v of bf16 or f16 on a GPU, got {self.dtype}: Tensor Cores "
                                        "multiply 16-bit numbers; convert the arrays, or use arrays on the CPU")
-        if self.dtype not in ("bf16", "f16", "f32"):
-            raise UnsupportedTypeError(f"expected q, k and v of bf16, f16 or f32, got {self.dtype}")
-        least, step = (1, 1) if self.dtype == "f32" else (8, 8)
+        least, step = (8, 8) if self.dtype in _GPU_DTYPES else (1, 1)
         if any(dim < least or dim > 256 or dim % step for dim in (self.head_dim, self.value_dim)):
-            what = "at most 256" if self.dtype == "f32" else "multiples of 8 from 8 to 256"
+            what = "at most 256" if least == 1 else "multiples of 8 from 8 to 256"
             raise ArgumentError(f"expected head dimensions D and Dv that are {what}, got {self.head_dim} and "
                                 f"{self.value_dim}; zeros may fill them up")
         return library.make_attention(
@@ -69,6 +68,11 @@ class Specialization(NamedTuple):
     def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
         return (context or contexts.context()).compile_attention(self.describe(), self.target, self.schedule)
+
+
+def sum_dtype(dtype: str) -> str:
+    """That of the log-sum-exp and of column sums, where `dtype` is that of q."""
+    return "f64" if dtype == "f64" else "f32"
 
 
 # --- Options ----------------------------------------------------------------------------------------------------------
@@ -159,11 +163,11 @@ def check_inputs(q: Array, k: Array, v: Optional[Array], is_bshd: bool, enable_g
         if x.device != q.device:
             raise ArgumentError(f"expected {names} on one device, got q on {device_name(q.device)} and {name} on "
                                 f"{device_name(x.device)}")
-    if q.dtype not in ("bf16", "f16", "f32"):
-        raise UnsupportedTypeError(f"expected {names} of bf16, f16 or, on the CPU, f32; got {q.dtype}")
-    if q.device != CPU and q.dtype == "f32":
-        raise UnsupportedTypeError(f"expected {names} of bf16 or f16 on a GPU, got f32: Tensor Cores multiply 16-bit "
-                                   "numbers; convert the arrays, or use arrays on the CPU")
+    if q.dtype not in _GPU_DTYPES and q.dtype not in ("f32", "f64"):
+        raise UnsupportedTypeError(f"expected {names} of bf16, f16 or, on the CPU, f32 or f64; got {q.dtype}")
+    if q.device != CPU and q.dtype not in _GPU_DTYPES:
+        raise UnsupportedTypeError(f"expected {names} of bf16 or f16 on a GPU, got {q.dtype}: Tensor Cores multiply "
+                                   "16-bit numbers; convert the arrays, or use arrays on the CPU")
     heads, length = (2, 1) if is_bshd else (1, 2)
     shapes = "got " + ", ".join(f"{name} {tuple(x.shape)}" for name, x in arrays) + f" in order {order}"
     for dim, what in ((0, "batch B"), (heads, "number of heads Hk"), (length, "length Nk")):

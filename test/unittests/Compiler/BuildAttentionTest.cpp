@@ -300,6 +300,16 @@ TEST(BuildAttention, VerifierRefusesScalesThatAreNotFinite) {
   }
 }
 
+TEST(BuildAttention, MarksAttentionInDoublePrecision) {
+  AttentionSpec spec = makeSpec();
+  spec.dtype = "f32";
+  spec.isDouble = true;
+  spec.captures = {{"ids", "i32", false, {-1}}};
+  expectGood(spec, [](Parsed &parsed) { EXPECT_TRUE(parsed.getFunction()->hasAttr(kDoubleAttr)); });
+  spec.captures.push_back({"bias", "bf16", false, {-1}});
+  expectError(spec, "expected capture 'bias' of integers where dtype is f64, got 'bf16'");
+}
+
 TEST(BuildAttention, NamesTheWrongField) {
   auto refuse = [](llvm::function_ref<void(AttentionSpec &)> change, StringRef error) {
     AttentionSpec spec = makeSpec();
