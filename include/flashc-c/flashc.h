@@ -179,8 +179,7 @@ typedef enum FlashcOperation {
   FLASHC_COLUMN_SUMS = 1,
   /** The same, added up over the query heads of each key head. */
   FLASHC_GROUP_COLUMN_SUMS = 2,
-  /** What O passes back to q, k and v, and its log-sum-exp too, unless that is left out. On a GPU head_dim and
-   *  value_dim are at most 128. */
+  /** What O passes back to q, k and v, and its log-sum-exp too, unless that is left out. */
   FLASHC_ATTENTION_BACKWARD = 3
 } FlashcOperation;
 

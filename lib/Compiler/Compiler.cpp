@@ -96,7 +96,7 @@ CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedul
   PipelineOptions &pipeline = result.pipeline;
   pipeline.residentTile = choice.schedule.getQTile();
   pipeline.streamedTile = choice.schedule.kvTile;
-  pipeline.splitGradients = true; // the form that has kernels
+  pipeline.splitGradients = choice.schedule.splitGradients;
   return result;
 }
 

@@ -35,9 +35,11 @@ struct CommandLine {
                                      cl::value_desc("file"), cl::cat(category)};
   cl::opt<int64_t> qTile{"q-tile", cl::desc("Queries per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
-  cl::opt<bool> splitGradients{"split-gradients",
-                               cl::desc("Of a backward pass: dq in loops of its own (default: added up in memory)"),
-                               cl::cat(category)};
+  cl::opt<SplitGradients> splitGradients{
+      "split-gradients", cl::desc("Of a backward pass: gradients in loops of their own (default: dq is added up in memory)"),
+      cl::values(clEnumValN(SplitGradients::Queries, "queries", "dq"), clEnumValN(SplitGradients::Queries, "", "dq"),
+                 clEnumValN(SplitGradients::Each, "each", "dq, dk and dv, each")),
+      cl::ValueOptional, cl::init(SplitGradients::None), cl::cat(category)};
   cl::opt<std::string> passes{"passes", cl::desc("L1 passes to run instead of an algorithm's, named as in flashc-opt"),
                               cl::value_desc("pass,..."), cl::cat(category)};
   cl::opt<std::string> function{"function", cl::desc("Compile and run only this function (default: every public one)"),

@@ -3,6 +3,7 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Pipelines/Pipelines.h"
+#include "flashc/Schedule/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Pass/PassRegistry.h"
@@ -20,8 +21,9 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   flash::OnlineSoftmaxOptions softmax;
   softmax.normalize = flash::Normalize::EachStep;
   pm.addPass(flash::createOnlineSoftmax(softmax));
-  if (options.splitGradients)
-    pm.addPass(flash::createSplitGradients());
+  using flashc::SplitGradients;
+  if (options.splitGradients != SplitGradients::None)
+    pm.addPass(flash::createSplitGradients({/*each=*/options.splitGradients == SplitGradients::Each}));
   flash::TileOptions tile;
   bool isScheduled = options.residentTile && options.streamedTile;
   tile.qTile = options.qTile || isScheduled ? options.qTile : flashc::kDefaultTile;

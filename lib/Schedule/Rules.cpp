@@ -263,9 +263,10 @@ static void setValue(Draft &draft, const Rule &rule) {
 
 static llvm::Error check(const Draft &draft) {
   for (auto [field, initial] : llvm::zip(draft.s.getFields(), Schedule().getFields()))
-    if (!draft.isForward() && isForwardField(field.first) && field.second != initial.second)
+    if (StringRef kind = getKindOfField(field.first);
+        !kind.empty() && draft.key.kind != kind && field.second != initial.second)
       return llvm::createStringError("expected no " + field.first + " for kind=" + draft.key.kind +
-                                     ": it is a field of kind=" + kForwardKind);
+                                     ": it is a field of kind=" + kind);
   for (const Rule &rule : kRules)
     if (rule.refusal && rule.when(draft))
       return llvm::createStringError(rule.refusal(draft));
@@ -294,6 +295,8 @@ llvm::Expected<Schedule> flashc::applyRow(const ScheduleRow &row, const Schedule
 llvm::Error flashc::checkSchedule(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
   Schedule checked = schedule;
   ScheduleKey key; // of an attention that allows everything
+  if (schedule.splitGradients != SplitGradients::Queries)
+    key.kind = kBackwardKind;
   key.target = target.name.str();
   key.d = d;
   key.dv = dv;

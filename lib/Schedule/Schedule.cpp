@@ -21,7 +21,8 @@ struct Field {
   ArrayRef<StringLiteral> names;
   int64_t (*get)(const Schedule &schedule);
   void (*set)(Schedule &schedule, int64_t value);
-  bool isForward;
+  /// Of the kernels that alone have it; empty: all do.
+  StringRef kind;
 
   llvm::Error parse(Schedule &schedule, StringRef value) const;
   std::string print(const Schedule &schedule) const;
@@ -30,7 +31,8 @@ struct Field {
 
 static constexpr StringLiteral kFlags[] = {"false", "true"}, kOrders[] = {"auto", "closed", "list"},
                                kStores[] = {"registers", "q-slot", "own-slot"},
-                               kEpilogues[] = {"plain", "product", "softmax"}, kMaxima[] = {"running", "unified"};
+                               kEpilogues[] = {"plain", "product", "softmax"}, kMaxima[] = {"running", "unified"},
+                               kSplits[] = {"none", "queries", "each"};
 
 template <typename Owner, typename Value> static Value getType(Value Owner::*);
 
@@ -41,7 +43,9 @@ template <auto member> static Field field(StringRef key, ArrayRef<StringLiteral>
     names = kFlags;
   return {key, names, [](const Schedule &schedule) { return static_cast<int64_t>(schedule.*member); },
           [](Schedule &schedule, int64_t value) { schedule.*member = static_cast<Value>(value); },
-          std::is_same_v<decltype(member), Value ForwardSchedule::*>};
+          std::is_same_v<decltype(member), Value ForwardSchedule::*>    ? StringRef(kForwardKind)
+          : std::is_same_v<decltype(member), Value GradientSchedule::*> ? StringRef(kBackwardKind)
+                                                                        : StringRef()};
 }
 
 static const Field kFields[] = {
@@ -64,6 +68,7 @@ static const Field kFields[] = {
     field<&Schedule::ownKeys>("own-keys"),
     field<&Schedule::order>("order", kOrders),
     field<&Schedule::programmaticLaunch>("programmatic-launch"),
+    field<&Schedule::splitGradients>("split-gradients", kSplits),
 };
 
 /// Fields that there were, and what to write instead, or why they are gone.
@@ -97,7 +102,7 @@ static llvm::Expected<const Field *> findField(StringRef key) {
       ", got '" + key + "'");
 }
 
-bool flashc::isForwardField(StringRef key) { return llvm::cantFail(findField(key))->isForward; }
+StringRef flashc::getKindOfField(StringRef key) { return llvm::cantFail(findField(key))->kind; }
 
 llvm::Error Field::parse(Schedule &schedule, StringRef value) const {
   int64_t number;

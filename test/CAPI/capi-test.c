@@ -223,7 +223,7 @@ static void testErrors(FlashcContext context) {
   attention.operation = (FlashcOperation)7;
   failAttention(context, "operation", attention);
   attention.operation = FLASHC_ATTENTION_BACKWARD;
-  attention.head_dim = attention.value_dim = 256;
+  attention.head_dim = attention.value_dim = 264;
   failAttention(context, "gradients", attention);
   failText(context, "syntax", "func.func @f(\n");
   failText(context, "empty", "");

@@ -142,6 +142,11 @@ for _d in (64, 128):
     for _name in ("soft cap", "alibi", "bias of all", "t5"):
         add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, score=SCORES[_name])
 add_operation("backward: dv=96", 40, library.ATTENTION_BACKWARD, dv=96)
+for _d, _dv in ((192, 192), (256, 256), (192, 128), (40, 200)):
+    for _name in ("none", "causal", "memory"):
+        add_operation(f"backward: {_name}, dv={_dv}", _d, library.ATTENTION_BACKWARD, dv=_dv, mask=MASKS[_name])
+add_operation("backward: groups, dv=256", 256, library.ATTENTION_BACKWARD, dv=256, group=4, mask=MASKS["causal"])
+add_operation("backward: soft cap, dv=256", 256, library.ATTENTION_BACKWARD, dv=256, score=SCORES["soft cap"])
 for _schedule in ("consumers=1", "kv-tile=32", "persistent=true", "stages=3"):
     add_operation(f"backward: {_schedule}, causal", 64, library.ATTENTION_BACKWARD, mask=MASKS["causal"],
                   schedule=_schedule)

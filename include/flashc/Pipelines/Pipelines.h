@@ -19,6 +19,8 @@ class OpPassManager;
 
 namespace flashc {
 
+enum class SplitGradients; // Schedule.h
+
 /// Rows of queries and of keys in a tile where nobody says.
 constexpr int64_t kDefaultTile = 64;
 
@@ -41,8 +43,8 @@ struct PipelineOptions {
   int64_t streamedTile = 0;
   /// Whether tiles of queries begin at packed sequences (flash-align-queries), or stay on their grid.
   bool alignQueries = true;
-  /// Of a backward pass by fa2: whether dq has loops of its own (flash-split-gradients), or is added up in memory.
-  bool splitGradients = false;
+  /// Of a backward pass by fa2: which gradients have loops of their own.
+  SplitGradients splitGradients = {};
 };
 
 /// The names that PipelineOptions::algorithm takes: standard, fa1, fa2.

@@ -17,6 +17,9 @@
 
 namespace flashc {
 
+/// Kinds of kernels; a row of the table that names none is for the forward pass.
+constexpr llvm::StringLiteral kForwardKind = "forward", kColumnSumsKind = "column-sums", kBackwardKind = "backward";
+
 /// In which order a persistent kernel takes tiles of queries. Closed: by arithmetic on their numbers, right where the
 /// last tiles see the most keys or all see the same. List: by a list that another kernel makes first (`tile-order`).
 /// Auto: as the mask's bounds ask for.
@@ -32,6 +35,10 @@ using mlir::tile::Epilogue;
 /// Of a row's scores. Unified: none is taken, exponents are those of the scores themselves, which the score region
 /// keeps small. The sum must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
 enum class Max { Running, Unified };
+
+/// Which gradients have loops of their own (flash-split-gradients). None: dq is added up in memory. Queries: dk and dv in
+/// one nest, dq in another one. Each: all three.
+enum class SplitGradients { None, Queries, Each };
 
 /// docs/schedules.md says what each choice means. The initial values are those of a table's row that says nothing.
 /// These are every kernel's.
@@ -71,7 +78,13 @@ struct ForwardSchedule {
   bool ownKeys = false;
 };
 
-struct Schedule : CommonSchedule, ForwardSchedule {
+/// The backward pass's alone.
+struct GradientSchedule {
+  /// Of these nests, each a kernel.
+  SplitGradients splitGradients = SplitGradients::Queries;
+};
+
+struct Schedule : CommonSchedule, ForwardSchedule, GradientSchedule {
   /// Every field's key and value, as text.
   llvm::SmallVector<std::pair<llvm::StringRef, std::string>, 20> getFields() const;
   /// Prints what `overrideSchedule` reads: `consumers=2,kv-tile=128,...`.
@@ -93,8 +106,8 @@ llvm::Error overrideSchedule(Schedule &schedule, llvm::StringRef overrides);
 /// Whether `overrides` give the field `key`.
 bool hasOverride(llvm::StringRef overrides, llvm::StringRef key);
 
-/// Whether only the forward pass has the field `key`.
-bool isForwardField(llvm::StringRef key);
+/// The kind of kernel that alone has the field `key`; empty: all have it.
+llvm::StringRef getKindOfField(llvm::StringRef key);
 
 /// What a kernel of a schedule takes of the hardware's budgets.
 struct ScheduleNeeds {

@@ -62,9 +62,6 @@ struct KernelOutputs {
   bool hasInputType = true;
 };
 
-/// Kinds of kernels; a row that names none is for the forward pass.
-constexpr llvm::StringLiteral kForwardKind = "forward", kColumnSumsKind = "column-sums", kBackwardKind = "backward";
-
 /// What a row's conditions are about.
 struct ScheduleKey {
   /// Of the kernel: which step it is of (`forward`, `column-sums`).

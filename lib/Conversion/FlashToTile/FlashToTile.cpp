@@ -139,9 +139,10 @@ static LaunchRoles getRoles(LoopNest &nest) {
 }
 
 /// Makes what adds up the heads of groups in the nest's results, after its kernel. Fails after an error.
-static LogicalResult emitGroupKernels(const LoopNest &nest, gpu::GPUFuncOp main, const TileTables &tables,
-                                      std::vector<ManifestKernel> &kernels) {
+static LogicalResult emitGroupKernels(const LoopNest &nest, bool isOnlyNest, gpu::GPUFuncOp main,
+                                      const TileTables &tables, std::vector<ManifestKernel> &kernels) {
   SmallVector<flash::StepOperand> state = nest.getStep().getStepState();
+  bool isOnly = isOnlyNest && state.size() == 1;
   for (unsigned result = 0; result < nest.results.size(); ++result) {
     std::optional<GroupSums> sums = nest.getGroupSums(result);
     if (!sums)
@@ -150,7 +151,7 @@ static LogicalResult emitGroupKernels(const LoopNest &nest, gpu::GPUFuncOp main,
     for (const NestOutput &output : nest.outputs)
       if (output.result == result)
         outputs.push_back(output.argument);
-    std::string name = (main.getName() + (state.size() == 1 ? "" : "_" + state[result].name) + "_groups").str();
+    std::string name = (main.getName() + (isOnly ? "" : "_" + state[result].name) + "_groups").str();
     FailureOr<ManifestKernel> sum = emitGroupKernel(nest.func, main, name, tables, *sums, outputs);
     if (failed(sum))
       return failure();
@@ -263,7 +264,7 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   for (NestKernel &kernel : kernels.drop_front())
     launch.after.push_back(kernel.info);
   for (NestKernel &kernel : kernels)
-    if (failed(emitGroupKernels(kernel.nest, main.func, tables, launch.after)))
+    if (failed(emitGroupKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
       return failure();
   launch.set(main.func);
   return success();

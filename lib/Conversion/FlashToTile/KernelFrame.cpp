@@ -32,7 +32,7 @@ LogicalResult KernelFrame::build(TileStep &step) {
   if (failed(step.check()))
     return failure();
   b.setInsertionPointToStart(&kernel.getBody().front());
-  emitRings();
+  emitRings(step);
   step.emitAllocations();
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
@@ -59,13 +59,14 @@ const KernelFrame::Operand &KernelFrame::find(StringRef name) const {
 
 /// A ring for each operand that products read: a warpgroup's own one for its 64 resident rows, and one that all share for
 /// streamed tiles.
-void KernelFrame::emitRings() {
+void KernelFrame::emitRings(const TileStep &step) {
+  auto isRead = [&](const Operand &operand) { return operand.info.isMatrix() && step.reads(operand.info.info.name); };
   auto getRows = [&](const Operand &operand) { return operand.info.isStreamed ? nest.streamedTile : tile::kTileRows; };
   for (Operand &operand : operands)
-    if (operand.info.isMatrix())
+    if (isRead(operand))
       operand.map = signature.getTensorMap(*operand.info.getArgument(), getRows(operand));
   for (Operand &operand : operands) {
-    if (!operand.info.isMatrix())
+    if (!isRead(operand))
       continue;
     int64_t stages = operand.info.isStreamed ? schedule.stages : schedule.qStages;
     auto type = tile::RingType::get(b.getContext(), stages, getRows(operand), operand.info.getCols(), nest.elementType,

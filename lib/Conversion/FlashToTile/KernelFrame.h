@@ -79,7 +79,7 @@ private:
   };
 
   const Operand &find(llvm::StringRef name) const;
-  void emitRings();
+  void emitRings(const TileStep &step);
   /// How the points of the grid are distributed.
   mlir::tile::WorkAttr getWork() const;
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();

@@ -2,6 +2,7 @@
 // RUN: flashc-opt %s | flashc-opt | FileCheck %s --check-prefix=ROUND
 // RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax | FileCheck %s --check-prefix=STEP
 // RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-split-gradients | FileCheck %s --check-prefix=SPLIT
+// RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-split-gradients=each | FileCheck %s --check-prefix=EACH
 // RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-tile="q-tile=16 kv-tile=8" --canonicalize \
 // RUN:   | FileCheck %s --check-prefix=TILE
 // RUN: flashc-opt %s --flash-to-tensors --flash-online-softmax --flash-tile="q-tile=16 kv-tile=8" --flash-recompute-delta --canonicalize \
@@ -31,6 +32,12 @@
 // SPLIT: %[[KEYS:.*]]:2 = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dk, dv>
 // SPLIT: %[[QUERIES:.*]] = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dq>
 // SPLIT: return %[[QUERIES]], %[[KEYS]]#0, %[[KEYS]]#1
+
+// EACH-LABEL: @causal
+// EACH: %[[DK:.*]] = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dk>
+// EACH: %[[DV:.*]] = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dv>
+// EACH: %[[DQ:.*]] = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dq>
+// EACH: return %[[DQ]], %[[DK]], %[[DV]]
 
 // Keys outside; the tiles of dk and dv go through the loop over queries, in which dq is read and written.
 // TILE-LABEL: @causal

@@ -31,6 +31,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"own-keys", {"true", "false"}},
     {"order", {"auto", "closed", "list"}},
     {"programmatic-launch", {"true", "false"}},
+    {"split-gradients", {"none", "queries", "each"}},
 };
 
 /// Keys that ask for something of many fields, and one that allows little.
@@ -89,7 +90,8 @@ TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
 }
 
 TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
-  size_t forward = llvm::count_if(Schedule().getFields(), [](const auto &field) { return isForwardField(field.first); });
+  size_t forward = llvm::count_if(Schedule().getFields(),
+                                  [](const auto &field) { return getKindOfField(field.first) == kForwardKind; });
   EXPECT_EQ(forward, 8u);
   EXPECT_EQ(Schedule().getFields().size(), std::size(kValues));
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2,overlap=false", "t"));
@@ -98,6 +100,8 @@ TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
   key.d = 64;
   EXPECT_EQ(refuse(table.getRows().front(), key, "max=unified,tensor-sums=true"),
             "expected no tensor-sums for kind=column-sums: it is a field of kind=forward");
+  EXPECT_EQ(refuse(table.getRows().front(), key, "split-gradients=each"),
+            "expected no split-gradients for kind=column-sums: it is a field of kind=backward");
   EXPECT_EQ(refuse(table.getRows().front(), key, "max=running,q-stages=2"), "");
 }
 

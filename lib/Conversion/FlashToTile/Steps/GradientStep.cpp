@@ -13,6 +13,10 @@ flash::AccumulateGradientsOp GradientStep::getOp() const {
   return cast<flash::AccumulateGradientsOp>(nest.getStep().getOperation());
 }
 
+bool GradientStep::reads(StringRef operand) const {
+  return operand != "v" || getOp().getGradients() != Gradients::DV;
+}
+
 SmallVector<Value> GradientStep::emitIdentity() {
   if (!hasResidentKeys()) {
     lse = emitRowsOfQueries(frame, "lse");

@@ -16,6 +16,8 @@ class GradientStep : public TileStep {
 public:
   using TileStep::TileStep;
 
+  /// All but `v` for dv alone.
+  bool reads(llvm::StringRef operand) const override;
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
   mlir::LogicalResult emitOutputs(mlir::ValueRange state) override;

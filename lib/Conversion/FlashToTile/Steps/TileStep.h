@@ -19,6 +19,8 @@ public:
 
   /// Emits an error and fails where the schedule, or L1, asks for what the step has not.
   virtual mlir::LogicalResult check() { return mlir::success(); }
+  /// Whether it reads the operand of that name.
+  virtual bool reads(llvm::StringRef operand) const { return true; }
   /// Emits what the step allocates in shared memory, beside the operands' rings.
   virtual void emitAllocations() {}
   /// Emits the state that the loop begins with.

@@ -24,26 +24,33 @@ static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradient
   return part;
 }
 
-std::pair<AccumulateGradientsOp, AccumulateGradientsOp>
-mlir::flash::splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op) {
+SmallVector<AccumulateGradientsOp> mlir::flash::splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op,
+                                                               bool each) {
   OpBuilder::InsertionGuard guard(rewriter);
   rewriter.setInsertionPoint(op);
-  auto ofKeys = emitPart(rewriter, op, Gradients::DK | Gradients::DV, 1, 3);
-  auto ofQueries = emitPart(rewriter, op, Gradients::DQ, 0, 1);
-  SmallVector<Value> results(ofQueries.getResults());
-  llvm::append_range(results, ofKeys.getResults());
+  SmallVector<AccumulateGradientsOp> parts;
+  if (each)
+    parts = {emitPart(rewriter, op, Gradients::DK, 1, 2), emitPart(rewriter, op, Gradients::DV, 2, 3)};
+  else
+    parts = {emitPart(rewriter, op, Gradients::DK | Gradients::DV, 1, 3)};
+  parts.push_back(emitPart(rewriter, op, Gradients::DQ, 0, 1));
+  SmallVector<Value> results(parts.back().getResults());
+  for (AccumulateGradientsOp part : ArrayRef(parts).drop_back())
+    llvm::append_range(results, part.getResults());
   rewriter.replaceOp(op, results);
-  return {ofKeys, ofQueries};
+  return parts;
 }
 
 namespace {
 struct SplitGradients : flash::impl::SplitGradientsBase<SplitGradients> {
+  using SplitGradientsBase::SplitGradientsBase;
+
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     getOperation()->walk([&](AccumulateGradientsOp op) {
       if (op.getGradients() != kAllGradients || op->getParentOfType<LoopLikeOpInterface>())
         return;
-      splitGradients(rewriter, op);
+      splitGradients(rewriter, op, each);
       ++numSplit;
     });
   }

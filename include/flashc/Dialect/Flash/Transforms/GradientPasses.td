@@ -62,9 +62,16 @@ def SplitGradients : Pass<"flash-split-gradients"> {
     %dk, %dv = flash.accumulate_gradients ins(...) outs(%zk, %zv) ... {gradients = #flash.gradients<dk, dv>}
     %dq      = flash.accumulate_gradients ins(...) outs(%zq) ... {gradients = #flash.gradients<dq>}
     ```
+    With `each` the first one is two, so that one accumulator is all that a loop carries (eight products: S is computed
+    three times):
+    ```mlir
+    %dk = flash.accumulate_gradients ins(...) outs(%zk) ... {gradients = #flash.gradients<dk>}
+    %dv = flash.accumulate_gradients ins(...) outs(%zv) ... {gradients = #flash.gradients<dv>}
+    ```
 
     An op in a loop, or of other gradients, is left alone. It never refuses.
   }];
+  let options = [Option<"each", "each", "bool", /*default=*/"false", "dk and dv have loops of their own, too">];
   let statistics = [Statistic<"numSplit", "num-split", "steps split">];
 }
 

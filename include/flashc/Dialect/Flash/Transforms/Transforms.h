@@ -45,10 +45,9 @@ FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter
 /// score without its derivative.
 FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op);
 
-/// Replaces `op`, which accumulates all gradients, by one that accumulates those of keys and values and one for those of
-/// queries; returns them.
-std::pair<AccumulateGradientsOp, AccumulateGradientsOp> splitGradients(RewriterBase &rewriter,
-                                                                       AccumulateGradientsOp op);
+/// Replaces `op`, which accumulates all gradients, by one that accumulates those of keys and values, or with `each` by one
+/// for either, and one for those of queries; returns them.
+SmallVector<AccumulateGradientsOp> splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op, bool each);
 
 /// Computes the slice of delta that `op` reads where it reads it. Returns whether there is such a slice.
 bool recomputeDelta(RewriterBase &rewriter, AccumulateGradientsOp op);

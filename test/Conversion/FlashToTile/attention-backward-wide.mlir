@@ -1,0 +1,41 @@
+// Beside dk of 256 columns there is no room for dv: each gradient has a nest, and so a kernel. That of dv needs neither V
+// nor delta. After them two kernels add up the heads of groups.
+// RUN: flashc %s --emit=tile | FileCheck %s
+// RUN: flashc %s --print-decisions | FileCheck %s --check-prefix=DECISIONS
+// RUN: not flashc %s --emit=tile --schedule=kv-tile=64 2>&1 | FileCheck %s --check-prefix=MEMORY
+// RUN: not flashc %s --emit=tile --schedule=split-gradients=none 2>&1 | FileCheck %s --check-prefix=NONE
+// RUN: sed s/256/264/g %s | not flashc - --emit=tile 2>&1 | FileCheck %s --check-prefix=REFUSED
+
+// DECISIONS: split-gradients = each (row)
+// MEMORY: error: expected at most 232448 bytes of shared memory, got 263296
+// NONE: error: expected a step that carries all of its state (flash-split-gradients makes such), got one that adds
+// REFUSED: error: 'flash.attention_backward' op expected D to be a multiple of 8 from 8 to 256, got 264 (C4)
+
+// CHECK:         gpu.func @wide(
+// CHECK-SAME:      after = [{{.*}}kernel = "wide_dv"{{.*}}kernel = "wide_dq"{{.*}}kernel = "wide_dk_groups"{{.*}}kernel = "wide_dv_groups"
+// CHECK-SAME:      before = [{{.*}}kernel = "wide_delta"
+// CHECK-COUNT-4:   tile.alloc_ring
+// CHECK-NOT:       tile.alloc_ring
+// CHECK:           tile.mma_async %{{.*}}, %[[Q:.*]] transpose_b
+// CHECK:           tile.mma_async %{{.*}}, %{{.*}} transpose_b
+// CHECK:           tile.mma_async %{{.*}}, %[[Q]] into %{{.*}} -> <tensor<64x256xf32
+// CHECK-NOT:       tensor<64x256xf32, #tile.acc>, tensor<64x256xf32, #tile.acc>
+// CHECK:         gpu.func @wide_dv(
+// CHECK-COUNT-3:   tile.alloc_ring
+// CHECK-NOT:       tile.alloc_ring
+// CHECK:           tile.mma_async %{{.*}}, %{{.*}} transpose_b
+// CHECK-NOT:       transpose_b
+// CHECK:           tile.mma_async %{{.*}}, %{{.*}} into %{{.*}} -> <tensor<64x256xf32
+// CHECK:         gpu.func @wide_dq(
+// CHECK:         gpu.func @wide_delta(
+// CHECK:         gpu.func @wide_dk_groups(
+// CHECK:         gpu.func @wide_dv_groups(
+func.func @wide(%q: tensor<?x4x?x256xbf16>, %k: tensor<?x2x?x256xbf16>, %v: tensor<?x2x?x256xbf16>,
+                %o: tensor<?x4x?x256xbf16>, %lse: tensor<?x4x?xf32>, %do: tensor<?x4x?x256xbf16>)
+    -> (tensor<?x4x?x256xbf16>, tensor<?x2x?x256xbf16>, tensor<?x2x?x256xbf16>) {
+  %g:3 = flash.attention_backward
+      ins(%q, %k, %v, %o, %lse, %do : tensor<?x4x?x256xbf16>, tensor<?x2x?x256xbf16>, tensor<?x2x?x256xbf16>,
+          tensor<?x4x?x256xbf16>, tensor<?x4x?xf32>, tensor<?x4x?x256xbf16>) {scale = 0.0625 : f32}
+      -> tensor<?x4x?x256xbf16>, tensor<?x2x?x256xbf16>, tensor<?x2x?x256xbf16>
+  return %g#0, %g#1, %g#2 : tensor<?x4x?x256xbf16>, tensor<?x2x?x256xbf16>, tensor<?x2x?x256xbf16>
+}
