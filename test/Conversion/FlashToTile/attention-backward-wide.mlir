@@ -16,8 +16,8 @@
 // CHECK-SAME:      before = [{{.*}}kernel = "wide_delta"
 // CHECK-COUNT-4:   tile.alloc_ring
 // CHECK-NOT:       tile.alloc_ring
-// CHECK:           tile.mma_async %{{.*}}, %[[Q:.*]] transpose_b
-// CHECK:           tile.mma_async %{{.*}}, %{{.*}} transpose_b
+// CHECK:           tile.mma_async %{{.*}}, %[[Q:.*]] transpose_b {local_descriptors}
+// CHECK:           tile.mma_async %{{.*}}, %{{.*}} transpose_b {local_descriptors}
 // CHECK:           tile.mma_async %{{.*}}, %[[Q]] into %{{.*}} -> <tensor<64x256xf32
 // CHECK-NOT:       tensor<64x256xf32, #tile.acc>, tensor<64x256xf32, #tile.acc>
 // CHECK:         gpu.func @wide_dv(

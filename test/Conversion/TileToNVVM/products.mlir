@@ -53,3 +53,32 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// The address of A goes through assembly that LLVM cannot move: descriptors of all steps follow from it. That of B does not.
+// CHECK-LABEL: gpu.func @local_descriptors
+gpu.module @local {
+  gpu.func @local_descriptors(%n: index) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>} {
+    %c0 = arith.constant 0 : index
+    %qring = tile.alloc_ring : !tile.ring<1, 64, 32, bf16>
+    %kring = tile.alloc_ring : !tile.ring<1, 16, 32, bf16>
+    tile.warp_specialize 1 registers(24, 240) producer {
+    } consumer {
+    ^bb0(%w: index):
+      %q = tile.wait %qring[%c0] : !tile.ring<1, 64, 32, bf16> -> !tile.slot<64, 32, bf16>
+      %k = tile.wait %kring[%c0] : !tile.ring<1, 16, 32, bf16> -> !tile.slot<16, 32, bf16>
+      // CHECK: %[[A:.*]] = llvm.inline_asm has_side_effects "mov.b64 $0, $1;", "=l,l"
+      // CHECK: %[[FIRST:.*]] = arith.addi %[[A]],
+      // CHECK: wgmma.mma_async{{.*}} %[[FIRST]], %
+      // CHECK: %[[SECOND:.*]] = arith.addi %[[A]],
+      // CHECK: wgmma.mma_async{{.*}} %[[SECOND]], %
+      // CHECK-NOT: mov.b64
+      %ts = tile.mma_async %q, %k transpose_b {local_descriptors}
+          : !tile.slot<64, 32, bf16>, !tile.slot<16, 32, bf16> -> !tile.token<!s>
+      %s = tile.mma_wait %ts : !tile.token<!s> -> !s
+      tile.release %k : !tile.slot<16, 32, bf16>
+      tile.release %q : !tile.slot<64, 32, bf16>
+    }
+    gpu.return
+  }
+}

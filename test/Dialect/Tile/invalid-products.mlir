@@ -28,6 +28,15 @@ func.func @mma_depth_of_a(%a: !tile.slot<64, 64, bf16>, %b: !tile.slot<128, 32, 
 
 // -----
 
+func.func @mma_local_descriptors(%a: tensor<64x16xbf16, #tile.operand_a>, %b: !tile.slot<16, 64, bf16>) {
+  // expected-error @+1 {{'tile.mma_async' op expected A in a slot for local_descriptors, got 'tensor<64x16xbf16, #tile.operand_a>'}}
+  %t = tile.mma_async %a, %b {local_descriptors}
+      : tensor<64x16xbf16, #tile.operand_a>, !tile.slot<16, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
+  return
+}
+
+// -----
+
 func.func @mma_result(%a: !tile.slot<64, 64, bf16>, %b: !tile.slot<64, 128, bf16>) {
   // expected-error @+1 {{'tile.mma_async' op expected a result of 64 x 128 x f32 with encoding #tile.acc, got 'tensor<64x64xf32, #tile.acc>'}}
   %t = tile.mma_async %a, %b : !tile.slot<64, 64, bf16>, !tile.slot<64, 128, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>

@@ -29,11 +29,16 @@ SmallVector<Value> GradientStep::emitIdentity() {
   return identity;
 }
 
+/// For the descriptors of so many columns there are registers beside the accumulators.
+static constexpr int64_t kMostColsOfDescriptors = 128;
+
 /// A B^T, 64 rows by a streamed tile's.
 Value GradientStep::startProduct(Value a, Value slot) {
   RankedTensorType type = tile::getAccType(nest.streamedTile, b.getF32Type());
-  return tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), a, slot, /*acc=*/Value(),
-                                  /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
+  auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), a, slot, /*acc=*/Value(),
+                                          /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
+  product.setLocalDescriptors(cast<tile::SlotType>(a.getType()).getCols() > kMostColsOfDescriptors);
+  return product;
 }
 
 /// acc + T(A) B.

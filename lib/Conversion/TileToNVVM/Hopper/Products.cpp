@@ -98,13 +98,14 @@ SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, 
   return emit.ptx(results, text, constraints, operands);
 }
 
-SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, ArrayRef<Value> acc,
-                            int64_t depth) {
+/// `valuesOfA` are the address of a slot, or registers.
+SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, ValueRange valuesOfA,
+                            ArrayRef<Value> acc, int64_t depth) {
   SmallVector<Value> a;
   if (auto slot = dyn_cast<SlotType>(op.getA().getType()))
-    a.push_back(getDescriptor(emit, adaptor.getA()[0], slot, /*depthIsColumn=*/true, depth));
+    a.push_back(getDescriptor(emit, valuesOfA[0], slot, /*depthIsColumn=*/true, depth));
   else
-    llvm::append_range(a, adaptor.getA().slice(depth / 4, 4));
+    llvm::append_range(a, valuesOfA.slice(depth / 4, 4));
   SlotType slot = op.getB().getType();
   auto getB = [&] { return getDescriptor(emit, adaptor.getB()[0], slot, op.getTransposeB(), depth); };
   if (!op.getOnes())
@@ -126,11 +127,13 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   SlotType b = op.getB().getType();
   int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
   emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
-  SmallVector<Value> acc;
+  SmallVector<Value> acc, a = llvm::to_vector(adaptor.getA());
   if (op.getAcc())
     acc = llvm::to_vector(adaptor.getAcc());
+  if (op.getLocalDescriptors()) // an address that is known here only
+    a[0] = emit.ptx(emit.builder.getI64Type(), "mov.b64 $0, $1;", "=l,l", a[0], /*sideEffects=*/true);
   for (int64_t step = 0; step < depth; step += kDepthStep)
-    acc = emitStep(emit, op, adaptor, acc, step);
+    acc = emitStep(emit, op, adaptor, a, acc, step);
   if (op.getSlopes())
     acc = emitWgmma(emit, op, acc, getDescriptorOfStep(emit, adaptor.getSlopes()[0]),
                     getDescriptorOfStep(emit, adaptor.getColumns()[0]), b.getRows());

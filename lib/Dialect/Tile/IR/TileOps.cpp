@@ -103,6 +103,8 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "expected an accumulator of type " << result << ", got " << getAcc().getType();
   if (!getTransposeB() && depth % target.depthStep != 0)
     return emitOpError() << "expected a depth in steps of " << target.depthStep << ", got " << depth;
+  if (getLocalDescriptors() && !isa<SlotType>(getA().getType()))
+    return emitOpError() << "expected A in a slot for local_descriptors, got " << getA().getType();
   return verifySlopes(*this, cols);
 }
 

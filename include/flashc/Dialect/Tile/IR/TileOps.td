@@ -254,14 +254,19 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
 
     `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
     overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
+
+    With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes one
+    for each step of depth out of the loop, and where there are many ptxas spills.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
                        Optional<Tile_Slot>:$ones, Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns,
-                       UnitAttr:$transpose_b, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$stage);
+                       UnitAttr:$transpose_b, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$stage,
+                       UnitAttr:$local_descriptors);
   let results = (outs Tile_Token:$token);
   let builders = [OpBuilder<(ins "::mlir::Type":$token, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc,
                                  "::mlir::Value":$ones, "bool":$transpose_b, "int64_t":$stage), [{
-    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), transpose_b, stage);
+    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), transpose_b, stage,
+          /*local_descriptors=*/false);
   }]>];
   let assemblyFormat = [{
     $a `,` $b (`ones` $ones^ `:` type($ones))?
