@@ -21,13 +21,13 @@ struct Draft {
   bool isSaid(StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
   /// Overrides may have taken what the row had.
   bool isOverridden() const { return !overrides.empty(); }
-  ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), key.d, key.dv); }
+  ScheduleNeeds needs() const { return getScheduleNeeds(s, target(), key.d, key.dv, key.kind); }
   bool hasRoom() const { return needs().sharedMemoryBytes <= target().maxSharedMemory; }
   bool hasRoomWithoutSlot() const {
     Schedule least = s;
     if (s.store == Store::OwnSlot && !isAsked("store"))
       least.store = Store::Registers;
-    return getScheduleNeeds(least, target(), key.d, key.dv).sharedMemoryBytes <= target().maxSharedMemory;
+    return getScheduleNeeds(least, target(), key.d, key.dv, key.kind).sharedMemoryBytes <= target().maxSharedMemory;
   }
   bool isListed() const { return key.rows == RowsClass::Listed; }
   bool mayList() const { return isListed() && s.persistent && s.order != Order::Closed; }

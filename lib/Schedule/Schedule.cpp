@@ -212,13 +212,16 @@ llvm::Error flashc::overrideSchedule(Schedule &schedule, StringRef overrides) {
 // Budgets
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// What the kernel will allocate (KernelFrame, ForwardStep).
-static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+/// What the kernel will allocate (KernelFrame, ForwardStep, GradientStep).
+static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
+                                    StringRef kind) {
   auto bytes = [&](int64_t rows, int64_t cols) { return target.getSlotBytes(rows, cols); };
   SmallVector<tile::SharedAllocation> slots{
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
+  if (kind == kBackwardKind) // keys and values are resident, or queries and the gradient of their output
+    slots.push_back({schedule.consumers * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
   if (schedule.store == Store::OwnSlot)
     slots.push_back({schedule.consumers, bytes(tile::kTileRows, dv)});
   if (schedule.tensorSums)
@@ -240,9 +243,10 @@ static int64_t getConsumerRegisters(const Schedule &schedule, const GPUTarget &t
   return scores + output + probabilities + other;
 }
 
-ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv) {
+ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
+                                       StringRef kind) {
   ScheduleNeeds needs;
-  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv);
+  needs.sharedMemoryBytes = getSharedMemoryBytes(schedule, target, d, dv, kind);
   needs.ctaRegisters =
       target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
   // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.

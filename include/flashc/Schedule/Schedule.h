@@ -121,8 +121,10 @@ struct ScheduleNeeds {
   int64_t tileRegisters = 0;
 };
 
-/// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements.
-ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv);
+/// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. Of a launch's kernels the one that needs
+/// the most.
+ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
+                               llvm::StringRef kind = kForwardKind);
 
 } // namespace flashc
 

@@ -355,7 +355,8 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
     os << "  " << key << " = " << value << " (" << origin << ")\n";
   }
   const GPUTarget &target = decision.key.getTarget();
-  ScheduleNeeds needs = getScheduleNeeds(choice.schedule, target, decision.key.d, decision.key.dv);
+  ScheduleNeeds needs =
+      getScheduleNeeds(choice.schedule, target, decision.key.d, decision.key.dv, decision.key.kind);
   os << "  shared memory: " << needs.sharedMemoryBytes << " of " << target.maxSharedMemory << " bytes\n"
      << "  registers: " << needs.ctaRegisters << " of " << needs.mostRegisters << " for a CTA, "
      << needs.tileRegisters << " of " << choice.schedule.consumerRegisters << " for the tiles of a consumer thread\n";

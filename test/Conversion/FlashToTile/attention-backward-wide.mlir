@@ -7,7 +7,8 @@
 // RUN: sed s/256/264/g %s | not flashc - --emit=tile 2>&1 | FileCheck %s --check-prefix=REFUSED
 
 // DECISIONS: split-gradients = each (row)
-// MEMORY: error: expected at most 232448 bytes of shared memory, got 263296
+// DECISIONS: shared memory: 230528 of 232448 bytes
+// MEMORY: error: schedule: expected at most 232448 bytes of shared memory, got 263296
 // NONE: error: expected a step that carries all of its state (flash-split-gradients makes such), got one that adds
 // REFUSED: error: 'flash.attention_backward' op expected D to be a multiple of 8 from 8 to 256, got 264 (C4)
 
