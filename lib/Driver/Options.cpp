@@ -36,7 +36,8 @@ struct CommandLine {
   cl::opt<int64_t> qTile{"q-tile", cl::desc("Queries per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<int64_t> kvTile{"kv-tile", cl::desc("Keys per tile (default: 64, or the schedule's)"), cl::cat(category)};
   cl::opt<SplitGradients> splitGradients{
-      "split-gradients", cl::desc("Of a backward pass: gradients in loops of their own (default: dq is added up in memory)"),
+      "split-gradients",
+      cl::desc("Of a backward pass: gradients in loops of their own (default: dq is added up in memory)"),
       cl::values(clEnumValN(SplitGradients::Queries, "queries", "dq"), clEnumValN(SplitGradients::Queries, "", "dq"),
                  clEnumValN(SplitGradients::Each, "each", "dq, dk and dv, each")),
       cl::ValueOptional, cl::init(SplitGradients::None), cl::cat(category)};

@@ -36,8 +36,8 @@ using mlir::tile::Epilogue;
 /// keeps small. The sum must have the weights' rounding (`tensorSums`): the only weight of a row cancels.
 enum class Max { Running, Unified };
 
-/// Which gradients have loops of their own (flash-split-gradients). None: dq is added up in memory. Queries: dk and dv in
-/// one nest, dq in another one. Each: all three.
+/// Which gradients have loops of their own (flash-split-gradients). None: dq is added up in memory. Queries: dk and dv
+/// in one nest, dq in another one. Each: all three.
 enum class SplitGradients { None, Queries, Each };
 
 /// docs/schedules.md says what each choice means. The initial values are those of a table's row that says nothing.
@@ -121,8 +121,8 @@ struct ScheduleNeeds {
   int64_t tileRegisters = 0;
 };
 
-/// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. Of a launch's kernels the one that needs
-/// the most.
+/// For head dimension `d` of queries and keys, `dv` of values, and 16-bit elements. Of a launch's kernels what the one
+/// takes that takes the most.
 ScheduleNeeds getScheduleNeeds(const Schedule &schedule, const GPUTarget &target, int64_t d, int64_t dv,
                                llvm::StringRef kind = kForwardKind);
 

@@ -84,7 +84,8 @@ def test_random_shapes(rng):
         heads, group = (int(rng.choice(x)) for x in ([1, 1, 2, 5, 8], [1, 1, 4, 8]))
         nq, nk = (int(rng.choice([1, 2, 63, 129, 193, 500, 701, 1024])) for _ in range(2))
         case = dict(b=int(rng.choice([1, 1, 2, 3])), hq=heads * group, hk=heads, nq=nq, nk=nk,
-                    d=int(rng.choice([64, 128, 40, 192, 256])), swapped=bool(rng.integers(2)), with_dlse=bool(rng.integers(2)))
+                    d=int(rng.choice([64, 128, 40, 192, 256])), swapped=bool(rng.integers(2)),
+                    with_dlse=bool(rng.integers(2)))
         print(case)
         if rng.integers(2):
             check(**case)

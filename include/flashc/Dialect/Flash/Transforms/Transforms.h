@@ -45,8 +45,8 @@ FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter
 /// score without its derivative.
 FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op);
 
-/// Replaces `op`, which accumulates all gradients, by one that accumulates those of keys and values, or with `each` by one
-/// for either, and one for those of queries; returns them.
+/// Replaces `op`, which accumulates all gradients, by one that accumulates those of keys and values, or with `each` by
+/// one for either, and one for those of queries; returns them.
 SmallVector<AccumulateGradientsOp> splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op, bool each);
 
 /// Computes the slice of delta that `op` reads where it reads it. Returns whether there is such a slice.

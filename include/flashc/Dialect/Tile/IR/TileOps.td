@@ -255,8 +255,8 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
     overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
 
-    With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes one
-    for each step of depth out of the loop, and where there are many ptxas spills.
+    With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes
+    one for each step of depth out of the loop, and where there are many ptxas spills.
   }];
   let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
                        Optional<Tile_Slot>:$ones, Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns,
