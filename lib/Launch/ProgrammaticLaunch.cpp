@@ -32,6 +32,8 @@ static void insertWait(Block &block) {
   if (roles) {
     insertWait(roles.getProducer().front());
     insertWait(roles.getConsumer().front());
+    if (!roles.getReducer().empty())
+      insertWait(roles.getReducer().front());
     return;
   }
   OpBuilder b(&block, place);

@@ -84,6 +84,19 @@ static const Rule kRules[] = {
        return "expected a kv-tile of " + print(d.target().depthStep) + " to " + print(d.target().maxCols) +
               " in steps of " + print(d.target().depthStep) + ", got " + print(d.s.kvTile);
      }},
+    {"kv-tile", "`split-gradients=none`, and it is not in steps of 64", "",
+     [](const Draft &d) {
+       return d.s.splitGradients == SplitGradients::None && d.s.kvTile % d.target().getPanelCols() != 0;
+     },
+     [](const Draft &d) {
+       return "expected a kv-tile in steps of " + print(d.target().getPanelCols()) +
+              " for split-gradients=none, got " + print(d.s.kvTile);
+     }},
+    {"order", "`split-gradients=none`, and it is `list`", "",
+     [](const Draft &d) { return d.s.splitGradients == SplitGradients::None && d.s.order == Order::List; },
+     [](const Draft &) -> std::string {
+       return "expected order=closed for split-gradients=none: who adds dq up goes by arithmetic";
+     }},
     {"stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.stages); },
      [](const Draft &d) { return "expected 1 to 64 stages, got " + print(d.s.stages); }},
     {"q-stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.qStages); },

@@ -220,8 +220,12 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
       {schedule.consumers * schedule.qStages, bytes(tile::kTileRows, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, d), /*isRing=*/true},
       {schedule.stages, bytes(schedule.kvTile, dv), /*isRing=*/true}};
-  if (kind == kBackwardKind) // keys and values are resident, or queries and the gradient of their output
+  if (kind == kBackwardKind) { // keys and values are resident, or queries and the gradient of their output
     slots.push_back({schedule.consumers * schedule.qStages, bytes(tile::kTileRows, dv), /*isRing=*/true});
+    if (schedule.splitGradients == SplitGradients::None) // dX^T on its way to who adds dq up
+      slots.push_back({2 * schedule.consumers, bytes(tile::kTileRows, schedule.kvTile), /*isRing=*/true});
+    slots.push_back({schedule.stages, 2 * 4 * schedule.kvTile, /*isRing=*/true}); // two numbers of each query
+  }
   if (schedule.store == Store::OwnSlot)
     slots.push_back({schedule.consumers, bytes(tile::kTileRows, dv)});
   if (schedule.tensorSums)
@@ -251,7 +255,9 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget
       target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
   // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
   int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
-  needs.mostRegisters = target.getRegistersOfCTA(target.groupThreads * (consumers + 1));
+  int64_t groups = consumers + 1; // the producer, and who adds dq up
+  groups += schedule.splitGradients == SplitGradients::None;
+  needs.mostRegisters = target.getRegistersOfCTA(target.groupThreads * groups);
   needs.tileRegisters = getConsumerRegisters(schedule, target, dv);
   return needs;
 }

@@ -19,20 +19,32 @@ std::string GPUTarget::getNames() {
   return llvm::join(llvm::map_range(kTargets, [](const GPUTarget *target) { return target->name; }), ", ");
 }
 
-ArrayAttr GPUTarget::getAttr(MLIRContext *context) const {
-  auto attr = NVVM::NVVMTargetAttr::get(context, /*optLevel=*/2, "nvptx64-nvidia-cuda", name, ptxFeature);
+ArrayAttr GPUTarget::getAttr(MLIRContext *context, StringRef feature) const {
+  auto attr = NVVM::NVVMTargetAttr::get(context, /*optLevel=*/2, "nvptx64-nvidia-cuda", name,
+                                        feature.empty() ? ptxFeature : feature);
   return ArrayAttr::get(context, attr);
 }
 
-static StringRef getName(Operation *op) {
+/// What the gpu.module around `op`, or `op` itself, is for; null if it does not say.
+static NVVM::NVVMTargetAttr getTargetAttr(Operation *op) {
   auto module = dyn_cast<gpu::GPUModuleOp>(op);
   if (!module)
     module = op->getParentOfType<gpu::GPUModuleOp>();
   ArrayAttr targets = module ? module.getTargetsAttr() : ArrayAttr();
   for (Attribute attr : targets ? targets.getValue() : ArrayRef<Attribute>())
     if (auto target = dyn_cast<NVVM::NVVMTargetAttr>(attr))
-      return target.getChip();
-  return flashc::kDefaultTarget;
+      return target;
+  return {};
+}
+
+static StringRef getName(Operation *op) {
+  NVVM::NVVMTargetAttr target = getTargetAttr(op);
+  return target ? target.getChip() : StringRef(flashc::kDefaultTarget);
+}
+
+StringRef GPUTarget::getFeature(Operation *op) {
+  NVVM::NVVMTargetAttr target = getTargetAttr(op);
+  return target && target.getFeatures().contains("+ptx") ? target.getFeatures() : of(op).ptxFeature;
 }
 
 const GPUTarget &GPUTarget::of(Operation *op) {

@@ -59,7 +59,7 @@ static std::unique_ptr<llvm::TargetMachine> createTargetMachine(Operation *op, S
     return nullptr;
   }
   return std::unique_ptr<llvm::TargetMachine>(
-      backend->createTargetMachine(triple, target, flashc::GPUTarget::of(op).ptxFeature, llvm::TargetOptions(),
+      backend->createTargetMachine(triple, target, flashc::GPUTarget::getFeature(op), llvm::TargetOptions(),
                                    llvm::Reloc::Static, std::nullopt, llvm::CodeGenOptLevel::Aggressive));
 }
 

@@ -147,7 +147,7 @@ for _d, _dv in ((192, 192), (256, 256), (192, 128), (40, 200)):
         add_operation(f"backward: {_name}, dv={_dv}", _d, library.ATTENTION_BACKWARD, dv=_dv, mask=MASKS[_name])
 add_operation("backward: groups, dv=256", 256, library.ATTENTION_BACKWARD, dv=256, group=4, mask=MASKS["causal"])
 add_operation("backward: soft cap, dv=256", 256, library.ATTENTION_BACKWARD, dv=256, score=SCORES["soft cap"])
-for _schedule in ("consumers=1", "kv-tile=32", "persistent=true", "stages=3"):
+for _schedule in ("consumers=1", "split-gradients=queries", "split-gradients=queries,kv-tile=32", "persistent=true", "stages=3"):
     add_operation(f"backward: {_schedule}, causal", 64, library.ATTENTION_BACKWARD, mask=MASKS["causal"],
                   schedule=_schedule)
 
@@ -177,7 +177,8 @@ for _schedule in ("tensor-bias=true", "tensor-bias=false", "tensor-bias=true,ten
 
 for _path in sorted((pathlib.Path(__file__).resolve().parents[2] / "examples").glob("*.mlir")):
     EXAMPLES[f"example: {_path.stem}"] = [str(_path)]
-    EXAMPLES[f"example: {_path.stem}, tiles of 48 keys"] = [str(_path), "--schedule=consumers=1,kv-tile=48"]
+    _form = ",split-gradients=queries" if "backward" in _path.stem else "" # the other form has tiles of 64
+    EXAMPLES[f"example: {_path.stem}, tiles of 48 keys"] = [str(_path), f"--schedule=consumers=1,kv-tile=48{_form}"]
 
 #: Of every group some, in seconds: what `make test` compiles.
 SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "table: dilated, d=128, f16",

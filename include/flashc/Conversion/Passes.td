@@ -173,7 +173,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
   ];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
                            "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
-                           "::mlir::scf::SCFDialect", "::mlir::tile::TileDialect"];
+                           "::mlir::scf::SCFDialect", "::mlir::tile::TileDialect", "::mlir::vector::VectorDialect"];
 }
 
 def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {

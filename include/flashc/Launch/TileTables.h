@@ -37,7 +37,7 @@ std::optional<GridFormula> getFormula(mlir::OpFoldResult extent);
 std::optional<GridFormula> getFormula(mlir::Value array, int64_t dim);
 
 /// Where the results of a function's flash.row_table, flash.tile_minmax and flash.tile_runs lie in the workspace: one
-/// behind the other, row by row; then what else kernels of a launch pass to each other.
+/// behind the other, row by row; and in front of them what else kernels of a launch pass to each other.
 class TileTables {
 public:
   struct Table {
@@ -49,8 +49,8 @@ public:
   /// Emits an error and fails if an extent is no formula.
   static mlir::FailureOr<TileTables> get(mlir::func::FuncOp host);
 
-  /// Behind those that are there already.
-  void add(Table table) { tables.push_back(std::move(table)); }
+  /// In front of those that are there already. Its bytes are a multiple of 16: it lies at one, as do those in front.
+  void add(Table table) { tables.insert(tables.begin(), std::move(table)); }
   llvm::ArrayRef<Table> getTables() const { return tables; }
   bool empty() const { return tables.empty(); }
   /// The number of a table; none if the value is not one.

@@ -20,6 +20,8 @@ struct GPUTarget {
   llvm::StringRef name;
   /// The PTX version for it, as a feature of LLVM's NVPTX back end.
   llvm::StringRef ptxFeature;
+  /// The same for kernels that add vectors to device memory (tile.atomic_add).
+  llvm::StringRef atomicAddFeature;
 
   /// Bytes of dynamic shared memory that a CTA may have.
   int64_t maxSharedMemory = 0;
@@ -68,8 +70,12 @@ struct GPUTarget {
   /// All names, for diagnostics.
   static std::string getNames();
 
-  /// The `targets` of a gpu.module for it: `[#nvvm.target<chip = "sm_90a", ...>]`.
-  mlir::ArrayAttr getAttr(mlir::MLIRContext *context) const;
+  /// The `targets` of a gpu.module for it: `[#nvvm.target<chip = "sm_90a", ...>]`, with `ptxFeature` unless another one
+  /// is given.
+  mlir::ArrayAttr getAttr(mlir::MLIRContext *context, llvm::StringRef feature = "") const;
+  /// The PTX version that the gpu.module around `op`, or that module, names, as a feature; the target's where it names
+  /// none.
+  static llvm::StringRef getFeature(mlir::Operation *op);
   /// The target of the gpu.module around `op`, or of that module; the default where it names none, or one that `verify`
   /// refuses.
   static const GPUTarget &of(mlir::Operation *op);

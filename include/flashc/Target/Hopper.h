@@ -11,6 +11,8 @@ inline constexpr GPUTarget kHopper = [] {
   target.name = "sm_90a";
   // The first version with redux, wgmma and setmaxnreg (PTX ISA 8.0).
   target.ptxFeature = "+ptx80";
+  // red of vectors (PTX ISA 9.7.13.7).
+  target.atomicAddFeature = "+ptx81";
   // CUDA C++ programming guide, table of compute capabilities: 227 KB, 64 K registers.
   target.maxSharedMemory = 232448;
   target.registersPerSM = 65536;

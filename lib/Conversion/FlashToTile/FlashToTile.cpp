@@ -18,6 +18,7 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 namespace flashc {
 #define GEN_PASS_DEF_CONVERTFLASHTOTILE
@@ -138,24 +139,28 @@ static LaunchRoles getRoles(LoopNest &nest) {
   return result;
 }
 
-/// Makes what adds up the heads of groups in the nest's results, after its kernel. Fails after an error.
-static LogicalResult emitGroupKernels(const LoopNest &nest, bool isOnlyNest, gpu::GPUFuncOp main,
-                                      const TileTables &tables, std::vector<ManifestKernel> &kernels) {
+/// Makes what completes the nest's results after its kernel: adds up the heads of groups, or rounds what CTAs have added
+/// up. Fails after an error.
+static LogicalResult emitLastKernels(const LoopNest &nest, bool isOnlyNest, gpu::GPUFuncOp main,
+                                     const TileTables &tables, std::vector<ManifestKernel> &kernels) {
   SmallVector<flash::StepOperand> state = nest.getStep().getStepState();
   bool isOnly = isOnlyNest && state.size() == 1;
   for (unsigned result = 0; result < nest.results.size(); ++result) {
     std::optional<GroupSums> sums = nest.getGroupSums(result);
-    if (!sums)
+    std::optional<AddedSums> added = nest.getAddedSums(result);
+    if (!sums && !added)
       continue;
     SmallVector<unsigned> outputs;
     for (const NestOutput &output : nest.outputs)
       if (output.result == result)
         outputs.push_back(output.argument);
-    std::string name = (main.getName() + (isOnly ? "" : "_" + state[result].name) + "_groups").str();
-    FailureOr<ManifestKernel> sum = emitGroupKernel(nest.func, main, name, tables, *sums, outputs);
-    if (failed(sum))
+    std::string name = (main.getName() + (isOnly ? "" : "_" + state[result].name)).str();
+    FailureOr<ManifestKernel> kernel =
+        added ? emitRoundKernel(nest.func, main, name, tables, *added, outputs)
+              : emitGroupKernel(nest.func, main, name + "_groups", tables, *sums, outputs);
+    if (failed(kernel))
       return failure();
-    kernels.push_back(std::move(*sum));
+    kernels.push_back(std::move(*kernel));
   }
   return success();
 }
@@ -167,7 +172,7 @@ static ManifestKernel describeKernel(const Schedule &schedule, KernelSignature &
   info.kernel = kernel.getName();
   info.parameters = signature.getParameters();
   info.grid = getGrid(extents, schedule.persistent);
-  info.block[0] = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1);
+  info.block[0] = GPUTarget::of(kernel).groupThreads * (schedule.consumers + 1 + tile::hasReducer(kernel));
   info.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
   return info;
 }
@@ -206,7 +211,9 @@ static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests) {
     for (unsigned result = 0; result < nest.results.size(); ++result)
       if (std::optional<GroupSums> sums = nest.getGroupSums(result); sums && !add(sums->getTable()))
         return failure();
-    if (Value delta = nest.getDelta(); delta && !add(getDeltaTable(delta)))
+      else if (std::optional<AddedSums> added = nest.getAddedSums(result); added && !add(added->getTable()))
+        return failure();
+    if (Value delta = nest.getDelta(); delta && !add(getDeltaTable(delta, nests.front().streamedTile)))
       return failure();
   }
   return tables;
@@ -256,7 +263,9 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
     return failure();
   launch.before = std::move(*before);
   if (Value delta = main.nest.getDelta()) {
-    FailureOr<ManifestKernel> kernel = emitDeltaKernel(host, main.func, tables, delta);
+    Value lse = main.nest.getOperand("lse").array;
+    FailureOr<ManifestKernel> kernel =
+        emitDeltaKernel(host, main.func, tables, delta, lse, main.nest.getAddedSums(0));
     if (failed(kernel))
       return failure();
     launch.before.push_back(std::move(*kernel));
@@ -264,7 +273,7 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   for (NestKernel &kernel : kernels.drop_front())
     launch.after.push_back(kernel.info);
   for (NestKernel &kernel : kernels)
-    if (failed(emitGroupKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
+    if (failed(emitLastKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
       return failure();
   launch.set(main.func);
   return success();
@@ -286,7 +295,7 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
     if (nests.size() > 1 && schedule->order == Order::List)
       return nest.end->emitError() << "schedule: expected order=closed where a launch has several nests, got order=list, "
                                       "which sorts the work of one kernel";
-    if (nests.size() > 1)
+    if (nests.size() > 1 || nest.isAnyAddedUp())
       schedule->order = Order::Closed;
     whySorted = settle(nest, !tables->empty(), *schedule);
     StepShape shape = getStepShape(nest);

@@ -113,11 +113,6 @@ static FailureOr<NestEnds> findEnds(func::FuncOp func) {
       return WalkResult::interrupt();
     }
     if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
-      if (step.addsToStreamed()) {
-        step.emitError() << "expected a step that carries all of its state (flash-split-gradients makes such), got one "
-                            "that adds to what it streams past";
-        return WalkResult::interrupt();
-      }
       auto gradients = dyn_cast<flash::AccumulateGradientsOp>(op);
       lastSteps[gradients ? gradients.getGradientsAttr() : Attribute()] = step;
     }
@@ -142,6 +137,41 @@ static FailureOr<NestEnds> findEnds(func::FuncOp func) {
   return ends;
 }
 
+/// Of a step's state what there is before it, and after it. State that moves with the streamed tile is a slice of an
+/// array, and put back into it.
+static Value getStateBefore(flash::StepOpInterface step, unsigned number) {
+  Value init = cast<DestinationStyleOpInterface>(step.getOperation()).getDpsInits()[number];
+  if (!step.getStepState()[number].movesWith(step.getStreamedDim()))
+    return init;
+  if (auto pad = init.getDefiningOp<tensor::PadOp>())
+    init = pad.getSource();
+  auto slice = init.getDefiningOp<tensor::ExtractSliceOp>();
+  return slice ? slice.getSource() : Value();
+}
+static Value getStateAfter(flash::StepOpInterface step, unsigned number) {
+  Value result = step->getResult(number);
+  if (!step.getStepState()[number].movesWith(step.getStreamedDim()))
+    return result;
+  if (auto slice = result.hasOneUse() ? dyn_cast<tensor::ExtractSliceOp>(*result.user_begin()) : nullptr)
+    result = slice.getResult();
+  auto insert = result.hasOneUse() ? dyn_cast<tensor::InsertSliceOp>(*result.user_begin()) : nullptr;
+  bool isPutBack = insert && insert.getSource() == result && insert.getDest() == getStateBefore(step, number) &&
+                   isSame(insert.getMixedOffsets()[2], getAsOpFoldResult(step.getPositionIn(step.getStreamedDim())));
+  return isPutBack ? insert.getResult() : Value();
+}
+
+/// The same of all of it.
+static SmallVector<Value> getState(flash::StepOpInterface step, Value (*get)(flash::StepOpInterface, unsigned)) {
+  return llvm::map_to_vector(llvm::seq(step->getNumResults()), [&](unsigned number) { return get(step, number); });
+}
+
+/// The number of some state that loops carry as it is.
+static unsigned getCarried(flash::StepOpInterface step) {
+  SmallVector<flash::StepOperand> infos = step.getStepState();
+  return llvm::find_if(infos, [&](const flash::StepOperand &info) { return !info.movesWith(step.getStreamedDim()); }) -
+         infos.begin();
+}
+
 void Matcher::findEnd(flash::EpilogueOpInterface epilogue) {
   if (epilogue) {
     nest.epilogue = nest.end = epilogue;
@@ -151,10 +181,11 @@ void Matcher::findEnd(flash::EpilogueOpInterface epilogue) {
     return;
   }
   auto loop = dyn_cast<scf::ForOp>(lastStep->getParentOp());
-  bool isCarried = loop && loop.getYieldedValues() == ValueRange(lastStep->getResults());
-  llvm::append_range(state, isCarried ? loop->getResults() : lastStep->getResults());
+  SmallVector<Value> after = getState(lastStep, getStateAfter);
+  bool isCarried = loop && loop.getYieldedValues() == ValueRange(after);
+  state = isCarried ? SmallVector<Value>(loop->getResults()) : after;
   nest.results = state;
-  nest.end = state.front().getDefiningOp()->getBlock()->getTerminator();
+  nest.end = state.back().getDefiningOp()->getBlock()->getTerminator();
   nest.groupSums.resize(nest.results.size());
 }
 
@@ -183,7 +214,7 @@ LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOp
   flash::StepDim streamed = op.getStreamedDim();
   int64_t tile = op.getTileExtent(streamed);
   Value position = op.getPositionIn(streamed);
-  auto inits = cast<DestinationStyleOpInterface>(op.getOperation()).getDpsInits();
+  SmallVector<Value> inits = getState(op, getStateBefore), after = getState(op, getStateAfter);
   if (!loop) { // A loop of one iteration, which the canonicalizer has inlined.
     std::optional<int64_t> begin = getConstantIntValue(position);
     if (!begin)
@@ -191,10 +222,10 @@ LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOp
                             << " position to be a loop's induction variable or a constant";
     Builder b(op.getContext());
     nest.segments.push_back({op, b.getIndexAttr(*begin), b.getIndexAttr(*begin + tile)});
-    state.assign(inits.begin(), inits.end());
+    state = std::move(inits);
     return success();
   }
-  if (loop.getYieldedValues() != ValueRange(op->getResults()) || ValueRange(inits) != loop.getRegionIterArgs() ||
+  if (loop.getYieldedValues() != ValueRange(after) || ValueRange(inits) != loop.getRegionIterArgs() ||
       position != loop.getInductionVar())
     return loop.emitError() << "expected a loop over " << getPlural(streamed) << " that carries " << op.getStateNames()
                             << " through one " << op->getName();
@@ -206,12 +237,13 @@ LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOp
 }
 
 LogicalResult Matcher::matchSegments() {
-  while (Operation *def = state[0].getDefiningOp()) {
+  unsigned carried = lastStep ? getCarried(lastStep) : 0;
+  while (Operation *def = state[carried].getDefiningOp()) {
     auto loop = dyn_cast<scf::ForOp>(def);
-    auto op = dyn_cast_or_null<flash::StepOpInterface>(loop ? loop.getYieldedValues()[0].getDefiningOp() : def);
+    auto op = dyn_cast_or_null<flash::StepOpInterface>(loop ? loop.getYieldedValues()[carried].getDefiningOp() : def);
     if (!op)
       break;
-    if (def->getResults() != ValueRange(state))
+    if (loop ? loop->getResults() != ValueRange(state) : getState(op, getStateAfter) != state)
       return def->emitError() << "expected " << op.getStateNames() << ", in this order, to be the results";
     if (failed(addSegment(def, loop, op)))
       return failure();
@@ -476,6 +508,9 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       auto forall = cast<scf::ForallOp>(insert->getParentOp()->getParentOp());
       auto dest = cast<BlockArgument>(insert.getDest());
       next = forall.getTiedOpResult(forall.getTiedOpOperand(dest));
+    } else if (auto add = dyn_cast<flash::ParallelAddSliceOp>(user); add && add.getSource() == value) {
+      auto forall = cast<scf::ForallOp>(add->getParentOp()->getParentOp());
+      next = forall.getTiedOpResult(forall.getTiedOpOperand(cast<BlockArgument>(add.getDest())));
     }
     if (!next)
       return user->emitError() << "expected result " << result << " of " << whole.getDefiningOp()->getName()
@@ -488,7 +523,8 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
 
 /// Whether `op` may stand in a function that becomes a kernel; what it holds is looked at by itself.
 static bool isPartOfAttention(Operation *op) {
-  return isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, tensor::ParallelInsertSliceOp>(op) ||
+  return isa<bufferization::MaterializeInDestinationOp, bufferization::ToTensorOp, tensor::ParallelInsertSliceOp,
+             flash::ParallelAddSliceOp>(op) ||
          op->hasTrait<OpTrait::IsTerminator>() || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>() ||
          isMemoryEffectFree(op) || hasSingleEffect<MemoryEffects::Read>(op);
 }
@@ -520,6 +556,22 @@ std::optional<GroupSums> LoopNest::getGroupSums(unsigned result) const {
   if (auto type = cast<ShapedType>(results[result].getType()); type.getRank() == 4)
     found.extents.push_back(Builder(type.getContext()).getIndexAttr(type.getDimSize(3)));
   return found;
+}
+
+bool LoopNest::isAddedUp(unsigned result) const {
+  return !epilogue && getStep().getStepState()[result].movesWith(getStep().getStreamedDim());
+}
+
+std::optional<AddedSums> LoopNest::getAddedSums(unsigned result) const {
+  if (!isAddedUp(result))
+    return std::nullopt;
+  auto type = cast<RankedTensorType>(results[result].getType());
+  OpFoldResult rows = Builder(type.getContext()).getIndexAttr(type.getDimSize(2));
+  if (type.isDynamicDim(2))
+    for (Operation *user : results[result].getUsers())
+      if (auto add = dyn_cast<flash::ParallelAddSliceOp>(user))
+        rows = add.getMixedSizes()[2];
+  return AddedSums{results[result], {batch.extent, head.extent, rows}, type.getDimSize(3), streamedTile};
 }
 
 Value LoopNest::getDelta() const {

@@ -3,6 +3,7 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 
 #include "flashc/Conversion/HostToKernel/GroupKernel.h"
+#include "flashc/Conversion/HostToKernel/RoundKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -87,6 +88,12 @@ struct LoopNest {
   /// The operand of this name; the step has one.
   const NestOperand &getOperand(llvm::StringRef name) const;
   std::optional<GroupSums> getGroupSums(unsigned result) const;
+  /// Whether iterations of the parallel loop add to the same elements of the result, which moves with streamed tiles.
+  bool isAddedUp(unsigned result) const;
+  bool isAnyAddedUp() const {
+    return llvm::any_of(llvm::seq<unsigned>(0, results.size()), [&](unsigned result) { return isAddedUp(result); });
+  }
+  std::optional<AddedSums> getAddedSums(unsigned result) const;
   /// The delta that the step reads, if it does.
   mlir::Value getDelta() const;
   /// Whether a row may see nothing, for all that is known.

@@ -235,6 +235,12 @@ bool flashc::dependsOnResident(const LoopNest &nest) {
   });
 }
 
+bool flashc::hasFixedEnds(const LoopNest &nest) {
+  return llvm::none_of(std::array{nest.segments.front().begin, nest.segments.back().end}, [&](OpFoldResult bound) {
+    return BoundInfo(bound).dependsOn(nest.resident.position);
+  });
+}
+
 bool flashc::levelsOff(const LoopNest &nest) {
   int64_t length = getUsualLength(nest);
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), middle = tiles / 2, later = tiles * 3 / 4;

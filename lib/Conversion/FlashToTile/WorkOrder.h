@@ -22,6 +22,9 @@ std::string whyUnsorted(const LoopNest &nest);
 /// mask: that of the last keys, where their number is not known before the launch, is the same for all tiles.
 bool dependsOnResident(const LoopNest &nest);
 
+/// Whether the first streamed tile and the last one are the same for all resident ones.
+bool hasFixedEnds(const LoopNest &nest);
+
 /// Whether tiles of queries see about as many keys as those before them, but at the ends, as under a window; false
 /// where nobody knows. What is not known before the launch is supposed as above.
 bool levelsOff(const LoopNest &nest);

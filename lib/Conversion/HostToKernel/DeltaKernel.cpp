@@ -2,100 +2,159 @@
 
 #include "flashc/Conversion/HostToKernel/DeltaKernel.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
 using namespace flashc;
 
-static constexpr int64_t kDeltaThreads = 256, kLanes = 32;
+static constexpr int64_t kThreads = 256, kLanes = 32, kRows = 64, kBytes = 16;
 
-FailureOr<TileTables::Table> flashc::getDeltaTable(Value delta) {
+FailureOr<TileTables::Table> flashc::getDeltaTable(Value delta, int64_t tile) {
   Value o = flash::matchRowDots(delta)->o;
   std::optional<GridFormula> batches = getFormula(o, 0), heads = getFormula(o, 1), rows = getFormula(o, 2);
   if (!batches || !heads || !rows)
     return delta.getDefiningOp()->emitOpError() << "expected extents that are constants or those of arguments";
-  return TileTables::Table{delta, *batches * *heads * *rows, /*bytes=*/4};
+  return TileTables::Table{delta, *batches * *heads * ceilDiv(*rows, tile), /*bytes=*/2 * 4 * tile};
 }
 
 namespace {
-/// Writes the kernel's body. Warp w of all has row w of the table, and lane l of it the elements l, l + 32, ... of o and
-/// do.
+/// Writes the kernel's body. CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. Neighbouring lanes share a row, a
+/// vector of 16 bytes each, and the rest of a warp has the rows behind it.
 class DeltaKernel {
 public:
-  DeltaKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta)
-      : b(kernel.getLoc(), kernel.getContext()), signature(signature), scalars(signature), delta(delta),
-        dots(*flash::matchRowDots(delta)) {
+  DeltaKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse,
+              const std::optional<AddedSums> &sums)
+      : b(kernel.getLoc(), kernel.getContext()), op(delta.getDefiningOp()), signature(signature), scalars(signature),
+        delta(delta), lse(lse), dots(*flash::matchRowDots(delta)), sums(sums) {
     b.setInsertionPointToStart(&kernel.getBody().front());
+    auto type = cast<ShapedType>(dots.o.getType());
+    depth = type.getDimSize(3);
+    perVector = kBytes * 8 / type.getElementTypeBitWidth();
+    lanes = std::min<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(depth, perVector)), kLanes);
   }
 
   LogicalResult emit() {
-    Operation *op = delta.getDefiningOp();
-    SmallVector<Value> extents;
-    for (int64_t dim : {0, 1, 2})
-      extents.push_back(scalars.getExtent(b, op, dots.o, dim));
-    if (llvm::is_contained(extents, Value()))
+    Value statistics = scalars.getStatistics(b, op, delta), numQueries = scalars.getExtent(b, op, dots.o, 2);
+    Value array = sums ? sums->getArray(b, signature, scalars) : Value();
+    if (!statistics || !numQueries || (sums && !array))
       return failure();
-    Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x), block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-    Value lane = arith::AndIOp::create(b, thread, index(kLanes - 1));
-    Value row = arith::AddIOp::create(b, arith::MulIOp::create(b, block, index(kDeltaThreads / kLanes)),
-                                      arith::ShRUIOp::create(b, thread, index(5)));
-    Value heads = arith::MulIOp::create(b, extents[0], extents[1]);
-    Value count = arith::MulIOp::create(b, heads, extents[2]);
-    auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, row, count));
-    b.setInsertionPointToStart(branch.thenBlock());
-    Value query = arith::RemUIOp::create(b, row, extents[2]), rest = arith::DivUIOp::create(b, row, extents[2]);
-    Value head = arith::RemUIOp::create(b, rest, extents[1]), batch = arith::DivUIOp::create(b, rest, extents[1]);
-    FailureOr<Value> sum = emitSum(op, {batch, head, query}, lane);
-    if (failed(sum))
-      return failure();
+    Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x), first = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+    head = gpu::BlockIdOp::create(b, gpu::Dimension::y), batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
+    if (array)
+      clear(array, first, thread);
+    lane = arith::RemUIOp::create(b, thread, index(lanes));
+    Value begin = arith::MulIOp::create(b, first, index(kRows)), row = arith::DivUIOp::create(b, thread, index(lanes));
+    int64_t tile = signature.getTables().getTables()[*signature.getTables().getNumber(delta)].bytes / 8;
+    Value padded = arith::MulIOp::create(b, b.createOrFold<arith::CeilDivUIOp>(numQueries, index(tile)), index(tile));
+    auto loop = scf::ForOp::create(b, index(0), index(kRows), index(kThreads / lanes));
+    b.setInsertionPointToStart(loop.getBody());
+    query = arith::AddIOp::create(b, arith::AddIOp::create(b, begin, loop.getInductionVar()), row);
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, query, numQueries);
+    FailureOr<Value> sum = emitSum(exists);
+    Value isWritten = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, query, padded);
     Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
-    auto first = scf::IfOp::create(b, isFirst);
-    b.setInsertionPointToStart(first.thenBlock());
-    Value result = *sum;
-    if (dots.dlse) {
-      Value less = scalars.loadElement(b, op, dots.dlse, {batch, head, query});
-      if (!less)
-        return failure();
-      result = arith::SubFOp::create(b, result, less);
-    }
-    memref::StoreOp::create(b, result, signature.getTable(*signature.getTables().getNumber(delta)), row);
+    auto write = scf::IfOp::create(b, arith::AndIOp::create(b, isWritten, isFirst));
+    b.setInsertionPointToStart(write.thenBlock());
+    auto branch = scf::IfOp::create(b, TypeRange{b.getF32Type(), b.getF32Type()}, exists, /*withElseRegion=*/true);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, ValueRange{constant(-std::numeric_limits<float>::infinity()), constant(0)});
+    b.setInsertionPointToStart(branch.thenBlock());
+    if (failed(sum) || failed(emitStatistics(*sum)))
+      return failure();
     b.setInsertionPointAfter(branch);
+    for (auto [number, value] : llvm::enumerate(branch.getResults()))
+      memref::StoreOp::create(b, value, statistics, ValueRange{index(number), batch, head, query});
+    b.setInsertionPointAfter(loop);
     gpu::ReturnOp::create(b);
     return success();
   }
 
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value constant(float value) { return arith::ConstantOp::create(b, b.getF32FloatAttr(value)); }
 
-  /// The sum of the row's products, in all lanes.
-  FailureOr<Value> emitSum(Operation *op, ArrayRef<Value> place, Value lane) {
-    int64_t depth = cast<ShapedType>(dots.o.getType()).getDimSize(3);
-    Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
-    auto loop = scf::ForOp::create(b, lane, index(depth), index(kLanes), zero);
+  /// The sums of this CTA's rows, which are a panel's.
+  void clear(Value array, Value rows, Value thread) {
+    int64_t count = kBytes / 4;
+    ArrayRef<int64_t> shape = cast<ShapedType>(array.getType()).getShape();
+    auto panels = scf::ForOp::create(b, index(0), index(shape[3]), index(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(panels.getBody());
+    Value begin = arith::MulIOp::create(b, thread, index(count));
+    auto elements = scf::ForOp::create(b, begin, index(shape[4]), index(kThreads * count));
+    b.setInsertionPointToStart(elements.getBody());
+    Value zeros = arith::ConstantOp::create(b, b.getZeroAttr(VectorType::get({count}, b.getF32Type())));
+    SmallVector<Value> place{batch, head, rows, panels.getInductionVar(), elements.getInductionVar()};
+    vector::StoreOp::create(b, zeros, array, place);
+  }
+
+  /// Yields the shift and delta of a query that exists.
+  LogicalResult emitStatistics(Value sum) {
+    SmallVector<Value> place{batch, head, query};
+    Value ofScores = scalars.loadElement(b, op, lse, place);
+    Value ofLse = dots.dlse ? scalars.loadElement(b, op, dots.dlse, place) : Value();
+    if (!ofScores || (dots.dlse && !ofLse))
+      return failure();
+    Value lowest = constant(-std::numeric_limits<float>::infinity());
+    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, ofScores, lowest);
+    Value shift = arith::MulFOp::create(b, ofScores, constant(-llvm::numbers::log2ef));
+    shift = arith::SelectOp::create(b, isEmpty, lowest, shift);
+    scf::YieldOp::create(b, ValueRange{shift, ofLse ? arith::SubFOp::create(b, sum, ofLse).getResult() : sum});
+    return success();
+  }
+
+  /// What this lane's vectors of o and do give.
+  Value emitProducts(ArrayRef<Value> arrays) {
+    Type element = getElementTypeOrSelf(arrays.front().getType());
+    auto type = VectorType::get({perVector}, element);
+    Value begin = arith::MulIOp::create(b, lane, index(perVector));
+    auto loop = scf::ForOp::create(b, begin, index(depth), index(lanes * perVector), constant(0));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    SmallVector<Value, 2> vectors;
+    for (Value array : arrays)
+      vectors.push_back(vector::LoadOp::create(b, type, array, ValueRange{batch, head, query, loop.getInductionVar()}));
+    Value total = loop.getRegionIterArg(0);
+    for (int64_t number = 0; number < perVector; ++number) {
+      SmallVector<Value, 2> factors;
+      for (Value vector : vectors) {
+        Value read = vector::ExtractOp::create(b, vector, number);
+        factors.push_back(element.isF32() ? read : arith::ExtFOp::create(b, b.getF32Type(), read));
+      }
+      total = math::FmaOp::create(b, factors[0], factors[1], total);
+    }
+    scf::YieldOp::create(b, total);
+    return loop.getResult(0);
+  }
+
+  /// The sum of the row's products, in all lanes that share it.
+  FailureOr<Value> emitSum(Value exists) {
+    SmallVector<Value> arrays;
+    for (Value source : {dots.o, dots.dout}) {
+      BlockArgument argument = flash::getRootArgument(source);
+      if (!argument)
+        return op->emitError() << "expected o and do to be arguments of the function";
+      arrays.push_back(signature.getMemRef(argument.getArgNumber(), kBytes));
+    }
+    auto branch = scf::IfOp::create(b, TypeRange{b.getF32Type()}, exists, /*withElseRegion=*/true);
     {
       OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPointToStart(loop.getBody());
-      SmallVector<Value> position(place);
-      position.push_back(loop.getInductionVar());
-      Value product;
-      for (Value array : {dots.o, dots.dout}) {
-        Value element = scalars.loadElement(b, op, array, position);
-        if (!element)
-          return failure();
-        if (!element.getType().isF32())
-          element = arith::ExtFOp::create(b, b.getF32Type(), element);
-        product = product ? arith::MulFOp::create(b, product, element).getResult() : element;
-      }
-      scf::YieldOp::create(b, arith::AddFOp::create(b, loop.getRegionIterArg(0), product).getResult());
+      b.setInsertionPointToStart(branch.thenBlock());
+      scf::YieldOp::create(b, emitProducts(arrays));
+      b.setInsertionPointToStart(branch.elseBlock());
+      scf::YieldOp::create(b, constant(0));
     }
-    Value sum = loop.getResult(0);
+    Value sum = branch.getResult(0);
     auto i32 = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); };
-    for (int64_t distance = kLanes / 2; distance > 0; distance /= 2) {
+    for (int64_t distance = lanes / 2; distance > 0; distance /= 2) {
       Value other = NVVM::ShflOp::create(b, b.getF32Type(), i32(-1), sum, i32(distance), /*mask_and_clamp=*/i32(kLanes - 1),
                                          NVVM::ShflKind::bfly, /*return_value_and_is_valid=*/UnitAttr());
       sum = arith::AddFOp::create(b, sum, other);
@@ -104,27 +163,34 @@ private:
   }
 
   ImplicitLocOpBuilder b;
+  Operation *op;
   KernelSignature &signature;
   ScalarCloner scalars;
-  Value delta;
+  Value delta, lse;
   flash::RowDots dots;
+  const std::optional<AddedSums> &sums;
+  /// Of a row: its elements, those of a vector, and the lanes that share it.
+  int64_t depth, perVector, lanes;
+  Value batch, head, query, lane;
 };
 } // namespace
 
 FailureOr<ManifestKernel> flashc::emitDeltaKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
-                                                  Value delta) {
+                                                  Value delta, Value lse, const std::optional<AddedSums> &sums) {
   OpBuilder b(host.getContext());
   b.setInsertionPointToEnd(main->getBlock());
   ManifestKernel info;
   info.kernel = (main.getName() + "_delta").str();
-  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), info.kernel, kDeltaThreads);
+  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), info.kernel, kThreads);
   KernelSignature signature(host, kernel, tables);
-  if (failed(DeltaKernel(kernel, signature, delta).emit()))
+  if (failed(DeltaKernel(kernel, signature, delta, lse, sums).emit()))
     return failure();
   signature.finish();
   info.parameters = signature.getParameters();
-  GridFormula rows = tables.getTables()[*tables.getNumber(delta)].tiles;
-  info.grid = {ceilDiv(rows, kDeltaThreads / kLanes), 1, 1};
-  info.block[0] = kDeltaThreads;
+  Value o = flash::matchRowDots(delta)->o;
+  // Rows of padding behind the last one, too: those of a tile of queries at most.
+  int64_t tile = tables.getTables()[*tables.getNumber(delta)].bytes / 8;
+  info.grid = {ceilDiv(ceilDiv(*getFormula(o, 2), tile) * tile, kRows), *getFormula(o, 1), *getFormula(o, 0)};
+  info.block[0] = kThreads;
   return info;
 }

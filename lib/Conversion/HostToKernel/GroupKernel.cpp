@@ -7,12 +7,16 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
 using namespace flashc;
 
 static constexpr int64_t kGroupThreads = 256;
+
+/// Elements that a thread has: as many as 16 bytes of the rounded ones, where there is a fourth dimension.
+static int64_t getWidth(const GroupSums &sums) { return sums.extents.size() == 4 ? 8 : 1; }
 
 static GridFormula getSize(OpFoldResult extent) { return *getFormula(extent); }
 
@@ -52,7 +56,7 @@ Value GroupSums::getInput(OpBuilder &b, KernelSignature &signature, ScalarCloner
 }
 
 /// The kernel's body: CTA (n, hk, b), numbered with n the fastest, has columns 256 n to 256 n + 255. Where there is a
-/// fourth dimension, a column is one of its elements.
+/// fourth dimension, a column is eight of its elements.
 static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signature, const GroupSums &sums,
                               ArrayRef<unsigned> outputs) {
   ScalarCloner scalars(signature);
@@ -61,7 +65,8 @@ static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signatur
   if (!input || !queryHeads || !columns)
     return failure();
   auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
-  Value depth = sums.extents.size() == 4 ? index(*getConstantIntValue(sums.extents[3])) : Value();
+  int64_t width = getWidth(sums);
+  Value depth = width > 1 ? index(*getConstantIntValue(sums.extents[3]) / width) : Value();
   if (depth)
     columns = arith::MulIOp::create(b, columns, depth);
   Value group = index(sums.groupSize), threads = index(kGroupThreads);
@@ -75,22 +80,28 @@ static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signatur
   auto getPlace = [&](Value ofHead) -> SmallVector<Value> {
     if (!depth)
       return {batch, ofHead, column};
-    return {batch, ofHead, b.createOrFold<arith::DivUIOp>(column, depth), b.createOrFold<arith::RemUIOp>(column, depth)};
+    Value first = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::RemUIOp>(column, depth), index(width));
+    return {batch, ofHead, b.createOrFold<arith::DivUIOp>(column, depth), first};
   };
-  Value sum = arith::ConstantOp::create(b, b.getF32FloatAttr(0));
+  auto getType = [&](Type element) { return depth ? VectorType::get({width}, element) : element; };
+  Value sum = arith::ConstantOp::create(b, b.getZeroAttr(getType(b.getF32Type())));
   auto loop = scf::ForOp::create(b, index(0), group, index(1), sum);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     Value member = arith::AddIOp::create(b, arith::MulIOp::create(b, head, group), loop.getInductionVar());
-    Value element = memref::LoadOp::create(b, input, getPlace(member));
+    Value element = depth ? vector::LoadOp::create(b, cast<VectorType>(sum.getType()), input, getPlace(member)).getResult()
+                          : memref::LoadOp::create(b, input, getPlace(member)).getResult();
     scf::YieldOp::create(b, arith::AddFOp::create(b, loop.getRegionIterArg(0), element).getResult());
   }
   for (unsigned output : outputs) {
-    Value array = signature.getMemRef(output), rounded = loop.getResult(0);
-    if (Type type = getElementTypeOrSelf(array.getType()); type != rounded.getType())
+    Value array = signature.getMemRef(output, /*alignment=*/depth ? 16 : 0), rounded = loop.getResult(0);
+    if (Type type = getType(getElementTypeOrSelf(array.getType())); type != rounded.getType())
       rounded = arith::TruncFOp::create(b, type, rounded);
-    memref::StoreOp::create(b, rounded, array, getPlace(head));
+    if (depth)
+      vector::StoreOp::create(b, rounded, array, getPlace(head));
+    else
+      memref::StoreOp::create(b, rounded, array, getPlace(head));
   }
   b.setInsertionPointAfter(branch);
   gpu::ReturnOp::create(b);
@@ -114,7 +125,7 @@ FailureOr<ManifestKernel> flashc::emitGroupKernel(func::FuncOp host, gpu::GPUFun
   GridFormula heads = ceilDiv(getSize(sums.extents[1]), sums.groupSize);
   GridFormula columns = getSize(sums.extents[2]);
   if (sums.extents.size() == 4)
-    columns = columns * getSize(sums.extents[3]);
+    columns = columns * (*getConstantIntValue(sums.extents[3]) / getWidth(sums));
   info.grid = {ceilDiv(columns, kGroupThreads) * heads * getSize(sums.extents[0]), 1, 1};
   info.block[0] = kGroupThreads;
   return info;

@@ -92,13 +92,10 @@ static Value emitPlace(OpBuilder &b, Location loc, ValueRange extents, ValueRang
 
 Value ScalarCloner::loadElement(OpBuilder &b, Operation *op, Value source, ValueRange positions) {
   if (flash::matchRowDots(source)) { // in the workspace
-    SmallVector<Value> extents;
-    for (int64_t dim = 0; dim < static_cast<int64_t>(positions.size()); ++dim)
-      extents.push_back(getExtent(b, op, source, dim));
-    if (llvm::is_contained(extents, Value()))
-      return {};
-    Value table = signature.getTable(*signature.getTables().getNumber(source));
-    return memref::LoadOp::create(b, op->getLoc(), table, emitPlace(b, op->getLoc(), extents, positions));
+    Value statistics = getStatistics(b, op, source);
+    SmallVector<Value> place{arith::ConstantIndexOp::create(b, op->getLoc(), 1)};
+    llvm::append_range(place, positions);
+    return statistics ? memref::LoadOp::create(b, op->getLoc(), statistics, place).getResult() : Value();
   }
   BlockArgument argument = getArrayArgument(op, source);
   if (!argument)
@@ -114,6 +111,27 @@ Value ScalarCloner::loadElement(OpBuilder &b, Operation *op, Value source, Value
   }
   Value element = memref::LoadOp::create(b, op->getLoc(), signature.getMemRef(argument.getArgNumber()), positions);
   return type.isIndex() ? arith::IndexCastOp::create(b, op->getLoc(), b.getIndexType(), element).getResult() : element;
+}
+
+Value ScalarCloner::getStatistics(OpBuilder &b, Operation *op, Value delta) {
+  Location loc = op->getLoc();
+  unsigned number = *signature.getTables().getNumber(delta);
+  SmallVector<Value> extents;
+  for (int64_t dim : {0, 1, 2})
+    extents.push_back(getExtent(b, op, delta, dim));
+  if (llvm::is_contained(extents, Value()))
+    return {};
+  int64_t bytesOfQuery = 2 * 4, tile = signature.getTables().getTables()[number].bytes / bytesOfQuery;
+  Value rows = arith::ConstantIndexOp::create(b, loc, tile);
+  extents[2] = b.createOrFold<arith::MulIOp>(loc, b.createOrFold<arith::CeilDivUIOp>(loc, extents[2], rows), rows);
+  Value ofBatch = b.createOrFold<arith::MulIOp>(loc, extents[1], extents[2]);
+  Value whole = b.createOrFold<arith::MulIOp>(loc, extents[0], ofBatch);
+  SmallVector<int64_t> strides(4, ShapedType::kDynamic), shape(strides);
+  shape.front() = 2, strides.back() = 1;
+  auto type = MemRefType::get(shape, b.getF32Type(), StridedLayoutAttr::get(b.getContext(), /*offset=*/0, strides));
+  SmallVector<OpFoldResult> sizes{b.getIndexAttr(2), extents[0], extents[1], extents[2]};
+  SmallVector<OpFoldResult> steps{whole, ofBatch, extents[2], b.getIndexAttr(1)};
+  return memref::ReinterpretCastOp::create(b, loc, type, signature.getTable(number), b.getIndexAttr(0), sizes, steps);
 }
 
 FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange values) {

@@ -12,6 +12,7 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include "mlir/Dialect/SCF/Transforms/Patterns.h"
 
 namespace flashc {
@@ -51,7 +52,7 @@ private:
     scf::populateSCFStructuralTypeConversionsAndLegality(converter, patterns, target);
     populateFunctionOpInterfaceTypeConversionPattern<gpu::GPUFuncOp>(patterns, converter);
     target.addIllegalDialect<tile::TileDialect>();
-    target.addIllegalOp<gpu::ThreadIdOp>();
+    target.addIllegalOp<gpu::ThreadIdOp, vector::LoadOp, vector::StoreOp>();
     target.addDynamicallyLegalOp<gpu::GPUFuncOp>(
         [&](gpu::GPUFuncOp op) { return converter.isSignatureLegal(op.getFunctionType()); });
     target.addDynamicallyLegalDialect<arith::ArithDialect, math::MathDialect, memref::MemRefDialect>(
@@ -94,7 +95,12 @@ private:
                                                 tile::KernelLayout(kernel).bytes));
     expandRepeatedLoops(kernel);
     markLongCode(kernel);
+    if (kernel.walk([](tile::AtomicAddOp) { return WalkResult::interrupt(); }).wasInterrupted())
+      kernel->getParentOfType<gpu::GPUModuleOp>().setTargetsAttr(
+          flashc::GPUTarget::of(kernel).getAttr(&getContext(), flashc::GPUTarget::of(kernel).atomicAddFeature));
     KernelContext context = createKernelContext(kernel);
+    int64_t threads =
+        context.target.groupThreads * (context.schedule.getConsumers() + 1 + tile::hasReducer(kernel));
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
     KernelPatterns ofKernel{converter, patterns, context};
@@ -106,8 +112,7 @@ private:
     if (failed(apply(kernel, converter, std::move(patterns))))
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);
-    kernel->setAttr("flashc.threads", Builder(&getContext()).getI32IntegerAttr(
-                                          context.target.groupThreads * (context.schedule.getConsumers() + 1)));
+    kernel->setAttr("flashc.threads", Builder(&getContext()).getI32IntegerAttr(threads));
     return success();
   }
 };

@@ -1,6 +1,7 @@
 // The gradients of attention in the split form: two nests, and so two kernels of one launch. Before them one computes
 // delta; after them one for each of dk and dv adds up the heads of groups.
-// RUN: flashc-opt %s --convert-flash-to-tile --canonicalize --cse | FileCheck %s
+// RUN: flashc-opt %s --convert-flash-to-tile="schedule=split-gradients=queries,kv-tile=64" --canonicalize --cse \
+// RUN:   | FileCheck %s
 
 // CHECK:       gpu.func @grads(
 // CHECK-SAME:    after = [{{.*}}kernel = "grads_dq"{{.*}}kernel = "grads_dk_groups"{{.*}}kernel = "grads_dv_groups"
@@ -10,29 +11,38 @@
 // CHECK:         %[[KRING:.*]] = tile.alloc_ring : <1, 64, 64, bf16, private true>
 // CHECK:         %[[VRING:.*]] = tile.alloc_ring : <1, 64, 64, bf16, private true>
 // CHECK:         %[[DORING:.*]] = tile.alloc_ring : <2, 64, 64, bf16>
+// What belongs to the queries of a tile: shifts of exponents and deltas.
+// CHECK:         %[[STATISTICS:.*]] = tile.alloc_ring : <2, 2, 64, f32>
 // CHECK:         tile.program 2
 // CHECK:           %[[K:.*]] = tile.load {{.*}} into %[[KRING]]
 // CHECK:           %[[V:.*]] = tile.load {{.*}} into %[[VRING]]
 // CHECK:           %[[SUMS:.*]]:2 = scf.for {{.*}} iter_args(%[[DK:.*]] = %{{.*}}, %[[DV:.*]] = %{{.*}})
 // CHECK:             %[[Q:.*]] = tile.load {{.*}} into %[[QRING]]
 // CHECK:             %[[DO:.*]] = tile.load {{.*}} into %[[DORING]]
+// CHECK:             %[[NUMBERS:.*]] = tile.load {{.*}} into %[[STATISTICS]]
 // CHECK:             %[[S:.*]] = tile.mma_async %[[K]], %[[Q]] transpose_b
 // CHECK:             %[[X:.*]] = tile.mma_wait %[[S]] :
+// The score's derivative, of the same products; it is held rounded.
+// CHECK:             %[[DERIVATIVE:.*]] = tile.map %[[X]]
+// CHECK:               %[[T:.*]] = math.tanh
+// CHECK:               arith.mulf %[[T]], %[[T]]
+// CHECK:             %[[SLOPES:.*]] = tile.to_operand_a %[[DERIVATIVE]]
+// CHECK:             %[[SHIFTS:.*]] = tile.read_columns %[[NUMBERS]][0]
 // CHECK:             tile.map %[[X]]
 // CHECK:               math.tanh
-// CHECK:             tile.map
+// CHECK:             tile.map {{.*}} rows(%[[SHIFTS]] : tensor<64xf32, #tile.col>)
 // CHECK:               math.exp2
 // dP begins behind the exponentials, and dv runs beside what follows.
 // CHECK:             %[[DP:.*]] = tile.mma_async %[[V]], %[[DO]] transpose_b
 // CHECK:             %[[PA:.*]] = tile.to_operand_a
 // CHECK:             %[[DVTOKEN:.*]] = tile.mma_async %[[PA]], %[[DO]] into %[[DV]]
 // CHECK:             %[[DPTILE:.*]] = tile.mma_wait %[[DP]] {pending = 1 : i64}
-// CHECK:             tile.map %[[DPTILE]]
+// CHECK:             %[[P:.*]] = tile.from_operand_a %[[PA]]
+// CHECK:             %[[DELTAS:.*]] = tile.read_columns %[[NUMBERS]][1]
+// CHECK:             tile.map %[[DPTILE]] rows(%[[DELTAS]]
 // CHECK:               arith.subf
-// The score's derivative, of the same products.
-// CHECK:             tile.map %[[X]]
-// CHECK:               %[[T:.*]] = math.tanh
-// CHECK:               arith.mulf %[[T]], %[[T]]
+// CHECK:             tile.from_operand_a %[[SLOPES]]
+// CHECK:             arith.cmpf oeq, %[[P]]
 // CHECK:             %[[DXA:.*]] = tile.to_operand_a
 // CHECK:             %[[DKTOKEN:.*]] = tile.mma_async %[[DXA]], %[[Q]] into %[[DK]]
 // CHECK:             tile.mma_wait %[[DVTOKEN]] {pending = 1 : i64}

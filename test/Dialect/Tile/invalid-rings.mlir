@@ -4,8 +4,8 @@
 // protocol-invalid-*.mlir.
 
 func.func @ring_element() {
-  // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type, got 'f32'}}
-  %ring = tile.alloc_ring : !tile.ring<2, 64, 64, f32>
+  // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type, or f32, got 'i32'}}
+  %ring = tile.alloc_ring : !tile.ring<2, 64, 64, i32>
   return
 }
 

@@ -34,7 +34,7 @@ gpu.module @kernels {
     // CHECK-NEXT:    tile.program 1 {
     // CHECK-NEXT:    ^bb0(%{{.*}}: index):
     // CHECK-NEXT:      tile.load %{{.*}}[%[[I:.*]], %[[I]], %[[I]]] into %[[RING]] :
-    // CHECK-SAME:          <64 x f16>, <1, 64, 64, f16, private true> -> <64, 64, f16>
+    // CHECK-SAME:          !tile.tensor_map<64 x f16>, <1, 64, 64, f16, private true> -> <64, 64, f16>
     tile.program 1 {
     ^bb0(%w: index):
       %q = tile.load %qmap[%i, %i, %i] into %qring : !qmap, !qring -> !qslot
@@ -146,7 +146,7 @@ gpu.module @kernels {
     // CHECK-NEXT:      tile.acquire %[[QRING]][%[[G:.*]]] owner 1 : <1, 64, 64, f16, private true>
     // CHECK-NEXT:      tile.copy_async %{{.*}}[%[[G]], %[[G]], %[[G]]] into %[[QRING]][%[[G]]] owner 1 :
     // CHECK-NEXT:      tile.acquire %[[KRING]][%[[G]]] : <2, 128, 64, f16>
-    // CHECK-NEXT:      tile.copy_async %{{.*}}[%[[G]], %[[G]], %[[G]]] into %[[KRING]][%[[G]]] : <128 x f16>, <2,
+    // CHECK-NEXT:      tile.copy_async %{{.*}}[%[[G]], %[[G]], %[[G]]] into %[[KRING]][%[[G]]] : !tile.tensor_map<128 x f16>, <2,
     // CHECK-NEXT:    } consumer {
     // CHECK-NEXT:    ^bb0(%[[W:.*]]: index):
     tile.warp_specialize 2 registers(24, 240) producer {
@@ -263,4 +263,70 @@ func.func @reads(%m: memref<?x4xbf16>, %flags: memref<?xi1>, %i: index) {
   // CHECK: tile.read_pair %{{.*}}[%{{.*}}] : memref<?xi1> -> i16
   %b = tile.read_pair %flags[%i] : memref<?xi1> -> i16
   return
+}
+
+!own = !tile.ring<1, 64, 64, f16, private true>
+!shared = !tile.ring<2, 64, 128, f16, private true>
+!numbers = !tile.ring<2, 2, 128, f32>
+!sums = memref<?x?x?x1x4096xf32>
+gpu.module @adding {
+  // CHECK-LABEL: gpu.func @add(
+  gpu.func @add(%array: memref<2x?x?x?xf32>, %sums: !sums, %i: index) kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 1, producer_registers = 32, consumer_registers = 208, overlap = false, ping_pong = false>} {
+    %own = tile.alloc_ring : !own
+    %shared = tile.alloc_ring : !shared
+    // CHECK:         tile.alloc_ring : <2, 2, 128, f32>
+    %numbers = tile.alloc_ring : !numbers
+    // CHECK:         tile.warp_specialize 1 registers(32, 208, 64) producer {
+    // CHECK:           tile.copy_async {{.*}} : memref<2x?x?x?xf32>, <2, 2, 128, f32>
+    // CHECK:         } consumer {
+    tile.warp_specialize 1 registers(32, 208, 64) producer {
+      tile.acquire %numbers[%i] : !numbers
+      tile.copy_async %array[%i, %i, %i] into %numbers[%i] : memref<2x?x?x?xf32>, !numbers
+    } consumer {
+    ^bb0(%w: index):
+      // CHECK:           %[[TWO:.*]] = tile.wait {{.*}} -> <2, 128, f32>
+      // CHECK-NEXT:      tile.read_columns %[[TWO]][1] : <2, 128, f32> -> tensor<128xf32, #tile.col>
+      %two = tile.wait %numbers[%i] : !numbers -> !tile.slot<2, 128, f32>
+      %columns = tile.read_columns %two[1] : !tile.slot<2, 128, f32> -> tensor<128xf32, #tile.col>
+      tile.release %two : !tile.slot<2, 128, f32>
+      %x = arith.constant dense<1.0> : !acc
+      // CHECK:           tile.map %{{.*}} rows(%{{.*}} : tensor<128xf32, #tile.col>) at
+      %y = tile.map %x rows(%columns : tensor<128xf32, #tile.col>) at(%i, %i) {
+      ^bb0(%e: f32, %r: index, %c: index, %column: f32):
+        tile.yield %column : f32
+      } : !acc
+      %a = tile.to_operand_a %y : !acc -> !a
+      // CHECK:           tile.from_operand_a %[[A:.*]] : tensor<64x128xf16, #tile.operand_a> -> tensor<64x128xf32, #tile.acc>
+      // CHECK-NEXT:      tile.share %[[A]] into %{{.*}}[%{{.*}}] : tensor<64x128xf16, #tile.operand_a>, <2, 64, 128, f16, private true>
+      %again = tile.from_operand_a %a : !a -> !acc
+      tile.share %a into %shared[%i] : !a, !shared
+      // CHECK:         } reducer {
+    } reducer {
+      // CHECK:           %[[SHARED:.*]] = tile.wait %{{.*}}[%{{.*}}] owner 0
+      // CHECK:           tile.panel %[[SHARED]][%{{.*}}] : <64, 128, f16> -> <64, 64, f16>
+      // CHECK-NEXT:      %[[ONE:.*]] = tile.mma_async {{.*}} transpose_a : !tile.slot<64, 64, f16>
+      // CHECK-NEXT:      %[[BOTH:.*]] = tile.mma_async {{.*}} into %[[ONE]] : !tile.token<tensor<64x64xf32, #tile.acc>> transpose_a
+      // CHECK-NEXT:      %[[SUM:.*]] = tile.mma_wait %[[BOTH]]
+      // CHECK-NEXT:      tile.atomic_add %[[SUM]] to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}] : tensor<64x64xf32, #tile.acc>, memref<?x?x?x1x4096xf32>
+      %full = tile.wait %shared[%i] owner 0 : !shared -> !tile.slot<64, 128, f16>
+      %k = tile.wait %own[%i] owner 0 : !own -> !qslot
+      %panel = tile.panel %full[%i] : !tile.slot<64, 128, f16> -> !qslot
+      %t = tile.mma_async %panel, %k transpose_a : !qslot, !qslot -> !tile.token<!columns>
+      %u = tile.mma_async %panel, %k into %t : !tile.token<!columns> transpose_a : !qslot, !qslot -> !tile.token<!columns>
+      %sum = tile.mma_wait %u : !tile.token<!columns> -> !columns
+      tile.atomic_add %sum to %sums[%i, %i, %i, %i] : !columns, !sums
+      tile.release %full : !tile.slot<64, 128, f16>
+      tile.release %k : !qslot
+    }
+    gpu.return
+  }
+
+  // CHECK-LABEL: gpu.func @add_product(
+  gpu.func @add_product(%a: !a, %k: !qslot, %sums: !sums, %i: index) kernel {
+    %shared = tile.alloc_ring : !shared
+    // CHECK: tile.add_product %{{.*}} through %{{.*}}, %{{.*}} to %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] {scale = 2.000000e+00 : f32}
+    tile.add_product %a through %shared, %k to %sums[%i, %i, %i] {scale = 2.0 : f32} : !a, !shared, !qslot, !sums
+    gpu.return
+  }
 }

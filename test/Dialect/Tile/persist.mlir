@@ -49,8 +49,8 @@
 // CHECK: %[[Y0:.*]] = arith.muli %[[Z]], %[[NY]]
 // CHECK: %[[Y:.*]] = arith.subi %[[HEAD]], %[[Y0]]
 // CHECK-NOT: gpu.block_id
-// CHECK: tile.load %[[MAP]][%[[Z]], %[[Y]], %[[X]]] into %[[KRING:[a-z0-9_]*]] : <64 x bf16>, <2, 64, 64, bf16>
-// CHECK: tile.load %[[MAP]][%[[Z]], %[[Y]], %[[X]]] into %[[QRING:[a-z0-9_]*]] : <64 x bf16>, <1, 64, 64, bf16, private true>
+// CHECK: tile.load %[[MAP]][%[[Z]], %[[Y]], %[[X]]] into %[[KRING:[a-z0-9_]*]] : !tile.tensor_map<64 x bf16>, <2, 64, 64, bf16>
+// CHECK: tile.load %[[MAP]][%[[Z]], %[[Y]], %[[X]]] into %[[QRING:[a-z0-9_]*]] : !tile.tensor_map<64 x bf16>, <1, 64, 64, bf16, private true>
 // CHECK: tile.mma_async
 gpu.module @kernels {
   gpu.func @plain(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>) kernel attributes {tile.schedule = #schedule} {

@@ -39,6 +39,8 @@ public:
   mlir::Value getExtent(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, int64_t dim);
   /// An element of such an array at `positions`, which are values of the kernel; null after an error at `op`.
   mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
+  /// The table of shifts and `delta` (DeltaKernel.h) as an array; null after an error.
+  mlir::Value getStatistics(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value delta);
   /// The extents of a table of tiles (TileTables), those in a row not among them; failure after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getTableExtents(mlir::OpBuilder &b, mlir::Value table);
   /// The number of a row, at `positions` of L1; null after an error.

@@ -89,6 +89,14 @@ public:
     return {map, factor, slopes};
   }
 
+  void runKeepingResult(Region *mask) {
+    if (mask)
+      dropMagnitudes(*mask);
+    divideByMultiplying();
+    mergeFactors();
+    allowContraction();
+  }
+
 private:
   bool isInside(Value value) { return map.getBody().isAncestor(value.getParentRegion()); }
 
@@ -227,6 +235,8 @@ void Simplifier::allowContraction() {
       op->setAttr(op.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), flags));
   });
 }
+
+void flashc::simplifyDerivativeMap(tile::MapOp map, Region *mask) { Simplifier(map).runKeepingResult(mask); }
 
 ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct, Region *mask) {
   return Simplifier(map).run(canSplit, toProduct, mask);

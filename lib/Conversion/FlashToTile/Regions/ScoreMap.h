@@ -31,6 +31,10 @@ struct ScoreMap {
 /// of the loop. Scores of pairs that `mask` (a region of flash.attention, or null) does not keep may become anything.
 ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask);
 
+/// Simplifies the map of a score's derivative, in the same way but for its result: what both compute, a soft cap's tanh,
+/// is the same code afterwards, which LLVM computes once.
+void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask);
+
 /// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
 /// same in the row. Otherwise null.
 mlir::Value scaleTerm(mlir::OpBuilder &b, mlir::tile::MapOp map, mlir::Value term, double factor);

@@ -1,6 +1,7 @@
 //===- GradientStep.cpp - flash.accumulate_gradients on tiles -----------------------------------------------------===//
 
 #include "Steps/GradientStep.h"
+#include "Regions/ScoreMap.h"
 #include "Steps/Weights.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/Matchers.h"
@@ -17,35 +18,62 @@ bool GradientStep::reads(StringRef operand) const {
   return operand != "v" || getOp().getGradients() != Gradients::DV;
 }
 
+SmallVector<unsigned> GradientStep::getCarried() const {
+  return llvm::to_vector(llvm::make_filter_range(llvm::seq<unsigned>(0, nest.results.size()),
+                                                 [&](unsigned result) { return !nest.isAddedUp(result); }));
+}
+
+void GradientStep::emitAllocations() {
+  if (hasResidentKeys()) {
+    statistics = frame.scalars.getStatistics(b, nest.getStep(), nest.getDelta());
+    auto type = tile::RingType::get(b.getContext(), schedule.stages, /*rows=*/2, nest.streamedTile, b.getF32Type(),
+                                    /*isPrivate=*/false);
+    statisticsRing = tile::AllocRingOp::create(b, type);
+  }
+  if (!nest.isAnyAddedUp())
+    return;
+  // Two slots: one is read while the other is written.
+  auto type = tile::RingType::get(b.getContext(), /*stages=*/2, tile::kTileRows, nest.streamedTile, nest.elementType,
+                                  /*isPrivate=*/true);
+  shared = tile::AllocRingOp::create(b, type);
+}
+
 SmallVector<Value> GradientStep::emitIdentity() {
   if (!hasResidentKeys()) {
     lse = emitRowsOfQueries(frame, "lse");
     delta = emitRowsOfQueries(frame, "delta");
   }
-  SmallVector<Value> identity;
-  for (Value part : getOp().getState())
-    identity.push_back(
-        frame.splat(tile::getAccType(cast<ShapedType>(part.getType()).getDimSize(3), b.getF32Type()), 0.0));
-  return identity;
+  if (shared) // the first of the three is dq
+    sums = nest.getAddedSums(0)->getArray(b, frame.signature, frame.scalars);
+  return llvm::map_to_vector(getCarried(), [&](unsigned result) {
+    int64_t depth = cast<ShapedType>(getOp().getState()[result].getType()).getDimSize(3);
+    return frame.splat(tile::getAccType(depth, b.getF32Type()), 0.0);
+  });
 }
-
-/// For the descriptors of so many columns there are registers beside the accumulators.
-static constexpr int64_t kMostColsOfDescriptors = 128;
 
 /// A B^T, 64 rows by a streamed tile's.
 Value GradientStep::startProduct(Value a, Value slot) {
   RankedTensorType type = tile::getAccType(nest.streamedTile, b.getF32Type());
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), type), a, slot, /*acc=*/Value(),
                                           /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
-  product.setLocalDescriptors(cast<tile::SlotType>(a.getType()).getCols() > kMostColsOfDescriptors);
+  product.setLocalDescriptors(true); // there are several products, and few registers
   return product;
 }
 
-/// acc + T(A) B.
-Value GradientStep::startSum(Value a, Value slot, Value acc) {
-  auto operandType = RankedTensorType::get(cast<ShapedType>(a.getType()).getShape(), nest.elementType,
-                                           tile::OperandAAttr::get(b.getContext()));
-  Value operand = tile::ToOperandAOp::create(b, operandType, a);
+Value GradientStep::round(Value a) {
+  auto type = RankedTensorType::get(cast<ShapedType>(a.getType()).getShape(), nest.elementType,
+                                    tile::OperandAAttr::get(b.getContext()));
+  return tile::ToOperandAOp::create(b, type, a);
+}
+
+/// dq += dX K of the queries from `position` on.
+void GradientStep::addToQueries(Value operand, Value position) {
+  tile::AddProductOp::create(b, operand, shared, frame.getResident("k"), sums, frame.batch, frame.head, position,
+                             b.getF32FloatAttr(frame.regions.getScale()));
+}
+
+/// acc + A B.
+Value GradientStep::startSum(Value operand, Value slot, Value acc) {
   auto type = tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType()));
   return tile::MmaAsyncOp::create(b, type, operand, slot, acc, /*ones=*/Value(), /*transpose_b=*/false, /*stage=*/0);
 }
@@ -55,22 +83,40 @@ Value GradientStep::wait(Value token, int64_t pending) {
   return tile::MmaWaitOp::create(b, cast<tile::TokenType>(token.getType()).getResultType(), token, pending);
 }
 
-/// P * (dP - delta), times the score's derivative. Null after an error.
-Value GradientStep::emitScoreGradients(Value visit, Value position, Value products, Value weights, Value dp) {
+Value GradientStep::readColumns(Value slot, int64_t row) {
+  auto type = RankedTensorType::get({nest.streamedTile}, b.getF32Type(), tile::ColAttr::get(b.getContext()));
+  return tile::ReadColumnsOp::create(b, type, slot, row);
+}
+
+/// Of no score, or of an affine one.
+std::optional<double> GradientStep::getConstantSlope() const {
+  FloatAttr slope;
+  if (!nest.derivative)
+    return 1.0;
+  if (!matchPattern(cast<flash::YieldOp>(nest.derivative->front().getTerminator()).getValue(), m_Constant(&slope)))
+    return std::nullopt;
+  return slope.getValueAsDouble();
+}
+
+FailureOr<Value> GradientStep::emitSlopes(Value visit, Value position, Value products) {
+  if (getConstantSlope())
+    return Value();
+  tile::MapOp slopes = frame.regions.emitDerivative(products, position, frame.emitIsMasked(visit));
+  if (!slopes)
+    return failure();
+  simplifyDerivativeMap(slopes, nest.mask);
+  return round(slopes.getResult());
+}
+
+Value GradientStep::emitScoreGradients(Value visit, Value position, Value weights, Value dp, Value delta, Value slopes) {
   Value gradients = emitWithQueries(frame, visit, position, dp, "delta", delta, [&](Value element, Value ofQuery) -> Value {
     return arith::SubFOp::create(b, element, ofQuery);
   });
   if (!gradients)
     return {};
-  FloatAttr slope; // of an affine score
-  if (nest.derivative)
-    matchPattern(cast<flash::YieldOp>(nest.derivative->front().getTerminator()).getValue(), m_Constant(&slope));
-  if (!nest.derivative || slope)
-    return arith::MulFOp::create(b, weights, frame.scale(gradients, slope ? slope.getValueAsDouble() : 1.0));
-  tile::MapOp slopes = frame.regions.emitDerivative(products, position, frame.emitIsMasked(visit));
   if (!slopes)
-    return {};
-  gradients = arith::MulFOp::create(b, gradients, slopes.getResult());
+    return arith::MulFOp::create(b, weights, frame.scale(gradients, *getConstantSlope()));
+  gradients = arith::MulFOp::create(b, gradients, tile::FromOperandAOp::create(b, weights.getType(), slopes));
   // Where the probability is 0, so is this, whatever the score's derivative is there.
   Value zeros = frame.splat(cast<RankedTensorType>(weights.getType()), 0.0);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, weights, zeros);
@@ -88,34 +134,51 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   Value key = frame.visits.emitPosition(b, visit);
   Value kTile = frame.loadStreamed("k", key), vTile = frame.loadStreamed("v", key);
   Value ofScores = startProduct(frame.getResident("q"), kTile), ofGradients = startProduct(frame.getResident("do"), vTile);
-  Value products = wait(ofScores, /*pending=*/1), weights = emitWeights(frame, visit, key, products, lse);
-  Value dp = weights ? wait(ofGradients, /*pending=*/0) : Value();
-  Value dx = weights ? emitScoreGradients(visit, key, products, weights, dp) : Value();
+  Value products = wait(ofScores, /*pending=*/1);
+  FailureOr<Value> slopes = emitSlopes(visit, key, products);
+  Value weights = emitWeights(frame, visit, key, products, lse);
+  if (failed(slopes) || !weights)
+    return failure();
+  Value dx = emitScoreGradients(visit, key, weights, wait(ofGradients, /*pending=*/0), delta, *slopes);
   if (!dx)
     return failure();
-  return SmallVector<Value>{wait(startSum(dx, kTile, state[0]), /*pending=*/0)};
+  return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
 }
 
-/// dP begins when the exponentials are there, for which there are the registers then; dv runs while dX is computed.
+/// dP begins when the exponentials are there, for which there are the registers then; dv runs while dX is computed. Where
+/// P is an operand anyway, dX is computed of that, so that nothing else holds it.
 FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange state) {
-  SmallVector<flash::StepOperand> parts = getOp().getStepState();
+  if (!statistics || (shared && !sums))
+    return failure();
   Value query = frame.visits.emitPosition(b, visit);
   Value qTile = frame.loadStreamed("q", query), doTile = frame.loadStreamed("do", query);
-  Value products = wait(startProduct(frame.getResident("k"), qTile), /*pending=*/0);
-  Value weights = emitWeights(frame, visit, query, products, /*lse=*/Value());
-  if (!weights)
-    return failure();
+  tile::RingType ring = cast<tile::RingType>(statisticsRing.getType());
+  auto slotType = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
+  Value ofQueries =
+      tile::LoadOp::create(b, slotType, statistics, frame.batch, frame.head, query, statisticsRing);
+  Value ofScores = startProduct(frame.getResident("k"), qTile);
+  Value products = wait(ofScores, /*pending=*/0);
   bool hasDV = getOp().has(Gradients::DV), hasDK = getOp().has(Gradients::DK);
+  FailureOr<Value> slopes = hasDK ? emitSlopes(visit, query, products) : FailureOr<Value>(Value());
+  Value weights = emitWeights(frame, visit, query, products, readColumns(ofQueries, 0));
+  if (failed(slopes) || !weights)
+    return failure();
   Value ofGradients = hasDK ? startProduct(frame.getResident("v"), doTile) : Value();
-  Value ofDV = hasDV ? startSum(weights, doTile, state.back()) : Value();
+  Value rounded = hasDV ? round(weights) : Value();
+  Value ofDV = hasDV ? startSum(rounded, doTile, state.back()) : Value();
   if (!hasDK)
     return SmallVector<Value>{wait(ofDV, /*pending=*/0)};
   Value dp = wait(ofGradients, /*pending=*/hasDV);
-  Value dx = emitScoreGradients(visit, query, products, weights, dp);
+  if (hasDV)
+    weights = tile::FromOperandAOp::create(b, weights.getType(), rounded);
+  Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), *slopes);
   if (!dx)
     return failure();
-  Value ofDK = startSum(dx, qTile, state.front());
-  SmallVector<Value> next(parts.size());
+  Value operand = round(dx);
+  if (shared)
+    addToQueries(operand, query);
+  Value ofDK = startSum(operand, qTile, state.front());
+  SmallVector<Value> next(state.size());
   if (hasDV)
     next.back() = wait(ofDV, /*pending=*/1);
   next.front() = wait(ofDK, /*pending=*/0);
@@ -123,9 +186,10 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
 }
 
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
-  for (auto [number, part] : llvm::enumerate(getOp().getStepState())) {
-    Value gradient = part.name == "dv" ? state[number] : frame.scale(state[number], frame.regions.getScale());
-    FailureOr<SmallVector<Value>> destinations = frame.getDestinations(number);
+  SmallVector<flash::StepOperand> parts = getOp().getStepState();
+  for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
+    Value gradient = parts[result].name == "dv" ? part : frame.scale(part, frame.regions.getScale());
+    FailureOr<SmallVector<Value>> destinations = frame.getDestinations(result);
     if (failed(destinations))
       return failure();
     for (Value destination : *destinations)

@@ -12,12 +12,15 @@ namespace flashc {
 ///
 ///   resident keys:     X^T = K Q^T    dP^T = V dO^T    dv += P^T dO    dk += dX^T Q
 ///   resident queries:  X = Q K^T      dP = dO V^T      dq += dX K
+///
+/// All three gradients have resident keys. Then dq += dX K goes to device memory, and consumers share dX^T for it.
 class GradientStep : public TileStep {
 public:
   using TileStep::TileStep;
 
   /// All but `v` for dv alone.
   bool reads(llvm::StringRef operand) const override;
+  void emitAllocations() override;
   llvm::SmallVector<mlir::Value> emitIdentity() override;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emit(mlir::Value visit, mlir::ValueRange state) override;
   mlir::LogicalResult emitOutputs(mlir::ValueRange state) override;
@@ -28,13 +31,29 @@ private:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfQueries(mlir::Value visit, mlir::ValueRange state);
   bool hasResidentKeys() const { return nest.getStep().getResidentDim() == mlir::flash::StepDim::J; }
   mlir::Value startProduct(mlir::Value a, mlir::Value slot);
-  mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value products, mlir::Value weights,
-                                 mlir::Value dp);
-  mlir::Value startSum(mlir::Value a, mlir::Value slot, mlir::Value acc);
+  /// The score's derivative at the products of a visit, rounded to what holds half as much; null if it is a constant
+  /// (`slope`). Fails after an error.
+  mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
+  std::optional<double> getConstantSlope() const;
+  /// P * (dP - delta), times the score's derivative, of `slopes` if there are any; delta is one of rows or of columns.
+  /// Null after an error.
+  mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
+                                 mlir::Value delta, mlir::Value slopes);
+  mlir::Value round(mlir::Value a);
+  mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);
+  /// A row of the statistics, as values of columns.
+  mlir::Value readColumns(mlir::Value slot, int64_t row);
+  void addToQueries(mlir::Value operand, mlir::Value position);
+  /// The gradients that the loop carries, in order; the others are added up in memory.
+  llvm::SmallVector<unsigned> getCarried() const;
   mlir::Value wait(mlir::Value token, int64_t pending);
 
   /// Of rows, where queries are resident.
   mlir::Value lse, delta;
+  /// Where keys are resident: shifts and deltas of queries in device memory, and the ring that they are loaded into.
+  mlir::Value statistics, statisticsRing;
+  /// Where dq is added up: the ring through which dX^T goes, and the sums.
+  mlir::Value shared, sums;
 };
 
 StepShape getGradientShape(const LoopNest &nest);

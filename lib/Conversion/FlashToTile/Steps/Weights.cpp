@@ -37,19 +37,19 @@ Value flashc::emitRowsOfQueries(KernelFrame &frame, StringRef name) {
   return rows.getResult();
 }
 
-Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, Value tile, StringRef name, Value rows,
+Value flashc::emitWithQueries(KernelFrame &frame, Value visit, Value position, Value tile, StringRef name, Value values,
                               llvm::function_ref<Value(Value, Value)> compute) {
   ImplicitLocOpBuilder &b = frame.b;
-  bool isOfRow = isOfQueries(frame.nest);
-  Value isMasked = isOfRow ? Value() : frame.emitIsMasked(visit);
-  auto map = tile::MapOp::create(b, tile.getType(), /*offset=*/Type(), tile, isOfRow ? ValueRange(rows) : ValueRange(),
+  bool hasValues = values != nullptr;
+  Value isMasked = hasValues ? Value() : frame.emitIsMasked(visit);
+  auto map = tile::MapOp::create(b, tile.getType(), /*offset=*/Type(), tile, hasValues ? ValueRange(values) : ValueRange(),
                                  frame.row, position);
   OpBuilder::InsertionGuard guard(b);
   SmallVector<Type> types{b.getF32Type(), b.getIndexType(), b.getIndexType()};
-  if (isOfRow)
+  if (hasValues)
     types.push_back(b.getF32Type());
   Block *body = b.createBlock(&map.getBody(), {}, types, SmallVector<Location>(types.size(), b.getLoc()));
-  Value element = isOfRow ? Value(body->getArgument(3)) : frame.loadStreamedElement(name, body->getArgument(2), isMasked);
+  Value element = hasValues ? Value(body->getArgument(3)) : frame.loadStreamedElement(name, body->getArgument(2), isMasked);
   if (!element)
     return {};
   tile::YieldOp::create(b, compute(body->getArgument(0), element));
@@ -63,11 +63,15 @@ static Value emitExponentials(KernelFrame &frame, Value visit, Value position, V
   auto constant = [&](double value) -> Value {
     return arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(value)));
   };
+  bool isShift = lse && !isOfQueries(frame.nest);
   return emitWithQueries(frame, visit, position, scores, "lse", lse, [&](Value score, Value element) -> Value {
-    Value lowest = constant(-std::numeric_limits<double>::infinity());
-    Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, element, lowest);
-    Value shift = arith::MulFOp::create(b, element, constant(-llvm::numbers::log2e));
-    shift = arith::SelectOp::create(b, isEmpty, lowest, shift);
+    Value shift = element;
+    if (!isShift) {
+      Value lowest = constant(-std::numeric_limits<double>::infinity());
+      Value isEmpty = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, element, lowest);
+      shift = arith::MulFOp::create(b, element, constant(-llvm::numbers::log2e));
+      shift = arith::SelectOp::create(b, isEmpty, lowest, shift);
+    }
     Value exponent = math::FmaOp::create(b, score, constant(factor), shift);
     return math::Exp2Op::create(b, exponent);
   });

@@ -1,6 +1,7 @@
 //===- Visits.cpp - numbers the key tiles -------------------------------------------------------------------------===//
 
 #include "Visits/VisitsEmitter.h"
+#include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "llvm/ADT/bit.h"
@@ -69,7 +70,7 @@ LogicalResult Visits::Emitter::emitRun() {
   Value count = countTiles(sub(end, begin));
   bool mayBeEmpty;
   setTotal(count, mayBeEmpty);
-  visits.isBackwards = nest.mask != nullptr;
+  visits.isBackwards = nest.mask && !nest.isAnyAddedUp();
   Value firstKey = begin;
   if (visits.isBackwards)
     firstKey = add(begin, mul(sub(visits.total, one), step));
@@ -82,9 +83,12 @@ LogicalResult Visits::Emitter::emitRun() {
     if (failed(hasOwn) || *hasOwn)
       return failure(failed(hasOwn));
   }
-  if (!visits.isFull || !visits.isMasked)
+  if (!visits.isFull)
     return success();
-
+  if (!visits.isMasked) {
+    visits.fullBegin = zero, visits.fullEnd = visits.total;
+    return emitRotation();
+  }
   auto isMasked = [](Segment &segment) { return segment.isMasked(); };
   auto *full = llvm::find_if_not(nest.segments, isMasked), *behind = std::find_if(full, nest.segments.end(), isMasked);
   Value fullBegin = bound(full->begin), fullEnd = bound(std::prev(behind)->end);
@@ -93,6 +97,18 @@ LogicalResult Visits::Emitter::emitRun() {
   Value before = countTiles(sub(fullBegin, begin)), upTo = countTiles(sub(fullEnd, begin));
   visits.fullBegin = visits.isBackwards ? sub(count, upTo) : before;
   visits.fullEnd = visits.isBackwards ? sub(count, before) : upTo;
+  return emitRotation();
+}
+
+/// CTAs of neighbouring resident tiles are as many streamed tiles apart as lie in one of those.
+LogicalResult Visits::Emitter::emitRotation() {
+  if (!nest.isAnyAddedUp() || !hasFixedEnds(nest))
+    return success();
+  Value position = scalars.get(b, nest.resident.position);
+  if (!position)
+    return failure();
+  Value numFull = max(sub(visits.fullEnd, visits.fullBegin), one);
+  visits.rotation = b.createOrFold<arith::RemUIOp>(b.createOrFold<arith::DivUIOp>(position, step), numFull);
   return success();
 }
 
@@ -192,6 +208,14 @@ Value Visits::emitPosition(ImplicitLocOpBuilder &b, Value visit) const {
   };
   if (table)
     return arith::SubIOp::create(b, emitPieceOfTable(b, visit), distance);
+  if (rotation) {
+    Value behind = arith::AddIOp::create(b, visit, rotation), numFull = arith::SubIOp::create(b, fullEnd, fullBegin);
+    Value wraps = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, behind, fullEnd);
+    Value number = arith::SelectOp::create(b, wraps, arith::SubIOp::create(b, behind, numFull), behind);
+    if (isMasked)
+      number = arith::SelectOp::create(b, emitIsMasked(b, visit), visit, number);
+    distance = arith::MulIOp::create(b, number, arith::ConstantIndexOp::create(b, tile));
+  }
   Value key = choose(masked.empty() ? full : masked);
   if (!masked.empty() && !full.empty())
     key = arith::SelectOp::create(b, emitIsMasked(b, visit), key, choose(full));

@@ -17,6 +17,10 @@ namespace flashc {
 ///   keys       | masked | full | masked |               | masked | full |   | masked | full |   | masked |
 ///   visits     |   2    |   1  |   0    |               |   2    |   4  |   |   1    |   3  |   |   0    |
 ///
+/// Where CTAs add to the streamed tiles that they pass, they do not come to one at the same time: one run of tiles runs
+/// with the positions, from the diagonal on; and if all CTAs have the same run, each begins at another one of its full
+/// tiles, and goes round.
+///
 /// On the left the numbers run with the keys, backwards if some tiles are masked: the masked tiles at the end (the
 /// diagonal) come first, and CTAs that work on the same keys at the same time are more likely to share them in L2. On
 /// the right the masked tiles come first, then the full ones, each from the last key to the first; which segment a
@@ -62,6 +66,8 @@ private:
 
   int64_t tile;
   mlir::Value total, fullBegin, fullEnd;
+  /// The number of full visits that a CTA's first one is behind that of the first tile; null: none.
+  mlir::Value rotation;
   mlir::tile::OwnVisitsOp own;
   bool isMasked, isFull, isBackwards;
   /// In the order of visits; one run of keys is one masked piece, and all pieces among own visits are. With pieces of

@@ -45,6 +45,7 @@ private:
                                    llvm::SmallVectorImpl<Piece> &pieces, mlir::Value &count);
   void emitConstants() { step = index(nest.streamedTile), one = index(1), zero = index(0); }
   void setTotal(mlir::Value count, bool &mayBeEmpty);
+  mlir::LogicalResult emitRotation();
 
   // In OwnVisits.cpp.
   mlir::Value getOwnRowInL1(mlir::OpBuilder &inL1);

@@ -41,12 +41,14 @@ KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
 int64_t flashc::tiletonvvm::getElementsPerThread(RankedTensorType tile) {
   if (hasEncoding<OperandAAttr>(tile))
     return tile.getDimSize(1) / 4; // 32-bit registers of two elements
+  if (isColTile(tile))
+    return tile.getDimSize(0) / 4;
   return tile.getRank() == 1 ? 2 : tile.getDimSize(1) / 2;
 }
 
 static bool isTile(RankedTensorType type) {
   return hasEncoding<AccAttr>(type) || hasEncoding<RowAttr>(type) || hasEncoding<LanePartialAttr>(type) ||
-         hasEncoding<OperandAAttr>(type);
+         hasEncoding<OperandAAttr>(type) || hasEncoding<ColAttr>(type);
 }
 
 unsigned flashc::tiletonvvm::getAddressSpace(MemRefType type) {

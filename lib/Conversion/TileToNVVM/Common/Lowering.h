@@ -4,7 +4,8 @@
 // Thread t of 128, lane = t mod 32, holds of a 64 x N tile the elements e = 4 * block + 2 * half + word, which lie in
 //     row    = 16 * (t / 32) + lane / 4 + 8 * half
 //     column = 8 * block + 2 * (lane mod 4) + word.
-// A #tile.row or #tile.lane_partial value has two elements, one per half. An #tile.operand_a value has one 32-bit
+// A #tile.row or #tile.lane_partial value has two elements, one per half; a #tile.col value has those of the thread's
+// columns, in order. An #tile.operand_a value has one 32-bit
 // register per pair of words, in the accumulator's own order.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -100,6 +101,8 @@ int64_t getElementsPerThread(mlir::RankedTensorType tile);
 /// getColumn(e) to the right.
 inline int64_t getHalf(int64_t element) { return element / 2 % 2; }
 inline int64_t getColumn(int64_t element) { return 8 * (element / 4) + element % 2; }
+/// Which element of a #tile.col value its column is.
+inline int64_t getColumnNumber(int64_t element) { return 2 * (element / 4) + element % 2; }
 
 /// Tiles and memrefs become the values that hold them; a target adds its slots, rings and maps. Everything else stays.
 class TileTypeConverter : public mlir::TypeConverter {

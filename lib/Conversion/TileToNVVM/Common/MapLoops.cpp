@@ -27,6 +27,8 @@ static llvm::SmallPtrSet<Operation *, 32> findVaryingOps(MapOp map) {
 }
 
 bool flashc::tiletonvvm::isLargeMap(MapOp map) {
+  if (llvm::any_of(map.getRows().getTypes(), isColTile)) // registers, which no loop can index
+    return false;
   int64_t ops = 0;
   for (Operation *op : findVaryingOps(map))
     op->walk([&](Operation *) { ++ops; });

@@ -56,8 +56,8 @@ private:
     Block::BlockArgListType arguments = op.getBody().getArguments();
     Value j = addColumn(emit, col, getColumn(e));
     mapping.map(arguments.take_front(3), ValueRange{source[e], positions[getHalf(e)], j});
-    for (auto [argument, values] : llvm::zip_equal(arguments.drop_front(3), rows))
-      mapping.map(argument, values[getHalf(e)]);
+    for (auto [argument, values, tile] : llvm::zip_equal(arguments.drop_front(3), rows, op.getRows()))
+      mapping.map(argument, values[isColTile(tile.getType()) ? getColumnNumber(e) : getHalf(e)]);
     return mapping;
   }
 

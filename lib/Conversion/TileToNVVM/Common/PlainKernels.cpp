@@ -8,6 +8,7 @@
 #include "Lowering.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
 using namespace flashc::tiletonvvm;
@@ -46,6 +47,32 @@ struct MemRefStoreLowering : OpConversionPattern<memref::StoreOp> {
   }
 };
 
+int64_t getBytes(VectorType type) { return type.getNumElements() * type.getElementTypeBitWidth() / 8; }
+
+/// Vectors are aligned to their size.
+struct VectorLoadLowering : OpConversionPattern<vector::LoadOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(vector::LoadOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value pointer = getElementPointer(emit, adaptor.getBase(), op.getMemRefType(), op.getIndices());
+    rewriter.replaceOpWithNewOp<LLVM::LoadOp>(op, op.getVectorType(), pointer, getBytes(op.getVectorType()));
+    return success();
+  }
+};
+
+struct VectorStoreLowering : OpConversionPattern<vector::StoreOp> {
+  using OpConversionPattern::OpConversionPattern;
+  LogicalResult matchAndRewrite(vector::StoreOp op, OneToNOpAdaptor adaptor,
+                                ConversionPatternRewriter &rewriter) const override {
+    Emitter emit(rewriter, op.getLoc());
+    Value pointer = getElementPointer(emit, adaptor.getBase(), op.getMemRefType(), op.getIndices());
+    rewriter.replaceOpWithNewOp<LLVM::StoreOp>(op, adaptor.getValueToStore().front(), pointer,
+                                               getBytes(op.getVectorType()));
+    return success();
+  }
+};
+
 } // namespace
 
 void flashc::tiletonvvm::convertSharedArrays(gpu::GPUModuleOp module) {
@@ -63,6 +90,6 @@ void flashc::tiletonvvm::convertSharedArrays(gpu::GPUModuleOp module) {
 }
 
 void flashc::tiletonvvm::populatePlainPatterns(TileTypeConverter &converter, RewritePatternSet &patterns) {
-  patterns.add<ThreadIdLowering, GetGlobalLowering, MemRefStoreLowering>(converter, patterns.getContext());
+  patterns.add<ThreadIdLowering, GetGlobalLowering, MemRefStoreLowering, VectorLoadLowering, VectorStoreLowering>(converter, patterns.getContext());
   populateLoadPatterns(converter, patterns);
 }

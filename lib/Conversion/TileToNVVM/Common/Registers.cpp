@@ -133,6 +133,26 @@ TileValues lowerToOperandA(ToOperandAOp op, Adaptor<ToOperandAOp> adaptor, Emitt
   return {results};
 }
 
+/// A bf16 is the upper half of the f32 with its value.
+TileValues lowerFromOperandA(FromOperandAOp op, Adaptor<FromOperandAOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Type element = op.getSource().getType().getElementType(), f32 = emit.builder.getF32Type();
+  SmallVector<Value> results;
+  auto add = [&](Value bits) { results.push_back(arith::BitcastOp::create(emit.builder, emit.loc, f32, bits)); };
+  for (Value word : adaptor.getSource()) {
+    if (element.isBF16()) {
+      add(arith::ShLIOp::create(emit.builder, emit.loc, word, emit.i32(16)));
+      add(emit.bitAnd(word, 0xFFFF0000));
+      continue;
+    }
+    Value pair = LLVM::BitcastOp::create(emit.builder, emit.loc, VectorType::get({2}, element), word);
+    for (int64_t half : {0, 1}) {
+      Value rounded = LLVM::ExtractElementOp::create(emit.builder, emit.loc, pair, emit.i32(half));
+      results.push_back(arith::ExtFOp::create(emit.builder, emit.loc, f32, rounded));
+    }
+  }
+  return {results};
+}
+
 TileValues lowerVoteAny(VoteAnyOp op, Adaptor<VoteAnyOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Value any = arith::OrIOp::create(emit.builder, emit.loc, adaptor.getSource()[0], adaptor.getSource()[1]);
   return {{emit.intrinsic(any.getType(), "llvm.nvvm.vote.any.sync", {emit.i32(-1), any})}};
@@ -183,6 +203,6 @@ Value flashc::tiletonvvm::packPair(Emitter &emit, Type element, Value low, Value
 
 void flashc::tiletonvvm::populateRegisterPatterns(KernelPatterns &patterns) {
   patterns.set.add<ElementwiseLowering, ConstantLowering>(patterns.converter, patterns.set.getContext());
-  patterns.add(lowerRowReduce, lowerCombine, lowerSplitSums, lowerBroadcast, lowerScaleRows, lowerToOperandA,
+  patterns.add(lowerRowReduce, lowerCombine, lowerSplitSums, lowerBroadcast, lowerScaleRows, lowerToOperandA, lowerFromOperandA,
                lowerVoteAny, lowerAllWithin, lowerUniform, lowerOutside);
 }

@@ -127,8 +127,20 @@ TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, Kerne
   return {};
 }
 
+TileValues lowerAtomicAdd(AtomicAddOp op, Adaptor<AtomicAddOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value pointer = getElementPointer(emit, adaptor.getSums(), emit.builder.getF32Type(),
+                                    {emit.toI32(op.getB()), emit.toI32(op.getH()), emit.toI32(op.getR()),
+                                     emit.toI32(op.getC()), emit.mul(kernel.inGroup, 4)});
+  int64_t blockBytes = 16 * kernel.target.groupThreads;
+  ValueRange source = adaptor.getSource();
+  for (size_t e = 0; e < source.size(); e += 4)
+    emit.ptx("red.relaxed.gpu.global.add.v4.f32 [$0+" + std::to_string(e / 4 * blockBytes) + "], {$1, $2, $3, $4};",
+             "l,f,f,f,f,~{memory}", {pointer, source[e], source[e + 1], source[e + 2], source[e + 3]});
+  return {};
+}
+
 } // namespace
 
 void flashc::tiletonvvm::populateStorePatterns(KernelPatterns &patterns) {
-  patterns.add(lowerStore);
+  patterns.add(lowerStore, lowerAtomicAdd);
 }

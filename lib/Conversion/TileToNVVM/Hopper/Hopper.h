@@ -24,6 +24,18 @@ void emitWarpgroupBarrier(Emitter &emit, const KernelContext &kernel, llvm::Stri
 /// Spin until the phase of an mbarrier with `parity` has completed. Every instruction in it is uniform.
 void waitForPhase(Emitter &emit, mlir::Value barrier, mlir::Value parity);
 
+/// Where load number `count` of a ring goes: the slot's index within the ring (owner included), and the parity of its
+/// turn; both i32.
+struct Turn {
+  mlir::Value slot, parity;
+};
+Turn getTurn(Emitter &emit, mlir::tile::RingType ring, mlir::Value count, mlir::Value owner);
+
+/// Of a ring, which is held as the addresses of its slots and of their barriers, full and empty.
+mlir::Value getBarrier(Emitter &emit, mlir::Value barriers, mlir::Value slot);
+mlir::Value getSlotAddress(Emitter &emit, mlir::tile::RingType ring, mlir::ValueRange places, Turn turn);
+void waitUntilEmpty(Emitter &emit, mlir::ValueRange places, Turn turn);
+
 /// A slope times n is hi * (kHighWeight * n) + (mid + lo) * (kLowWeight * n): `tile.store_slopes`,
 /// `tile.alloc_slot columns`.
 constexpr float kHighWeight = 64.0f, kLowWeight = 1.0f / 32.0f;

@@ -89,7 +89,8 @@ SmallVector<Value> emitWgmma(Emitter &emit, MmaAsyncOp op, ArrayRef<Value> acc, 
   if (!isDescriptor)
     textA = "{" + textA + "}";
   std::string type = op.getB().getType().getElementType().isBF16() ? "bf16" : "f16";
-  std::string transposes = std::string(isDescriptor ? ", 0" : "") + (op.getTransposeB() ? ", 0" : ", 1");
+  std::string transposes = std::string(!isDescriptor ? "" : op.getTransposeA() ? ", 1" : ", 0") +
+                           (op.getTransposeB() ? ", 0" : ", 1");
   std::string text = "{\n .reg .pred p;\n setp.ne.b32 p, " + std::string(acc.empty() ? "0" : "1") +
                      ", 0;\n wgmma.mma_async.sync.aligned.m64n" + std::to_string(cols) + "k16.f32." + type + "." +
                      type + " {" + list("$", 0, count) + "}, " + textA + ", $" + std::to_string(next + a.size()) +
@@ -103,7 +104,7 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
                             ArrayRef<Value> acc, int64_t depth) {
   SmallVector<Value> a;
   if (auto slot = dyn_cast<SlotType>(op.getA().getType()))
-    a.push_back(getDescriptor(emit, valuesOfA[0], slot, /*depthIsColumn=*/true, depth));
+    a.push_back(getDescriptor(emit, valuesOfA[0], slot, /*depthIsColumn=*/!op.getTransposeA(), depth));
   else
     llvm::append_range(a, valuesOfA.slice(depth / 4, 4));
   SlotType slot = op.getB().getType();
@@ -126,7 +127,8 @@ SmallVector<Value> emitStep(Emitter &emit, MmaAsyncOp op, Adaptor<MmaAsyncOp> ad
 TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType b = op.getB().getType();
   int64_t depth = op.getTransposeB() ? b.getCols() : b.getRows();
-  emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
+  if (!op.getAcc() || !isa<TokenType>(op.getAcc().getType())) // else no register has been written since
+    emit.ptx("wgmma.fence.sync.aligned;", "~{memory}", {});
   SmallVector<Value> acc, a = llvm::to_vector(adaptor.getA());
   if (op.getAcc())
     acc = llvm::to_vector(adaptor.getAcc());
@@ -150,8 +152,16 @@ TileValues lowerMmaWait(MmaWaitOp op, Adaptor<MmaWaitOp> adaptor, Emitter &emit,
   return {values};
 }
 
+TileValues lowerPanel(PanelOp op, Adaptor<PanelOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value distance = emit.mul(emit.toI32(op.getNumber()), op.getPanel().getType().getBytes(kHopper) >> 4);
+  Value field = emit.add(adaptor.getSlot()[0],
+                         arith::ExtUIOp::create(emit.builder, emit.loc, emit.builder.getI64Type(), distance).getResult());
+  SmallVector<Value> values = {field, adaptor.getSlot()[1]};
+  return {values};
+}
+
 } // namespace
 
 void flashc::tiletonvvm::populateProductPatterns(KernelPatterns &patterns) {
-  patterns.add(lowerMmaAsync, lowerMmaWait);
+  patterns.add(lowerMmaAsync, lowerMmaWait, lowerPanel);
 }

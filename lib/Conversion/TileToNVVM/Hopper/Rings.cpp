@@ -19,15 +19,7 @@ void flashc::tiletonvvm::waitForPhase(Emitter &emit, Value barrier, Value parity
            "r,r,~{memory}", {barrier, parity});
 }
 
-namespace {
-
-/// Where load number `count` goes: the slot's index within the ring (owner included), and the parity of its turn.
-struct Turn {
-  Value slot;   // i32
-  Value parity; // i32, 0 or 1
-};
-
-Turn getTurn(Emitter &emit, RingType ring, Value count, Value owner) {
+Turn flashc::tiletonvvm::getTurn(Emitter &emit, RingType ring, Value count, Value owner) {
   Value g = emit.toI32(count);
   Value stages = emit.i32(ring.getStages());
   Value slot = arith::RemUIOp::create(emit.builder, emit.loc, g, stages);
@@ -37,12 +29,23 @@ Turn getTurn(Emitter &emit, RingType ring, Value count, Value owner) {
   return {slot, parity};
 }
 
-Value getOwner(Emitter &emit, std::optional<uint64_t> owner) {
-  return owner ? emit.i32(*owner) : Value();
+Value flashc::tiletonvvm::getBarrier(Emitter &emit, Value barriers, Value slot) {
+  return emit.add(barriers, emit.mul(slot, kHopper.barrierBytes));
 }
 
-Value getBarrier(Emitter &emit, Value barriers, Value slot) {
-  return emit.add(barriers, emit.mul(slot, kHopper.barrierBytes));
+Value flashc::tiletonvvm::getSlotAddress(Emitter &emit, RingType ring, ValueRange places, Turn turn) {
+  return emit.add(places[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
+}
+
+void flashc::tiletonvvm::waitUntilEmpty(Emitter &emit, ValueRange places, Turn turn) {
+  Value parity = arith::XOrIOp::create(emit.builder, emit.loc, turn.parity, emit.i32(1));
+  waitForPhase(emit, getBarrier(emit, places[2], turn.slot), parity);
+}
+
+namespace {
+
+Value getOwner(Emitter &emit, std::optional<uint64_t> owner) {
+  return owner ? emit.i32(*owner) : Value();
 }
 
 TileValues lowerAllocRing(AllocRingOp op, Adaptor<AllocRingOp> adaptor, Emitter &emit, KernelContext &kernel) {
@@ -70,18 +73,34 @@ TileValues lowerAllocSlot(AllocSlotOp op, Adaptor<AllocSlotOp> adaptor, Emitter 
 
 TileValues lowerAcquire(AcquireOp op, Adaptor<AcquireOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Turn turn = getTurn(emit, op.getRing().getType(), op.getCount(), getOwner(emit, op.getOwner()));
-  Value parity = arith::XOrIOp::create(emit.builder, emit.loc, turn.parity, emit.i32(1));
-  waitForPhase(emit, getBarrier(emit, adaptor.getRing()[2], turn.slot), parity);
+  waitUntilEmpty(emit, adaptor.getRing(), turn);
   return {};
+}
+
+/// Rows of an array of f32, one behind the other (PTX ISA 9.7.9.25.4.1, cp.async.bulk).
+void copyRows(Emitter &emit, CopyAsyncOp op, ValueRange array, Value data, Value barrier) {
+  RingType ring = op.getRing().getType();
+  int64_t bytes = 4 * ring.getCols();
+  for (int64_t row = 0; row < ring.getRows(); ++row) {
+    SmallVector<Value> place{emit.i32(row), emit.toI32(op.getB()), emit.toI32(op.getH()), emit.toI32(op.getRow())};
+    Value source = getElementPointer(emit, array, ring.getElementType(), place);
+    emit.ptx("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3];",
+             "r,l,r,r,~{memory}", {emit.add(data, row * bytes), source, emit.i32(bytes), barrier});
+  }
 }
 
 TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   RingType ring = op.getRing().getType();
   Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
   Value barrier = getBarrier(emit, adaptor.getRing()[1], turn.slot);
-  emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-           {barrier, emit.i32(ring.getSlotBytes(kHopper))});
-  Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
+  bool isF32 = ring.getElementType().isF32();
+  int64_t bytes = isF32 ? 4 * ring.getRows() * ring.getCols() : ring.getSlotBytes(kHopper);
+  emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", {barrier, emit.i32(bytes)});
+  Value data = getSlotAddress(emit, ring, adaptor.getRing(), turn);
+  if (isF32) {
+    copyRows(emit, op, adaptor.getMap(), data, barrier);
+    return {};
+  }
   Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
   // One box of 64 columns per panel (PTX ISA 9.7.9.25.5, cp.async.bulk.tensor).
   for (int64_t col = 0, offset = 0; col < ring.getCols();
@@ -95,11 +114,28 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
 
 TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
   RingType ring = op.getRing().getType();
-  Value owner = ring.getIsPrivate() ? emit.add(kernel.warpgroup, -1) : Value();
+  Value owner = getOwner(emit, op.getOwner());
+  if (!owner && ring.getIsPrivate())
+    owner = emit.add(kernel.warpgroup, -1);
   Turn turn = getTurn(emit, ring, op.getCount(), owner);
   waitForPhase(emit, getBarrier(emit, adaptor.getRing()[1], turn.slot), turn.parity);
-  Value data = emit.add(adaptor.getRing()[0], emit.mul(turn.slot, ring.getSlotBytes(kHopper)));
+  Value data = getSlotAddress(emit, ring, adaptor.getRing(), turn);
   SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
+  return {values};
+}
+
+/// A thread's two columns of each block.
+TileValues lowerReadColumns(ReadColumnsOp op, Adaptor<ReadColumnsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SlotType slot = op.getSlot().getType();
+  Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
+  Value address = emit.add(emit.mul(field, 16), emit.mul(kernel.laneCol, 8));
+  Type f32 = emit.builder.getF32Type();
+  SmallVector<Value> values;
+  for (int64_t col = 0; col < slot.getCols(); col += kBlockCols) {
+    int64_t offset = 4 * (op.getRow() * slot.getCols() + col);
+    llvm::append_range(values, emit.ptx({f32, f32}, "ld.shared.v2.f32 {$0, $1}, [$2+" + std::to_string(offset) + "];",
+                                        "=f,=f,r,~{memory}", {address}));
+  }
   return {values};
 }
 
@@ -122,5 +158,5 @@ TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit,
 } // namespace
 
 void flashc::tiletonvvm::populateRingPatterns(KernelPatterns &patterns) {
-  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerRelease);
+  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerReadColumns, lowerRelease);
 }

@@ -4,6 +4,7 @@
 //   warpgroup 0       writes the panel of ones and the numbers of columns, if there are any; then the CTA synchronises.
 //   warpgroup 0       gives up registers; its first thread runs the producer.
 //   warpgroups 1..C   take registers and run the consumer with w = warpgroup - 1.
+//   warpgroup C + 1   gives up registers and runs the reducer, if there is one.
 //
 // Ping-pong: consumer w waits at named barrier 1 + w (256 threads: its own and those of the consumer before it) and
 // hands over to barrier 1 + (w + 1) mod C. The last consumer arrives once at barrier 1 at the start, so that consumer
@@ -90,7 +91,14 @@ void initialise(Emitter &emit, const KernelContext &kernel, int64_t offset, int6
            {emit.add(kernel.sharedBase, offset), emit.i32(arrivals)});
 }
 
-/// A full barrier completes with the producer's arrival and its bytes; an empty one when every reader has released.
+/// Whether an op of type `OpTy` in `region` has `ring`.
+template <typename OpTy>
+bool isUsed(Region &region, Value ring) {
+  return llvm::any_of(ring.getUsers(), [&](Operation *op) { return isa<OpTy>(op) && region.isAncestor(op->getParentRegion()); });
+}
+
+/// A full barrier completes with the producer's arrival and its bytes, or with those of a consumer's warps that share;
+/// an empty one when every reader has released.
 void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpecializeOp op) {
   OpBuilder::InsertionGuard guard(emit.builder);
   auto ifThread0 = scf::IfOp::create(emit.builder, emit.loc, TypeRange(), kernel.isThread0, false);
@@ -103,9 +111,12 @@ void initialiseBarriers(Emitter &emit, const KernelContext &kernel, WarpSpeciali
     SharedLayout::Place place = kernel.layout.getPlace(alloc);
     int64_t consumers = op.getConsumers();
     int64_t slots = ring.getStages() * (ring.getIsPrivate() ? consumers : 1);
+    bool isShared = isUsed<ShareOp>(op.getConsumer(), alloc.getRing());
+    int64_t fillers = isShared ? kHopper.groupThreads / 32 : 1, readers = ring.getIsPrivate() ? !isShared : consumers;
+    readers += isUsed<WaitOp>(op.getReducer(), alloc.getRing());
     for (int64_t slot = 0; slot < slots; ++slot) {
-      initialise(emit, kernel, place.full + slot * kHopper.barrierBytes, 1);
-      initialise(emit, kernel, place.empty + slot * kHopper.barrierBytes, ring.getIsPrivate() ? 1 : consumers);
+      initialise(emit, kernel, place.full + slot * kHopper.barrierBytes, fillers);
+      initialise(emit, kernel, place.empty + slot * kHopper.barrierBytes, readers);
     }
   }
   for (int64_t place = 0; kernel.layout.published && place < kPublishPlaces; ++place)
@@ -128,6 +139,14 @@ TileValues lowerWarpSpecialize(WarpSpecializeOp op, Adaptor<WarpSpecializeOp> ad
   rewriter.inlineBlockBefore(&op.getProducer().front(), first.thenBlock()->getTerminator());
 
   rewriter.setInsertionPointToStart(roles.elseBlock());
+  if (!op.getReducer().empty()) {
+    roles = scf::IfOp::create(rewriter, op.getLoc(), TypeRange(), emit.equal(kernel.warpgroup, op.getConsumers() + 1),
+                              /*withElseRegion=*/true);
+    rewriter.setInsertionPointToStart(roles.thenBlock());
+    setRegisters(emit, "dec", *op.getReducerRegisters());
+    rewriter.inlineBlockBefore(&op.getReducer().front(), roles.thenBlock()->getTerminator());
+    rewriter.setInsertionPointToStart(roles.elseBlock());
+  }
   setRegisters(emit, "inc", op.getConsumerRegisters());
   Value w = emit.toIndex(emit.add(kernel.warpgroup, -1));
   if (takesTurns(op))

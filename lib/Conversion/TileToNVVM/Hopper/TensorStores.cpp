@@ -44,27 +44,28 @@ void storeFromSlot(Emitter &emit, const KernelContext &kernel, StoreAsyncOp op, 
   }
 }
 
-/// Four 8 x 8 matrices at a time: both halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8;
+/// `getWord` gives each of `numWords` pairs of elements, in an accumulator's order. Four 8 x 8 matrices at a time: both
+/// halves of two blocks. Lane l gives the address of row l mod 8 of matrix l / 8;
 /// in the 128-byte swizzle the eight columns of block c of row r are at 16 * (c xor r mod 8).
-void writeToSlot(Emitter &emit, const KernelContext &kernel, Type element, ValueRange source, Value data,
-                 int64_t panelBytes) {
+void writeToSlot(Emitter &emit, const KernelContext &kernel, int64_t numWords,
+                 llvm::function_ref<Value(int64_t)> getWord, Value data, int64_t panelBytes) {
   Value lane = emit.bitAnd(kernel.inGroup, 31), rowInMatrix = emit.bitAnd(lane, 7);
   Value half = emit.bitAnd(emit.shr(lane, 3), 1), nextBlock = emit.shr(lane, 4);
   Value warpRow = emit.mul(emit.shr(kernel.inGroup, 5), 16);
   Value row = emit.add(emit.add(warpRow, rowInMatrix), emit.mul(half, 8));
   Value chunk = arith::XOrIOp::create(emit.builder, emit.loc, nextBlock, rowInMatrix);
   Value offset = emit.add(emit.mul(row, 2 * kHopper.getPanelCols()), emit.mul(chunk, 16));
-  int64_t blocks = source.size() / 4, blocksPerPanel = kHopper.getPanelCols() / 8;
+  int64_t blocks = numWords / 2, blocksPerPanel = kHopper.getPanelCols() / 8;
   for (int64_t block = 0; block < blocks; block += 2) {
-    SmallVector<Value> words;
-    for (int64_t e = 4 * block, end = std::min<int64_t>(4 * (block + 2), source.size()); e < end; e += 2)
-      words.push_back(packPair(emit, element, source[e], source[e + 1]));
+    SmallVector<Value> operands;
+    for (int64_t word = 2 * block, end = std::min(word + 4, numWords); word < end; ++word)
+      operands.push_back(getWord(word));
     Value swizzled = arith::XOrIOp::create(emit.builder, emit.loc, offset, emit.i32(block % blocksPerPanel * 16));
     Value address = emit.add(emit.add(data, block / blocksPerPanel * panelBytes), swizzled);
-    std::string list = words.size() == 4 ? "{$1, $2, $3, $4}" : "{$1, $2}";
-    words.insert(words.begin(), address);
-    emit.ptx("stmatrix.sync.aligned.m8n8.x" + std::to_string(words.size() - 1) + ".shared.b16 [$0], " + list + ";",
-             words.size() == 5 ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", words);
+    std::string list = operands.size() == 4 ? "{$1, $2, $3, $4}" : "{$1, $2}";
+    operands.insert(operands.begin(), address);
+    emit.ptx("stmatrix.sync.aligned.m8n8.x" + std::to_string(operands.size() - 1) + ".shared.b16 [$0], " + list + ";",
+             operands.size() == 5 ? "r,r,r,r,r,~{memory}" : "r,r,r,~{memory}", operands);
   }
 }
 
@@ -76,7 +77,11 @@ TileValues lowerStoreAsync(StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor, Emitt
   Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
   Value data = emit.mul(field, 16);
   int64_t panelBytes = slot.getRows() * 2 * kHopper.getPanelCols();
-  writeToSlot(emit, kernel, slot.getElementType(), adaptor.getSource(), data, panelBytes);
+  ValueRange source = adaptor.getSource();
+  auto getWord = [&](int64_t word) {
+    return packPair(emit, slot.getElementType(), source[2 * word], source[2 * word + 1]);
+  };
+  writeToSlot(emit, kernel, source.size() / 2, getWord, data, panelBytes);
   emitWarpgroupBarrier(emit, kernel, "fence.proxy.async.shared::cta;\n ");
   int64_t cols = cast<RankedTensorType>(op.getSource().getType()).getDimSize(1);
   Value issuer = kernel.inGroup; // the thread that has 0 here starts the copies
@@ -94,6 +99,20 @@ TileValues lowerStoreAsync(StoreAsyncOp op, Adaptor<StoreAsyncOp> adaptor, Emitt
               emit.toI32(op.getH()), emit.toI32(op.getB()), issuer});
   emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $0, 0;\n @p cp.async.bulk.commit_group;\n }", "r,~{memory}",
            {issuer});
+  return {};
+}
+
+TileValues lowerShare(ShareOp op, Adaptor<ShareOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  RingType ring = op.getRing().getType();
+  Turn turn = getTurn(emit, ring, op.getCount(), emit.add(kernel.warpgroup, -1));
+  waitUntilEmpty(emit, adaptor.getRing(), turn);
+  ValueRange source = adaptor.getSource();
+  writeToSlot(emit, kernel, source.size(), [&](int64_t word) { return source[word]; },
+              getSlotAddress(emit, ring, adaptor.getRing(), turn), ring.getRows() * 2 * kHopper.getPanelCols());
+  Value lane = emit.bitAnd(kernel.inGroup, 31);
+  emit.ptx("{\n .reg .pred p;\n fence.proxy.async.shared::cta;\n bar.warp.sync 0xffffffff;\n setp.eq.u32 p, $1, 0;\n"
+           " @p mbarrier.arrive.shared::cta.b64 _, [$0];\n }",
+           "r,r,~{memory}", {getBarrier(emit, adaptor.getRing()[1], turn.slot), lane});
   return {};
 }
 
@@ -144,5 +163,5 @@ TileValues lowerStoreWait(StoreWaitOp op, Adaptor<StoreWaitOp> adaptor, Emitter 
 } // namespace
 
 void flashc::tiletonvvm::populateTensorStorePatterns(KernelPatterns &patterns) {
-  patterns.add(lowerStoreAsync, lowerStoreSlopes, lowerStoreWait);
+  patterns.add(lowerStoreAsync, lowerShare, lowerStoreSlopes, lowerStoreWait);
 }

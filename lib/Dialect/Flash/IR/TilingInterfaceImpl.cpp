@@ -1,7 +1,8 @@
 //===- TilingInterfaceImpl.cpp - tiles of the flash ops -----------------------------------------------------------===//
 //
 // Tiles have static shapes (StaticTiles.h): inputs are padded with zeros, states with their identity. Keys, or
-// queries, that are streamed beyond the end are excluded by `j < Nk`, or `i < Nq`, joined to the mask.
+// queries, that are streamed beyond the end are excluded by `j < Nk`, or `i < Nq`, joined to the mask; and both by a
+// step that adds to what it streams past: the exponential of a key of zeros may be infinite, and would meet that.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -101,7 +102,7 @@ static void guardPositions(OpBuilder &b, Region &region, ArrayRef<BlockArgument>
 }
 
 /// Adapts the regions of `tile`, which may stick out of the sequences of `whole`. What it has beyond the end of the
-/// resident one is cut off; of the streamed one nothing beyond is folded in.
+/// resident one is cut off, unless that is added to what exists; of the streamed one nothing beyond is folded in.
 static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface tile, bool outsideI, bool outsideJ) {
   for (Region &region : tile->getRegions()) {
     if (region.empty())
@@ -113,16 +114,18 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
       outside.push_back(region.getArguments().back());
     guardPositions(b, region, outside);
   }
-  StepDim streamed = whole.getStreamedDim();
-  if (!(streamed == StepDim::I ? outsideI : outsideJ))
-    return;
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(tile);
-  Value sequence = streamed == StepDim::I ? whole.getQ() : whole.getK();
-  OpFoldResult length = tensor::getMixedSize(b, tile.getLoc(), sequence, 2);
-  Value limit = b.createOrFold<arith::AddIOp>(tile.getLoc(), getValueOrCreateConstantIndexOp(b, tile.getLoc(), length),
-                                              whole.getPositionIn(streamed));
-  joinLimit(b, tile.getLoc(), tile.getMask(), streamed, limit);
+  auto exclude = [&](StepDim dim) {
+    Value sequence = dim == StepDim::I ? whole.getQ() : whole.getK();
+    OpFoldResult length = tensor::getMixedSize(b, tile.getLoc(), sequence, 2);
+    Value limit = b.createOrFold<arith::AddIOp>(
+        tile.getLoc(), getValueOrCreateConstantIndexOp(b, tile.getLoc(), length), whole.getPositionIn(dim));
+    joinLimit(b, tile.getLoc(), tile.getMask(), dim, limit);
+  };
+  for (auto [dim, isOutside] : {std::pair(StepDim::I, outsideI), std::pair(StepDim::J, outsideJ)})
+    if (isOutside && (whole.getStreamedDim() == dim || whole.addsToStreamed()))
+      exclude(dim);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

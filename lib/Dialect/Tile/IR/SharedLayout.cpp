@@ -45,13 +45,20 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
     numbers[alloc] = allocations.size();
     allocations.push_back(getAllocation(alloc, target, consumers));
   };
-  kernel.walk([&](AllocRingOp alloc) { add(alloc); });
-  // Multiples of the swizzle's alignment first; columns may be fewer bytes.
+  auto addRings = [&](bool areOfF32) {
+    kernel.walk([&](AllocRingOp alloc) {
+      if (alloc.getRing().getType().getElementType().isF32() == areOfF32)
+        add(alloc);
+    });
+  };
+  addRings(/*areOfF32=*/false);
+  // Multiples of the swizzle's alignment first; columns and f32 may be fewer bytes.
   for (SlotRole role : {SlotRole::Output, SlotRole::Ones, SlotRole::Slopes, SlotRole::Columns})
     kernel.walk([&](AllocSlotOp alloc) {
       if (hasRole(alloc.getSlot(), role))
         add(alloc);
     });
+  addRings(/*areOfF32=*/true);
   static_cast<SharedLayout &>(*this) =
       layOutShared(target, allocations, drawsNumbers(kernel) ? getPublishWords(kernel) : 0);
 }

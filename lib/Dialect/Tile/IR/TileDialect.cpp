@@ -36,6 +36,16 @@ void TileDialect::initialize() {
       >();
 }
 
+int64_t tile::getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type element) {
+  return element.isF32() ? rows * cols * 4 : target.getSlotBytes(rows, cols);
+}
+
+bool tile::isColTile(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return hasEncoding<ColAttr>(type) && tensor.getRank() == 1 && tensor.hasStaticShape() &&
+         tensor.getDimSize(0) % kBlockCols == 0;
+}
+
 SlotType tile::getOnesType(const GPUTarget &target, Type element) {
   return SlotType::get(element.getContext(), target.depthStep, target.getPanelCols(), element);
 }
@@ -80,6 +90,22 @@ int64_t tile::getPublishWords(gpu::GPUFuncOp kernel) {
   return kernel.walk(hasOwn).wasInterrupted() ? kOwnPublishWords : kPublishWords;
 }
 
+bool tile::hasReducer(gpu::GPUFuncOp kernel) {
+  auto isFound = [](Operation *op) {
+    auto roles = dyn_cast<WarpSpecializeOp>(op);
+    return isa<AddProductOp>(op) || (roles && !roles.getReducer().empty()) ? WalkResult::interrupt() : WalkResult::advance();
+  };
+  return kernel.walk(isFound).wasInterrupted();
+}
+
+int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule) {
+  int64_t groups = schedule.getConsumers() + 2;
+  int64_t ofThread = target.getRegistersOfCTA(target.groupThreads * groups) / (target.groupThreads * groups);
+  int64_t left = ofThread * groups - schedule.getProducerRegisters() -
+                 schedule.getConsumers() * schedule.getConsumerRegisters();
+  return std::min(left, ofThread); // it gives up some, or none
+}
+
 /// `tile.schedule` on a kernel: what the kernel asks for must be there.
 LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribute attribute) {
   if (attribute.getName() != kScheduleAttrName)
@@ -100,7 +126,12 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                              << " registers in steps of 8, got " << registers;
   int64_t registers = target.groupThreads *
                       (schedule.getProducerRegisters() + schedule.getConsumers() * schedule.getConsumerRegisters());
-  int64_t most = target.getRegistersOfCTA(target.groupThreads * (schedule.getConsumers() + 1));
+  int64_t groups = schedule.getConsumers() + 1;
+  if (hasReducer(kernel)) { // which has what is left
+    groups += 1;
+    registers += target.groupThreads * target.minRegisters;
+  }
+  int64_t most = target.getRegistersOfCTA(target.groupThreads * groups);
   if (registers > most)
     return op->emitError() << "expected at most " << most << " registers per CTA, got " << registers;
   int64_t bytes = KernelLayout(kernel).bytes;

@@ -9,6 +9,14 @@
 using namespace mlir;
 using namespace mlir::tile;
 
+/// Whether `value` is an argument of the region that is not the same in a row.
+static bool isOfColumn(MapOp map, Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  if (!argument || argument.getOwner() != &map.getBody().front() || argument.getArgNumber() == 1)
+    return false;
+  return argument.getArgNumber() < 3 || isColTile(map.getRows()[argument.getArgNumber() - 3].getType());
+}
+
 /// Whether no code of the region computes `value` from the element or from j, except by tile.first_column if
 /// `inThread`.
 static bool isSame(MapOp map, Value value, bool inThread) {
@@ -16,7 +24,7 @@ static bool isSame(MapOp map, Value value, bool inThread) {
   llvm::SmallPtrSet<Operation *, 8> seen;
   while (!pending.empty()) {
     Value next = pending.pop_back_val();
-    if (next == map.getBody().getArgument(0) || next == map.getBody().getArgument(2))
+    if (isOfColumn(map, next))
       return false;
     Operation *op = next.getDefiningOp();
     if (!op || !op->getBlock() || !map.getBody().isAncestor(op->getParentRegion()) || !seen.insert(op).second)

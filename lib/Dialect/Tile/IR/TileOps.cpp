@@ -23,24 +23,30 @@ static LogicalResult verifyRange(Operation *op, StringRef what, int64_t number, 
 LogicalResult AllocRingOp::verify() {
   RingType ring = getRing().getType();
   const GPUTarget &target = GPUTarget::of(*this);
-  if (!is16Bit(ring.getElementType()))
-    return emitOpError() << "expected a 16-bit element type, got " << ring.getElementType();
+  bool isF32 = ring.getElementType().isF32();
+  if (!is16Bit(ring.getElementType()) && !isF32)
+    return emitOpError() << "expected a 16-bit element type, or f32, got " << ring.getElementType();
+  if (isF32 && ring.getIsPrivate())
+    return emitOpError() << "expected a ring of f32 that all consumers share";
   if (ring.getStages() < 1)
     return emitOpError() << "expected at least one stage, got " << ring.getStages();
-  if (failed(verifyRange(*this, "rows", ring.getRows(), target.getSwizzleRows(), target.maxBoxRows)))
+  int64_t leastRows = isF32 ? 1 : target.getSwizzleRows();
+  if (failed(verifyRange(*this, "rows", ring.getRows(), leastRows, target.maxBoxRows)))
     return failure();
   return verifyRange(*this, "columns", ring.getCols(), target.colStep, target.maxCols);
 }
 
 LogicalResult LoadOp::verify() {
   RingType ring = getRing().getType();
-  TensorMapType map = getMap().getType();
+  auto map = dyn_cast<TensorMapType>(getMap().getType());
   SlotType slot = getSlot().getType();
   if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() ||
       slot.getElementType() != ring.getElementType())
     return emitOpError() << "expected a slot of " << ring << ", got " << slot;
-  if (map.getRows() != ring.getRows() || map.getElementType() != ring.getElementType())
-    return emitOpError() << "expected the box of " << map << " to match " << ring;
+  auto array = dyn_cast<MemRefType>(getMap().getType());
+  if (map ? map.getRows() != ring.getRows() || map.getElementType() != ring.getElementType()
+          : !ring.getElementType().isF32() || array.getDimSize(0) != ring.getRows())
+    return emitOpError() << "expected the box of " << getMap().getType() << " to match " << ring;
   return success();
 }
 
@@ -51,9 +57,12 @@ struct OperandShape {
 };
 } // namespace
 
-static OperandShape getShapeOfA(Value a) {
-  if (auto slot = dyn_cast<SlotType>(a.getType()))
+static OperandShape getShapeOfA(Value a, bool isTransposed) {
+  if (auto slot = dyn_cast<SlotType>(a.getType())) {
+    if (isTransposed)
+      return {slot.getCols(), slot.getRows(), slot.getElementType()};
     return {slot.getRows(), slot.getCols(), slot.getElementType()};
+  }
   auto tensor = cast<RankedTensorType>(a.getType());
   return {tensor.getDimSize(0), tensor.getDimSize(1), tensor.getElementType()};
 }
@@ -81,7 +90,9 @@ LogicalResult MmaAsyncOp::verify() {
   SlotType b = getB().getType();
   int64_t depth = getTransposeB() ? b.getCols() : b.getRows();
   int64_t cols = getTransposeB() ? b.getRows() : b.getCols();
-  OperandShape a = getShapeOfA(getA());
+  if (getTransposeA() && !isa<SlotType>(getA().getType()))
+    return emitOpError() << "expected a slot as A for transpose_a, got " << getA().getType();
+  OperandShape a = getShapeOfA(getA(), getTransposeA());
   RankedTensorType result = getToken().getType().getResultType();
   if (a.element != b.getElementType() || !is16Bit(a.element))
     return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
@@ -99,13 +110,54 @@ LogicalResult MmaAsyncOp::verify() {
   }
   if (result != getAccType(cols, Float32Type::get(getContext())))
     return emitOpError() << "expected a result of 64 x " << cols << " x f32 with encoding #tile.acc, got " << result;
-  if (getAcc() && getAcc().getType() != result)
-    return emitOpError() << "expected an accumulator of type " << result << ", got " << getAcc().getType();
+  Type acc = getAcc() ? getAcc().getType() : Type();
+  if (acc && acc != result && acc != getToken().getType())
+    return emitOpError() << "expected an accumulator of type " << result << ", got " << acc;
+  if (acc && isa<TokenType>(acc) && !getAcc().hasOneUse())
+    return emitOpError() << "expected the product that it goes on to have no other use";
   if (!getTransposeB() && depth % target.depthStep != 0)
     return emitOpError() << "expected a depth in steps of " << target.depthStep << ", got " << depth;
   if (getLocalDescriptors() && !isa<SlotType>(getA().getType()))
     return emitOpError() << "expected A in a slot for local_descriptors, got " << getA().getType();
   return verifySlopes(*this, cols);
+}
+
+LogicalResult PanelOp::verify() {
+  SlotType slot = getSlot().getType(), panel = getPanel().getType();
+  int64_t cols = GPUTarget::of(*this).getPanelCols();
+  if (panel == SlotType::get(getContext(), slot.getRows(), cols, slot.getElementType()))
+    return success();
+  return emitOpError() << "expected a panel of " << slot.getRows() << " x " << cols << " x " << slot.getElementType()
+                       << ", got " << panel;
+}
+
+/// `ring` takes 64 rows of a consumer's: those of the tile `source`, of whole panels.
+static LogicalResult verifyShared(Operation *op, RingType ring, RankedTensorType source) {
+  if (ring.getIsPrivate() && ring.getRows() == kTileRows && ring.getCols() == source.getDimSize(1) &&
+      ring.getElementType() == source.getElementType() && ring.getCols() % GPUTarget::of(op).getPanelCols() == 0)
+    return success();
+  return op->emitOpError() << "expected a private ring of " << kTileRows << " x " << source.getDimSize(1) << " x "
+                           << source.getElementType() << ", in panels of " << GPUTarget::of(op).getPanelCols()
+                           << " columns, got " << ring;
+}
+
+LogicalResult ShareOp::verify() { return verifyShared(*this, getRing().getType(), getSource().getType()); }
+
+LogicalResult AddProductOp::verify() {
+  SlotType b = getB().getType();
+  if (b.getRows() != kTileRows || b.getElementType() != getA().getType().getElementType())
+    return emitOpError() << "expected B of " << kTileRows << " rows of " << getA().getType().getElementType() << ", got "
+                         << b;
+  return verifyShared(*this, getRing().getType(), getA().getType());
+}
+
+LogicalResult AtomicAddOp::verify() {
+  int64_t cols = GPUTarget::of(*this).getPanelCols();
+  if (getSource().getType() != getAccType(cols, Float32Type::get(getContext())))
+    return emitOpError() << "expected a tile of " << kTileRows << " x " << cols << ", got " << getSource().getType();
+  if (getSums().getType().getShape().back() == kTileRows * cols)
+    return success();
+  return emitOpError() << "expected " << kTileRows * cols << " elements of each panel, got " << getSums().getType();
 }
 
 LogicalResult MmaWaitOp::verify() {
@@ -179,6 +231,22 @@ LogicalResult ToOperandAOp::verify() {
   RankedTensorType source = getSource().getType(), result = getResult().getType();
   if (source.getShape() != result.getShape() || !is16Bit(result.getElementType()))
     return emitOpError() << "expected a 16-bit result shaped like " << source << ", got " << result;
+  return success();
+}
+
+LogicalResult ReadColumnsOp::verify() {
+  SlotType slot = getSlot().getType();
+  auto expected = RankedTensorType::get({slot.getCols()}, slot.getElementType(), ColAttr::get(getContext()));
+  if (!slot.getElementType().isF32() || static_cast<int64_t>(getRow()) >= slot.getRows())
+    return emitOpError() << "expected one of the rows of a slot of f32, got " << getRow() << " of " << slot;
+  if (getResult().getType() != expected)
+    return emitOpError() << "expected a result of type " << expected << ", got " << getResult().getType();
+  return success();
+}
+
+LogicalResult FromOperandAOp::verify() {
+  if (getSource().getType().getShape() != getResult().getType().getShape())
+    return emitOpError() << "expected a result shaped like " << getSource().getType() << ", got " << getResult().getType();
   return success();
 }
 
@@ -339,8 +407,12 @@ static LogicalResult verifyOffset(MapOp map) {
 LogicalResult MapOp::verifyRegions() {
   Type element = cast<RankedTensorType>(getSource().getType()).getElementType(), index = IndexType::get(getContext());
   SmallVector<Type> arguments{element, index, index};
-  for (Type type : getRows().getTypes())
-    arguments.push_back(cast<RankedTensorType>(type).getElementType());
+  for (Type type : getRows().getTypes()) {
+    auto tile = cast<RankedTensorType>(type);
+    if (isColTile(type) && tile.getDimSize(0) != cast<RankedTensorType>(getSource().getType()).getDimSize(1))
+      return emitOpError() << "expected a value for each column of " << getSource().getType() << ", got " << type;
+    arguments.push_back(tile.getElementType());
+  }
   if (getBody().getArgumentTypes() != TypeRange(arguments))
     return emitOpError() << "expected region arguments (" << arguments << "), got (" << getBody().getArgumentTypes()
                          << ")";

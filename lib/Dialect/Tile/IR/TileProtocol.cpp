@@ -1,8 +1,8 @@
 //===- TileProtocol.cpp - the ring protocol that tile.warp_specialize checks --------------------------------------===//
 //
 // Invariants:
-//   1. Only the producer acquires, fills, takes numbers and publishes them; only consumers wait, release, multiply and
-//      take turns.
+//   1. Only the producer acquires, fills, takes numbers and publishes them; only consumers and the reducer wait, release
+//      and multiply; only consumers share and take turns, and only the reducer adds to device memory.
 //   2. In the producer the acquire of (ring, count) stands right before the copy into (ring, count).
 //   3. A slot is released exactly once, in the block of its wait; or handed to a loop, or to a loop's next iteration,
 //      where the same holds.
@@ -44,8 +44,22 @@ static bool isComplete(MmaAsyncOp product, Operation *release) {
   if (!product.getToken().hasOneUse())
     return false;
   Operation *wait = *product.getToken().user_begin();
+  if (auto next = dyn_cast<MmaAsyncOp>(wait)) // goes on with it
+    return isComplete(next, release) && next->getBlock() == product->getBlock();
   Operation *ancestor = release->getBlock()->findAncestorOpInBlock(*wait);
   return ancestor && ancestor->isBeforeInBlock(release) && wait->getBlock() == product->getBlock();
+}
+
+/// The products that read `slot`, or a panel of it.
+static SmallVector<MmaAsyncOp> getProducts(Value slot) {
+  SmallVector<MmaAsyncOp> products;
+  for (Operation *user : slot.getUsers()) {
+    if (auto panel = dyn_cast<PanelOp>(user))
+      llvm::append_range(products, getProducts(panel.getPanel()));
+    else if (auto product = dyn_cast<MmaAsyncOp>(user))
+      products.push_back(product);
+  }
+  return products;
 }
 
 /// Whether `use` hands a slot on: to a loop in front of its first iteration, or to the next iteration.
@@ -94,8 +108,8 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   if (store && !isStoreComplete(store, end))
     return store.emitOpError() << "expected a tile.store_wait between it and the release of its slot";
   Operation *last = store ? store : end; // what must find every product complete
-  for (Operation *user : slot.getUsers())
-    if (auto product = dyn_cast<MmaAsyncOp>(user); product && !isComplete(product, last)) {
+  for (MmaAsyncOp product : getProducts(slot))
+    if (!isComplete(product, last)) {
       InFlightDiagnostic diag = last->emitOpError() << "expected no product in flight that reads the slot";
       diag.attachNote(product.getLoc()) << "this product has not been waited for";
       return diag;
@@ -125,11 +139,22 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
     return emitOpError() << "expected no producer argument";
   if (getConsumer().getNumArguments() != 1 || !getConsumer().getArgument(0).getType().isIndex())
     return emitOpError() << "expected one consumer argument, the warpgroup (index)";
-  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp, StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp,
-                          PingPongPassOp, PublishedOp>(getProducer(), "consumer")) ||
-      failed(verifyAbsent<AcquireOp, CopyAsyncOp, ConsumeOp, PublishOp>(getConsumer(), "producer")))
+  if (getReducer().empty() != !getReducerRegisters())
+    return emitOpError() << "expected registers of the reducer where there is one";
+  if (!getReducer().empty() && getReducer().getNumArguments() != 0)
+    return emitOpError() << "expected no reducer argument";
+  if (failed(verifyAbsent<WaitOp, ReleaseOp, MmaAsyncOp>(getProducer(), "consumer")) ||
+      failed(verifyAbsent<AtomicAddOp>(getProducer(), "reducer")) ||
+      failed(verifyAbsent<AtomicAddOp>(getConsumer(), "reducer")))
     return failure();
+  for (Region *region : {&getProducer(), &getReducer()})
+    if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp, ShareOp>(
+            *region, "consumer")))
+      return failure();
+  for (Region *region : {&getConsumer(), &getReducer()})
+    if (failed(verifyAbsent<AcquireOp, CopyAsyncOp, ConsumeOp, PublishOp>(*region, "producer")))
+      return failure();
   WalkResult copies = getProducer().walk(
       [](CopyAsyncOp copy) { return failed(verifyCopy(copy)) ? WalkResult::interrupt() : WalkResult::advance(); });
-  return failure(copies.wasInterrupted() || failed(verifySlots(getConsumer())));
+  return failure(copies.wasInterrupted() || failed(verifySlots(getConsumer())) || failed(verifySlots(getReducer())));
 }

@@ -111,7 +111,7 @@ LogicalResult RolePlan::checkLoad(LoadOp load) {
 /// The slot's life must be visible: from its load to the waits of the products that read it.
 LogicalResult RolePlan::checkSlot(LoadOp load) {
   for (Operation *user : load.getSlot().getUsers()) {
-    if (isa<StoreAsyncOp>(user) && user->getBlock() == load->getBlock())
+    if (isa<AddProductOp, ReadColumnsOp>(user) || (isa<StoreAsyncOp>(user) && user->getBlock() == load->getBlock()))
       continue;
     auto product = dyn_cast<MmaAsyncOp>(user);
     if (!product)
@@ -155,6 +155,27 @@ LogicalResult RolePlan::checkDraw(DrawOp draw) {
   return failure(llvm::any_of(needed, [&](Value value) { return failed(addScalars(draw, value)); }));
 }
 
+/// The role that adds runs the loops as the producer does, beside what all consumers have.
+LogicalResult RolePlan::checkProduct(AddProductOp product) {
+  isShared = true;
+  auto load = product.getB().getDefiningOp<LoadOp>();
+  if (!load || !load.getRing().getType().getIsPrivate())
+    return refuse(product) << "expected B to be loaded into a ring of each consumer's own";
+  WalkResult walk = program.walk([](Operation *op) {
+    return isa<DrawOp, OwnVisitsOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  if (walk.wasInterrupted())
+    return refuse(product) << "expected visits that all consumers make, and work that is not drawn";
+  for (Value value :
+       {Value(product.getSums()), Value(product.getBatch()), Value(product.getHead()), Value(product.getRow())}) {
+    if (failed(addScalars(product, value)))
+      return failure();
+    if (varies(value))
+      return refuse(product) << "expected a destination that does not depend on the warpgroup";
+  }
+  return checkLoops(product);
+}
+
 LogicalResult RolePlan::compute() {
   findVarying();
   if (program.walk([&](OwnVisitsOp own) {
@@ -167,6 +188,7 @@ LogicalResult RolePlan::compute() {
     bool isBad = ((load || isa<PingPongWaitOp>(op)) && failed(checkLoops(op))) ||
                  (load && (failed(checkLoad(load)) || failed(checkSlot(load)))) ||
                  (skip && failed(addScalars(skip, skip.getCount()))) ||
+                 (isa<AddProductOp>(op) && failed(checkProduct(cast<AddProductOp>(op)))) ||
                  (isa<DrawOp>(op) && failed(checkDraw(cast<DrawOp>(op))));
     return isBad ? WalkResult::interrupt() : WalkResult::advance();
   });

@@ -22,6 +22,9 @@ public:
   /// The scalar ops that `load` needs once for each consumer, in order.
   SmallVector<Operation *> getPrivateScalars(LoadOp load) const;
 
+  /// Whether there is something that consumers share: a role adds it up.
+  bool hasReducer() const { return isShared; }
+
   /// Whether a value differs from one consumer to another, such as a result of a tile.draw; and whether an op does.
   bool isOwn(Value value) const { return varying.contains(value); }
   bool isOwn(Operation *op) const { return varyingOps.contains(op); }
@@ -37,6 +40,7 @@ private:
   LogicalResult checkSlot(LoadOp load);
   LogicalResult checkOwnVisits(OwnVisitsOp own);
   LogicalResult checkDraw(DrawOp draw);
+  LogicalResult checkProduct(AddProductOp product);
 
   ProgramOp program;
   Value warpgroup;
@@ -45,6 +49,7 @@ private:
   /// What differs from one consumer to another.
   llvm::DenseSet<Value> varying;
   llvm::DenseSet<Operation *> varyingOps;
+  bool isShared = false;
 };
 
 } // namespace mlir::tile

@@ -1,4 +1,4 @@
-//===- Specialize.cpp - a producer of tiles and their consumers ---------------------------------------------------===//
+//===- Specialize.cpp - a producer of tiles, their consumers, and what adds up their sums -------------------------===//
 
 #include "RolePlan.h"
 #include "Utils.h"
@@ -24,8 +24,16 @@ using namespace mlir::tile;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Counts the loads into each ring in program order. Both sides follow this one count, so that load number g meets
-/// wait number g.
+/// The ring that `op` fills a slot of, or null.
+static Value getFilledRing(Operation *op) {
+  if (auto load = dyn_cast<LoadOp>(op))
+    return load.getRing();
+  auto product = dyn_cast<AddProductOp>(op);
+  return product ? product.getRing() : Value();
+}
+
+/// Counts what fills each ring in program order. All roles follow this one count, so that load number g meets wait
+/// number g.
 class LoadNumbering {
 public:
   LoadNumbering(ProgramOp program, RolePlan &plan) : plan(plan), rewriter(program.getContext()) {
@@ -35,11 +43,15 @@ public:
     plan.addScalar(zero.getDefiningOp());
     plan.addScalar(one.getDefiningOp());
     llvm::MapVector<Value, Value> counters;
-    program.walk([&](LoadOp load) { counters[load.getRing()] = zero; });
+    program.walk([&](Operation *op) {
+      if (Value ring = getFilledRing(op))
+        counters[ring] = zero;
+    });
     number(program.getBody().front(), counters);
   }
 
-  Value getCount(LoadOp load) const { return counts.lookup(load); }
+  /// Of a load, or of what is shared.
+  Value getCount(Operation *op) const { return counts.lookup(op); }
   /// Of the first load of each ring that is left out.
   ArrayRef<Value> getCounts(AdvanceRingOp skip) const { return skipped.find(skip)->second; }
   /// How many of the loop's last iter_args are counters.
@@ -48,11 +60,11 @@ public:
 private:
   void number(Block &block, llvm::MapVector<Value, Value> &counters) {
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (auto load = dyn_cast<LoadOp>(op)) {
-        Value &counter = counters[load.getRing()];
-        counts[load] = counter;
-        rewriter.setInsertionPointAfter(load);
-        counter = arith::AddIOp::create(rewriter, load.getLoc(), counter, one);
+      if (Value ring = getFilledRing(&op)) {
+        Value &counter = counters[ring];
+        counts[&op] = counter;
+        rewriter.setInsertionPointAfter(&op);
+        counter = arith::AddIOp::create(rewriter, op.getLoc(), counter, one);
         plan.addScalar(counter.getDefiningOp());
       } else if (auto skip = dyn_cast<AdvanceRingOp>(op)) {
         rewriter.setInsertionPointAfter(skip);
@@ -71,7 +83,10 @@ private:
   /// The loop carries the counters of the rings that it loads into.
   void numberLoop(scf::ForOp loop, llvm::MapVector<Value, Value> &counters) {
     SetVector<Value> rings;
-    loop.walk([&](LoadOp load) { rings.insert(load.getRing()); });
+    loop.walk([&](Operation *op) {
+      if (Value ring = getFilledRing(op))
+        rings.insert(ring);
+    });
     SmallVector<Value> inits = llvm::map_to_vector(rings, [&](Value ring) { return counters[ring]; });
     rewriter.setInsertionPoint(loop);
     auto numberBody = [&](OpBuilder &, Location, ArrayRef<BlockArgument> args) {
@@ -100,28 +115,67 @@ private:
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Writes the producer: loads, the loops around them, and the scalars that both need.
-class ProducerEmitter {
+/// Writes a role beside the consumers: the loops around what it has to do, and the scalars that it needs.
+class RoleEmitter {
 public:
-  ProducerEmitter(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b)
+  RoleEmitter(ProgramOp program, const RolePlan &plan, const LoadNumbering &numbering, OpBuilder &b)
       : program(program), plan(plan), numbering(numbering), b(b) {}
+  virtual ~RoleEmitter() = default;
 
-  void emit(Block &block) {
+  virtual void emit(Block &block) {
     for (Operation &op : block) {
       if (auto load = dyn_cast<LoadOp>(op))
         emitLoad(load);
+      else if (auto product = dyn_cast<AddProductOp>(op))
+        emitProduct(product);
       else if (auto loop = dyn_cast<scf::ForOp>(op); loop && hasLoads(loop))
         emitLoop(loop);
-      else if (auto uniform = dyn_cast<UniformOp>(op); uniform && plan.isProducerScalar(&op))
-        map.map(uniform.getResult(), map.lookupOrDefault(uniform.getSource())); // one thread
-      else if (auto own = dyn_cast<OwnVisitsOp>(op); own && plan.isProducerScalar(&op))
-        emitVisits(own);
       else if (plan.isProducerScalar(&op))
-        b.clone(op, map);
+        emitScalar(op);
     }
   }
 
-private:
+protected:
+  virtual void emitLoad(LoadOp load) = 0;
+  virtual void emitProduct(AddProductOp product) = 0;
+  virtual void emitScalar(Operation &op) { b.clone(op, map); }
+  /// Emits the body of `copy`, which stands for `loop`.
+  virtual void emitBody(scf::ForOp loop, scf::ForOp copy) { emit(*loop.getBody()); }
+
+  Value get(Value value) const { return map.lookupOrDefault(value); }
+  Value index(Location loc, int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
+
+  void emitLoop(scf::ForOp loop) {
+    SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn for all, and the counters
+    llvm::erase_if(args, [&](unsigned arg) { return plan.isOwn(loop.getYieldedValues()[arg]); });
+    llvm::append_range(args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop),
+                                       loop.getNumRegionIterArgs()));
+    SmallVector<Value> inits = llvm::map_to_vector(args, [&](unsigned arg) { return get(loop.getInitArgs()[arg]); });
+    auto copy = scf::ForOp::create(b, loop.getLoc(), get(loop.getLowerBound()), get(loop.getUpperBound()),
+                                   get(loop.getStep()), inits);
+    map.map(loop.getInductionVar(), copy.getInductionVar());
+    for (auto [arg, copied, result] : llvm::zip_equal(args, copy.getRegionIterArgs(), copy.getResults())) {
+      map.map(loop.getRegionIterArg(arg), copied);
+      map.map(loop.getResult(arg), result);
+    }
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(copy.getBody());
+    emitBody(loop, copy);
+    ValueRange yielded = loop.getYieldedValues();
+    scf::YieldOp::create(b, loop.getLoc(), llvm::map_to_vector(args, [&](unsigned arg) { return get(yielded[arg]); }));
+  }
+
+  ProgramOp program;
+  const RolePlan &plan;
+  const LoadNumbering &numbering;
+  OpBuilder &b;
+  IRMapping map;
+};
+
+/// Writes the producer: the loads.
+class ProducerEmitter : public RoleEmitter {
+  using RoleEmitter::RoleEmitter;
+
   void emitCopy(LoadOp load, IntegerAttr owner, const IRMapping &values) {
     auto get = [&](Value value) { return values.lookupOrDefault(value); };
     Value count = get(numbering.getCount(load));
@@ -130,31 +184,41 @@ private:
                         load.getRing(), count, owner);
   }
 
-  void emitLoad(LoadOp load) {
+  void emitLoad(LoadOp load) override {
     if (!load.getRing().getType().getIsPrivate())
       return emitCopy(load, nullptr, map);
     SmallVector<Operation *> scalars = plan.getPrivateScalars(load);
     for (uint64_t owner = 0; owner < program.getConsumers(); ++owner) {
       IRMapping values = map;
       if (!scalars.empty() || llvm::is_contained(load->getOperands(), program.getWarpgroup()))
-        values.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, load.getLoc(), owner).getResult());
+        values.map(program.getWarpgroup(), index(load.getLoc(), owner));
       for (Operation *op : scalars)
         b.clone(*op, values);
       emitCopy(load, b.getI64IntegerAttr(owner), values);
     }
   }
 
+  void emitProduct(AddProductOp) override {}
+
+  void emitScalar(Operation &op) override {
+    if (auto uniform = dyn_cast<UniformOp>(op))
+      map.map(uniform.getResult(), get(uniform.getSource())); // one thread
+    else if (auto own = dyn_cast<OwnVisitsOp>(op))
+      emitVisits(own);
+    else
+      b.clone(op, map);
+  }
+
   /// All of them.
   void emitVisits(OwnVisitsOp own) {
-    map.map(own.getBegin(), arith::ConstantIndexOp::create(b, own.getLoc(), 0).getResult());
-    map.map(own.getEnd(), map.lookupOrDefault(own.getTotal()));
+    map.map(own.getBegin(), index(own.getLoc(), 0));
+    map.map(own.getEnd(), get(own.getTotal()));
   }
 
   /// What the next iteration works on, `taken` a while ago: the consumers are told, and the loop ends if there is none.
   void emitNext(DrawOp draw, Value taken, scf::ForOp copy) {
     Location loc = draw.getLoc();
-    auto get = [&](Value value) { return map.lookupOrDefault(value); };
-    Value limit = get(draw.getLimit()), one = arith::ConstantIndexOp::create(b, loc, 1);
+    Value limit = get(draw.getLimit()), one = index(loc, 1);
     Value number = arith::AddIOp::create(b, loc, get(draw.getFirst()), taken);
     Value exists = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ult, number, limit);
     Value last = arith::SubIOp::create(b, loc, limit, one);
@@ -180,53 +244,136 @@ private:
       return next;
     for (uint64_t owner = 0; owner < program.getConsumers(); ++owner) {
       IRMapping values = map;
-      values.map(program.getWarpgroup(), arith::ConstantIndexOp::create(b, draw.getLoc(), owner).getResult());
+      values.map(program.getWarpgroup(), index(draw.getLoc(), owner));
       for (auto [result, value] : llvm::zip_equal(draw.getResults(), drawn.getValues()))
         if (plan.isOwn(result))
           next.push_back(flashc::cloneSlice(
-              b, value, values, [&](Value input) { return plan.isOwn(input) ? Value() : map.lookupOrDefault(input); }));
+              b, value, values, [&](Value input) { return plan.isOwn(input) ? Value() : get(input); }));
     }
     return next;
   }
 
-  void emitLoop(scf::ForOp loop) {
-    auto get = [&](Value value) { return map.lookupOrDefault(value); };
+  void emitBody(scf::ForOp loop, scf::ForOp copy) override {
     DrawOp draw = findDraw(loop);
-    SmallVector<unsigned> args = getDrawnArgs(loop); // what has been drawn for all, and the counters
-    llvm::erase_if(args, [&](unsigned arg) { return plan.isOwn(loop.getYieldedValues()[arg]); });
-    llvm::append_range(args, llvm::seq(loop.getNumRegionIterArgs() - numbering.getNumCounters(loop),
-                                       loop.getNumRegionIterArgs()));
-    SmallVector<Value> inits = llvm::map_to_vector(args, [&](unsigned arg) { return get(loop.getInitArgs()[arg]); });
-    auto copy = scf::ForOp::create(b, loop.getLoc(), get(loop.getLowerBound()), get(loop.getUpperBound()),
-                                   get(loop.getStep()), inits);
-    map.map(loop.getInductionVar(), copy.getInductionVar());
-    for (auto [arg, copied, result] : llvm::zip_equal(args, copy.getRegionIterArgs(), copy.getResults())) {
-      map.map(loop.getRegionIterArg(arg), copied);
-      map.map(loop.getResult(arg), result);
-    }
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(copy.getBody());
     Value taken; // at once: a number comes from memory
     if (draw)
       taken = ConsumeOp::create(b, draw.getLoc(), b.getIndexType(), draw.getList(), get(draw.getPlace()));
     emit(*loop.getBody());
     if (draw)
       emitNext(draw, taken, copy);
-    ValueRange yielded = loop.getYieldedValues();
-    scf::YieldOp::create(b, loop.getLoc(), llvm::map_to_vector(args, [&](unsigned arg) { return get(yielded[arg]); }));
+  }
+};
+
+/// Writes the reducer: the products that are added to device memory.
+class ReducerEmitter : public RoleEmitter {
+public:
+  using RoleEmitter::RoleEmitter;
+
+  /// What the block has waited for it releases at its end.
+  void emit(Block &block) override {
+    SmallVector<Value> outer = std::exchange(held, {});
+    RoleEmitter::emit(block);
+    for (Value slot : held)
+      ReleaseOp::create(b, slot.getLoc(), slot);
+    held = std::move(outer);
   }
 
-  ProgramOp program;
-  const RolePlan &plan;
-  const LoadNumbering &numbering;
-  OpBuilder &b;
-  IRMapping map;
+private:
+  Value wait(Location loc, Value ring, Value count, int64_t owner) {
+    RingType type = cast<RingType>(ring.getType());
+    auto slot = SlotType::get(b.getContext(), type.getRows(), type.getCols(), type.getElementType());
+    return WaitOp::create(b, loc, slot, ring, count, b.getI64IntegerAttr(owner));
+  }
+
+  void emitLoad(LoadOp load) override {
+    if (llvm::none_of(load.getSlot().getUsers(), llvm::IsaPred<AddProductOp>))
+      return;
+    SmallVector<Value> &slots = loaded[load.getSlot()];
+    slots.clear();
+    for (uint64_t owner = 0; owner < program.getConsumers(); ++owner)
+      slots.push_back(wait(load.getLoc(), load.getRing(), get(numbering.getCount(load)), owner));
+    llvm::append_range(held, slots);
+  }
+
+  /// 64 rows and columns at a time, in a loop: each piece needs few registers.
+  void emitProduct(AddProductOp product) override {
+    Location loc = product.getLoc();
+    int64_t cols = GPUTarget::of(product).getPanelCols();
+    int64_t rowPanels = product.getA().getType().getDimSize(1) / cols;
+    int64_t colPanels = GPUTarget::of(product).countPanels(product.getB().getType().getCols());
+    SmallVector<Value> shared;
+    for (uint64_t owner = 0; owner < program.getConsumers(); ++owner)
+      shared.push_back(wait(loc, product.getRing(), get(numbering.getCount(product)), owner));
+    auto loop = scf::ForOp::create(b, loc, index(loc, 0), index(loc, rowPanels * colPanels), index(loc, 1));
+    {
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(loop.getBody());
+      Value panels = index(loc, colPanels);
+      Value rowPanel = b.createOrFold<arith::DivUIOp>(loc, loop.getInductionVar(), panels);
+      Value colPanel = b.createOrFold<arith::RemUIOp>(loc, loop.getInductionVar(), panels);
+      Value sum = emitPiece(product, shared, rowPanel, colPanel);
+      Value first = arith::DivUIOp::create(b, loc, get(product.getRow()), index(loc, kTileRows));
+      Value rows = arith::AddIOp::create(b, loc, first, rowPanel);
+      AtomicAddOp::create(b, loc, sum, get(product.getSums()), get(product.getBatch()), get(product.getHead()), rows,
+                          colPanel);
+    }
+    for (Value slot : shared)
+      ReleaseOp::create(b, loc, slot);
+  }
+
+  Value emitPiece(AddProductOp product, ArrayRef<Value> shared, Value rowPanel, Value colPanel) {
+    Location loc = product.getLoc();
+    SlotType a = cast<SlotType>(shared.front().getType());
+    int64_t cols = GPUTarget::of(product).getPanelCols();
+    auto panel = SlotType::get(b.getContext(), a.getRows(), cols, a.getElementType());
+    RankedTensorType type = getAccType(cols, b.getF32Type());
+    Value sum; // one product over the depth of all consumers
+    for (auto [ofA, ofB] : llvm::zip_equal(shared, loaded.lookup(product.getB()))) {
+      Value panelOfA = PanelOp::create(b, loc, panel, ofA, rowPanel);
+      Value panelOfB = PanelOp::create(b, loc, panel, ofB, colPanel);
+      sum = MmaAsyncOp::create(b, loc, TokenType::get(b.getContext(), type), panelOfA, panelOfB, sum, /*ones=*/Value(),
+                               /*slopes=*/Value(), /*columns=*/Value(), /*transpose_a=*/true, /*transpose_b=*/false,
+                               /*stage=*/0);
+    }
+    sum = MmaWaitOp::create(b, loc, type, sum, /*pending=*/0);
+    if (product.getScale().isExactlyValue(1.0))
+      return sum;
+    Value scale = arith::ConstantOp::create(b, loc, DenseElementsAttr::get(type, product.getScale()));
+    return arith::MulFOp::create(b, loc, sum, scale);
+  }
+
+  /// The slots of all consumers that a load has filled.
+  llvm::DenseMap<Value, SmallVector<Value>> loaded;
+  /// Slots to be released at the end of the block.
+  SmallVector<Value> held;
 };
 } // namespace
+
+/// Each thread has read the slot by itself. The one that releases it knows that all have behind a product that began
+/// after they had; without one the warps meet.
+static void insertReleaseOfColumns(WaitOp wait) {
+  Block *block = wait->getBlock();
+  Operation *lastRead = wait, *lastWait = nullptr;
+  for (Operation *read : wait.getSlot().getUsers())
+    for (Operation *user : llvm::concat<Operation *>(SmallVector<Operation *>{read}, llvm::to_vector(read->getUsers())))
+      if (Operation *ancestor = block->findAncestorOpInBlock(*user); ancestor && lastRead->isBeforeInBlock(ancestor))
+        lastRead = ancestor;
+  for (auto end : block->getOps<MmaWaitOp>())
+    if (Operation *product = end.getToken().getDefiningOp(); product && product->getBlock() == block &&
+        lastRead->isBeforeInBlock(product) && (!lastWait || lastWait->isBeforeInBlock(end)))
+      lastWait = end;
+  OpBuilder b(wait.getContext());
+  b.setInsertionPointAfter(lastWait ? lastWait : lastRead);
+  if (!lastWait)
+    WarpgroupBarrierOp::create(b, wait.getLoc());
+  ReleaseOp::create(b, wait.getLoc(), wait.getSlot());
+}
 
 /// Releases the slot after the last wait of a product that reads it, in the block that waits for the slot. If a result
 /// passes through it, at the block's end, when the copy has long begun.
 static void insertRelease(WaitOp wait) {
+  if (wait.getSlot().getType().getElementType().isF32())
+    return insertReleaseOfColumns(wait);
   Operation *last = wait;
   for (Operation *product : wait.getSlot().getUsers()) {
     if (isa<StoreAsyncOp>(product)) {
@@ -322,6 +469,11 @@ static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool 
 }
 
 static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
+  consumer.walk([&](AddProductOp product) {
+    OpBuilder b(product);
+    ShareOp::create(b, product.getLoc(), product.getA(), product.getRing(), numbering.getCount(product));
+    product.erase();
+  });
   SmallVector<WaitOp> waits;
   consumer.walk([&](LoadOp load) {
     OpBuilder b(load);
@@ -347,9 +499,14 @@ FailureOr<WarpSpecializeOp> tile::specializeProgram(ProgramOp program, ScheduleA
   LoadNumbering numbering(program, plan);
   OpBuilder b(program);
   auto op = WarpSpecializeOp::create(b, program.getLoc(), program.getConsumers(), schedule.getProducerRegisters(),
-                                     schedule.getConsumerRegisters());
+                                     schedule.getConsumerRegisters(), /*reducer_registers=*/IntegerAttr());
   b.setInsertionPointToStart(&op.getProducer().emplaceBlock());
   ProducerEmitter(program, plan, numbering, b).emit(program.getBody().front());
+  if (plan.hasReducer()) {
+    op.setReducerRegisters(getReducerRegisters(GPUTarget::of(program), schedule));
+    b.setInsertionPointToStart(&op.getReducer().emplaceBlock());
+    ReducerEmitter(program, plan, numbering, b).emit(program.getBody().front());
+  }
   op.getConsumer().takeBody(program.getBody());
   program.erase();
   makeConsumer(op.getConsumer(), numbering);

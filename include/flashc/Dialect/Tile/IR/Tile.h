@@ -18,6 +18,13 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir::tile {
+using flashc::GPUTarget;
+
+/// Of a slot of 16-bit elements, or of f32.
+int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type element);
+} // namespace mlir::tile
+
 #include "flashc/Dialect/Tile/IR/TileOpsDialect.h.inc"
 #include "flashc/Dialect/Tile/IR/TileOpsEnums.h.inc"
 
@@ -31,8 +38,6 @@
 #include "flashc/Dialect/Tile/IR/TileOps.h.inc"
 
 namespace mlir::tile {
-using flashc::GPUTarget;
-
 /// Rows of a tile that four warps hold in fragments of 16 rows each: its encodings say where.
 constexpr int64_t kTileRows = 64;
 /// Warpgroups that compute in a CTA: five of them, and one that loads, would have 80 registers a thread.
@@ -71,6 +76,9 @@ bool isTile(Type type) {
          tensor.hasStaticShape();
 }
 
+/// Whether `type` is a tile of a value for each column.
+bool isColTile(Type type);
+
 /// `tensor<64 x cols x element, #tile.acc>`.
 RankedTensorType getAccType(int64_t cols, Type element);
 /// `tensor<64 x element, #tile.row>`.
@@ -98,6 +106,12 @@ Value getMagnitudeOperand(Operation *op);
 
 /// Whether the CTAs of `kernel` draw numbers of points (tile.draw), or will when a list has been made.
 bool drawsNumbers(gpu::GPUFuncOp kernel);
+
+/// Whether a CTA of `kernel` has a warpgroup behind the consumers, which adds up what they share.
+bool hasReducer(gpu::GPUFuncOp kernel);
+
+/// The registers of a reducer's thread: what producer and consumers leave of the CTA's, at most those of the launch.
+int64_t getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule);
 
 /// Words (i32) in the list of a program for each item with so many numbers: the item and these, and behind all of those
 /// its work and its numbers again. The counter of `tile.draw` is the word behind the last item's.

@@ -27,6 +27,7 @@ def Tile_Dialect : Dialect {
     | `#tile.acc`         | 64 x N | the wgmma accumulator fragment (PTX ISA 9.7.15.5.1.1): N/2 elements of rows r, r+8 |
     | `#tile.row`         | 64     | one value per row, the same in the four lanes that share the row: 2 elements      |
     | `#tile.lane_partial` | 64    | one value per row and lane; `tile.combine` adds the four, or takes the maximum     |
+    | `#tile.col`         | N      | one value per column, the same in the rows: N/4 elements of the thread's columns   |
     | `#tile.operand_a`   | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A             |
 
     Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
@@ -52,6 +53,7 @@ class Tile_Encoding<string name, string mnemonic_> : AttrDef<Tile_Dialect, name>
 def Tile_Acc : Tile_Encoding<"Acc", "acc"> { let summary = "a wgmma accumulator fragment"; }
 def Tile_Row : Tile_Encoding<"Row", "row"> { let summary = "one value per row, replicated over its four lanes"; }
 def Tile_LanePartial : Tile_Encoding<"LanePartial", "lane_partial"> { let summary = "one value per row and lane"; }
+def Tile_Col : Tile_Encoding<"Col", "col"> { let summary = "one value per column, replicated over the rows"; }
 def Tile_OperandA : Tile_Encoding<"OperandA", "operand_a"> { let summary = "a 16-bit A operand in registers"; }
 
 class Tile_Tile<Tile_Encoding encoding>
@@ -60,6 +62,8 @@ class Tile_Tile<Tile_Encoding encoding>
 def Tile_AccTile : Tile_Tile<Tile_Acc>;
 def Tile_RowTile : Tile_Tile<Tile_Row>;
 def Tile_LanePartialTile : Tile_Tile<Tile_LanePartial>;
+def Tile_ColTile
+    : Type<CPred<"::mlir::tile::isColTile($_self)">, "a tile of one row with encoding #tile.col", "::mlir::RankedTensorType">;
 def Tile_OperandATile : Tile_Tile<Tile_OperandA>;
 
 class Tile_OneOf<list<Type> tiles> : AnyTypeOf<tiles, "", "::mlir::RankedTensorType">;
@@ -106,14 +110,16 @@ def Tile_Ring : Tile_Type<"Ring", "ring"> {
   let summary = "a circular buffer in shared memory, with a full and an empty barrier per slot";
   let description = [{
     `stages` slots of `rows x cols` elements, stored as `ceil(cols / 64)` panels of `rows` x 128 bytes with the
-    128-byte swizzle. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
+    128-byte swizzle; of f32, row by row. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
     shared, and a slot is empty again when every consumer has released it.
   }];
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,
                         DefaultValuedParameter<"bool", "false">:$isPrivate);
   let assemblyFormat = "`<` $stages `,` $rows `,` $cols `,` $elementType (`,` `private` $isPrivate^)? `>`";
   let extraClassDeclaration = [{
-    int64_t getSlotBytes(const ::flashc::GPUTarget &target) const { return target.getSlotBytes(getRows(), getCols()); }
+    int64_t getSlotBytes(const ::flashc::GPUTarget &target) const {
+      return tile::getSlotBytes(target, getRows(), getCols(), getElementType());
+    }
   }];
 }
 
@@ -122,7 +128,9 @@ def Tile_Slot : Tile_Type<"Slot", "slot"> {
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rows `,` $cols `,` $elementType `>`";
   let extraClassDeclaration = [{
-    int64_t getBytes(const ::flashc::GPUTarget &target) const { return target.getSlotBytes(getRows(), getCols()); }
+    int64_t getBytes(const ::flashc::GPUTarget &target) const {
+      return tile::getSlotBytes(target, getRows(), getCols(), getElementType());
+    }
   }];
 }
 

@@ -97,19 +97,22 @@ def Tile_AdvanceRingOp : Tile_Op<"advance_ring", [MemoryEffects<[MemRead, MemWri
 
 def Tile_WarpSpecializeOp : Tile_Op<"warp_specialize", [SingleBlock, NoTerminator, RecursiveMemoryEffects,
                                                         HasParent<"::mlir::gpu::GPUFuncOp">]> {
-  let summary = "a producer warpgroup and its consumers";
+  let summary = "a producer warpgroup, its consumers, and one that adds up what they share";
   let description = [{
-    Warpgroup 0 runs `producer` on one thread; warpgroups 1 to `consumers` run `consumer(%w)`. The registers are
-    reallocated with `setmaxnreg` (PTX ISA 9.7.20.5).
+    Warpgroup 0 runs `producer` on one thread; warpgroups 1 to `consumers` run `consumer(%w)`; where there is a
+    `reducer`, the warpgroup behind them runs that. The registers are reallocated with `setmaxnreg` (PTX ISA
+    9.7.20.5).
 
     Ring protocol (checked): the producer acquires a slot and fills it; a consumer waits for a slot, reads it by
-    products, and releases it exactly once, after the wait of the last product that reads it.
+    products, and releases it exactly once, after the wait of the last product that reads it. Of a ring that consumers
+    fill (`tile.share`) the reducer waits for slots and releases them by the same rule.
   }];
-  let arguments = (ins I64Attr:$consumers, I64Attr:$producer_registers, I64Attr:$consumer_registers);
-  let regions = (region SizedRegion<1>:$producer, SizedRegion<1>:$consumer);
+  let arguments = (ins I64Attr:$consumers, I64Attr:$producer_registers, I64Attr:$consumer_registers,
+                       OptionalAttr<I64Attr>:$reducer_registers);
+  let regions = (region SizedRegion<1>:$producer, SizedRegion<1>:$consumer, AnyRegion:$reducer);
   let assemblyFormat = [{
-    $consumers `registers` `(` $producer_registers `,` $consumer_registers `)` attr-dict-with-keyword
-    `producer` $producer `consumer` $consumer
+    $consumers `registers` `(` $producer_registers `,` $consumer_registers (`,` $reducer_registers^)? `)`
+    attr-dict-with-keyword `producer` $producer `consumer` $consumer (`reducer` $reducer^)?
   }];
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
@@ -186,8 +189,11 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
   let description = [{
     `map[b, h, row]`: `rows` rows from `row` on, all columns; what lies beyond the tensor reads as zero. Splits into
     `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in the consumers.
+
+    An array of f32 instead of a map gives a slot of f32: `map[s, b, h, row .. row + cols - 1]` for every row s of the
+    slot. All of these exist, and each s begins at a multiple of 16 bytes.
   }];
-  let arguments = (ins Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring);
+  let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring);
   let results = (outs Tile_Slot:$slot);
   let assemblyFormat = "$map `[` $b `,` $h `,` $row `]` `into` $ring attr-dict `:` type($map) `,` type($ring) `->` type($slot)";
   let hasVerifier = 1;
@@ -201,18 +207,35 @@ def Tile_AcquireOp : Tile_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
 
 def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "producer: fill the slot of load number `count`, and mark it full when the bytes have arrived";
-  let arguments = (ins Tile_TensorMap:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring, Index:$count,
-                       OptionalAttr<I64Attr>:$owner);
+  let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row,
+                       Tile_Ring:$ring, Index:$count, OptionalAttr<I64Attr>:$owner);
   let assemblyFormat = [{
     $map `[` $b `,` $h `,` $row `]` `into` $ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($map) `,` type($ring)
   }];
 }
 
 def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "consumer: wait until the slot of load number `count` is full";
-  let arguments = (ins Tile_Ring:$ring, Index:$count);
+  let summary = "consumer or reducer: wait until the slot of load number `count` is full";
+  let description = [{
+    Of a private ring a consumer has its own slots; the reducer says whose (`owner`).
+  }];
+  let arguments = (ins Tile_Ring:$ring, Index:$count, OptionalAttr<I64Attr>:$owner);
   let results = (outs Tile_Slot:$slot);
-  let assemblyFormat = "$ring `[` $count `]` attr-dict `:` type($ring) `->` type($slot)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$slot, "::mlir::Value":$ring, "::mlir::Value":$count), [{
+    build($_builder, $_state, slot, ring, count, /*owner=*/nullptr);
+  }]>];
+  let assemblyFormat = "$ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($ring) `->` type($slot)";
+}
+
+def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "consumer: pass a tile to the reducer, as number `count` of this warpgroup's ring";
+  let description = [{
+    Waits until the slot is empty, writes the tile in the slot's swizzle, and marks it full; nobody waits for the other
+    warps. Lowers to `stmatrix` (PTX ISA 9.7.15.5.16), `fence.proxy.async` and an arrival of each warp.
+  }];
+  let arguments = (ins Tile_OperandATile:$source, Tile_Ring:$ring, Index:$count);
+  let assemblyFormat = "$source `into` $ring `[` $count `]` attr-dict `:` type($source) `,` type($ring)";
+  let hasVerifier = 1;
 }
 
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -252,26 +275,32 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     %t = tile.mma_async %q, %k slopes %slopes times %columns : !slopes, !columns transpose_b : !q, !k -> !tile.token<!s>
     ```
 
+    An accumulator that is a token is a product in flight that this one goes on: nobody waits in between, and the wait for
+    this one is one for both.
+
+    With `transpose_a` A is a slot whose rows are the depth and whose 64 columns are the rows of the result.
+
     `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
     overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
 
     With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes
     one for each step of depth out of the loop, and where there are many ptxas spills.
   }];
-  let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b, Optional<AnyRankedTensor>:$acc,
-                       Optional<Tile_Slot>:$ones, Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns,
+  let arguments = (ins AnyTypeOf<[Tile_Slot, Tile_OperandATile]>:$a, Tile_Slot:$b,
+                       Optional<AnyTypeOf<[AnyRankedTensor, Tile_Token]>>:$acc, Optional<Tile_Slot>:$ones,
+                       Optional<Tile_Slot>:$slopes, Optional<Tile_Slot>:$columns, UnitAttr:$transpose_a,
                        UnitAttr:$transpose_b, DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$stage,
                        UnitAttr:$local_descriptors);
   let results = (outs Tile_Token:$token);
   let builders = [OpBuilder<(ins "::mlir::Type":$token, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$acc,
                                  "::mlir::Value":$ones, "bool":$transpose_b, "int64_t":$stage), [{
-    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), transpose_b, stage,
-          /*local_descriptors=*/false);
+    build($_builder, $_state, token, a, b, acc, ones, /*slopes=*/Value(), /*columns=*/Value(), /*transpose_a=*/false,
+          transpose_b, stage, /*local_descriptors=*/false);
   }]>];
   let assemblyFormat = [{
     $a `,` $b (`ones` $ones^ `:` type($ones))?
     (`slopes` $slopes^ `times` $columns `:` type($slopes) `,` type($columns))?
-    (`into` $acc^ `:` type($acc))? (`transpose_b` $transpose_b^)?
+    (`into` $acc^ `:` type($acc))? (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)?
     attr-dict `:` type($a) `,` type($b) `->` type($token)
   }];
   let hasVerifier = 1;
@@ -287,6 +316,49 @@ def Tile_MmaWaitOp : Tile_Op<"mma_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
                        DefaultValuedAttr<ConfinedAttr<I64Attr, [IntNonNegative]>, "0">:$read_stage);
   let results = (outs AnyRankedTensor:$result);
   let assemblyFormat = "$token attr-dict `:` type($token) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_PanelOp : Tile_Op<"panel", [Pure]> {
+  let summary = "a panel of a slot: columns 64 `number` to 64 `number` + 63, as a slot";
+  let arguments = (ins Tile_Slot:$slot, Index:$number);
+  let results = (outs Tile_Slot:$panel);
+  let assemblyFormat = "$slot `[` $number `]` attr-dict `:` type($slot) `->` type($panel)";
+  let hasVerifier = 1;
+}
+
+def Tile_AddProductOp : Tile_Op<"add_product", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "add scale A^T B, of all consumers together, to sums in device memory";
+  let description = [{
+    Each consumer has 64 rows of A and, in its own slot, of B. The result has a row for each column of A, from `row` on, a
+    multiple of 64, and a column for each of B. Of `sums[b, h, r, c, :]` each 64 x 64 panel of rows r and columns c has 4096
+    elements in the order of `tile.atomic_add`. Additions of several CTAs come in any order.
+
+    For a sum whose tile moves with the loop, which no consumer can keep: `tile-specialize` has the consumers pass A on
+    (`tile.share`, through `ring`, whose slots each consumer has for itself), and a warpgroup of its own multiply and add
+    (`tile.atomic_add`).
+  }];
+  let arguments = (ins Tile_OperandATile:$a, Tile_Ring:$ring, Tile_Slot:$b, MemRefRankOf<[F32], [5]>:$sums,
+                       Index:$batch, Index:$head, Index:$row, F32Attr:$scale);
+  let assemblyFormat = [{
+    $a `through` $ring `,` $b `to` $sums `[` $batch `,` $head `,` $row `]` attr-dict
+    `:` type($a) `,` type($ring) `,` type($b) `,` type($sums)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_AtomicAddOp : Tile_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "add a tile of 64 x 64 to 4096 elements in device memory";
+  let description = [{
+    The elements lie as threads hold them, which so write 16 bytes each, side by side: element `4 block + e` of thread t
+    (PTX ISA 9.7.15.5.1.1) is number `512 block + 4 t + e`. No order among CTAs: `red.relaxed.gpu` of vectors (PTX ISA
+    9.7.13.7). Each 4096 elements begin at a multiple of 16 bytes.
+  }];
+  let arguments = (ins Tile_OfF32<Tile_AccTile>:$source, MemRefRankOf<[F32], [5]>:$sums, Index:$b, Index:$h, Index:$r,
+                       Index:$c);
+  let assemblyFormat = [{
+    $source `to` $sums `[` $b `,` $h `,` $r `,` $c `]` attr-dict `:` type($source) `,` type($sums)
+  }];
   let hasVerifier = 1;
 }
 

@@ -70,6 +70,25 @@ def Tile_ToOperandAOp : Tile_Op<"to_operand_a", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_ReadColumnsOp : Tile_Op<"read_columns", [MemoryEffects<[MemRead]>]> {
+  let summary = "a row of a slot of f32, as a value for each column";
+  let arguments = (ins Tile_Slot:$slot, ConfinedAttr<I64Attr, [IntNonNegative]>:$row);
+  let results = (outs Tile_ColTile:$result);
+  let assemblyFormat = "$slot `[` $row `]` attr-dict `:` type($slot) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Tile_FromOperandAOp : Tile_Op<"from_operand_a", [Pure]> {
+  let summary = "the rounded elements of an A operand as an accumulator";
+  let description = [{
+    For who holds the operand anyway: half the registers of the accumulator that it has been.
+  }];
+  let arguments = (ins Tile_OperandATile:$source);
+  let results = (outs Tile_OfF32<Tile_AccTile>:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let summary = "whether any row of this warp says yes; uniform within the warp";
   let arguments = (ins AnyRankedTensor:$source);
@@ -161,7 +180,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
   let summary = "apply scalar code to every element of an accumulator";
   let description = [{
     The region sees the element and its position `(s, i, j)`, absolute: the tile's first element is at `(row, col)`.
-    Behind them it sees the element's row of each of `rows`, which are `#tile.row`. Score and mask regions become this
+    Behind them it sees the element's row of each of `rows` that is `#tile.row`, and its column of one that is
+    `#tile.col`. Score and mask regions become this
     op.
 
     With a second result the region yields two values, and the tile is their sum: the second one is the same for all
@@ -194,7 +214,8 @@ def Tile_MapOp : Tile_Op<"map", [SingleBlock, RecursiveMemoryEffects,
     So is one that repeats along the keys, as `(i - j) mod 3 = 0`, after at most eight of a thread's blocks of columns:
     it is computed once for each element before it repeats.
   }];
-  let arguments = (ins AnyRankedTensor:$source, Variadic<Tile_RowTile>:$rows, Index:$row, Index:$col);
+  let arguments = (ins AnyRankedTensor:$source, Variadic<Tile_OneOf<[Tile_RowTile, Tile_ColTile]>>:$rows, Index:$row,
+                       Index:$col);
   let results = (outs AnyRankedTensor:$result, Optional<Tile_LanePartialTile>:$offset);
   let regions = (region SizedRegion<1>:$body);
   let builders = [OpBuilder<(ins "::mlir::Value":$source, "::mlir::Value":$row, "::mlir::Value":$col), [{
