@@ -222,8 +222,8 @@ typedef struct FlashcCapture {
  *    then   dq    [B, Hq, Nq, head_dim]   dtype   written
  *    then   dk    [B, Hk, Nk, head_dim]   dtype   written
  *    then   dv    [B, Hk, Nk, value_dim]  dtype   written
- *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Compiling for a GPU fails;
- *  of a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded. */
+ *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Of
+ *  a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded. */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; on the CPU also FLASHC_F32, and FLASHC_F64 for checks of gradients by differences: then
    *  every float but scale is f64, lse too, captures may not be floats, and the matrix of scores is in memory. */
@@ -251,6 +251,9 @@ typedef struct FlashcAttention {
   bool omit_lse;
   /** What is computed. */
   FlashcOperation operation;
+  /** Of the backward pass: takes every sum in one order, so that equal arguments give equal bits in every run. Otherwise
+   *  dq may be added up in any order, which is faster. No other operation depends on it. */
+  bool deterministic;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`

@@ -81,6 +81,7 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
                                    llvm::Twine(FLASHC_ATTENTION_BACKWARD) + ", got " +
                                    llvm::Twine(int(attention.operation)));
   spec.operation = static_cast<AttentionSpec::Operation>(attention.operation);
+  spec.isDeterministic = attention.deterministic;
   return spec;
 }
 

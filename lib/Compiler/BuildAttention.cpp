@@ -304,6 +304,8 @@ void Printer::printOp() {
      << joinTypes(inputs) << ")\n      {";
   if (spec.keyHeads < 0)
     os << "group_size = " << spec.groupSize << " : i64, ";
+  if (spec.isDeterministic && spec.operation == AttentionSpec::Operation::Backward)
+    os << "deterministic, ";
   os << "scale = " << getFloat(spec.scale) << " : f32" << (sumsGroups() ? ", sum_groups" : "") << "}\n";
 }
 

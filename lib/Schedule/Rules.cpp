@@ -97,6 +97,12 @@ static const Rule kRules[] = {
      [](const Draft &) -> std::string {
        return "expected order=closed for split-gradients=none: who adds dq up goes by arithmetic";
      }},
+    {"split-gradients", "it is `none`, and the backward pass is deterministic", "",
+     [](const Draft &d) { return d.key.isDeterministic && d.s.splitGradients == SplitGradients::None; },
+     [](const Draft &) -> std::string {
+       return "expected split-gradients=queries or each for a deterministic backward pass, got none: dq would be added up "
+              "in any order";
+     }},
     {"stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.stages); },
      [](const Draft &d) { return "expected 1 to 64 stages, got " + print(d.s.stages); }},
     {"q-stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.qStages); },

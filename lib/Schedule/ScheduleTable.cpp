@@ -23,6 +23,8 @@ std::string ScheduleKey::str() const {
     text += " score=bounded";
   if (rows != RowsClass::None)
     text += (" rows=" + kRowsClassNames[static_cast<int>(rows)]).str();
+  if (isDeterministic)
+    text += " deterministic";
   return text;
 }
 
@@ -179,7 +181,8 @@ bool ScheduleRow::matches(const ScheduleKey &key) const {
   return kind == key.kind && (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
          (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) &&
          (!maxKeys || (key.keys && *key.keys <= *maxKeys)) && (!needsBoundedScores || key.hasBoundedScores) &&
-         (!rows || *rows == key.rows);
+         (!rows || *rows == key.rows) &&
+         (!key.isDeterministic || getSchedule().splitGradients != SplitGradients::None);
 }
 
 Schedule ScheduleRow::getSchedule() const {

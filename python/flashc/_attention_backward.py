@@ -53,10 +53,9 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     _check_outputs(inputs, extents, is_bshd)
     code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
-    # Every kernel has the split form, whose sums have one order. What asks the compiler for it goes here.
-    parse_flag("deterministic", deterministic)
     specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
-                                is_static, dlse is not None, ATTENTION_BACKWARD)
+                                is_static, dlse is not None, ATTENTION_BACKWARD,
+                                parse_flag("deterministic", deterministic))
     results = Results(inputs, code)
     for number, (like, x) in enumerate(zip("qkv", outs)):
         results.add_like(f"out[{number}] (d{like})", x, like, is_bshd)

@@ -71,6 +71,8 @@ struct AttentionSpec {
   /// The log-sum-exp itself is an argument of sums and of the backward pass.
   bool logSumExp = true;
   Operation operation = Operation::Attention;
+  /// Of the backward pass: every sum has one order.
+  bool isDeterministic = false;
 };
 
 /// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in

@@ -82,6 +82,8 @@ struct ScheduleKey {
   /// The score region is a constant times tanh, as `tanh-terms` needs it.
   bool hasSoftCap = false;
   RowsClass rows = RowsClass::None;
+  /// Of a backward pass: sums have one order, so no row that adds dq up in memory is for it.
+  bool isDeterministic = false;
   /// None: known at launch only.
   std::optional<int64_t> queries;
   KernelOutputs outputs;

@@ -236,6 +236,8 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   key.hasSlopes = hasSlopesInScore(op);
   key.hasSoftCap = hasSoftCap(op);
   key.rows = classifyRows(op);
+  if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
+    key.isDeterministic = backward.getDeterministic();
   key.outputs = outputs;
   return key;
 }

@@ -36,6 +36,8 @@ class Specialization(NamedTuple):
     has_lse: bool
     #: ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS or ATTENTION_BACKWARD.
     operation: int = library.ATTENTION
+    #: Of the backward pass: every sum has one order.
+    deterministic: bool = False
 
     @property
     def ranks(self) -> List[int]:
@@ -63,7 +65,7 @@ class Specialization(NamedTuple):
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
-            operation=self.operation)
+            operation=self.operation, deterministic=self.deterministic)
 
     def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
@@ -201,14 +203,14 @@ def target_of(device: int) -> str:
 
 def specialize(q: Array, extents: Extents, causal: bool, window: Window, scale: Any, code: Code, target: str,
                schedule: Optional[str], is_static: bool, has_lse: bool,
-               operation: int = library.ATTENTION) -> Specialization:
+               operation: int = library.ATTENTION, deterministic: bool = False) -> Specialization:
     """What the kernel of a call is compiled for. `is_static`: for these extents alone."""
     kind, bounds = parse_mask(causal, window)
     group = extents.query_heads // max(extents.key_heads, 1) or 1
     fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if is_static else (library.ANY,) * 4
     return Specialization(q.dtype, extents.head_dim, extents.value_dim, group, parse_scale(scale, extents.head_dim),
                           kind, bounds, code.mask, code.score, code.captures, fixed, target, schedule, has_lse,
-                          operation)
+                          operation, deterministic)
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:

@@ -72,15 +72,21 @@
 // CHECK:           tile.store {{.*}} memref<2x4x?x64xbf16
 
 // CHECK:       gpu.func @grads_delta(
-// CHECK:         scf.for
-// CHECK:           arith.mulf
+// A shift of -inf where there is no query, or one that sees nothing.
+// CHECK:         vector.load
+// CHECK:         vector.load
+// CHECK:           math.fma
 // CHECK:         nvvm.shfl.sync
+// CHECK:         arith.cmpf oeq
+// CHECK:         arith.mulf
+// CHECK:         arith.select
 // CHECK:         arith.subf
-// CHECK:         memref.store
+// CHECK:         memref.store {{.*}} memref<2x2x4x?xf32
+// CHECK:         memref.store {{.*}} memref<2x2x4x?xf32
 
 // CHECK:       gpu.func @grads_dk_groups(
-// CHECK:         arith.truncf {{.*}} : f32 to bf16
-// CHECK:         memref.store {{.*}} : memref<2x2x?x64xbf16
+// CHECK:         arith.truncf {{.*}} : vector<8xf32> to vector<8xbf16>
+// CHECK:         vector.store {{.*}} : memref<2x2x?x64xbf16
 // CHECK:       gpu.func @grads_dv_groups(
 
 #map = affine_map<(d0, d1, d2) -> (d0, d1, d2)>

@@ -242,7 +242,9 @@ def test_autocast(run, dtype):
     do = random(2, 4, 200, 64, dtype=dtype)
     got = torch.autograd.grad(o, inputs, do)
     low = [x.detach().to(dtype).requires_grad_() for x in inputs]
-    assert_equal(got, [x.float() for x in torch.autograd.grad(run(*low, enable_gqa=True), low, do)])
+    want = [x.float() for x in torch.autograd.grad(run(*low, enable_gqa=True), low, do)]
+    for x, y in zip(got, want): # dq may have another order of sums
+        assert (x - y).norm() <= 5e-3 * y.norm()
 
 
 # --- torch.compile ----------------------------------------------------------------------------------------------------

@@ -73,7 +73,10 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
         key.rows = row.rows.value_or(RowsClass::None);
-        applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
+        for (bool isDeterministic : {false, true}) {
+          key.isDeterministic = isDeterministic;
+          applies |= cantFail(findRows(&table, key, /*mayVary=*/false)).front().row == &row;
+        }
       }
     EXPECT_TRUE(applies) << row.line << ": " << row.text;
   }

@@ -74,10 +74,11 @@ TEST(Schedule, SaysWhatItNeedsAndWhatThereIs) {
   // A slot of 64 rows per consumer, without barriers.
   EXPECT_EQ(getScheduleNeeds(parse("store=own-slot"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128);
-  // 64 slopes of each consumer and 128 columns, of 32 bytes.
-  // V, or the gradient of O, is resident, too, with its barriers.
+  // V, or the gradient of O, is resident, too, and each stage has two numbers of every query; all with their barriers.
   EXPECT_EQ(getScheduleNeeds(parse(""), kHopper, 64, 128, kBackwardKind).sharedMemoryBytes,
-            getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * 2 * 64 * 128 + 2 * 2 * 8);
+            getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 2 * (2 * 64 * 128 + 2 * 8) +
+                2 * (2 * 4 * 128 + 2 * 8));
+  // 64 slopes of each consumer and 128 columns, of 32 bytes.
   EXPECT_EQ(getScheduleNeeds(parse("tensor-bias=true"), kHopper, 64, 128).sharedMemoryBytes,
             getScheduleNeeds(parse(""), kHopper, 64, 128).sharedMemoryBytes + 32 * (2 * 64 + 128));
   EXPECT_EQ(llvm::toString(checkSchedule(parse("tensor-bias=true"), kHopper, 64, 64)), "");

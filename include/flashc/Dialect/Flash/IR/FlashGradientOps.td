@@ -30,6 +30,9 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     | do         | `[B, Hq, Nq, Dv]`  | T            |
     | dlse       | `[B, Hq, Nq]`      | f32          |
 
+    With `deterministic` a kernel takes every sum in one order, so that equal arguments give equal bits in every run;
+    otherwise dq may be added up in memory in any order.
+
     The gradients of k and v are sums over the query heads that share a key head. Memrefs, regions and `group_size` are
     those of `flash.attention`. The region `derivative` is what `flash-differentiate-scores` makes of `score`; an op
     without one differentiates its score where it is decomposed.
@@ -63,7 +66,7 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Flash_Buffer:$o, Flash_Buffer:$lse,
                        Flash_Buffer:$dout, Optional<Flash_Buffer>:$dlse, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
-                       OptionalAttr<I64Attr>:$group_size);
+                       OptionalAttr<I64Attr>:$group_size, UnitAttr:$deterministic);
   let regions = (region AnyRegion:$score, AnyRegion:$mask, AnyRegion:$derivative);
   let assemblyFormat = beginFormat # regionsFormat # derivativeFormat # endFormat;
   let extraClassDeclaration = wholeOpDeclaration # [{
