@@ -292,7 +292,11 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
     }
     KeyRange range = KeyRange::of(op, loop, getNumResident(op, loop));
     SmallVector<KeySegment> segments = emitKeySegments(op, range, bounds, mask.space);
-    searched->restore();
+    // Beside resident keys what is read for each query is read for each column of every masked tile.
+    if (isa<AccumulateGradientsOp>(op.getOperation()) && op.getMaskView() == MaskView::Dual)
+      searched->keepSearches();
+    else
+      searched->restore();
     numUnmasked += splitLoop(loop, segments, bounds.tileSize).size();
     ++numBounded;
   }

@@ -224,7 +224,7 @@ SearchedMask::SearchedMask(Region &mask)
 }
 
 SearchedMask::SearchedMask(StepOpInterface op, MaskView view)
-    : mask(op.getMask()), isSearched(readsSortedArray(mask)), isDivided(dividesByCaptured(mask)) {
+    : mask(op.getMask()), view(view), isSearched(readsSortedArray(mask)), isDivided(dividesByCaptured(mask)) {
   if (!isSearched && !isDivided && view == MaskView::Primal)
     return;
   copyMask();
@@ -250,6 +250,15 @@ void SearchedMask::search() {
     return;
   searchKeys(mask);
   clampToSegments(mask);
+}
+
+void SearchedMask::keepSearches() {
+  if (original.empty() || !isSearched)
+    return restore();
+  if (view == MaskView::Dual)
+    exchangePositions(mask);
+  original.dropAllReferences();
+  original.getBlocks().clear();
 }
 
 void SearchedMask::restore() {

@@ -26,6 +26,9 @@ public:
   ~SearchedMask() { restore(); }
   /// Puts the op's own region back.
   void restore();
+  /// Leaves the op the other region, if that searches: in the dual view, where what it computes of the key alone takes the
+  /// place of what it read for each query.
+  void keepSearches();
   /// The op's own region, put back or not.
   Region &getOriginal() { return original.empty() ? mask : original; }
   SearchedMask(const SearchedMask &) = delete;
@@ -35,6 +38,7 @@ private:
   void search();
 
   Region &mask;
+  MaskView view = MaskView::Primal;
   /// Whether it reads sorted arrays, and divides by captured values.
   bool isSearched, isDivided;
   Region original; // empty if nothing was replaced
