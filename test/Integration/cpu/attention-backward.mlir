@@ -123,3 +123,56 @@ func.func @on_memrefs(%q: memref<?x2x?x8xbf16, strided<[?, ?, ?, 1]>>, %k: memre
       outs(%dq, %dk, %dv : memref<?x2x?x8xbf16>, memref<?x1x?x8xf32>, memref<?x1x?x8xbf16>) {scale = 0.35 : f32}
   return
 }
+
+// Documents and packed sequences, causal: bounds by searches, which the mask of a nest by keys keeps.
+// CHECK-NEXT: check @documents: dq: {{.*}} PASS
+// CHECK-NEXT: check @documents: dk: {{.*}} PASS
+// CHECK-NEXT: check @documents: dv: {{.*}} PASS
+func.func @documents(%q: tensor<?x2x?x8xf32>, %k: tensor<?x2x?x8xf32>, %v: tensor<?x2x?x8xf32>,
+                     %o: tensor<?x2x?x8xf32>, %lse: tensor<?x2x?xf32>, %do: tensor<?x2x?x8xf32>,
+                     %ids: tensor<?x?xi8>) -> (tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>) {
+  %sorted = flash.assume_sorted %ids : tensor<?x?xi8>
+  %dq, %dk, %dv = flash.attention_backward
+      ins(%q, %k, %v, %o, %lse, %do : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>,
+          tensor<?x2x?x8xf32>, tensor<?x2x?xf32>, tensor<?x2x?x8xf32>)
+      {scale = 0.35 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = tensor.extract %sorted[%b, %i] : tensor<?x?xi8>
+        %y = tensor.extract %sorted[%b, %j] : tensor<?x?xi8>
+        %same = arith.cmpi eq, %x, %y : i8
+        %earlier = arith.cmpi sle, %j, %i : index
+        %keep = arith.andi %same, %earlier : i1
+        flash.yield %keep : i1
+      } -> tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>
+  return %dq, %dk, %dv : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>
+}
+
+// CHECK-NEXT: check @packed: dq: {{.*}} PASS
+// CHECK-NEXT: check @packed: dk: {{.*}} PASS
+// CHECK-NEXT: check @packed: dv: {{.*}} PASS
+func.func @packed(%q: tensor<?x2x?x8xf32>, %k: tensor<?x2x?x8xf32>, %v: tensor<?x2x?x8xf32>,
+                  %o: tensor<?x2x?x8xf32>, %lse: tensor<?x2x?xf32>, %do: tensor<?x2x?x8xf32>,
+                  %offsets_q: tensor<5xi32>, %offsets_k: tensor<5xi32>)
+    -> (tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>) {
+  %cu_q = flash.assume_sorted %offsets_q : tensor<5xi32>
+  %cu_k = flash.assume_sorted %offsets_k : tensor<5xi32>
+  %dq, %dk, %dv = flash.attention_backward
+      ins(%q, %k, %v, %o, %lse, %do : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>,
+          tensor<?x2x?x8xf32>, tensor<?x2x?xf32>, tensor<?x2x?x8xf32>)
+      {scale = 0.35 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %n = flash.count_le %i in %cu_q : index, tensor<5xi32>
+        %m = flash.count_le %j in %cu_k : index, tensor<5xi32>
+        %same = arith.cmpi eq, %n, %m : index
+        %end_q32 = tensor.extract %cu_q[%n] : tensor<5xi32>
+        %end_q = arith.index_cast %end_q32 : i32 to index
+        %end_k32 = tensor.extract %cu_k[%n] : tensor<5xi32>
+        %end_k = arith.index_cast %end_k32 : i32 to index
+        %shift = arith.subi %end_k, %end_q : index
+        %last = arith.addi %i, %shift : index
+        %seen = arith.cmpi sle, %j, %last : index
+        %keep = arith.andi %same, %seen : i1
+        flash.yield %keep : i1
+      } -> tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>
+  return %dq, %dk, %dv : tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>, tensor<?x2x?x8xf32>
+}
