@@ -37,6 +37,13 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   os << "  CTAs: ";
   llvm::interleave(launch.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
   os << "\n";
+  if (launch.workspace)
+    os << "  workspace: " << launch.workspace->getText() << " bytes\n";
+  if (decision.key.kind == kBackwardKind)
+    os << "  dq: added up "
+       << (choice.schedule.splitGradients == SplitGradients::None ? "in device memory, in any order"
+                                                                  : "in registers, with the same bits in every launch")
+       << "\n";
   if (!launch.sorted.empty())
     os << "  points: sorted by their work, since " << launch.sorted << "\n";
   if (!choice.mask.empty())

@@ -39,7 +39,7 @@ SPACE = {
     "stages": ["2", "3", "4"],
     "q-stages": ["1", "2"],
     "tensor-sums": ["true", "false"],
-    "wait-after": ["0", "12"],
+    "wait-after": ["0", "6", "12"],
     "store": ["registers", "q-slot", "own-slot"],
     "epilogue": ["plain", "product", "softmax"],
 }

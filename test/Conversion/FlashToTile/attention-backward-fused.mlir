@@ -2,11 +2,20 @@
 // and the one after rounds. The mask of keys that do not exist keeps their exponentials out of the sums.
 // RUN: flashc %s --emit=tile | FileCheck %s
 // RUN: flashc %s --print-decisions | FileCheck %s --check-prefix=DECISIONS
+// RUN: sed 's/{scale/{deterministic, scale/' %s | flashc - --print-decisions | FileCheck %s --check-prefix=DETERMINISTIC
+// RUN: sed 's/{scale/{deterministic, scale/' %s | not flashc - --emit=tile --schedule=split-gradients=none 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ORDER
 // RUN: not flashc %s --emit=tile --schedule=kv-tile=48 2>&1 | FileCheck %s --check-prefix=ROWS
 // RUN: not flashc %s --emit=tile --schedule=order=list,persistent=true 2>&1 | FileCheck %s --check-prefix=LIST
 // RUN: not flashc %s --emit=tile --schedule=consumers=3,consumer-registers=160 2>&1 | FileCheck %s --check-prefix=REGISTERS
 
 // DECISIONS: split-gradients = none (row)
+// DECISIONS: workspace: {{.*}} bytes
+// DECISIONS-NEXT: dq: added up in device memory, in any order
+// DETERMINISTIC: mask=none deterministic
+// DETERMINISTIC: split-gradients = queries
+// DETERMINISTIC: dq: added up in registers, with the same bits in every launch
+// ORDER: error: schedule: expected split-gradients=queries or each for a deterministic backward pass, got none
 // ROWS: error: schedule: expected a kv-tile in steps of 64 for split-gradients=none, got 48
 // LIST: error: schedule: expected order=closed for split-gradients=none: who adds dq up goes by arithmetic
 // REGISTERS: error: {{.*}}expected at most {{[0-9]+}} registers{{.*}}got

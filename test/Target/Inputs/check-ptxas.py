@@ -1,11 +1,11 @@
 """Assembles every .ptx file of a folder; fails on a spill, a stack frame, or products that ptxas serialises. Two registers
 that are spilled once for each tile of queries are said, and no failure.
 
-check-ptxas.py [--spills=BYTES] PTXAS FOLDER [FLASHC SOURCES]. With --spills so many bytes are no failure: a producer that
-draws its points has 24 or 32 registers for what it divides by, and spills some around its loops (test_sass.py says that
-nobody else does). With the last two it first compiles into the folder every example, and the
-programs of gpu_check.py's launcher with its schedules. The advisories C7510 to C7519 are about wgmma: serialised, or
-fenced by ptxas itself."""
+check-ptxas.py [--spills=BYTES] PTXAS FOLDER [FLASHC SOURCES]. With --spills so many bytes are no failure: a producer
+that draws its points has 24 or 32 registers for what it divides by, and a persistent kernel of all gradients is short
+of some beside dk and dv; both spill around their loops (test_sass.py says that nobody else does). With the last two it
+first compiles into the folder every example, and the programs of gpu_check.py's launcher with its schedules. The
+advisories C7510 to C7519 are about wgmma: serialised, or fenced by ptxas itself."""
 
 import concurrent.futures
 import glob
