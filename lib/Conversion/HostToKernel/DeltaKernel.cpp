@@ -177,20 +177,16 @@ private:
 
 FailureOr<ManifestKernel> flashc::emitDeltaKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
                                                   Value delta, Value lse, const std::optional<AddedSums> &sums) {
-  OpBuilder b(host.getContext());
-  b.setInsertionPointToEnd(main->getBlock());
-  ManifestKernel info;
-  info.kernel = (main.getName() + "_delta").str();
-  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), info.kernel, kThreads);
-  KernelSignature signature(host, kernel, tables);
-  if (failed(DeltaKernel(kernel, signature, delta, lse, sums).emit()))
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    return DeltaKernel(kernel, signature, delta, lse, sums).emit();
+  };
+  FailureOr<ManifestKernel> info =
+      emitPlainKernel(host, main, (main.getName() + "_delta").str(), kThreads, tables, emit);
+  if (failed(info))
     return failure();
-  signature.finish();
-  info.parameters = signature.getParameters();
   Value o = flash::matchRowDots(delta)->o;
   // Rows of padding behind the last one, too: those of a tile of queries at most.
   int64_t tile = tables.getTables()[*tables.getNumber(delta)].bytes / 8;
-  info.grid = {ceilDiv(ceilDiv(*getFormula(o, 2), tile) * tile, kRows), *getFormula(o, 1), *getFormula(o, 0)};
-  info.block[0] = kThreads;
+  info->grid = {ceilDiv(ceilDiv(*getFormula(o, 2), tile) * tile, kRows), *getFormula(o, 1), *getFormula(o, 0)};
   return info;
 }

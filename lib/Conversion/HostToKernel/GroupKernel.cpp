@@ -1,7 +1,6 @@
 //===- GroupKernel.cpp - the kernel that adds up what the heads of a group gave -----------------------------------===//
 
 #include "flashc/Conversion/HostToKernel/GroupKernel.h"
-#include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -111,22 +110,17 @@ static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signatur
 FailureOr<ManifestKernel> flashc::emitGroupKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name,
                                                   const TileTables &tables, const GroupSums &sums,
                                                   ArrayRef<unsigned> outputs) {
-  ImplicitLocOpBuilder b(main.getLoc(), host.getContext());
-  b.setInsertionPointToEnd(main->getBlock());
-  ManifestKernel info;
-  info.kernel = name.str();
-  gpu::GPUFuncOp kernel = createPlainKernel(b, b.getLoc(), info.kernel, kGroupThreads);
-  KernelSignature signature(host, kernel, tables);
-  b.setInsertionPointToStart(&kernel.getBody().front());
-  if (failed(emitBody(b, signature, sums, outputs)))
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    auto b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.getBody().front());
+    return emitBody(b, signature, sums, outputs);
+  };
+  FailureOr<ManifestKernel> info = emitPlainKernel(host, main, name, kGroupThreads, tables, emit);
+  if (failed(info))
     return failure();
-  signature.finish();
-  info.parameters = signature.getParameters();
   GridFormula heads = ceilDiv(getSize(sums.extents[1]), sums.groupSize);
   GridFormula columns = getSize(sums.extents[2]);
   if (sums.extents.size() == 4)
     columns = columns * (*getConstantIntValue(sums.extents[3]) / getWidth(sums));
-  info.grid = {ceilDiv(columns, kGroupThreads) * heads * getSize(sums.extents[0]), 1, 1};
-  info.block[0] = kGroupThreads;
+  info->grid = {ceilDiv(columns, kGroupThreads) * heads * getSize(sums.extents[0]), 1, 1};
   return info;
 }

@@ -1,6 +1,7 @@
 //===- KernelSignature.cpp - kernel parameters and their manifest -------------------------------------------------===//
 
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
+#include "flashc/Launch/Launch.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 
 using namespace mlir;
@@ -94,4 +95,22 @@ std::vector<ManifestParameter> KernelSignature::getParameters() {
     }
   }
   return result;
+}
+
+FailureOr<ManifestKernel>
+flashc::emitPlainKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name, int64_t threads,
+                        const TileTables &tables,
+                        llvm::function_ref<LogicalResult(gpu::GPUFuncOp, KernelSignature &)> emitBody) {
+  OpBuilder b(host.getContext());
+  b.setInsertionPointToEnd(main->getBlock());
+  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), name, threads);
+  KernelSignature signature(host, kernel, tables);
+  if (failed(emitBody(kernel, signature)))
+    return failure();
+  signature.finish();
+  ManifestKernel info;
+  info.kernel = name.str();
+  info.parameters = signature.getParameters();
+  info.block[0] = threads;
+  return info;
 }

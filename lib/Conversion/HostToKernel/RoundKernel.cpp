@@ -1,7 +1,6 @@
 //===- RoundKernel.cpp - the kernel that rounds what CTAs have added up -------------------------------------------===//
 
 #include "flashc/Conversion/HostToKernel/RoundKernel.h"
-#include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -103,19 +102,13 @@ static LogicalResult emitBody(ImplicitLocOpBuilder &b, KernelSignature &signatur
 FailureOr<ManifestKernel> flashc::emitRoundKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name,
                                                   const TileTables &tables, const AddedSums &sums,
                                                   ArrayRef<unsigned> outputs) {
-  ImplicitLocOpBuilder b(main.getLoc(), host.getContext());
-  b.setInsertionPointToEnd(main->getBlock());
-  ManifestKernel info;
-  info.kernel = name.str();
-  gpu::GPUFuncOp kernel = createPlainKernel(b, b.getLoc(), info.kernel, kThreads);
-  KernelSignature signature(host, kernel, tables);
-  b.setInsertionPointToStart(&kernel.getBody().front());
-  if (failed(emitBody(b, signature, sums, outputs)))
-    return failure();
-  signature.finish();
-  info.parameters = signature.getParameters();
-  info.grid = {ceilDiv(*getFormula(sums.extents[2]), kPanel) * sums.getPanels(), *getFormula(sums.extents[1]),
-               *getFormula(sums.extents[0])};
-  info.block[0] = kThreads;
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    auto b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.getBody().front());
+    return emitBody(b, signature, sums, outputs);
+  };
+  FailureOr<ManifestKernel> info = emitPlainKernel(host, main, name, kThreads, tables, emit);
+  if (succeeded(info))
+    info->grid = {ceilDiv(*getFormula(sums.extents[2]), kPanel) * sums.getPanels(), *getFormula(sums.extents[1]),
+                  *getFormula(sums.extents[0])};
   return info;
 }

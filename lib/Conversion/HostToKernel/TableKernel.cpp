@@ -287,24 +287,19 @@ SmallVector<Value> TableKernel::emitVisits(flash::TileRunsOp op, Value first, Va
 
 static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
                                             StringRef suffix, ArrayRef<TileTables::Table> some) {
-  OpBuilder b(host.getContext());
-  b.setInsertionPointToEnd(main->getBlock());
   SmallVector<Operation *> ops;
   std::optional<GridFormula> warps;
   for (const TileTables::Table &table : some) {
     ops.push_back(table.value.getDefiningOp());
     warps = warps ? *warps + table.tiles : table.tiles;
   }
-  ManifestKernel info;
-  info.kernel = (main.getName() + suffix).str();
-  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), info.kernel, kTableThreads);
-  KernelSignature signature(host, kernel, tables);
-  if (failed(TableKernel(kernel, signature).emit(ops)))
-    return failure();
-  signature.finish();
-  info.parameters = signature.getParameters();
-  info.grid = {ceilDiv(*warps, kTableThreads / kLanes), 1, 1};
-  info.block[0] = kTableThreads;
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    return TableKernel(kernel, signature).emit(ops);
+  };
+  FailureOr<ManifestKernel> info =
+      emitPlainKernel(host, main, (main.getName() + suffix).str(), kTableThreads, tables, emit);
+  if (succeeded(info))
+    info->grid = {ceilDiv(*warps, kTableThreads / kLanes), 1, 1};
   return info;
 }
 

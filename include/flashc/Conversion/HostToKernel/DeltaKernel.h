@@ -7,9 +7,9 @@
 namespace flashc {
 
 /// The table of what a backward pass asks of each query, the shift of its exponents, -log2(e) lse, and `delta`
-/// (flash::emitRowDots): [2, B, Hq, N] in f32, with Nq rounded up to tiles of `tile` queries as N. Queries that do not exist have
-/// a delta of 0 and a shift of -inf, so that their probabilities are 0; so has one that sees no key. Emits an error and
-/// fails if an extent is no formula.
+/// (flash::emitRowDots): [2, B, Hq, N] in f32, with Nq rounded up to tiles of `tile` queries as N. Queries that do not
+/// exist have a delta of 0 and a shift of -inf, so that their probabilities are 0; so has one that sees no key. Emits an
+/// error and fails if an extent is no formula.
 mlir::FailureOr<TileTables::Table> getDeltaTable(mlir::Value delta, int64_t tile);
 
 /// Makes the kernel that runs before `main`, which it is named for, and fills the table of `delta`: a warp for each row

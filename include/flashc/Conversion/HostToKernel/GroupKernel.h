@@ -21,8 +21,8 @@ struct GroupSums {
 };
 
 /// Makes the kernel `name` that runs after `main` and writes `outputs`, arguments of the launch [B, Hk, N] or
-/// [B, Hk, N, D], rounded to their type: a thread for each element, or for eight where D is there, adds up the heads of its group, the first one first. Returns how it is launched,
-/// or fails after an error.
+/// [B, Hk, N, D], rounded to their type: a thread for each element, or for eight where D is there, adds up the heads of
+/// its group, the first one first. Returns how it is launched, or fails after an error.
 mlir::FailureOr<ManifestKernel> emitGroupKernel(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main,
                                                 llvm::StringRef name, const TileTables &tables, const GroupSums &sums,
                                                 mlir::ArrayRef<unsigned> outputs);

@@ -53,6 +53,13 @@ private:
   mlir::SmallVector<Parameter> parameters;
 };
 
+/// Makes the kernel `name`, of `threads` threads a CTA, in the module of `main`, out of code of the host function:
+/// `emitBody` fills it. Returns how it is launched, with a grid of one CTA, or fails after an error.
+mlir::FailureOr<ManifestKernel>
+emitPlainKernel(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main, llvm::StringRef name, int64_t threads,
+                const TileTables &tables,
+                llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
+
 } // namespace flashc
 
 #endif // FLASHC_CONVERSION_HOSTTOKERNEL_KERNELSIGNATURE_H
