@@ -10,8 +10,8 @@ using namespace flashc;
 
 func::FuncOp flashc::findFunction(ModuleOp module) {
   func::FuncOp function;
-  module.walk([&](flash::AttentionOp attention) {
-    function = attention->getParentOfType<func::FuncOp>();
+  module.walk([&](flash::ScoresOpInterface op) {
+    function = op->getParentOfType<func::FuncOp>();
     return WalkResult::interrupt();
   });
   return function;

@@ -305,12 +305,12 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
   decision.overrides = request.overrides.str();
   decision.maskReason = classifyMask(op).reason;
 
-  // The tile of an online_attention says nothing about the number of queries.
+  // The tile of a step says nothing about the number of queries.
   bool mayVary = false;
-  if (attention) {
+  if (attention || isa<flash::AttentionBackwardOp>(op)) {
     if (!q.isDynamicDim(2))
       decision.key.queries = q.getDimSize(2);
-    if (BlockArgument argument = flash::getRootArgument(attention.getQ())) {
+    if (BlockArgument argument = flash::getRootArgument(op.getQ())) {
       mayVary = request.mayVary;
       decision.queriesArgument = argument.getArgNumber();
     }
