@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""Launches the kernels of gradients on a GPU, each many times: no hang, right numbers, equal bits where they are promised.
+
+    gpu_gradients.py                                                 2000 launches of each kernel
+    compute-sanitizer --tool memcheck gpu_gradients.py --times 1     and racecheck, synccheck: sizes for a sanitizer
+
+Needs the package flashc and PyTorch (CUDA), as gpu_check.py does. Numbers of the first launch are held against float32
+attention (gpu_check.py says how), with NaN in the outputs and in the memory that a workspace is likely to get. dk and dv
+have the same bits in every launch, and with deterministic=True dq has; between launches another stream computes products,
+so that CTAs do not always run in the same order.
+"""
+
+import argparse
+import dataclasses
+import sys
+import time
+from typing import Optional
+
+import torch
+
+import flashc
+from flashc import masks
+from flashc.bench import _check
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    d: int
+    causal: bool = False
+    window: Optional[int] = None
+    group: int = 1
+    deterministic: bool = False
+    schedule: Optional[str] = None
+
+    def __str__(self):
+        parts = [f"d={self.d}", "causal" * self.causal, f"window={self.window}" * bool(self.window),
+                 f"group={self.group}" * (self.group > 1), "deterministic" * self.deterministic, self.schedule]
+        return " ".join(part for part in parts if part)
+
+    def keep(self, nq, nk, device):
+        i, j = torch.arange(nq, device=device)[:, None], torch.arange(nk, device=device)
+        if self.window:
+            return (j <= i) & (j > i - self.window)
+        return _check.causal(nq, nk, device) if self.causal else None
+
+
+CASES = [*(Case(d, causal) for d in (64, 128, 192, 256) for causal in (False, True)),
+         *(Case(d, window=50) for d in (64, 128)),
+         *(Case(d, causal=True, group=4) for d in (40, 64, 128, 256)),
+         *(Case(d, causal, deterministic=True) for d in (64, 128) for causal in (False, True)),
+         Case(64, schedule="persistent=true"), Case(128, window=50, schedule="persistent=true"),
+         Case(64, schedule="consumers=1"), Case(64, causal=True, schedule="kv-tile=64")]
+
+
+def poison(sizes):
+    """Leaves NaN where PyTorch takes the next arrays of so many bytes from."""
+    blocks = [torch.full((size // 4,), float("nan"), device="cuda") for size in sizes for _ in range(4)]
+    del blocks
+
+
+def count_different(first, second):
+    return torch.stack([(x.view(torch.int16) != y.view(torch.int16)).any() for x, y in zip(first, second)]).any()
+
+
+def check(case, batch, nq, nk, times, busy):
+    """What is wrong with a case, or nothing."""
+    torch.manual_seed(nq * 8191 + nk)
+    heads = 4
+    shapes = [(batch, heads, nq, case.d), *[(batch, heads // case.group, nk, case.d)] * 2, (batch, heads, nq, case.d)]
+    q, k, v, do = (torch.randn(shape, device="cuda").to(torch.bfloat16) for shape in shapes)
+    how = {"causal": case.causal, "enable_gqa": case.group > 1}
+    if case.window:
+        how["mask"] = masks.sliding_window(case.window - 1, 0)
+    o, lse = flashc.attention(q, k, v, return_lse=True, **how)
+    outputs = [torch.full_like(x, float("nan")) for x in (q, k, v)]
+    poison([1 << 20, 1 << 22])
+
+    def launch():
+        flashc.attention_backward(q, k, v, o, lse, do, out=outputs, deterministic=case.deterministic,
+                                  schedule=case.schedule, **how)
+
+    launch()
+    keep = case.keep(nq, nk, q.device)
+    problem = _check.GradientReference(q, k, v, do, keep).compare(outputs).problem
+    promised = outputs if case.deterministic else outputs[1:]
+    first, different = [x.clone() for x in promised], torch.zeros((), dtype=torch.int64, device="cuda")
+    for number in range(times - 1):
+        for x in outputs:
+            x.fill_(float("nan"))
+        if number % 8 == 0:
+            busy()
+        launch()
+        different += count_different(promised, first)
+    if different.item():
+        problem += f"; {different.item()} of {times - 1} more launches gave other bits"
+    return problem.removeprefix("; ")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=2000, help="launches of each case (2000)")
+    parser.add_argument("--filter", default="", help="only cases whose text holds this")
+    options = parser.parse_args()
+    side, square = torch.cuda.Stream(), torch.randn(2048, 2048, device="cuda").to(torch.bfloat16)
+
+    def busy():
+        with torch.cuda.stream(side):
+            torch.mm(square, square)
+
+    # One work tile for some CTAs, several for others; no tile is whole.
+    sizes = [(1, 130, 190)] if options.times == 1 else [(9, 300, 300), (3, 700, 500)]
+    failed, begin = 0, time.time()
+    for case in CASES:
+        if options.filter not in str(case):
+            continue
+        for batch, nq, nk in sizes:
+            problem = check(case, batch, nq, nk, options.times, busy if options.times > 1 else None)
+            failed += bool(problem)
+            print(f"{'FAILED' if problem else 'passed'} {case} B={batch} Nq={nq} Nk={nk} {problem}".rstrip(), flush=True)
+    print(f"{failed} failed, {time.time() - begin:.0f} s")
+    return int(failed > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
