@@ -318,9 +318,10 @@ FLASHC_EXPORTED FlashcStatus flashcExplainText(FlashcContext context, const char
 
 /** The explanation for people (docs/explain.md), and as a JSON object with the keys function, mask_class ("exact",
  *  "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
- *  batch, heads, queries, keys (extents), rows and columns (tiles of one head), varies_by_batch and varies_by_head
- *  (whether batches, heads may differ), picture_block (flashcExplanationGetPNG), and counts (skipped, partial and full
- *  tiles of all heads, which may exceed 64 bits). They belong to the explanation. Of a null explanation they are
+ *  batch, heads, queries, keys (extents), rows and columns (tiles of one head: a row for each tile of queries, or, where
+ *  queries come past keys, as streams_queries says, of keys), varies_by_batch and varies_by_head (whether batches, heads
+ *  may differ), picture_block (flashcExplanationGetPNG), and counts (skipped, partial and full tiles of all heads, which
+ *  may exceed 64 bits). They belong to the explanation. Of a null explanation they are
  *  null. */
 FLASHC_EXPORTED const char *flashcExplanationGetText(FlashcExplanation explanation);
 FLASHC_EXPORTED const char *flashcExplanationGetJSON(FlashcExplanation explanation);

@@ -1,7 +1,7 @@
-//===- LoopRunner.cpp - the loops of an attention, run with numbers -----------------------------------------------===//
+//===- LoopRunner.cpp - the loops of a step, run with numbers -----------------------------------------------------===//
 //
-// All iterations of the loop over tiles of queries at once, and of that over keys inside it (LineEvaluator.h). Batches
-// and heads are run one by one where their tiles may differ.
+// All iterations of the loop over resident tiles at once, and of that over streamed ones inside it (LineEvaluator.h).
+// Batches and heads are run one by one where their tiles may differ.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -12,6 +12,7 @@
 
 using namespace mlir;
 using namespace flashc;
+using flash::StepDim;
 
 namespace {
 
@@ -33,12 +34,14 @@ private:
   LogicalResult runBlock(Block &block);
   LogicalResult runLoop(Operation *op);
   LogicalResult runCounters(Operation *loop, ArrayRef<Counter> counters);
-  LogicalResult note(flash::OnlineAttentionOp op);
+  LogicalResult note(flash::StepOpInterface op);
+  /// The op as a step of the nest that is run, or null.
+  flash::StepOpInterface matchStep(Operation *op) const;
   std::optional<TilePatch> makePatch(const Line &row, const Line &column);
-  std::optional<Line> getRow(flash::OnlineAttentionOp op, const Line &query);
+  std::optional<Line> getRow(flash::StepOpInterface op, const Line &resident);
   LogicalResult countSegmentTiles(flash::SegmentTileOp tile);
   FailureOr<TileMap> makeMap();
-  void findPositions(Operation *loop, flash::OnlineAttentionOp op);
+  void findPositions(Operation *loop, flash::StepOpInterface op);
   bool decidesTiles(Operation *loop, Value counter);
 
   /// What is known, or none: after a diagnostic on `op`, the first of all, if the iterations are not to be split.
@@ -57,6 +60,8 @@ private:
   /// How many loops, one in the other, are run at once.
   const unsigned maxLoops;
   bool variesByBatch = false, variesByHead = false;
+  /// Which of the nests of a backward pass is run: what its steps add to.
+  std::optional<Attribute> gradients;
   std::vector<Note> notes;
   /// The ops around tiles, and the counters that say where these begin.
   DenseSet<Operation *> ancestors;
@@ -108,29 +113,37 @@ void LoopRunner::diagnoseUnknown(Operation *op) {
 // What the loops are about
 //===--------------------------------------------------------------------------------------------------------------===//
 
+flash::StepOpInterface LoopRunner::matchStep(Operation *op) const {
+  auto step = dyn_cast<flash::StepOpInterface>(op);
+  return step && (!gradients || step->getAttr("gradients") == *gradients) ? step : nullptr;
+}
+
 /// Takes the loops' tile shape, and decides how many maps there are.
 LogicalResult LoopRunner::findTiles() {
   bool isTiled = false;
   WalkResult result = function.walk([&](Operation *op) {
     isTiled |= isa<flash::FinalizeOp>(op); // stays where the mask keeps nothing at all
-    auto attention = dyn_cast<flash::OnlineAttentionOp>(op);
-    if (!attention)
+    flash::StepOpInterface step = matchStep(op);
+    if (!step)
       return WalkResult::advance();
-    ShapedType q = attention.getQType(), k = attention.getKType();
+    gradients = op->getAttr("gradients");
+    ShapedType q = step.getQType(), k = step.getKType();
     if (q.getDimSize(0) != 1 || q.getDimSize(1) != 1 || q.isDynamicDim(2) || k.isDynamicDim(2)) {
       op->emitError("expected tiles of one head and of a fixed shape, got ") << q << " and " << k;
       return WalkResult::interrupt();
     }
+    isTiled = true;
     grid.qTile = q.getDimSize(2);
     grid.kvTile = k.getDimSize(2);
-    auto tile = attention.getI0().getDefiningOp<flash::SegmentTileOp>();
+    grid.streamsQueries = step.getStreamedDim() == StepDim::I;
+    auto tile = step.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>();
     if (tile && failed(countSegmentTiles(tile)))
       return WalkResult::interrupt();
     for (Operation *loop = op->getParentOp(); loop != function; loop = loop->getParentOp()) {
       ancestors.insert(loop);
-      findPositions(loop, attention);
-      variesByBatch |= decidesTiles(loop, attention.getB0());
-      variesByHead |= decidesTiles(loop, attention.getH0());
+      findPositions(loop, step);
+      variesByBatch |= decidesTiles(loop, step.getPositionIn(StepDim::B));
+      variesByHead |= decidesTiles(loop, step.getPositionIn(StepDim::H));
     }
     return WalkResult::advance();
   });
@@ -141,11 +154,17 @@ LogicalResult LoopRunner::findTiles() {
   return success();
 }
 
+/// Where tiles of queries and of keys begin.
+static SmallVector<Value> getTilePositions(flash::StepOpInterface op) {
+  return {op.getPositionIn(StepDim::I), op.getPositionIn(StepDim::J)};
+}
+
 /// The counters of `loop` that say where tiles of queries and of keys begin. A batch may, too, where it has sequences
 /// of its own; it is run by itself.
-void LoopRunner::findPositions(Operation *loop, flash::OnlineAttentionOp op) {
+void LoopRunner::findPositions(Operation *loop, flash::StepOpInterface op) {
   for (BlockArgument counter : loop->getRegion(0).getArguments())
-    if (counter != op.getB0() && counter != op.getH0() && isComputedFrom({op.getI0(), op.getJ0()}, counter))
+    if (counter != op.getPositionIn(StepDim::B) && counter != op.getPositionIn(StepDim::H) &&
+        isComputedFrom(getTilePositions(op), counter))
       positions.insert(counter);
 }
 
@@ -159,8 +178,8 @@ bool LoopRunner::decidesTiles(Operation *loop, Value counter) {
     return entry->second;
   WalkResult result = loop->walk([&](Operation *op) {
     SmallVector<Value> values;
-    if (auto attention = dyn_cast<flash::OnlineAttentionOp>(op))
-      values = {attention.getI0(), attention.getJ0()};
+    if (flash::StepOpInterface step = matchStep(op))
+      values = getTilePositions(step);
     else if (op != loop && isa<scf::ForOp, scf::ForallOp>(op))
       llvm::copy_if(op->getOperands(), std::back_inserter(values), [](Value v) { return v.getType().isIndex(); });
     return isComputedFrom(values, argument) ? WalkResult::interrupt() : WalkResult::advance();
@@ -188,7 +207,7 @@ FailureOr<TileMap> LoopRunner::run() {
 
 LogicalResult LoopRunner::runBlock(Block &block) {
   for (Operation &op : block) {
-    if (auto attention = dyn_cast<flash::OnlineAttentionOp>(op); attention && failed(note(attention)))
+    if (flash::StepOpInterface step = matchStep(&op); step && failed(note(step)))
       return failure();
     if (ancestors.contains(&op) && failed(runLoop(&op)))
       return failure();
@@ -227,29 +246,33 @@ LogicalResult LoopRunner::runCounters(Operation *loop, ArrayRef<Counter> counter
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// Tiles of queries by number, since those that follow sequences begin anywhere.
-std::optional<Line> LoopRunner::getRow(flash::OnlineAttentionOp op, const Line &query) {
-  if (auto tile = op.getI0().getDefiningOp<flash::SegmentTileOp>())
+std::optional<Line> LoopRunner::getRow(flash::StepOpInterface op, const Line &resident) {
+  if (auto tile = op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>())
     return get(op, tile.getTile());
-  return evaluator.divide(query, grid.qTile);
+  return evaluator.divide(resident, grid.streamsQueries ? grid.kvTile : grid.qTile);
 }
 
-LogicalResult LoopRunner::note(flash::OnlineAttentionOp op) {
-  auto batch = get(op, op.getB0()), head = get(op, op.getH0()), query = get(op, op.getI0()), key = get(op, op.getJ0());
-  if (!batch || !head || !query || !key)
-    return failure();
+LogicalResult LoopRunner::note(flash::StepOpInterface op) {
+  std::optional<Line> lines[4];
+  for (auto [line, position] : llvm::zip_equal(lines, op.getPosition()))
+    if (!(line = get(op, position)))
+      return failure();
+  auto &[batch, head, query, key] = lines;
   auto isInside = [&](const Line &line, int64_t extent) {
     LineEvaluator::Range range = evaluator.getRange(line);
     return range.low >= 0 && range.high < extent;
   };
-  bool isOfSegment = bool(op.getI0().getDefiningOp<flash::SegmentTileOp>());
-  bool isTile = isOfSegment || llvm::all_of(ArrayRef{query->base, query->slope[0], query->slope[1]},
-                                            [&](int64_t part) { return part % grid.qTile == 0; });
+  const Line &resident = grid.streamsQueries ? *key : *query, &streamed = grid.streamsQueries ? *query : *key;
+  int64_t rows = grid.streamsQueries ? grid.kvTile : grid.qTile, columns = grid.streamsQueries ? grid.qTile : grid.kvTile;
+  bool isOfSegment = bool(op.getPositionIn(StepDim::I).getDefiningOp<flash::SegmentTileOp>());
+  bool isTile = isOfSegment || llvm::all_of(ArrayRef{resident.base, resident.slope[0], resident.slope[1]},
+                                            [&](int64_t part) { return part % rows == 0; });
   if (!isTile || !isInside(*batch, grid.batch) || !isInside(*head, grid.heads) || !isInside(*query, grid.queries) ||
       !isInside(*key, grid.keys))
-    return op.emitError("expected a tile of the attention, got one at batch ")
+    return op->emitError("expected a tile of the attention, got one at batch ")
            << batch->base << ", head " << head->base << ", query " << query->base << ", key " << key->base;
   // Moved tiles of a row begin in a column each, too.
-  std::optional<Line> row = getRow(op, *query), column = row ? evaluator.divide(*key, grid.kvTile) : std::nullopt;
+  std::optional<Line> row = getRow(op, resident), column = row ? evaluator.divide(streamed, columns) : std::nullopt;
   std::optional<TilePatch> patch = column ? makePatch(*row, *column) : std::nullopt;
   if (!patch)
     return failure();

@@ -159,8 +159,9 @@ bool MaskSpace::isNatural(const MaskExpr &expr) const {
 // Printing
 //===--------------------------------------------------------------------------------------------------------------===//
 
-void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr) const {
+void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, MaskView view) const {
   static constexpr StringLiteral kNames[] = {"", "i", "j", "tile", "begin", "end", "i0", "rows"};
+  static constexpr StringLiteral kDualNames[] = {"", "j", "i", "tile", "begin", "end", "j0", "keys"};
   bool isFirst = true;
   auto printSign = [&](int64_t factor) {
     if (!isFirst || factor < 0)
@@ -173,12 +174,12 @@ void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &ex
       os << factor << " * ";
     const Variable &variable = variables[index];
     if (index < FirstDynamic) {
-      os << kNames[index];
+      os << (view == MaskView::Dual ? kDualNames : kNames)[index];
     } else if (variable.isQuotient()) {
       unsigned last = variable.dividend.size() - 1;
       bool isName = variable.dividend == MaskExpr::variable(last) && !variables[last].isQuotient();
       os << (isName ? "" : "(");
-      print(os, printValue, variable.dividend);
+      print(os, printValue, variable.dividend, view);
       os << (isName ? " floordiv " : ") floordiv ") << variable.divisor;
     } else {
       printValue(os, variable.value, variable.at);
@@ -188,7 +189,8 @@ void MaskSpace::print(raw_ostream &os, PrintValue printValue, const MaskExpr &ex
     os << printSign(expr.getConstant());
 }
 
-void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality) const {
+void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality,
+                                MaskView view) const {
   // Solved for the key, or else for the query; otherwise what is added stands on the left, the rest on the right.
   MaskExpr left, right;
   unsigned target = expr[Key] != 0 ? Key : Query;
@@ -203,9 +205,9 @@ void MaskSpace::printConstraint(raw_ostream &os, PrintValue printValue, const Ma
   } else if (isLess) {
     std::swap(left, right);
   }
-  print(os, printValue, left);
+  print(os, printValue, left, view);
   os << (isEquality ? " = " : isLess ? " <= " : " >= ");
-  print(os, printValue, right);
+  print(os, printValue, right, view);
 }
 
 void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
@@ -219,7 +221,7 @@ void MaskSet::printOpaque(raw_ostream &os, Operation *op) {
     os << " of an array that is not declared sorted";
 }
 
-void MaskSet::print(raw_ostream &os, PrintValue printValue) const {
+void MaskSet::print(raw_ostream &os, PrintValue printValue, MaskView view) const {
   StringRef separator = kept.size() == 1 ? "\n" : " and ";
   for (const MaskConjunct &conjunct : kept) {
     if (kept.size() > 1)
@@ -230,7 +232,8 @@ void MaskSet::print(raw_ostream &os, PrintValue printValue) const {
       if (llvm::is_contained(printed, constraint * -1))
         continue;
       os << (printed.empty() ? "" : separator);
-      space.printConstraint(os, printValue, constraint, llvm::is_contained(conjunct.constraints, constraint * -1));
+      space.printConstraint(os, printValue, constraint, llvm::is_contained(conjunct.constraints, constraint * -1),
+                            view);
       printed.push_back(constraint);
     }
     if (kept.size() > 1 && !conjunct.isKnown)

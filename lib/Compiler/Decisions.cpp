@@ -47,7 +47,8 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   if (!launch.sorted.empty())
     os << "  points: sorted by their work, since " << launch.sorted << "\n";
   if (!choice.mask.empty())
-    os << "  loops over keys follow the mask: " << choice.mask << "\n";
+    os << (decision.key.kind == kBackwardKind ? "  loops follow the mask: " : "  loops over keys follow the mask: ")
+       << choice.mask << "\n";
 }
 
 std::string flashc::describeDecisions(const LoweredKernel &kernel) {

@@ -42,7 +42,7 @@ static TileChoice takeTiles(const ScheduleChoice &choice, CompileOptions &option
 }
 
 /// Takes the tiles of the kernel that a launch with so many queries would choose.
-static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t queries, CompileOptions &options) {
+static FailureOr<TileChoice> chooseTiles(flash::ScoresOpInterface attention, int64_t queries, CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   auto module = attention->getParentOfType<ModuleOp>();
   if (pipeline.target != kCPUTarget && failed(checkTarget(module, pipeline.target)))
@@ -68,25 +68,25 @@ static FailureOr<TileChoice> chooseTiles(flash::AttentionOp attention, int64_t q
   return result;
 }
 
-/// The one attention of a function.
-static FailureOr<flash::AttentionOp> findAttention(func::FuncOp function) {
-  SmallVector<flash::AttentionOp> found;
-  function.walk([&](flash::AttentionOp op) { found.push_back(op); });
+/// The one attention of a function, or what else has scores of queries and keys.
+static FailureOr<flash::ScoresOpInterface> findAttention(func::FuncOp function) {
+  SmallVector<flash::ScoresOpInterface> found;
+  function.walk([&](flash::ScoresOpInterface op) { found.push_back(op); });
   if (found.size() != 1)
     return function.emitError("expected one attention to explain, got ") << found.size();
   return found.front();
 }
 
 /// The extents that an attention has in a call; all are positive.
-static FailureOr<TileGrid> getGrid(flash::AttentionOp attention, ArrayRef<LaunchArgument> arguments) {
+static FailureOr<TileGrid> getGrid(flash::ScoresOpInterface attention, ArrayRef<LaunchArgument> arguments) {
   TileGrid grid;
   for (auto [number, value] : {std::pair(0, attention.getQ()), {1, attention.getK()}}) {
     BlockArgument argument = flash::getRootArgument(value);
     if (!argument || argument.getArgNumber() >= arguments.size())
-      return attention.emitError("expected q and k to be arguments of the function, got something computed");
+      return attention->emitError("expected q and k to be arguments of the function, got something computed");
     ArrayRef<int64_t> shape = arguments[argument.getArgNumber()].shape;
     if (shape.size() != 4 || llvm::any_of(shape, [](int64_t extent) { return extent < 1; }))
-      return attention.emitError("expected extents of at least 1 to explain a call");
+      return attention->emitError("expected extents of at least 1 to explain a call");
     if (number == 0)
       std::tie(grid.batch, grid.heads, grid.queries) = std::tuple(shape[0], shape[1], shape[2]);
     else
@@ -126,7 +126,7 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   if (failed(keepFunction(*module, source.getName(), given)))
     return failure();
   auto function = module->lookupSymbol<func::FuncOp>(source.getName());
-  FailureOr<flash::AttentionOp> attention = findAttention(function);
+  FailureOr<flash::ScoresOpInterface> attention = findAttention(function);
   if (failed(attention))
     return failure();
   FailureOr<TileGrid> grid = getGrid(*attention, arguments);

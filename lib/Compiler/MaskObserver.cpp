@@ -44,11 +44,11 @@ static flash::LoopBounds simplify(flash::LoopBounds bounds, MLIRContext *context
   return bounds;
 }
 
-static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttentionOp op,
+static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface op,
                                    const std::vector<std::string> &arguments) {
   std::optional<flash::KeyBounds> found = flash::computeKeyBounds(op);
   if (!found)
-    return {"opaque", {"the loop over keys is not one that can be bounded"}, {}, {}};
+    return {"opaque", {"the loop is not one that can be bounded"}, {}, {}};
   ValueNames names(function, op, arguments);
   auto getName = [&](Value array) { return names.describe(array); };
   auto printValue = [&](raw_ostream &os, Value value, flash::MaskSpace::At at) { os << names.describe(value, at); };
@@ -58,7 +58,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::OnlineAttention
   result.maskClass = flash::MaskClass::getName(maskClass.kind);
   if (!maskClass.reason.empty())
     result.reasons.push_back(maskClass.reason);
-  result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue); });
+  result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue, op.getMaskView()); });
   if (found->ranged) { // the formulas are not what bounds the loops
     result.bounds = {"up to " + std::to_string(flash::kTileRuns) + " runs of tiles"};
     return result;
@@ -78,9 +78,11 @@ struct MaskObserver : PassInstrumentation {
     if (pass->getArgument() != "flash-bound-loops" || mask)
       return;
     mask.emplace(); // what has no mask region keeps every pair
-    root->walk([&](flash::OnlineAttentionOp op) {
-      if (op.hasMask())
-        mask = explainMask(op->getParentOfType<func::FuncOp>(), op, arguments);
+    root->walk([&](flash::StepOpInterface op) { // the first nest's, which is the main kernel's
+      if (!op.hasMask())
+        return WalkResult::advance();
+      mask = explainMask(op->getParentOfType<func::FuncOp>(), op, arguments);
+      return WalkResult::interrupt();
     });
   }
 

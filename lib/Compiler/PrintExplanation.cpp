@@ -73,7 +73,10 @@ std::string Explanation::str() const {
   if (mask.formulas.empty() && mask.reasons.empty())
     os << "keeps every pair\n";
   printLines(os, "keeps the pairs (i, j) with", mask.formulas);
-  printLines(os, "visits the keys, for queries i0 to i0 + rows - 1", mask.bounds);
+  printLines(os,
+             grid.streamsQueries ? "visits the queries, for keys j0 to j0 + keys - 1"
+                                 : "visits the keys, for queries i0 to i0 + rows - 1",
+             mask.bounds);
   os << "tiles: " << grid.qTile << " queries x " << grid.kvTile << " keys, " << tileSource << "\n";
   TileCounts counts = tiles.count();
   os << "of " << counts.total() << " tiles (" << grid.batch * grid.heads << " heads of " << grid.getRows() << " x "
@@ -111,6 +114,7 @@ std::string Explanation::toJSON() const {
     writer.attribute("heads", grid.heads);
     writer.attribute("queries", grid.queries);
     writer.attribute("keys", grid.keys);
+    writer.attribute("streams_queries", grid.streamsQueries);
     writer.attribute("rows", grid.getRows());
     writer.attribute("columns", grid.getColumns());
     writer.attribute("varies_by_batch", tiles.getVariesByBatch());

@@ -13,16 +13,18 @@
 using namespace mlir;
 using namespace flashc;
 
-ValueNames::ValueNames(func::FuncOp function, flash::OnlineAttentionOp tile, std::vector<std::string> arguments)
+ValueNames::ValueNames(func::FuncOp function, flash::StepOpInterface tile, std::vector<std::string> arguments)
     : state(function), arguments(std::move(arguments)) {
-  static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"};
-  for (auto [names, query] : llvm::zip_equal(this->names, kQueries)) {
-    for (auto [position, name] : {std::pair(tile.getB0(), "b"), {tile.getH0(), "h"}, {tile.getI0(), "i0"},
-                                  {tile.getJ0(), "j0"}})
+  // Of a mask in the dual view the third argument is the key, which is resident.
+  static constexpr StringLiteral kQueries[] = {"i", "i0", "(i0 + rows - 1)"}, kKeys[] = {"j", "j0", "(j0 + keys - 1)"};
+  static constexpr StringLiteral kTile[] = {"b", "h", "i0", "j0"};
+  bool isDual = tile.getMaskView() == flash::MaskView::Dual;
+  for (auto [names, resident] : llvm::zip_equal(this->names, isDual ? kKeys : kQueries)) {
+    for (auto [position, name] : llvm::zip_equal(tile.getPosition(), kTile))
       names[position] = name;
-    if (auto segments = tile.getI0().getDefiningOp<flash::SegmentTileOp>())
+    if (auto segments = tile.getPositionIn(flash::StepDim::I).getDefiningOp<flash::SegmentTileOp>())
       names[segments.getSize()] = "rows";
-    StringRef positions[] = {"b", "h", query, "j"};
+    StringRef positions[] = {"b", "h", resident, isDual ? "i" : "j"};
     for (auto [argument, name] : llvm::zip(tile.getMask().getArguments(), positions))
       names[argument] = name.str();
     for (auto [argument, name] : llvm::zip(function.getArguments(), this->arguments))

@@ -17,7 +17,7 @@ namespace flashc {
 class ValueNames {
 public:
   /// `arguments`: the names of the function's arguments.
-  ValueNames(mlir::func::FuncOp function, mlir::flash::OnlineAttentionOp tile, std::vector<std::string> arguments);
+  ValueNames(mlir::func::FuncOp function, mlir::flash::StepOpInterface tile, std::vector<std::string> arguments);
 
   using At = mlir::flash::MaskSpace::At;
   /// For any query, or for the first or the last one of the tile. A sum or product is in parentheses. What has no

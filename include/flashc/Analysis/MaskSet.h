@@ -110,11 +110,12 @@ public:
   /// Whether it is known to be >= 0 by its variables' signs alone.
   bool isNatural(const MaskExpr &expr) const;
 
-  /// Prints `2 * i - %a + 3`; without terms "0".
-  void print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr) const;
+  /// Prints `2 * i - %a + 3`; without terms "0". In the dual view what stands for the query is the key, `j`.
+  void print(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, MaskView view = MaskView::Primal) const;
   /// Prints a constraint as a bound on j (`j <= i + %shift`), or else on i, or else without signs (`%n >= %m + 1`).
   /// `isEquality`: `j = i`, for two constraints of which one is the other with the opposite sign.
-  void printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality) const;
+  void printConstraint(raw_ostream &os, PrintValue printValue, const MaskExpr &expr, bool isEquality,
+                       MaskView view) const;
 
 private:
   std::vector<Variable> variables;
@@ -138,7 +139,7 @@ struct MaskSet {
   /// The op's name, and why it is not understood where that is known.
   static void printOpaque(raw_ostream &os, Operation *op);
   /// What is kept, one line per constraint of a single conjunct, or one line per conjunct.
-  void print(raw_ostream &os, PrintValue printValue) const;
+  void print(raw_ostream &os, PrintValue printValue, MaskView view = MaskView::Primal) const;
 };
 
 /// Reads a mask region. Understands arith.andi, ori, xori and select of conditions, arith.cmpi (signed; unsigned where

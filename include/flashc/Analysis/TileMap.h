@@ -1,6 +1,6 @@
 //===- TileMap.h - which tiles the loops skip, mask and compute as they are ---------------------------------------===//
 //
-// The loops of an attention at L1, run with numbers for one call: what a kernel of the same tiles visits.
+// The loops of a step at L1, run with numbers for one call: what a kernel of the same tiles visits.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_ANALYSIS_TILEMAP_H
@@ -37,9 +37,16 @@ struct TileGrid {
   int64_t qTile = 1, kvTile = 1;
   /// Of tiles of queries that follow sequences (flash.segment_tile) their number, some of them empty; 0: they do not.
   int64_t segmentTiles = 0;
+  /// Whether queries come past resident keys, as for gradients of keys: a row is a tile of keys then.
+  bool streamsQueries = false;
 
-  int64_t getRows() const { return segmentTiles ? segmentTiles : llvm::divideCeil(queries, qTile); }
-  int64_t getColumns() const { return llvm::divideCeil(keys, kvTile); }
+  int64_t getRows() const {
+    return segmentTiles ? segmentTiles : streamsQueries ? countKeyTiles() : llvm::divideCeil(queries, qTile);
+  }
+  int64_t getColumns() const { return streamsQueries ? llvm::divideCeil(queries, qTile) : countKeyTiles(); }
+
+private:
+  int64_t countKeyTiles() const { return llvm::divideCeil(keys, kvTile); }
 };
 
 /// Tiles of one class that are visited, neighbours in each row of tiles. Of the rows `row` + k * `rowStep`, 0 <= k <
@@ -55,8 +62,8 @@ struct TilePatch {
   llvm::DynamicAPInt count() const;
 };
 
-/// The class of every tile: a row for each tile of queries, a column for each tile of keys. What is kept is not tiles
-/// but patches, so that its size does not depend on theirs.
+/// The class of every tile: a row for each resident tile, of queries as a rule, a column for each one that comes past.
+/// What is kept is not tiles but patches, so that its size does not depend on theirs.
 class TileMap {
 public:
   /// Every tile skipped. Maps that do not vary are kept once.
@@ -90,7 +97,7 @@ private:
   std::vector<std::vector<TilePatch>> patches;
 };
 
-/// The map of the loops in `function` (L1, with one attention) called with `arguments`, whose addresses are in the
+/// The map of the loops in `function` (L1; of several nests, as of gradients, those of the first) called with `arguments`, whose addresses are in the
 /// memory of this process, or 0: elements that are not known. The grid's tiles are those of the loops, if there are
 /// any. Fails after a diagnostic, which names what a loop bound reads and nobody gave.
 ///
