@@ -3,6 +3,7 @@
 #include "Variants.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Launch/Launch.h"
+#include "flashc/Target/GPUTarget.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 
 using namespace mlir;
@@ -43,15 +44,17 @@ static SmallVector<LaunchCondition, 2> getConditions(unsigned queriesArgument, c
 
 void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned queriesArgument,
                         const ScheduleChoice &choice) {
-  Block *from = (*variant->getOps<gpu::GPUModuleOp>().begin()).getBody();
-  for (Operation &op : *from)
+  gpu::GPUModuleOp from = *variant->getOps<gpu::GPUModuleOp>().begin();
+  for (Operation &op : *from.getBody())
     if (Launch::isOn(&op)) {
       Launch launch = *Launch::get(&op);
       launch.conditions = getConditions(queriesArgument, choice);
       launch.set(&op);
     }
-  Block *into = (*kernel.getOps<gpu::GPUModuleOp>().begin()).getBody();
-  into->getOperations().splice(into->end(), from->getOperations());
+  gpu::GPUModuleOp into = *kernel.getOps<gpu::GPUModuleOp>().begin();
+  if (GPUTarget::getFeature(into) < GPUTarget::getFeature(from)) // the later version of PTX, which all of it has then
+    into.setTargetsAttr(from.getTargetsAttr());
+  into.getBody()->getOperations().splice(into.getBody()->end(), from.getBody()->getOperations());
 }
 
 OwningOpRef<ModuleOp> flashc::selectEntry(ModuleOp kernel, size_t number) {

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -217,8 +218,9 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
     return failure();
   dropArgumentNames(*lowered);
   PassManager pm(module.getContext());
+  pm.enableVerifier(false); // behind all of them instead of behind each
   buildCPULoweringPipeline(pm);
-  if (failed(pm.run(*lowered)) || failed(checkLowered(*lowered)))
+  if (failed(pm.run(*lowered)) || failed(verify(*lowered)) || failed(checkLowered(*lowered)))
     return failure();
 
   registerBuiltinDialectTranslation(*module.getContext());

@@ -255,8 +255,11 @@ ScheduleNeeds flashc::getScheduleNeeds(const Schedule &schedule, const GPUTarget
       target.groupThreads * (schedule.producerRegisters + schedule.consumers * schedule.consumerRegisters);
   // Other numbers of consumers are refused by checkSchedule, which may not have been asked yet.
   int64_t consumers = std::clamp<int64_t>(schedule.consumers, 1, tile::kMaxConsumers);
-  int64_t groups = consumers + 1; // the producer, and who adds dq up
-  groups += schedule.splitGradients == SplitGradients::None;
+  int64_t groups = consumers + 1;
+  if (schedule.splitGradients == SplitGradients::None) { // who adds dq up has what is left
+    groups += 1;
+    needs.ctaRegisters += target.groupThreads * tile::kReducerRegisters;
+  }
   needs.mostRegisters = target.getRegistersOfCTA(target.groupThreads * groups);
   needs.tileRegisters = getConsumerRegisters(schedule, target, dv);
   return needs;

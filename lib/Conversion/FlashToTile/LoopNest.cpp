@@ -138,7 +138,7 @@ static FailureOr<NestEnds> findEnds(func::FuncOp func) {
 }
 
 /// Of a step's state what there is before it, and after it. State that moves with the streamed tile is a slice of an
-/// array, and put back into it.
+/// array, and put back into it, or where there is one tile, that array by itself.
 static Value getStateBefore(flash::StepOpInterface step, unsigned number) {
   Value init = cast<DestinationStyleOpInterface>(step.getOperation()).getDpsInits()[number];
   if (!step.getStepState()[number].movesWith(step.getStreamedDim()))
@@ -146,7 +146,7 @@ static Value getStateBefore(flash::StepOpInterface step, unsigned number) {
   if (auto pad = init.getDefiningOp<tensor::PadOp>())
     init = pad.getSource();
   auto slice = init.getDefiningOp<tensor::ExtractSliceOp>();
-  return slice ? slice.getSource() : Value();
+  return slice ? slice.getSource() : init;
 }
 static Value getStateAfter(flash::StepOpInterface step, unsigned number) {
   Value result = step->getResult(number);
@@ -155,7 +155,9 @@ static Value getStateAfter(flash::StepOpInterface step, unsigned number) {
   if (auto slice = result.hasOneUse() ? dyn_cast<tensor::ExtractSliceOp>(*result.user_begin()) : nullptr)
     result = slice.getResult();
   auto insert = result.hasOneUse() ? dyn_cast<tensor::InsertSliceOp>(*result.user_begin()) : nullptr;
-  bool isPutBack = insert && insert.getSource() == result && insert.getDest() == getStateBefore(step, number) &&
+  if (!insert)
+    return result;
+  bool isPutBack = insert.getSource() == result && insert.getDest() == getStateBefore(step, number) &&
                    isSame(insert.getMixedOffsets()[2], getAsOpFoldResult(step.getPositionIn(step.getStreamedDim())));
   return isPutBack ? insert.getResult() : Value();
 }
@@ -237,6 +239,8 @@ LogicalResult Matcher::addSegment(Operation *def, scf::ForOp loop, flash::StepOp
 }
 
 LogicalResult Matcher::matchSegments() {
+  if (llvm::is_contained(state, Value()))
+    return lastStep.emitError() << "expected the tiles that it adds to to be put back where they come from";
   unsigned carried = lastStep ? getCarried(lastStep) : 0;
   while (Operation *def = state[carried].getDefiningOp()) {
     auto loop = dyn_cast<scf::ForOp>(def);

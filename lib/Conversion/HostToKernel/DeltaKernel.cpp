@@ -27,7 +27,7 @@ FailureOr<TileTables::Table> flashc::getDeltaTable(Value delta, int64_t tile) {
 
 namespace {
 /// Writes the kernel's body. CTA (n, h, b) has queries kRows n to kRows n + kRows - 1. Neighbouring lanes share a row, a
-/// vector of 16 bytes each, and the rest of a warp has the rows behind it.
+/// vector of 16 bytes (of the wider type) each, and the rest of a warp has the rows behind it.
 class DeltaKernel {
 public:
   DeltaKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, Value delta, Value lse,
@@ -35,9 +35,9 @@ public:
       : b(kernel.getLoc(), kernel.getContext()), op(delta.getDefiningOp()), signature(signature), scalars(signature),
         delta(delta), lse(lse), dots(*flash::matchRowDots(delta)), sums(sums) {
     b.setInsertionPointToStart(&kernel.getBody().front());
-    auto type = cast<ShapedType>(dots.o.getType());
-    depth = type.getDimSize(3);
-    perVector = kBytes * 8 / type.getElementTypeBitWidth();
+    auto ofO = cast<ShapedType>(dots.o.getType()), ofDo = cast<ShapedType>(dots.dout.getType());
+    depth = ofO.getDimSize(3);
+    perVector = kBytes * 8 / std::max(ofO.getElementTypeBitWidth(), ofDo.getElementTypeBitWidth());
     lanes = std::min<int64_t>(llvm::PowerOf2Ceil(llvm::divideCeil(depth, perVector)), kLanes);
   }
 
@@ -113,21 +113,21 @@ private:
 
   /// What this lane's vectors of o and do give.
   Value emitProducts(ArrayRef<Value> arrays) {
-    Type element = getElementTypeOrSelf(arrays.front().getType());
-    auto type = VectorType::get({perVector}, element);
     Value begin = arith::MulIOp::create(b, lane, index(perVector));
     auto loop = scf::ForOp::create(b, begin, index(depth), index(lanes * perVector), constant(0));
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     SmallVector<Value, 2> vectors;
-    for (Value array : arrays)
+    for (Value array : arrays) {
+      auto type = VectorType::get({perVector}, getElementTypeOrSelf(array.getType()));
       vectors.push_back(vector::LoadOp::create(b, type, array, ValueRange{batch, head, query, loop.getInductionVar()}));
+    }
     Value total = loop.getRegionIterArg(0);
     for (int64_t number = 0; number < perVector; ++number) {
       SmallVector<Value, 2> factors;
       for (Value vector : vectors) {
         Value read = vector::ExtractOp::create(b, vector, number);
-        factors.push_back(element.isF32() ? read : arith::ExtFOp::create(b, b.getF32Type(), read));
+        factors.push_back(read.getType().isF32() ? read : arith::ExtFOp::create(b, b.getF32Type(), read));
       }
       total = math::FmaOp::create(b, factors[0], factors[1], total);
     }

@@ -149,7 +149,7 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 2, producer_registers = 32, consumer_registers = 240, overlap = false,
                            ping_pong = false>
 gpu.module @kernels {
-  // expected-error @+1 {{expected at most 65536 registers per CTA, got 68608}}
+  // expected-error @+1 {{expected at most 65536 registers per CTA, got 72704}}
   gpu.func @no_registers_left() kernel attributes {tile.schedule = #schedule} {
     tile.warp_specialize 2 registers(32, 240, 24) producer {
     } consumer {

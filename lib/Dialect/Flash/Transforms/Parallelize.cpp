@@ -23,8 +23,11 @@ namespace {
 struct ParallelNest {
   SmallVector<scf::ForOp> loops; // outermost first
   SmallVector<OpFoldResult> lowerBounds, upperBounds, steps;
-  SmallVector<tensor::InsertSliceOp> writes; // in the innermost body, one per carried tensor
-  SmallVector<tensor::ExtractSliceOp> reads; // of each: the slice that is added to, or null
+  /// Of each tensor that the nest carries, in the innermost body: the slice that is written, or null, where all of the
+  /// tensor is added to.
+  SmallVector<tensor::InsertSliceOp> writes;
+  /// What is added to, or null: the slice before, or the tensor itself.
+  SmallVector<Value> addedTo;
 };
 } // namespace
 
@@ -61,40 +64,44 @@ static LogicalResult collectBounds(ParallelNest &nest) {
   return success();
 }
 
+/// What a step adds to, if `value` is what it makes of a tile that it streams past, cut or not. Null for other values.
+static Value getStreamedBefore(Value value) {
+  if (auto cut = value.getDefiningOp<tensor::ExtractSliceOp>())
+    value = cut.getSource();
+  auto step = value.getDefiningOp<StepOpInterface>();
+  if (!step)
+    return {};
+  StepOperand carried = step.getStepState()[cast<OpResult>(value).getResultNumber()];
+  if (!carried.movesWith(step.getStreamedDim()))
+    return {};
+  Value before = step->getOperand(carried.number);
+  auto pad = before.getDefiningOp<tensor::PadOp>();
+  return pad ? pad.getSource() : before;
+}
+
 /// Whether `value` is `origin` with something added to it that does not depend on `origin`: by steps that add to the
-/// tiles that they stream past, in loops that carry nothing else.
+/// tiles that they stream past, in loops that carry nothing else. One tile may be all of `origin`, without a loop.
 static bool isSumOnto(Value origin, Value value) {
   if (value == origin)
     return true;
-  auto result = dyn_cast<OpResult>(value);
+  if (Value before = getStreamedBefore(value))
+    return isSumOnto(origin, before);
   if (auto loop = value.getDefiningOp<scf::ForOp>()) {
-    BlockArgument carried = loop.getTiedLoopRegionIterArg(result);
+    BlockArgument carried = loop.getTiedLoopRegionIterArg(cast<OpResult>(value));
     return isSumOnto(carried, loop.getTiedLoopYieldedValue(carried)->get()) &&
            isSumOnto(origin, loop.getTiedLoopInit(carried)->get());
   }
   auto write = value.getDefiningOp<tensor::InsertSliceOp>();
-  if (!write || !llvm::all_of(write.getDest().getUsers(), [](Operation *user) {
-        return isa<tensor::InsertSliceOp, tensor::ExtractSliceOp>(user);
-      }))
+  if (!write || !llvm::all_of(write.getDest().getUsers(), llvm::IsaPred<tensor::InsertSliceOp, tensor::ExtractSliceOp>))
     return false;
-  Value tile = write.getSource();
-  if (auto cut = tile.getDefiningOp<tensor::ExtractSliceOp>())
-    tile = cut.getSource();
-  auto step = tile.getDefiningOp<StepOpInterface>();
-  if (!step)
-    return false;
-  StepOperand carried = step.getStepState()[cast<OpResult>(tile).getResultNumber()];
-  Value before = step->getOperand(carried.number);
-  if (auto pad = before.getDefiningOp<tensor::PadOp>())
-    before = pad.getSource();
-  auto read = before.getDefiningOp<tensor::ExtractSliceOp>();
-  return carried.movesWith(step.getStreamedDim()) && read && read.getSource() == write.getDest() &&
-         read.getMixedOffsets() == write.getMixedOffsets() && read.getMixedSizes() == write.getMixedSizes() &&
-         isSumOnto(origin, write.getDest());
+  Value before = getStreamedBefore(write.getSource());
+  auto read = before ? before.getDefiningOp<tensor::ExtractSliceOp>() : tensor::ExtractSliceOp();
+  return read && read.getSource() == write.getDest() && read.getMixedOffsets() == write.getMixedOffsets() &&
+         read.getMixedSizes() == write.getMixedSizes() && isSumOnto(origin, write.getDest());
 }
 
 /// The slice of `argument` that `write` replaces by a sum onto it, if nothing else is read of `argument`.
-static tensor::ExtractSliceOp findRead(BlockArgument argument, tensor::InsertSliceOp write) {
+static Value findRead(BlockArgument argument, tensor::InsertSliceOp write) {
   tensor::ExtractSliceOp read;
   for (Operation *user : argument.getUsers()) {
     if (user == write)
@@ -104,7 +111,7 @@ static tensor::ExtractSliceOp findRead(BlockArgument argument, tensor::InsertSli
   }
   bool isSum = read && read.getMixedOffsets() == write.getMixedOffsets() &&
                read.getMixedSizes() == write.getMixedSizes() && isSumOnto(read, write.getSource());
-  return isSum ? read : tensor::ExtractSliceOp();
+  return isSum ? read.getResult() : Value();
 }
 
 /// Finds the writes of the innermost loop and proves that no two iterations of the nest share a slice, unless all that
@@ -113,12 +120,17 @@ static LogicalResult collectWrites(ParallelNest &nest) {
   scf::ForOp innermost = nest.loops.back();
   for (auto [argument, yielded] : llvm::zip(innermost.getRegionIterArgs(), innermost.getYieldedValues())) {
     auto write = yielded.getDefiningOp<tensor::InsertSliceOp>();
+    if (yielded != argument && argument.hasOneUse() && isSumOnto(argument, yielded)) {
+      nest.writes.push_back({});
+      nest.addedTo.push_back(argument);
+      continue;
+    }
     if (!write || write.getDest() != argument)
       return refuse(innermost, "expected every iteration to write one slice of each tensor that the loop carries",
                     write ? write.getOperation() : innermost.getBody()->getTerminator());
     nest.writes.push_back(write);
-    nest.reads.push_back(findRead(argument, write));
-    if (nest.reads.back())
+    nest.addedTo.push_back(findRead(argument, write));
+    if (nest.addedTo.back())
       continue;
     for (Operation *user : argument.getUsers())
       if (user != write)
@@ -145,12 +157,11 @@ static FailureOr<ParallelNest> planParallelize(scf::ForOp outermost) {
   return nest;
 }
 
-/// In place of a slice that an iteration adds to: zeros, which it adds to.
-static Value emitZeros(OpBuilder &b, tensor::ExtractSliceOp read, const IRMapping &mapping) {
-  Type element = read.getType().getElementType();
-  Value empty = tensor::EmptyOp::create(b, read.getLoc(), remap(mapping, read.getMixedSizes()), element);
-  Value zero = arith::ConstantOp::create(b, read.getLoc(), b.getFloatAttr(element, 0.0));
-  return linalg::FillOp::create(b, read.getLoc(), zero, empty).getResult(0);
+/// In place of what an iteration adds to: zeros, which it adds to.
+static Value emitZeros(OpBuilder &b, Location loc, Type element, ArrayRef<OpFoldResult> sizes) {
+  Value empty = tensor::EmptyOp::create(b, loc, sizes, element);
+  Value zero = arith::ConstantOp::create(b, loc, b.getFloatAttr(element, 0.0));
+  return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
 }
 
 static void applyParallelize(ParallelNest &nest) {
@@ -161,23 +172,41 @@ static void applyParallelize(ParallelNest &nest) {
   IRMapping mapping;
   for (auto [loop, position] : llvm::zip(nest.loops, forall.getInductionVars()))
     mapping.map(loop.getInductionVar(), position);
+  auto getSizes = [&](Value init) {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(forall);
+    return tensor::getMixedSizes(b, init.getLoc(), init);
+  };
   b.setInsertionPoint(forall.getTerminator());
+  for (auto [added, init] : llvm::zip(nest.addedTo, outermost.getInitArgs()))
+    if (auto whole = dyn_cast_or_null<BlockArgument>(added))
+      mapping.map(whole, emitZeros(b, whole.getLoc(), getElementTypeOrSelf(init.getType()), getSizes(init)));
   for (auto [position, loop] : llvm::enumerate(nest.loops))
     for (Operation &op : loop.getBody()->without_terminator()) {
       bool isNextLoop = position + 1 < nest.loops.size() && &op == nest.loops[position + 1];
       if (isNextLoop || llvm::is_contained(nest.writes, &op))
         continue;
-      if (auto *read = llvm::find(nest.reads, &op); read != nest.reads.end())
-        mapping.map((*read).getResult(), emitZeros(b, *read, mapping));
-      else
-        b.clone(op, mapping);
+      if (op.getNumResults() == 1 && llvm::is_contained(nest.addedTo, op.getResult(0))) {
+        auto read = cast<tensor::ExtractSliceOp>(op);
+        Type element = read.getType().getElementType();
+        mapping.map(read.getResult(), emitZeros(b, read.getLoc(), element, remap(mapping, read.getMixedSizes())));
+        continue;
+      }
+      b.clone(op, mapping);
     }
   b.setInsertionPointToEnd(forall.getTerminator().getBody());
-  for (auto [write, read, output] : llvm::zip(nest.writes, nest.reads, forall.getRegionIterArgs())) {
+  for (auto [write, added, yielded, init, output] :
+       llvm::zip(nest.writes, nest.addedTo, nest.loops.back().getYieldedValues(), outermost.getInitArgs(),
+                 forall.getRegionIterArgs())) {
+    if (!write) {
+      SmallVector<OpFoldResult> sizes = getSizes(init), offsets(sizes.size(), b.getIndexAttr(0));
+      ParallelAddSliceOp::create(b, yielded.getLoc(), mapping.lookup(yielded), output, offsets, sizes);
+      continue;
+    }
     Value source = mapping.lookupOrDefault(write.getSource());
     SmallVector<OpFoldResult> offsets = remap(mapping, write.getMixedOffsets());
     SmallVector<OpFoldResult> sizes = remap(mapping, write.getMixedSizes());
-    if (read)
+    if (added)
       ParallelAddSliceOp::create(b, write.getLoc(), source, output, offsets, sizes);
     else
       tensor::ParallelInsertSliceOp::create(b, write.getLoc(), source, output, offsets, sizes,
@@ -218,10 +247,9 @@ static Operation *getTileOp(Operation *op) {
 /// loop already. A loop further out is the program's own and carries what it likes.
 static scf::ForOp getOutermostLoop(Operation *op) {
   auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
-  auto isStored = [&](Value yielded) {
-    return yielded.getDefiningOp<tensor::InsertSliceOp>() && isResultOf(yielded, op);
-  };
-  if (!loop || loop->getNumResults() == 0 || !llvm::all_of(loop.getYieldedValues(), isStored) ||
+  auto isStored = [](Value yielded) { return isa_and_nonnull<tensor::InsertSliceOp>(yielded.getDefiningOp()); };
+  if (!loop || !llvm::any_of(loop.getYieldedValues(), isStored) ||
+      !llvm::all_of(loop.getYieldedValues(), [&](Value yielded) { return isResultOf(yielded, op); }) ||
       loop->getParentOfType<scf::ForallOp>() || loop->getParentOfType<scf::ParallelOp>())
     return {};
   while (auto outer = dyn_cast<scf::ForOp>(loop->getParentOp())) {

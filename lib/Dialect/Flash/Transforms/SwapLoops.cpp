@@ -245,23 +245,21 @@ std::optional<Value> getInitialFill(BlockArgument carried, tensor::InsertSliceOp
 }
 
 /// Of a step that adds to what it streams past: lets the resident parts of the state begin as they do in memory, which
-/// nobody has written before. Returns whether there were any.
+/// nobody has written before. Returns whether there were any. Where there is one streamed tile, there is no loop.
 bool promoteResident(StepOpInterface op) {
   scf::ForOp loop = getFoldingLoop(op);
-  if (!loop)
-    return false;
   bool isPromoted = false;
   for (auto [number, part] : llvm::enumerate(op.getStepState())) {
     if (part.movesWith(op.getStreamedDim()))
       continue;
-    OpOperand &init = loop.getInitArgsMutable()[number];
+    OpOperand &init = loop ? loop.getInitArgsMutable()[number] : op->getOpOperand(part.number);
     Value tile = init.get();
     if (auto pad = tile.getDefiningOp<tensor::PadOp>())
       tile = pad.getSource();
     auto read = tile.getDefiningOp<tensor::ExtractSliceOp>();
     auto carried = read ? dyn_cast<BlockArgument>(read.getSource()) : BlockArgument();
     tensor::InsertSliceOp write;
-    for (Operation *user : read ? read.getSource().getUsers() : init.get().getUsers())
+    for (Operation *user : carried ? carried.getUsers() : init.get().getUsers())
       if (user != read)
         write = dyn_cast<tensor::InsertSliceOp>(user);
     if (!write || write.getMixedOffsets() != read.getMixedOffsets() || !llvm::hasNItems(carried.getUsers(), 2))
@@ -269,11 +267,11 @@ bool promoteResident(StepOpInterface op) {
     std::optional<Value> identity = getInitialFill(carried, write);
     if (!identity)
       continue;
-    OpBuilder b(loop);
+    OpBuilder b(loop ? loop.getOperation() : op.getOperation());
     auto type = cast<RankedTensorType>(init.get().getType());
-    Value empty = tensor::EmptyOp::create(b, loop.getLoc(), type.getShape(), type.getElementType());
+    Value empty = tensor::EmptyOp::create(b, op.getLoc(), type.getShape(), type.getElementType());
     Operation *pad = init.get().getDefiningOp();
-    init.set(linalg::FillOp::create(b, loop.getLoc(), *identity, empty).getResult(0));
+    init.set(linalg::FillOp::create(b, op.getLoc(), *identity, empty).getResult(0));
     if (pad != read && isOpTriviallyDead(pad))
       pad->erase();
     if (isOpTriviallyDead(read))

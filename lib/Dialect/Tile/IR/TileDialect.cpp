@@ -103,7 +103,7 @@ int64_t tile::getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule
   int64_t ofThread = target.getRegistersOfCTA(target.groupThreads * groups) / (target.groupThreads * groups);
   int64_t left = ofThread * groups - schedule.getProducerRegisters() -
                  schedule.getConsumers() * schedule.getConsumerRegisters();
-  return std::min(left, ofThread); // it gives up some, or none
+  return std::min({left, ofThread, schedule.getConsumerRegisters()}); // it gives up some, or none
 }
 
 /// `tile.schedule` on a kernel: what the kernel asks for must be there.
@@ -129,7 +129,7 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   int64_t groups = schedule.getConsumers() + 1;
   if (hasReducer(kernel)) { // which has what is left
     groups += 1;
-    registers += target.groupThreads * target.minRegisters;
+    registers += target.groupThreads * kReducerRegisters;
   }
   int64_t most = target.getRegistersOfCTA(target.groupThreads * groups);
   if (registers > most)

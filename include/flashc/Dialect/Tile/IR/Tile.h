@@ -110,7 +110,11 @@ bool drawsNumbers(gpu::GPUFuncOp kernel);
 /// Whether a CTA of `kernel` has a warpgroup behind the consumers, which adds up what they share.
 bool hasReducer(gpu::GPUFuncOp kernel);
 
-/// The registers of a reducer's thread: what producer and consumers leave of the CTA's, at most those of the launch.
+/// The registers that a thread of the reducer needs at least: with fewer, ptxas lets no role change its number (C7507).
+inline constexpr int64_t kReducerRegisters = 56;
+
+/// The registers of a reducer's thread: what producer and consumers leave of the CTA's, at most those of the launch and
+/// of a consumer's thread.
 int64_t getReducerRegisters(const GPUTarget &target, ScheduleAttr schedule);
 
 /// Words (i32) in the list of a program for each item with so many numbers: the item and these, and behind all of those
