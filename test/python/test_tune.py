@@ -448,8 +448,8 @@ SMALL = ["d=16", "causal=1", "n=24,32", "batch=1", "heads=2"]
 
 
 def test_the_whole_command_on_tensors(gpu_of_torch, tmp_path, capsys):
-    arguments = ["--keys", *SMALL, "--space", "kv-tile=64", "stages=2,64", "q-stages=1", "wait-after=0",
-                 "tensor-sums=false", "store=registers", "epilogue=plain"]
+    arguments = ["--keys", *SMALL, "--space", "consumers=2,3", "kv-tile=64", "stages=2,64", "q-stages=1",
+                 "wait-after=0", "tensor-sums=false", "store=registers", "epilogue=plain"]
     assert command.main(arguments) == 0
     out = capsys.readouterr().out
     assert "bf16 d=16 dv=16 mask=bounds: 4 schedules, 2 refused by the compiler, 0 with wrong numbers" in out
