@@ -45,10 +45,16 @@ def check(run, inputs, **how):
     assert_right(got, *inputs, do, **how)
 
 
-def assert_equal(got, want):
+def assert_equal(got, want, deterministic=False):
+    """dk and dv have equal bits. So has dq, or where it is added up in any order, numbers that round up or down."""
     for name, one, other in zip(("dq", "dk", "dv"), got, want):
         assert one.dtype == other.dtype, f"{name} is {one.dtype}, expected {other.dtype}"
-        assert torch.equal(one, other), f"{name} off by {(one.float() - other.float()).abs().max()}"
+        off = (one.float() - other.float()).abs()
+        if name == "dq" and not deterministic:
+            last_place = torch.finfo(one.dtype).eps * other.float().abs()
+            assert (off <= last_place + 1e-6 * other.float().abs().max()).all(), f"dq off by {off.max()}"
+        else:
+            assert torch.equal(one, other), f"{name} off by {off.max()}"
 
 
 def step(run, inputs, do):
@@ -212,7 +218,8 @@ def test_deterministic_algorithms():
         torch.use_deterministic_algorithms(True)
         first = step(lambda *x: flashc.attention(*x, causal=True, enable_gqa=True), inputs, do)
         for _ in range(20):
-            assert_equal(step(lambda *x: flashc.attention(*x, causal=True, enable_gqa=True), inputs, do)[1:], first[1:])
+            assert_equal(step(lambda *x: flashc.attention(*x, causal=True, enable_gqa=True), inputs, do)[1:], first[1:],
+                         deterministic=True)
     finally:
         torch.use_deterministic_algorithms(was)
 
