@@ -4,6 +4,7 @@
 // RUN: flashc %s --check-each-pass --function=few_queries --q-tile=16 --kv-tile=8 | FileCheck %s --check-prefix=EACH
 // RUN: flashc %s --check-each-pass --function=one_head --q-tile=16 --kv-tile=8 | FileCheck %s --check-prefix=EACH
 // RUN: flashc %s --check-each-pass --function=one_tile --q-tile=16 --kv-tile=8 | FileCheck %s --check-prefix=EACH
+// RUN: flashc %s --check-each-pass --function=one_tile --split-gradients=each --q-tile=16 --kv-tile=8 | FileCheck %s --check-prefix=EACH
 
 // dk and dv begin as one tensor of zeros, which cse makes of two.
 // EACH: after flash-parallelize: {{.*}} PASS

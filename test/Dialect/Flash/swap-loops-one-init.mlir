@@ -21,3 +21,24 @@ func.func @maximum_begins_with_zero(%q: !q, %k: !k, %v: !k, %eacc: !acc, %em: !m
       {normalize = #flash.normalize<deferred>} -> !q, !m
   return %o, %lse : !q, !m
 }
+
+// Steps of other nests may begin with the same zeros, where there are no loops.
+// CHECK-LABEL: func.func @two_nests
+// CHECK:         %[[DK:.*]] = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dk>
+// CHECK:         %[[DV:.*]] = flash.accumulate_gradients {{.*}}gradients = #flash.gradients<dv>
+// CHECK:         return %[[DK]], %[[DV]]
+func.func @two_nests(%q: !k, %lse: tensor<1x1x64xf32>, %empty: tensor<1x1x64x64xf32>)
+    -> (tensor<1x1x64x64xf32>, tensor<1x1x64x64xf32>) {
+  %c0 = arith.constant 0 : index
+  %zero = arith.constant 0.0 : f32
+  %init = linalg.fill ins(%zero : f32) outs(%empty : tensor<1x1x64x64xf32>) -> tensor<1x1x64x64xf32>
+  %dk = flash.accumulate_gradients
+      ins(%q, %q, %q, %q, %lse, %lse : !k, !k, !k, !k, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+      outs(%init : tensor<1x1x64x64xf32>) at(%c0, %c0, %c0, %c0)
+      {gradients = #flash.gradients<dk>, scale = 1.0 : f32} -> tensor<1x1x64x64xf32>
+  %dv = flash.accumulate_gradients
+      ins(%q, %q, %q, %q, %lse, %lse : !k, !k, !k, !k, tensor<1x1x64xf32>, tensor<1x1x64xf32>)
+      outs(%init : tensor<1x1x64x64xf32>) at(%c0, %c0, %c0, %c0)
+      {gradients = #flash.gradients<dv>, scale = 1.0 : f32} -> tensor<1x1x64x64xf32>
+  return %dk, %dv : tensor<1x1x64x64xf32>, tensor<1x1x64x64xf32>
+}

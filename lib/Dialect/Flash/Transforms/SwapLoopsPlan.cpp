@@ -49,7 +49,9 @@ static LogicalResult verifyAccess(SwapPlan &plan, unsigned k, Value in, Operatio
   StateAccess &access = plan.state[k];
   if (!access.read != !access.write || (access.write && access.write.getDest() != in))
     return refuse(loop, "expected " + plan.getName(k) + " to be read by a slice and written back by a slice", plan.op);
-  SmallVector<Value> reads{in};
+  SmallVector<Value> reads;
+  if (getCarryingLoop(in)) // else it is what several may begin with
+    reads.push_back(in);
   for (Operation *slice : {access.read.getOperation(), access.pad.getOperation()})
     if (slice)
       reads.push_back(slice->getResult(0));
