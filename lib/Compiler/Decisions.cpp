@@ -45,7 +45,7 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
                                                                   : "in registers, with the same bits in every launch")
        << "\n";
   if (!launch.sorted.empty())
-    os << "  points: sorted by their work, since " << launch.sorted << "\n";
+    os << "  work tiles: sorted by their work, since " << launch.sorted << "\n";
   if (!choice.mask.empty())
     os << (decision.key.kind == kBackwardKind ? "  loops follow the mask: " : "  loops over keys follow the mask: ")
        << choice.mask << "\n";

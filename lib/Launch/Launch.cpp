@@ -49,15 +49,15 @@ FailureOr<Launch> Launch::get(Operation *kernel) {
   static_cast<Manifest &>(launch) = std::move(*manifest);
   const llvm::json::Object &object = *value.getAsObject();
   launch.mayOverlap = object.getBoolean("overlap").value_or(false);
-  const llvm::json::Array *points = object.getArray("points");
-  for (size_t dim = 0; points && dim < 3; ++dim) {
-    std::optional<StringRef> text = dim < points->size() ? (*points)[dim].getAsString() : std::nullopt;
+  const llvm::json::Array *workTiles = object.getArray("work_tiles");
+  for (size_t dim = 0; workTiles && dim < 3; ++dim) {
+    std::optional<StringRef> text = dim < workTiles->size() ? (*workTiles)[dim].getAsString() : std::nullopt;
     llvm::Expected<GridFormula> formula = GridFormula::parse(text.value_or(""));
     if (!formula)
-      return kernel->emitOpError() << "'" << kAttrName << "': points: " << llvm::toString(formula.takeError());
+      return kernel->emitOpError() << "'" << kAttrName << "': work_tiles: " << llvm::toString(formula.takeError());
     if (dim == 0)
-      launch.points.emplace();
-    (*launch.points)[dim] = *formula;
+      launch.workTiles.emplace();
+    (*launch.workTiles)[dim] = *formula;
   }
   return launch;
 }
@@ -80,9 +80,9 @@ void Launch::set(Operation *kernel) const {
   llvm::json::Object object = Manifest::toJSON();
   if (mayOverlap)
     object["overlap"] = true;
-  if (points)
-    object["points"] =
-        llvm::json::Array(llvm::map_range(*points, [](const GridFormula &formula) { return formula.getText(); }));
+  if (workTiles)
+    object["work_tiles"] =
+        llvm::json::Array(llvm::map_range(*workTiles, [](const GridFormula &formula) { return formula.getText(); }));
   Builder b(kernel->getContext());
   kernel->setAttr(kAttrName, toAttribute(b, std::move(object)));
 }

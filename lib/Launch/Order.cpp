@@ -1,4 +1,4 @@
-//===- Order.cpp - a kernel that lists the points of a program, the longest first ---------------------------------===//
+//===- Order.cpp - a kernel that lists the work tiles of a program, the longest first ----------------------------===//
 
 #include "OrderKernel.h"
 #include "flashc/Dialect/Tile/IR/ScalarCode.h"
@@ -21,13 +21,13 @@ using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc;
 
-static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot sort its points: "; }
+static InFlightDiagnostic refuse(Operation *op) { return op->emitOpError() << "cannot sort its work tiles: "; }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// The work of a point
+// The work of a work tile
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// The loop over keys: as many iterations as the point has work. Null if there is none.
+/// The loop over keys: as many iterations as the work tile has work. Null if there is none.
 static scf::ForOp findLoopOverKeys(ProgramOp program) {
   for (auto loop : program.getBody().front().getOps<scf::ForOp>())
     if (hasLoads(loop))
@@ -38,7 +38,7 @@ static scf::ForOp findLoopOverKeys(ProgramOp program) {
 namespace {
 /// What scalar code computes a value from.
 struct Source {
-  /// What is neither scalar code nor a parameter of the kernel nor of the point, or null.
+  /// What is neither scalar code nor a parameter of the kernel nor of the work tile, or null.
   Value foreign;
   /// The dimensions of the grid whose number is part of it, as bits.
   unsigned dims = 0;
@@ -104,7 +104,7 @@ static ArrayRef<unsigned> getDims(ListScope scope) {
   return scope == ListScope::Batches ? ArrayRef<unsigned>(batches) : ArrayRef<unsigned>(heads);
 }
 
-/// A point is published with its numbers (tile.publish): beside whether there is one, and x, y and z.
+/// A work tile is published with its numbers (tile.publish): beside whether there is one, and x, y and z.
 static constexpr size_t kMostNumbers = kPublishWords - 4;
 /// Those of all warpgroups.
 static constexpr size_t kMostOwnNumbers = kOwnPublishWords - kPublishWords;
@@ -121,8 +121,8 @@ public:
     findShared();
   }
 
-  /// Scalars that memory is read for, and that are the same for all points of the item, if others use them than scalar
-  /// code of that kind, or code that only computes own numbers.
+  /// Scalars that memory is read for, and that are the same for all work tiles of the item, if others use them than
+  /// scalar code of that kind, or code that only computes own numbers.
   SmallVector<Value> shared;
   /// Scalars of that kind that differ from one warpgroup to another, where a thread's value becomes that of all.
   SmallVector<Value> own;
@@ -209,7 +209,7 @@ private:
   /// The numbers of the main kernel's parameters that this one has, in order.
   SmallVector<unsigned> parameters;
   std::optional<Numbers> numbers;
-  std::array<Value, 3> grid, point;
+  std::array<Value, 3> grid, workTile;
 };
 } // namespace
 
@@ -221,8 +221,8 @@ Value OrderBuilder::copy(Value value) {
       return kernel.getBody().front().addArgument(argument.getType(), argument.getLoc());
     }
     if (auto id = end.getDefiningOp<gpu::BlockIdOp>())
-      return point[static_cast<unsigned>(id.getDimension())];
-    auto uniform = end.getDefiningOp<UniformOp>(); // over there: here each thread has a point of its own
+      return workTile[static_cast<unsigned>(id.getDimension())];
+    auto uniform = end.getDefiningOp<UniformOp>(); // over there: here each thread has a work tile of its own
     return uniform ? copy(uniform.getSource()) : Value();
   });
 }
@@ -239,11 +239,11 @@ OrderKernel::Facts OrderBuilder::emitFacts(Value item) {
     Value quotient = arith::DivUIOp::create(b, x, y), remainder = arith::RemUIOp::create(b, x, y);
     return {quotient, remainder};
   };
-  point = {item, Value(), Value()};
+  workTile = {item, Value(), Value()};
   if (scope != ListScope::Tiles)
-    std::tie(point[2], point[0]) = divide(item, grid[0]);
+    std::tie(workTile[2], workTile[0]) = divide(item, grid[0]);
   if (scope == ListScope::Heads)
-    std::tie(point[2], point[1]) = divide(point[2], grid[1]);
+    std::tie(workTile[2], workTile[1]) = divide(workTile[2], grid[1]);
   OrderKernel::Facts facts;
   SmallVector<Value, 2> bounds = getBounds();
   facts.work = copy(bounds[0]);
@@ -362,7 +362,7 @@ void OrderBuilder::describe(Launch &launch) {
 
   GridFormula bytes = 4 * getListItemWords(countNumbers());
   for (unsigned dim : getDims(scope))
-    bytes = bytes * (*launch.points)[dim];
+    bytes = bytes * (*launch.workTiles)[dim];
   bytes = bytes + 4; // the counter
   launch.workspace = launch.workspace ? *launch.workspace + bytes : bytes;
   launch.before.push_back(std::move(order));
@@ -376,7 +376,7 @@ FailureOr<bool> flashc::orderProgram(ProgramOp program) {
     launch = Launch::get(kernel);
   if (failed(launch))
     return failure();
-  isLaunched &= launch->points.has_value();
+  isLaunched &= launch->workTiles.has_value();
   scf::ForOp loop = findLoopOverKeys(program);
   if (loop) {
     OrderBuilder builder(program, loop);
@@ -388,7 +388,7 @@ FailureOr<bool> flashc::orderProgram(ProgramOp program) {
     program.removeWorkAttr();
     launch->sorted.clear();
   }
-  launch->points.reset();
+  launch->workTiles.reset();
   if (isLaunched)
     launch->set(kernel);
   return loop != nullptr;

@@ -7,7 +7,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    // expected-error @below {{'tile.program' op cannot sort its points: expected the loop over keys to be as long as scalar code says}}
+    // expected-error @below {{'tile.program' op cannot sort its work tiles: expected the loop over keys to be as long as scalar code says}}
     tile.program 1 grid(%n, %n, %n) by <sorted> {
     // expected-note @below {{it depends on this value}}
     ^bb0(%w: index):
@@ -29,7 +29,7 @@ gpu.module @kernels {
     %c0 = arith.constant 0 : index
     %c2 = arith.constant 2 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    // expected-error @below {{'tile.program' op cannot sort its points: expected a loop over keys in steps of one}}
+    // expected-error @below {{'tile.program' op cannot sort its work tiles: expected a loop over keys in steps of one}}
     tile.program 1 grid(%n, %n, %n) by <sorted> {
     ^bb0(%w: index):
       scf.for %u = %c0 to %n step %c2 {
@@ -57,7 +57,7 @@ gpu.module @kernels {
     %c7 = arith.constant 7 : index
     %c8 = arith.constant 8 : index
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
-    // expected-error @below {{'tile.program' op cannot sort its points: expected at most 16 numbers of warpgroups' own, got 18}}
+    // expected-error @below {{'tile.program' op cannot sort its work tiles: expected at most 16 numbers of warpgroups' own, got 18}}
     tile.program 2 grid(%n, %n, %n) by <sorted> {
     ^bb0(%w: index):
       %total = arith.maxsi %n, %c1 : index

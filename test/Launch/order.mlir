@@ -20,7 +20,7 @@
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"},
 // CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
 // CHECK-SAME: workspace = "add(mul(24, arg0.dim0), 4)"}
-// CHECK-NOT: points
+// CHECK-NOT: work tiles
 // CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) by <list numbers 2> {
 // CHECK-DAG: %[[FIRST:.*]] = tile.list_number 0
 // CHECK-DAG: %[[BOUND:.*]] = tile.list_number 1
@@ -68,7 +68,7 @@
 gpu.module @kernels {
   gpu.func @tiles(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %work: memref<?xi32>) kernel
       attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "tiles", target = "sm_90a",
-                                  arguments = #arguments, points = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                                  arguments = #arguments, work_tiles = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
                                   parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
                                                 {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
                                                 {kind = "pointer", argument = 2}],
@@ -115,7 +115,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @batches(%nx: index, %ny: index, %nz: index, %map: !tile.tensor_map<64 x bf16>, %unused: memref<?x?xi32, strided<[?, 1]>>, %work: memref<?xi32>) kernel
       attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "batches", target = "sm_90a",
-                                  arguments = #arguments, points = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
+                                  arguments = #arguments, work_tiles = ["arg0.dim0", "arg0.dim1", "arg0.dim2"],
                                   parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "extent", argument = 0, dim = 1},
                                                 {kind = "extent", argument = 0, dim = 2}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
                                                 {kind = "pointer", argument = 1}, {kind = "stride", argument = 1, dim = 0},
@@ -177,7 +177,7 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// One tile of keys: every point is as long as any other.
+// One tile of keys: every work tile is as long as any other.
 // CHECK-LABEL: gpu.func @one_tile
 // CHECK-SAME: kernel = "one_tile", parameters = [], requires = [], schedule = "", schema = "flashc.manifest", target
 // CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) {
@@ -185,7 +185,7 @@ gpu.module @kernels {
 gpu.module @kernels {
   gpu.func @one_tile(%n: index, %map: !tile.tensor_map<64 x bf16>) kernel
       attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "one_tile", target = "sm_90a",
-                                  arguments = [], points = ["1", "1", "1"], sorted = "why", parameters = [],
+                                  arguments = [], work_tiles = ["1", "1", "1"], sorted = "why", parameters = [],
                                   grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16>
     tile.program 1 grid(%n, %n, %n) by <sorted> {

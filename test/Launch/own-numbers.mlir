@@ -79,7 +79,7 @@
 gpu.module @kernels {
   gpu.func @own(%nx: index, %map: !map, %array: memref<?xi32>, %out: memref<1x1x?x64xbf16>) kernel
       attributes {tile.schedule = #schedule, flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "own", target = "sm_90a",
-                                  arguments = #arguments, points = ["arg0.dim0", "1", "1"],
+                                  arguments = #arguments, work_tiles = ["arg0.dim0", "1", "1"],
                                   parameters = [{kind = "extent", argument = 0, dim = 0}, {kind = "tensor_map", argument = 1, box = [64, 64, 1, 1], swizzle = 128},
                                                 {kind = "pointer", argument = 2}, {kind = "pointer", argument = 2}],
                                   grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {

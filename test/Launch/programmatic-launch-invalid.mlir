@@ -26,9 +26,9 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels {
-  // expected-error @below {{'gpu.func' op 'flashc.launch': points: grid formula '': expected an integer, argK.dimN, sm_count}}
+  // expected-error @below {{'gpu.func' op 'flashc.launch': work_tiles: grid formula '': expected an integer, argK.dimN, sm_count}}
   gpu.func @f() kernel attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "f", target = "sm_90a",
-                          arguments = [], parameters = [], points = ["1"],
+                          arguments = [], parameters = [], work_tiles = ["1"],
                           grid = ["1", "1", "1"], block = [1, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
     gpu.return
   }

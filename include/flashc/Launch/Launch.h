@@ -10,10 +10,11 @@ namespace flashc {
 
 /// What the manifest will say of a main kernel and of those before and after it (docs/manifest.md), which stand beside
 /// it in its gpu.module under their names; and what passes are still to do for it. The kernel carries it as the
-/// dictionary `flashc.launch`, whose keys are the manifest's, `points` and `overlap`. Only `get` and `set` know these.
+/// dictionary `flashc.launch`, whose keys are the manifest's, `work_tiles` and `overlap`. Only `get` and `set` know
+/// these.
 struct Launch : Manifest {
-  /// The extents of the kernel's grid of points, which tile-order is to sort.
-  std::optional<std::array<GridFormula, 3>> points;
+  /// The extents of the kernel's grid of work tiles, which tile-order is to sort.
+  std::optional<std::array<GridFormula, 3>> workTiles;
   /// Whether tile-programmatic-launch is to let the kernels overlap.
   bool mayOverlap = false;
 

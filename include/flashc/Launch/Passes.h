@@ -15,9 +15,9 @@ namespace flashc {
 #define GEN_PASS_REGISTRATION
 #include "flashc/Launch/Passes.h.inc"
 
-/// Gives a `sorted` program a list of its points, which a kernel of its own makes. Returns whether it has one: where a
-/// point has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an error and
-/// fails if what a point takes is not known ahead.
+/// Gives a `sorted` program a list of its work tiles, which a kernel of its own makes. Returns whether it has one:
+/// where a work tile has just one tile of keys, all take equally long, and the program is no longer `sorted`. Emits an
+/// error and fails if what a work tile takes is not known ahead.
 mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
 
 /// Lets the kernels of the launch of `main` overlap: all but `main` and the last let the next one start at once, and all

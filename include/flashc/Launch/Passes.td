@@ -5,17 +5,18 @@
 include "mlir/Pass/PassBase.td"
 
 def Order : Pass<"tile-order"> {
-  let summary = "another kernel lists the points of a program, the longest first";
+  let summary = "another kernel lists the work tiles of a program, the longest first";
   let description = [{
-    How long a point of a `sorted` program takes is known at the launch only: its loop over keys has bounds that read
-    arrays, or that jump between points. This pass makes a kernel of one CTA that runs before the program's. It computes
-    for every item (the tiles of queries, of every batch or head if they differ there) how many iterations that loop
-    will have, by a copy of the scalar code that the loop's own bounds come from, and lists the items, those with the
-    most first. The program's kernel gets the list as its last parameter; `tile-persist` goes through it.
+    How long a work tile of a `sorted` program takes is known at the launch only: its loop over keys has bounds that
+    read arrays, or that jump between work tiles. This pass makes a kernel of one CTA that runs before the program's. It
+    computes for every item (the tiles of queries, of every batch or head if they differ there) how many iterations that
+    loop will have, by a copy of the scalar code that the loop's own bounds come from, and lists the items, those with
+    the most first. The program's kernel gets the list as its last parameter; `tile-persist` goes through it.
 
     Other scalars that the program computes of what it reads, such as where the keys of a tile begin, would be searched
-    for by every warpgroup when a point begins, in loads that wait for each other. So they are numbers of the item: this
-    kernel computes them once, they stand behind the item in the list, and the program has a `tile.list_number` instead.
+    for by every warpgroup when a work tile begins, in loads that wait for each other. So they are numbers of the item:
+    this kernel computes them once, they stand behind the item in the list, and the program has a `tile.list_number`
+    instead.
 
     The list is sorted by counting, in shared memory and without atomics; items of equal work keep their order, so that
     neighbours, which read the same keys, stay neighbours and the list is the same in every run. Work of more than 256
@@ -65,10 +66,10 @@ def Order : Pass<"tile-order"> {
     }
     ```
     The kernel's launch (`flashc.launch`, Launch.h) gets a `workspace`, the parameter, and the new kernel in `before`;
-    its `points` say what the extents of the grid are at a launch, and go.
+    its `work_tiles` say what the extents of the grid are at a launch, and go.
 
-    A point with one tile of keys has no loop; then all points are alike and the program is left without a list.
-    Refuses, with "cannot sort its points: ..." on the program and the IR unchanged:
+    A work tile with one tile of keys has no loop; then all work tiles are alike and the program is left without a list.
+    Refuses, with "cannot sort its work tiles: ..." on the program and the IR unchanged:
     - "expected the loop over keys to be as long as scalar code says": a bound comes from a tile, from the warpgroup or
       from an effect;
     - "expected a loop over keys in steps of one";
@@ -78,7 +79,7 @@ def Order : Pass<"tile-order"> {
                            "::mlir::math::MathDialect", "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect",
                            "::mlir::scf::SCFDialect"];
   let statistics = [
-    Statistic<"numLists", "num-lists", "programs with a list of their points">];
+    Statistic<"numLists", "num-lists", "programs with a list of their work tiles">];
 }
 
 def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
@@ -115,7 +116,7 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
       %ring = tile.alloc_ring ...
       tile.warp_specialize 2 registers(24, 240) producer {
         %c = gpu.block_id x
-        scf.for %point = ... { %x = memref.load %list[...] ... }
+        scf.for %p = ... { %x = memref.load %list[...] ... }
       } consumer {
       ^bb0(%w: index):
         ...
@@ -130,7 +131,7 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
       tile.warp_specialize 2 registers(24, 240) producer {
         %c = gpu.block_id x
         nvvm.griddepcontrol wait
-        scf.for %point = ... { %x = memref.load %list[...] ... }
+        scf.for %p = ... { %x = memref.load %list[...] ... }
       } consumer {
       ^bb0(%w: index):
         nvvm.griddepcontrol wait

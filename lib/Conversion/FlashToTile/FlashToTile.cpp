@@ -56,7 +56,7 @@ static FailureOr<Schedule> chooseFor(const LoopNest &nest, StringRef target, Str
   return schedule;
 }
 
-/// Decides what the schedule leaves open to what only L1 shows. Returns why points are sorted, or an empty text.
+/// Decides what the schedule leaves open to what only L1 shows. Returns why work tiles are sorted, or an empty text.
 static std::string settle(const LoopNest &nest, bool hasTables, Schedule &schedule) {
   // A tile that TMA does not store leaves the slot later than Q's is free.
   if (nest.segmentTile && schedule.store == Store::QSlot)
@@ -255,7 +255,7 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   launch.schedule = main.schedule.str();
   launch.sorted = whySorted.str();
   if (!whySorted.empty())
-    launch.points = main.extents;
+    launch.workTiles = main.extents;
   launch.mayOverlap = main.schedule.programmaticLaunch;
   launch.workspace = tables.getTotalBytes();
   FailureOr<std::vector<ManifestKernel>> before = emitTableKernels(host, main.func, tables);

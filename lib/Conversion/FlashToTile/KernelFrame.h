@@ -80,7 +80,7 @@ private:
 
   const Operand &find(llvm::StringRef name) const;
   void emitRings(const TileStep &step);
-  /// How the points of the grid are distributed.
+  /// How the work tiles of the grid are distributed.
   mlir::tile::WorkAttr getWork() const;
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::Value emitFirstRow(mlir::Value tile, mlir::Value extent);

@@ -19,7 +19,7 @@
 // CHECK-NEXT: tile.store_wait
 // CHECK-NEXT: tile.release %[[Q]]
 // CHECK-NOT: tile.store{{(_async|_wait)?}} %
-// Through a slot of its own; the other one is of the point behind the last.
+// Through a slot of its own; the other one is of the work tile behind the last.
 // OWN: %[[O:.*]] = tile.alloc_slot output : <64, 128, bf16>
 // OWN: tile.store_wait all
 // OWN-NEXT: tile.store_async %{{.*}} through %[[O]] :

@@ -161,7 +161,7 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = false, ping_pong = false>
 
-// Nothing keeps the producer from publishing four points ahead.
+// Nothing keeps the producer from publishing four work tiles ahead.
 gpu.module @kernels {
   gpu.func @runs_ahead(%map: !tile.tensor_map<64 x bf16>, %list: memref<?xi32>, %n: index, %k: !tile.slot<64, 64, bf16>)
       kernel attributes {tile.schedule = #schedule} {

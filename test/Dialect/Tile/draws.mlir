@@ -17,7 +17,7 @@
 // OPS:        tile.drawn %{{.*}}, %{{.*}} : index, index
 // OPS:      scf.yield %[[NEXT]]#0, %[[NEXT]]#1
 
-// CHECK-LABEL: gpu.func @points(
+// CHECK-LABEL: gpu.func @work_tiles(
 // CHECK-SAME:      %{{.*}}: !tile.tensor_map<64 x bf16>, %[[LIST:.*]]: memref<?xi32>, %[[PLACE:.*]]: index, %[[CTAS:.*]]: index, %[[LIMIT:.*]]: index, %[[X0:.*]]: index, %[[N0:.*]]: index, %[[MANY:.*]]: index, %{{.*}}: memref
 // CHECK:         tile.warp_specialize 2 registers(24, 240) producer {
 // CHECK:           scf.for %[[TURN:.*]] = %c0 to %[[MANY]] step %c1 iter_args(%[[X:.*]] = %[[X0]], %[[N:.*]] = %[[N0]],
@@ -52,8 +52,8 @@
 // CHECK-NOT:         memref.load
 // CHECK:             scf.yield %[[X1]], %[[N1]],
 
-// The next point's head is behind the broadcast on both sides, and takes what was published.
-// OVERLAP-LABEL: gpu.func @points(
+// The next work tile's head is behind the broadcast on both sides, and takes what was published.
+// OVERLAP-LABEL: gpu.func @work_tiles(
 // OVERLAP:       tile.warp_specialize 2 registers(24, 240) producer {
 // OVERLAP:         tile.consume
 // OVERLAP:         scf.for
@@ -70,7 +70,7 @@
 // OVERLAP:           tile.mma_wait
 // OVERLAP:           scf.yield %[[X1]],
 gpu.module @kernels {
-  gpu.func @points(%map: !map, %list: memref<?xi32>, %place: index, %ctas: index, %limit: index, %x0: index,
+  gpu.func @work_tiles(%map: !map, %list: memref<?xi32>, %place: index, %ctas: index, %limit: index, %x0: index,
                    %n0: index, %many: index, %out: memref<1x1x?x64xbf16>) kernel
       attributes {tile.schedule = #schedule} {
     %qring = tile.alloc_ring : !qring
@@ -120,8 +120,8 @@ gpu.module @kernels {
 #schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240,
                            overlap = true, ping_pong = true>
 
-// A consumer that leaves out the last tiles releases them before it hears of the next point: without those slots the
-// producer does not get to the end of this one.
+// A consumer that leaves out the last tiles releases them before it hears of the next work tile: without those slots
+// the producer does not get to the end of this one.
 // CHECK-LABEL: gpu.func @own_keys(
 // CHECK:         } consumer {
 // CHECK:           scf.for {{.*}} iter_args

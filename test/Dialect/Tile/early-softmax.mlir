@@ -23,7 +23,7 @@ gpu.module @kernels {
   // CHECK:         } consumer {
   // CHECK-NEXT:    ^bb0(%[[W:.*]]: index):
 
-  // The first point's first product and its softmax, in the order of a point.
+  // The first work tile's first product and its softmax, in the order of a work tile.
   // CHECK-NEXT:      %[[ROW0:.*]] = arith.muli %[[LO:.*]], %c64
   // CHECK-NEXT:      %[[K0:.*]] = tile.wait %[[K]][%c0]
   // CHECK-NEXT:      arith.addi
@@ -41,7 +41,7 @@ gpu.module @kernels {
   // CHECK-NEXT:      %[[SUM0:.*]] = tile.row_reduce sum %[[P]]
   // CHECK-NEXT:      %[[A0:.*]] = tile.to_operand_a %[[P]]
 
-  // The loop carries what the softmax leaves, but neither scores nor slots; and what is known of the point.
+  // The loop carries what the softmax leaves, but neither scores nor slots; and what is known of the work tile.
   // CHECK-NEXT:      scf.for %[[I:.*]] = %[[LO]] to %[[HI:.*]] step %[[ST:.*]] iter_args(
   // CHECK-SAME:          %[[GK:[^ ]*]] = %c0, %[[GV:[^ ]*]] = %c0, %[[ROW:[^ ]*]] = %[[ROW0]], %[[LEN:[^ ]*]] = %[[LEN0]],
   // CHECK-SAME:          %[[MAX:[^ ]*]] = %[[MAX0]], %[[SUM:[^ ]*]] = %[[SUM0]], %[[A:[^ ]*]] = %[[A0]])
@@ -52,7 +52,8 @@ gpu.module @kernels {
   // CHECK-NEXT:        %[[V0:.*]] = tile.wait %[[V]][%[[R]]#3]
   // CHECK-NEXT:        %[[GV1:.*]] = arith.addi %[[R]]#3, %c1
 
-  // As in a step of the loop over keys: the next point's first product, then this point's last one, in one turn.
+  // As in a step of the loop over keys: the next work tile's first product, then this work tile's last one, in one
+  // turn.
   // CHECK-NEXT:        %[[BEHIND:.*]] = arith.addi %[[I]], %[[ST]]
   // CHECK-NEXT:        %[[EXISTS:.*]] = arith.cmpi ult, %[[BEHIND]], %[[HI]]
   // CHECK-NEXT:        %[[NEXT:.*]] = arith.select %[[EXISTS]], %[[BEHIND]], %[[I]]
@@ -65,7 +66,7 @@ gpu.module @kernels {
   // CHECK-NEXT:        tile.ping_pong_pass %[[W]]
   // CHECK-NEXT:        %[[NEXTLEN:.*]] = memref.load %[[LENGTHS]][%[[NEXT]]]
 
-  // The next point's softmax, of the length that it has, runs beside that.
+  // The next work tile's softmax, of the length that it has, runs beside that.
   // CHECK-NEXT:        %[[S:.*]] = tile.mma_wait %[[T1]] {pending = 1 : i64}
   // CHECK-NEXT:        %[[NEEDS:.*]] = tile.outside %c0 of[%c1, %[[NEXTLEN]])
   // CHECK-NEXT:        %[[MASKED:.*]] = scf.if %[[NEEDS]]
@@ -75,7 +76,7 @@ gpu.module @kernels {
   // CHECK-NEXT:        %[[SUM1:.*]] = tile.row_reduce sum %[[P]]
   // CHECK-NEXT:        tile.release %[[K1]] after %[[P]] : {{.*}} {elements = 12 : i64}
 
-  // P's registers are free when the last product is done; then this point is stored, with its own maximum and sum.
+  // P's registers are free when the last product is done; then this work tile is stored, with its own maximum and sum.
   // CHECK-NEXT:        %[[O:.*]] = tile.mma_wait %[[TO]] :
   // CHECK-NEXT:        tile.release %[[V0]]
   // CHECK-NEXT:        %[[A1:.*]] = tile.to_operand_a %[[P]]

@@ -27,7 +27,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_sorted() kernel {
-    // expected-error @+1 {{'tile.program' op expected a grid whose points are distributed}}
+    // expected-error @+1 {{'tile.program' op expected a grid whose work tiles are distributed}}
     tile.program 2 by <sorted> {
     ^bb0(%w: index):
     }
@@ -39,7 +39,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_two_orders(%n: index, %list: memref<?xi32>) kernel {
-    // expected-error @+1 {{'tile.program' op expected a list and points distributed by it, or neither}}
+    // expected-error @+1 {{'tile.program' op expected a list and work tiles distributed by it, or neither}}
     tile.program 2 grid(%n, %n, %n) list(%list : memref<?xi32>) by <sorted> {
     ^bb0(%w: index):
     }
@@ -76,7 +76,7 @@ gpu.module @kernels {
 
 gpu.module @kernels {
   gpu.func @program_scope(%n: index) kernel {
-    // expected-error @+1 {{'tile.program' op expected a list and points distributed by it, or neither}}
+    // expected-error @+1 {{'tile.program' op expected a list and work tiles distributed by it, or neither}}
     tile.program 2 grid(%n, %n, %n) by <list of heads> {
     ^bb0(%w: index):
     }

@@ -10,7 +10,7 @@
 // Nothing is left of the loops over keys where there is one tile of them.
 // RUN: sed -e '/copy-keys$/d' -e '/multiply-keys$/d' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
 
-// Loops over points that have no loads, no products of their own.
+// Loops over work tiles that have no loads, no products of their own.
 // REDEFINE: %{check} = LOOPS
 // REDEFINE: %{edit} = -e '/copy-first$/d' -e '/copy-last$/d'
 // RUN: %{refuse}
@@ -21,7 +21,7 @@
 // RUN: %{refuse}
 // REDEFINE: %{edit} = -e '/consumer-loop$/,/consumer-end$/H' -e '/consumer-end$/G'
 // RUN: %{refuse}
-// LOOPS: error: 'tile.warp_specialize' op cannot overlap the epilogue: expected one loop over points, with loads and with products of its own, on each side
+// LOOPS: error: 'tile.warp_specialize' op cannot overlap the epilogue: expected one loop over work tiles, with loads and with products of its own, on each side
 
 // REDEFINE: %{check} = RESULTS
 // REDEFINE: %{edit} = -e 's,//PRODUCER-RESULT,,' -e 's,scf.for \(.*// producer-loop\),%%result:2 = scf.for \1,'
@@ -62,7 +62,7 @@
 // REDEFINE: %{check} = TURN
 // REDEFINE: %{edit} = -e 's,//TURN-LAST,,'
 // RUN: %{refuse}
-// TURN: error: 'scf.for' op cannot overlap the epilogue: expected no turn between points but the first product's
+// TURN: error: 'scf.for' op cannot overlap the epilogue: expected no turn between work tiles but the first product's
 // TURN: note: this op belongs to another one
 // TURN-NEXT: tile.ping_pong_
 
@@ -71,14 +71,14 @@
 // REDEFINE: %{check} = HELD
 // REDEFINE: %{edit} = -e '/release-first$/d' -e 's,//HELD,,' -e 's/!ring = !tile.ring<2/!ring = !tile.ring<1/'
 // RUN: %{refuse}
-// HELD: error: 'scf.for' op cannot overlap the epilogue: expected a second slot beside one that a point holds
-// HELD: note: the next point would wait for this release, and this one for the next
+// HELD: error: 'scf.for' op cannot overlap the epilogue: expected a second slot beside one that a work tile holds
+// HELD: note: the next work tile would wait for this release, and this one for the next
 // HELD-NEXT: tile.release %k :
 
 // REDEFINE: %{check} = CARRIED
 // REDEFINE: %{edit} = -e '/early-count$/d' -e 's,//BEHIND,,'
 // RUN: %{refuse}
-// CARRIED: error: 'scf.for' op cannot overlap the epilogue: expected what the next point reads before the last product is waited for
+// CARRIED: error: 'scf.for' op cannot overlap the epilogue: expected what the next work tile reads before the last product is waited for
 // CARRIED: note: this op is behind the wait
 // CARRIED-NEXT: %gv1 = arith.addi
 
@@ -96,16 +96,16 @@
 // REDEFINE: %{edit} = -e '/copy-last$/s,%%vring,%%kring,'
 // RUN: %{refuse}
 // RING: error: 'scf.for' op cannot overlap the epilogue: expected rings of their own for the loads behind the loop over keys
-// RING: note: the next point's first load into this ring would come before this one
+// RING: note: the next work tile's first load into this ring would come before this one
 // RING-NEXT: tile.copy_async {{.*}} into %kring
 
-// With an early softmax the next point begins in front of the last product.
+// With an early softmax the next work tile begins in front of the last product.
 // RUN: sed %{early} %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
 // RUN: sed %{early} -e '/copy-keys$/d' -e '/multiply-keys$/d' %s | flashc-opt --tile-overlap-epilogue | FileCheck %s --check-prefix=FINE
 // REDEFINE: %{check} = CARRIED-EARLY
 // REDEFINE: %{edit} = %{early} -e '/earlier-count$/d' -e 's,//BETWEEN,,'
 // RUN: %{refuse}
-// CARRIED-EARLY: error: 'scf.for' op cannot overlap the epilogue: expected what the next point reads before the last product is issued
+// CARRIED-EARLY: error: 'scf.for' op cannot overlap the epilogue: expected what the next work tile reads before the last product is issued
 // CARRIED-EARLY: note: this op is behind the product
 // CARRIED-EARLY-NEXT: %gv1 = arith.addi
 
@@ -140,7 +140,7 @@
                            overlap = true, ping_pong = false, epilogue = product>
 
 gpu.module @kernels {
-  gpu.func @points(%map: !map, %fixed: !slot, %out: memref<?xindex>, %n: index, %yes: i1) kernel
+  gpu.func @work_tiles(%map: !map, %fixed: !slot, %out: memref<?xindex>, %n: index, %yes: i1) kernel
       attributes {tile.schedule = #schedule} {
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index

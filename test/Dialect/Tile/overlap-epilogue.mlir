@@ -14,7 +14,8 @@
                            overlap = true, ping_pong = true, epilogue = product>
 
 gpu.module @kernels {
-  // The producer loads the first point's Q and K in front of its loop, and the next point's in front of this one's last V.
+  // The producer loads the first work tile's Q and K in front of its loop, and the next work tile's in front of this
+  // one's last V.
   // CHECK-LABEL: gpu.func @rotated(
   // CHECK-SAME:      %[[QMAP:arg0]]: {{.*}}, %[[KMAP:arg1]]: {{.*}}, %[[VMAP:arg2]]: {{.*}}, %[[LENGTHS:arg4]]: {{.*}}, %[[PA:arg5]]:
   // CHECK-SAME:      %[[LO:arg6]]: index, %[[HI:arg7]]: index, %[[ST:arg8]]: index)
@@ -91,7 +92,7 @@ gpu.module @kernels {
   // CHECK:               scf.yield
   // CHECK-NEXT:        }
   // CHECK-NEXT:        tile.release %[[Q1]]
-  // The last product, then the next point's first, in one turn.
+  // The last product, then the next work tile's first, in one turn.
   // CHECK-NEXT:        %[[V0:.*]] = tile.wait %[[V]][%[[R]]#2]
   // CHECK-NEXT:        %[[GV1:.*]] = arith.addi %[[R]]#2, %c1
   // CHECK-NEXT:        tile.ping_pong_wait %[[W]]
@@ -107,7 +108,7 @@ gpu.module @kernels {
   // CHECK-NEXT:        arith.addi
   // CHECK-NEXT:        %[[T0:.*]] = tile.mma_async %[[Q0]], %[[K0]] transpose_b
   // CHECK-NEXT:        tile.ping_pong_pass %[[W]]
-  // The last product is waited for with that one in flight; this point is stored, at its own place.
+  // The last product is waited for with that one in flight; this work tile is stored, at its own place.
   // CHECK-NEXT:        %[[O:.*]] = tile.mma_wait %[[TO]] {pending = 1 : i64}
   // CHECK-NEXT:        tile.release %[[V0]]
   // CHECK-NEXT:        tile.store %[[O]], %arg3[%c0, %[[SAME]], %[[ROW]]] limit %[[END]]

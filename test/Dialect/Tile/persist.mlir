@@ -1,18 +1,18 @@
 // RUN: flashc-opt %s --split-input-file --tile-persist --canonicalize --cse | FileCheck %s
-// And every point is visited once, whatever the grid and the number of CTAs:
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py paired
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py grouped
+// And every work tile is visited once, whatever the grid and the number of CTAs:
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py paired
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py grouped
 // By a list, too, of whatever its items are.
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_tiles --list=tiles
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_batches --list=batches
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py list_heads --list=heads
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_tiles --list=tiles
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_batches --list=batches
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py list_heads --list=heads
 // Without pairs they come in order; the multipliers and shifts are right for all extents.
-// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_points.py one_by_one --in-order
+// RUN: flashc-opt %s --split-input-file --tile-persist | %python %S/Inputs/visit_work_tiles.py one_by_one --in-order
 
 #schedule = #tile.schedule<consumers = 2, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// CTA c of n works on the points c, c + n, ...; the coordinates are quotients, by a multiplier and a shift that are made
-// the same in every thread once. The tile of
+// CTA c of n works on the work tiles c, c + n, ...; the coordinates are quotients, by a multiplier and a shift that are
+// made the same in every thread once. The tile of
 // queries is loaded where it is first read, behind the first keys.
 // CHECK-LABEL: gpu.func @plain
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[MAP:.*]]: !tile.tensor_map<64 x bf16>)
@@ -99,8 +99,8 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Points whose time falls with x: pairs of them, of all heads but the last, which are dealt point by point (the script
-// above runs it). Everything but the length of the loop is computed alike by every CTA.
+// Work tiles whose time falls with x: pairs of them, of all heads but the last, which are dealt work tile by work tile
+// (the script above runs it). Everything but the length of the loop is computed alike by every CTA.
 // CHECK-LABEL: gpu.func @paired
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NY:.*]]: index, %[[NZ:.*]]: index, %[[OUT:.*]]: memref<?x?x?xf32>)
 // CHECK: tile.program 1 {
@@ -134,7 +134,7 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Groups of heads, as by a list, in which every point's place is its number.
+// Groups of heads, as by a list, in which every work tile's place is its number.
 // CHECK-LABEL: gpu.func @grouped
 // CHECK: %[[TWICE:.*]] = arith.muli %grid_dim_x, %c2
 // CHECK: arith.ceildivui %[[TWICE]], %{{.*}}
@@ -160,7 +160,7 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// The same points without pairs.
+// The same work tiles without pairs.
 // CHECK-LABEL: gpu.func @one_by_one
 // CHECK-NOT: arith.divui
 // CHECK: memref.store
@@ -234,9 +234,9 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// Points by a list are drawn (the script above runs it): a CTA begins with the point of its own number, and a region
-// finds that of the number that it draws. Quotients are left to the one thread that does it; what the first point is, is
-// the same in every thread. If there are more CTAs than points, some have none.
+// Work tiles by a list are drawn (the script above runs it): a CTA begins with the work tile of its own number, and a
+// region finds that of the number that it draws. Quotients are left to the one thread that does it; what the first work
+// tile is, is the same in every thread. If there are more CTAs than work tiles, some have none.
 // CHECK-LABEL: gpu.func @list_tiles
 // CHECK-SAME: %[[NX:[a-z0-9]*]]: index
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
@@ -283,7 +283,7 @@ gpu.module @kernels {
 
 #schedule = #tile.schedule<consumers = 1, producer_registers = 24, consumer_registers = 240, overlap = false, ping_pong = false>
 
-// An entry is an item and its numbers, which the loop carries behind the point; the program reads the last.
+// An entry is an item and its numbers, which the loop carries behind the work tile; the program reads the last.
 // CHECK-LABEL: gpu.func @list_batches
 // CHECK-SAME: %[[LIST:[a-z0-9]*]]: memref<?xi32>
 // CHECK: arith.muli %{{.*}}, %c6

@@ -5,7 +5,7 @@
 // RUN:   | FileCheck %s --check-prefixes=PAIR,BOTH
 // RUN: sed 's/overlap = true/overlap = false/' %S/Inputs/causal.mlir \
 // RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s --check-prefixes=SINGLE,BOTH
-// What the first product of a point does not need is computed behind it, if it runs under stores:
+// What the first product of a work tile does not need is computed behind it, if it runs under stores:
 // RUN: sed 's/ping_pong = true/ping_pong = true, epilogue = product/' %S/Inputs/causal.mlir \
 // RUN:   | flashc-opt --tile-pipeline --tile-ping-pong --tile-specialize --tile-place-waits --canonicalize --cse | FileCheck %s --check-prefix=UNDER
 // RUN: sed 's/ping_pong = true/ping_pong = false/' %S/Inputs/causal.mlir \
@@ -147,7 +147,7 @@ gpu.module @kernels {
   }
 
   // A slot that a tile leaves through is released at the end of the block that waits for it, behind the wait for the
-  // copy, where other work lies between: in a loop over points in front of its terminator, without a loop behind
+  // copy, where other work lies between: in a loop over work tiles in front of its terminator, without a loop behind
   // everything.
   // CHECK-LABEL: gpu.func @stored_in_a_loop(
   // CHECK:         consumer {

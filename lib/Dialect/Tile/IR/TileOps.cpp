@@ -316,9 +316,9 @@ LogicalResult ProgramOp::verifyRegions() {
   if (!getGrid().empty() && getGrid().size() != 3)
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
   if (getWork() && getGrid().empty())
-    return emitOpError() << "expected a grid whose points are distributed";
+    return emitOpError() << "expected a grid whose work tiles are distributed";
   if (isWork(Distribution::List) != (getList() != nullptr))
-    return emitOpError() << "expected a list and points distributed by it, or neither";
+    return emitOpError() << "expected a list and work tiles distributed by it, or neither";
   return success();
 }
 

@@ -1,4 +1,4 @@
-//===- EpiloguePlan.cpp - what of a point runs under the end of the one before it ---------------------------------===//
+//===- EpiloguePlan.cpp - what of a work tile runs under the end of the one before it ----------------------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
@@ -27,10 +27,10 @@ static bool isLoopOverKeys(Operation *op) {
   return isa<scf::ForOp>(op) && op->walk([](OpTy) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-/// Whether the loop's body has an `OpTy` of its own, as a loop over points has: for the first keys or the last, and the
-/// only ones if there is just one tile of keys.
+/// Whether the loop's body has an `OpTy` of its own, as a loop over work tiles has: for the first keys or the last, and
+/// the only ones if there is just one tile of keys.
 template <typename OpTy>
-static bool isLoopOverPoints(scf::ForOp loop) {
+static bool isLoopOverWorkTiles(scf::ForOp loop) {
   return !loop.getOps<OpTy>().empty();
 }
 
@@ -56,8 +56,8 @@ static LogicalResult planProducts(EpilogueOverlap &plan) {
   return success();
 }
 
-/// The ops of the head that compute something of the point's number.
-static llvm::SmallDenseSet<Operation *> findOfPoint(const EpilogueOverlap::Side &side) {
+/// The ops of the head that compute something of the work tile's number.
+static llvm::SmallDenseSet<Operation *> findOfWorkTile(const EpilogueOverlap::Side &side) {
   llvm::SmallDenseSet<Operation *> found;
   scf::ForOp loop = side.loop;
   for (Operation *op : side.head)
@@ -68,11 +68,11 @@ static llvm::SmallDenseSet<Operation *> findOfPoint(const EpilogueOverlap::Side 
   return found;
 }
 
-/// Finds what the rest reads of the head. Scalars are computed again; with `carriesScalars` those of the point's number
-/// are not, as what the head computed of the next point.
+/// Finds what the rest reads of the head. Scalars are computed again; with `carriesScalars` those of the work tile's
+/// number are not, as what the head computed of the next work tile.
 static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::SmallDenseSet<Operation *> head(side.head.begin(), side.head.end());
-  llvm::SmallDenseSet<Operation *> ofPoint = findOfPoint(side);
+  llvm::SmallDenseSet<Operation *> ofWorkTile = findOfWorkTile(side);
   auto isNeeded = [&](Value value) {
     return llvm::any_of(value.getUsers(), [&](Operation *user) {
       Operation *ancestor = side.loop.getBody()->findAncestorOpInBlock(*user);
@@ -80,7 +80,7 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
     });
   };
   auto isAgain = [&](Operation *op) {
-    return isScalarCode(op) && !(carriesScalars && ofPoint.contains(op) &&
+    return isScalarCode(op) && !(carriesScalars && ofWorkTile.contains(op) &&
                                  llvm::none_of(op->getResultTypes(), llvm::IsaPred<MemRefType>));
   };
   for (Operation *op : llvm::reverse(side.head))
@@ -93,8 +93,8 @@ static void planCrossing(EpilogueOverlap::Side &side, bool carriesScalars) {
   llvm::copy_if(known, std::back_inserter(side.crossing), isNeeded);
 }
 
-/// The next point's slots are waited for while this point is not stored: slots that this one still holds must be
-/// others.
+/// The next work tile's slots are waited for while this work tile is not stored: slots that this one still holds must
+/// be others.
 static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
   for (Operation *op : plan.consumer.head) {
     auto wait = dyn_cast<WaitOp>(op);
@@ -103,8 +103,9 @@ static LogicalResult checkHeldSlots(const EpilogueOverlap &plan) {
     for (Operation *user : wait.getSlot().getUsers()) {
       if (!isa<ReleaseOp>(user) || user->isBeforeInBlock(plan.getPlace()))
         continue;
-      InFlightDiagnostic diag = refuse(plan.consumer.loop) << "expected a second slot beside one that a point holds";
-      diag.attachNote(user->getLoc()) << "the next point would wait for this release, and this one for the next";
+      InFlightDiagnostic diag = refuse(plan.consumer.loop)
+                                << "expected a second slot beside one that a work tile holds";
+      diag.attachNote(user->getLoc()) << "the next work tile would wait for this release, and this one for the next";
       return diag;
     }
   }
@@ -117,7 +118,7 @@ static InFlightDiagnostic refuseEffect(const EpilogueOverlap &plan, StringRef be
   return diag;
 }
 
-/// What a point does up to its first product, and at its side.
+/// What a work tile does up to its first product, and at its side.
 static LogicalResult planIssue(EpilogueOverlap &plan) {
   for (Operation &op : *plan.consumer.loop.getBody()) {
     if (plan.first->isBeforeInBlock(&op)) {
@@ -154,7 +155,7 @@ static LogicalResult planSoftmax(EpilogueOverlap &plan) {
                                        "early";
 }
 
-/// The consumers' head: it will run while the last point is not finished.
+/// The consumers' head: it will run while the last work tile is not finished.
 static LogicalResult planConsumer(EpilogueOverlap &plan) {
   EpilogueOverlap::Side &side = plan.consumer;
   if (failed(planIssue(plan)))
@@ -168,7 +169,7 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
     llvm::append_range(side.head, part);
   for (Operation &op : *side.loop.getBody())
     if (isa<PingPongWaitOp, PingPongPassOp>(op) && !llvm::is_contained(side.head, &op)) {
-      InFlightDiagnostic diag = refuse(side.loop) << "expected no turn between points but the first product's";
+      InFlightDiagnostic diag = refuse(side.loop) << "expected no turn between work tiles but the first product's";
       diag.attachNote(op.getLoc()) << "this op belongs to another one";
       return diag;
     }
@@ -176,14 +177,14 @@ static LogicalResult planConsumer(EpilogueOverlap &plan) {
   return success();
 }
 
-/// What the next point's head reads of this point must be known where it runs.
+/// What the next work tile's head reads of this work tile must be known where it runs.
 static LogicalResult checkCarried(const EpilogueOverlap &plan) {
   scf::ForOp loop = plan.consumer.loop;
   for (Value carried : loop.getYieldedValues()) {
     Operation *op = carried.getDefiningOp();
     if (!op || op->getBlock() != loop.getBody() || op->isBeforeInBlock(plan.getPlace()))
       continue;
-    InFlightDiagnostic diag = refuse(loop) << "expected what the next point reads before the last product is "
+    InFlightDiagnostic diag = refuse(loop) << "expected what the next work tile reads before the last product is "
                                            << (plan.isSoftmaxEarly ? "issued" : "waited for");
     diag.attachNote(op->getLoc()) << "this op is behind the " << (plan.isSoftmaxEarly ? "product" : "wait");
     return diag;
@@ -219,7 +220,7 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
       continue;
     InFlightDiagnostic diag = refuse(side.loop)
                               << "expected rings of their own for the loads behind the loop over keys";
-    diag.attachNote(copy.getLoc()) << "the next point's first load into this ring would come before this one";
+    diag.attachNote(copy.getLoc()) << "the next work tile's first load into this ring would come before this one";
     return diag;
   }
   planCrossing(side, /*carriesScalars=*/false);
@@ -229,10 +230,10 @@ static LogicalResult planProducer(EpilogueOverlap &plan) {
 FailureOr<EpilogueOverlap> tile::planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly) {
   EpilogueOverlap plan;
   plan.isSoftmaxEarly = isSoftmaxEarly;
-  plan.producer.loop = findLoop(op.getProducer(), isLoopOverPoints<CopyAsyncOp>);
-  plan.consumer.loop = findLoop(op.getConsumer(), isLoopOverPoints<MmaAsyncOp>);
+  plan.producer.loop = findLoop(op.getProducer(), isLoopOverWorkTiles<CopyAsyncOp>);
+  plan.consumer.loop = findLoop(op.getConsumer(), isLoopOverWorkTiles<MmaAsyncOp>);
   if (!plan.producer.loop || !plan.consumer.loop)
-    return refuse(op) << "expected one loop over points, with loads and with products of its own, on each side";
+    return refuse(op) << "expected one loop over work tiles, with loads and with products of its own, on each side";
   for (scf::ForOp loop : {plan.producer.loop, plan.consumer.loop})
     if (!loop->use_empty())
       return refuse(loop) << "expected the loop's results not to be used";

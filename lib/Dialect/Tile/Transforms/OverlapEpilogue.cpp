@@ -1,4 +1,4 @@
-//===- OverlapEpilogue.cpp - the next point's first product runs under this point's stores ------------------------===//
+//===- OverlapEpilogue.cpp - the next work tile's first product runs under this work tile's stores ---------------===//
 
 #include "Utils.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
@@ -24,24 +24,24 @@ static constexpr int64_t kEarlyExponentials = 12;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 namespace {
-/// Clones the parts of a side's points, each with its own mapping.
-class PointEmitter {
+/// Clones the parts of a side's work tiles, each with its own mapping.
+class WorkTileEmitter {
 public:
-  PointEmitter(const EpilogueOverlap::Side &side, OpBuilder &b) : side(side), old(side.loop), b(b) {}
+  WorkTileEmitter(const EpilogueOverlap::Side &side, OpBuilder &b) : side(side), old(side.loop), b(b) {}
 
   void emit(ArrayRef<Operation *> ops, IRMapping &map) {
     for (Operation *op : ops)
       b.clone(*op, map);
   }
 
-  /// The head of the point `index`, which reads `carried` of the point before it.
+  /// The head of the work tile `index`, which reads `carried` of the work tile before it.
   IRMapping emitHead(Value index, ValueRange carried) {
     IRMapping map = beginHead(index, carried);
     emit(side.head, map);
     return map;
   }
 
-  /// Begins the head of the point behind this one; behind the last, of the last again.
+  /// Begins the head of the work tile behind this one; behind the last, of the last again.
   IRMapping beginNextHead(const IRMapping &map) {
     auto get = [&](Value value) { return map.lookupOrDefault(value); };
     Location loc = old.getLoc();
@@ -63,7 +63,7 @@ public:
     return loop;
   }
 
-  /// Begins the rest of a point: its head's scalars again.
+  /// Begins the rest of a work tile: its head's scalars again.
   IRMapping beginRest(Value index, ValueRange handed) {
     IRMapping map;
     map.map(old.getInductionVar(), index);
@@ -85,7 +85,7 @@ private:
   OpBuilder &b;
 };
 
-/// Writes the consumers' new loop: a point's rest, with the next point's head in it.
+/// Writes the consumers' new loop: a work tile's rest, with the next work tile's head in it.
 class ConsumerEmitter {
 public:
   ConsumerEmitter(const EpilogueOverlap &overlap, OpBuilder &b)
@@ -105,14 +105,15 @@ public:
   }
 
 private:
-  /// The rest of a point up to `end`, without it.
+  /// The rest of a work tile up to `end`, without it.
   void emitRestUpTo(Operation *end) {
     for (; &*place != end; ++place)
       if (!head.contains(&*place))
         b.clone(*place, map);
   }
 
-  /// The last product, then the next point's first one, in one turn; that one is in flight until the point is stored.
+  /// The last product, then the next work tile's first one, in one turn; that one is in flight until the work tile is
+  /// stored.
   void emitRestBesideProduct() {
     auto isTurn = llvm::IsaPred<PingPongWaitOp>;
     emitRestUpTo(plan.last);
@@ -127,7 +128,7 @@ private:
     emitter.emit(plan.result, next);
   }
 
-  /// The next point's first product, then the last one, which is in flight until that point's softmax is done.
+  /// The next work tile's first product, then the last one, which is in flight until that work tile's softmax is done.
   void emitRestBesideSoftmax() {
     emitRestUpTo(plan.last);
     next = emitter.beginNextHead(map);
@@ -148,10 +149,10 @@ private:
 
   EpilogueOverlap plan;
   OpBuilder &b;
-  PointEmitter emitter;
+  WorkTileEmitter emitter;
   llvm::SmallDenseSet<Operation *> head;
   Block::iterator place = plan.consumer.loop.getBody()->begin();
-  /// Of this point, and of the next one's head.
+  /// Of this work tile, and of the next one's head.
   IRMapping map, next;
 };
 } // namespace
@@ -172,11 +173,11 @@ static scf::ForOp rewriteConsumer(const EpilogueOverlap &plan) {
 static void rewriteProducer(const EpilogueOverlap &plan) {
   scf::ForOp old = plan.producer.loop;
   OpBuilder b(old);
-  PointEmitter emitter(plan.producer, b);
+  WorkTileEmitter emitter(plan.producer, b);
   IRMapping first = emitter.emitHead(old.getLowerBound(), old.getInitArgs());
   scf::ForOp loop = emitter.beginLoop(emitter.getHanded(first));
   IRMapping map = emitter.beginRest(loop.getInductionVar(), loop.getRegionIterArgs());
-  // The next point's loads go before the copies behind the loop over keys, whose numbers are known by then.
+  // The next work tile's loads go before the copies behind the loop over keys, whose numbers are known by then.
   SmallVector<Operation *> copies;
   for (Operation &op : old.getBody()->without_terminator()) {
     if (llvm::is_contained(plan.producer.head, &op))
@@ -213,9 +214,9 @@ struct OverlapEpilogue : tile::impl::OverlapEpilogueBase<OverlapEpilogue> {
       FailureOr<EpilogueOverlap> plan = planEpilogueOverlap(op, isSoftmaxEarly);
       if (failed(plan))
         return signalPassFailure();
-      scf::ForOp points = applyEpilogueOverlap(*plan);
+      scf::ForOp workTiles = applyEpilogueOverlap(*plan);
       if (isSoftmaxEarly)
-        delayRelease(points, schedule.getWaitAfter() > 0 ? schedule.getWaitAfter() : kEarlyExponentials);
+        delayRelease(workTiles, schedule.getWaitAfter() > 0 ? schedule.getWaitAfter() : kEarlyExponentials);
       ++numOverlapped;
     }
   }

@@ -1,6 +1,6 @@
 //===- Persist.cpp - CTAs that work on one tile of queries after another ------------------------------------------===//
 
-#include "Points.h"
+#include "WorkTiles.h"
 #include "flashc/Dialect/Tile/Transforms/Passes.h"
 #include "flashc/Dialect/Tile/Transforms/Transforms.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -15,8 +15,8 @@ namespace mlir::tile {
 using namespace mlir;
 using namespace mlir::tile;
 
-/// A tile that is loaded once per point (of Q) into a ring of one slot is loaded after those that its first product
-/// reads with it: their slots are empty earlier, while the consumers still work on the last point. A second slot is
+/// A tile that is loaded once per work tile (of Q) into a ring of one slot is loaded after those that its first product
+/// reads with it: their slots are empty earlier, while the consumers still work on the last work tile. A second slot is
 /// empty earlier still.
 static void delayPrivateLoads(scf::ForOp items) {
   for (LoadOp load : llvm::to_vector(items.getOps<LoadOp>())) {
@@ -38,18 +38,18 @@ void tile::persistProgram(ProgramOp program) {
   Block &body = program.getBody().front();
   SmallVector<Operation *> ops = llvm::to_vector(llvm::make_pointer_range(body));
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
-  std::unique_ptr<Points> points = Points::create(program, b);
-  scf::ForOp items = points->emitLoop();
+  std::unique_ptr<WorkTiles> workTiles = WorkTiles::create(program, b);
+  scf::ForOp items = workTiles->emitLoop();
   b.setInsertionPointToStart(items.getBody());
-  std::array<Value, 3> point = points->emitPoint(items);
+  std::array<Value, 3> workTile = workTiles->emitWorkTile(items);
   for (Operation *op : ops)
     op->moveBefore(items.getBody()->getTerminator());
   items.walk([&](gpu::BlockIdOp id) {
-    id.replaceAllUsesWith(point[static_cast<unsigned>(id.getDimension())]);
+    id.replaceAllUsesWith(workTile[static_cast<unsigned>(id.getDimension())]);
     id.erase();
   });
   items.walk([&](ListNumberOp op) {
-    op.replaceAllUsesWith(points->getNumbers()[op.getNumber()]);
+    op.replaceAllUsesWith(workTiles->getNumbers()[op.getNumber()]);
     op.erase();
   });
   delayPrivateLoads(items);
@@ -67,7 +67,7 @@ struct Persist : tile::impl::PersistBase<Persist> {
       if (program.getGrid().empty())
         return WalkResult::advance();
       if (program.isWork(Distribution::Sorted)) {
-        program.emitOpError() << "expected a list of its points, which tile-order makes";
+        program.emitOpError() << "expected a list of its work tiles, which tile-order makes";
         return WalkResult::interrupt();
       }
       persistProgram(program);

@@ -31,8 +31,9 @@ bool tile::delayRelease(scf::ForOp loop, int64_t elements) {
   return true;
 }
 
-/// Moves what a point's first product does not need behind its issue, to be computed while it runs: values of rows, and
-/// if the product runs under the last point's stores other scalars, too. (Elsewhere that gains nothing, and spills.)
+/// Moves what a work tile's first product does not need behind its issue, to be computed while it runs: values of rows,
+/// and if the product runs under the last work tile's stores other scalars, too. (Elsewhere that gains nothing, and
+/// spills.)
 static void delayScalars(Block &block, bool isUnderStores) {
   auto products = block.getOps<MmaAsyncOp>();
   auto first = products.empty() ? MmaAsyncOp() : *products.begin();

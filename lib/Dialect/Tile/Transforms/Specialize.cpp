@@ -444,8 +444,8 @@ static void expandOwnVisits(OwnVisitsOp own) {
 }
 
 /// A consumer hears late what comes next: it has been published by then. Behind its last product, and behind what it
-/// leaves out there, whose slots the producer may need for this point; or before the last product, where the next
-/// point's head comes before that, too.
+/// leaves out there, whose slots the producer may need for this work tile; or before the last product, where the next
+/// work tile's head comes before that, too.
 static void expandDraw(DrawOp draw, const RolePlan &plan, Value warpgroup, bool isBeforeProduct) {
   auto loop = cast<scf::ForOp>(draw->getParentOp());
   Operation *place = loop.getBody()->getTerminator();

@@ -104,7 +104,7 @@ constexpr int64_t kMostRepeat = 8;
 /// x, if `op` is its magnitude, as math.absi or as the maximum of x and 0 - x; otherwise null.
 Value getMagnitudeOperand(Operation *op);
 
-/// Whether the CTAs of `kernel` draw numbers of points (tile.draw), or will when a list has been made.
+/// Whether the CTAs of `kernel` draw numbers of work tiles (tile.draw), or will when a list has been made.
 bool drawsNumbers(gpu::GPUFuncOp kernel);
 
 /// Whether a CTA of `kernel` has a warpgroup behind the consumers, which adds up what they share.

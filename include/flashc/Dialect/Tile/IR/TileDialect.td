@@ -158,15 +158,15 @@ def Tile_Distribution : I32EnumAttr<"Distribution", "", [
 
 def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
   let mnemonic = "work";
-  let summary = "how the points of a program's grid are distributed";
+  let summary = "how the work tiles of a program's grid are distributed";
   let description = [{
-    - `paired`: points take the less time the larger x is, so that one with x and one with nx - 1 - x take about as long
-      as any other two of the kind (causal masks).
-    - `grouped`: points take about as long as those beside them and the last x are the shortest (a window), so that pairs
-      would be of unequal time.
-    - `sorted`: how long a point takes is anything. Asks for a list of them, the longest first, which `tile-order` has
-      another kernel make:
-    - `list`: by that list. An item of it stands for the points that take equally long:
+    - `paired`: work tiles take the less time the larger x is, so that one with x and one with nx - 1 - x take about as
+      long as any other two of the kind (causal masks).
+    - `grouped`: work tiles take about as long as those beside them and the last x are the shortest (a window), so that
+      pairs would be of unequal time.
+    - `sorted`: how long a work tile takes is anything. Asks for a list of them, the longest first, which `tile-order`
+      has another kernel make:
+    - `list`: by that list. An item of it stands for the work tiles that take equally long:
 
       | of | items | item |
       |---|---|---|

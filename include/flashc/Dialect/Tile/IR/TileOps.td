@@ -20,10 +20,10 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     The body runs once per consumer warpgroup `%w` in `[0, consumers)` of the CTA; every consumer runs the same loops
     with the same trip counts, but for visits that it leaves out (`tile.own_visits`). `tile-specialize` turns it into `tile.warp_specialize`.
 
-    The body does the work of one point `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
-    launch, one CTA a point. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along x,
-    and `tile-persist` spreads the points over them: evenly, or `by` what a `#tile.work` says of them; by a list of them
-    that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`.
+    The body does the work of one work tile `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
+    launch, one CTA a work tile. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along
+    x, and `tile-persist` spreads the work tiles over them: evenly, or `by` what a `#tile.work` says of them; by a list
+    of them that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`.
   }];
   let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, Optional<MemRefRankOf<[I32], [1]>>:$list,
                        OptionalAttr<Tile_WorkAttr>:$work);
@@ -35,16 +35,16 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
     Value getWarpgroup() { return getBody().getArgument(0); }
-    /// Whether the points of the grid are distributed like that.
+    /// Whether the work tiles of the grid are distributed like that.
     bool isWork(Distribution distribution) { return getWork() && getWork()->getDistribution() == distribution; }
   }];
 }
 
 def Tile_ListNumberOp : Tile_Op<"list_number", [Pure]> {
-  let summary = "a number of the point's item in the list";
+  let summary = "a number of the work tile's item in the list";
   let description = [{
     The value that `tile-order` has put behind the item in the list of the `tile.program` around this op: number 0 to
-    `numbers` - 1, signed, and from there on the warpgroup's own numbers. The same for all points of an item.
+    `numbers` - 1, signed, and from there on the warpgroup's own numbers. The same for all work tiles of an item.
     `tile-persist` turns it into a load.
 
     Example:

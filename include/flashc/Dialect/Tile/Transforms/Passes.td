@@ -86,35 +86,36 @@ def Pipeline : Pass<"tile-pipeline"> {
 def Persist : Pass<"tile-persist"> {
   let summary = "a CTA works on one tile of queries after another";
   let description = [{
-    A `tile.program` that has a grid of its own does the work of one point of it. This pass puts a loop around the body,
-    in which CTA c of n works on the points c, c + n, c + 2n, ..., x running fastest, so that CTAs that run at the same
-    time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles once, and
-    the producer loads for the next point while the consumers still finish and store the last one.
+    A `tile.program` that has a grid of its own does the work of one work tile of it. This pass puts a loop around the
+    body, in which CTA c of n works on the work tiles c, c + n, c + 2n, ..., x running fastest, so that CTAs that run at
+    the same time read the same keys. The launch has as many CTAs as run at once; each sets up its barriers and roles
+    once, and the producer loads for the next work tile while the consumers still finish and store the last one.
 
-    A `paired` program's points take the less time the larger x is. There a CTA takes every n-th pair, x of one head and
-    nx - 1 - x of the next: pairs take equally long. Where the pairs end, some CTAs would have one more than others; so the last heads,
-    with the points of one and a half rounds, are dealt point by point, the longest first: one to each CTA with a pair
-    less, then to all, from the last CTA to the first, from the first to the last, and so on.
+    A `paired` program's work tiles take the less time the larger x is. There a CTA takes every n-th pair, x of one head
+    and nx - 1 - x of the next: pairs take equally long. Where the pairs end, some CTAs would have one more than others;
+    so the last heads, with the work tiles of one and a half rounds, are dealt work tile by work tile, the longest
+    first: one to each CTA with a pair less, then to all, from the last CTA to the first, from the first to the last,
+    and so on.
 
-    A program with a `list` (`tile-order`) takes the points that an item stands for in groups of heads, as few as give
-    every CTA three points, so that CTAs that run at the same time read the keys of few heads. A group goes through the
-    list once, the longest first. Points of that sequence are drawn (`tile.draw`): CTA c of n begins with number c, and
-    takes the next one that nobody has when it begins to work on the last one. So CTAs end together however long points
-    really take, which the list only estimates. The loop carries the point and its numbers, of own ones the warpgroup's,
-    whose place in an entry depends on `%w`.
+    A program with a `list` (`tile-order`) takes the work tiles that an item stands for in groups of heads, as few as
+    give every CTA three work tiles, so that CTAs that run at the same time read the keys of few heads. A group goes
+    through the list once, the longest first. Work tiles of that sequence are drawn (`tile.draw`): CTA c of n begins
+    with number c, and takes the next one that nobody has when it begins to work on the last one. So CTAs end together
+    however long work tiles really take, which the list only estimates. The loop carries the work tile and its numbers,
+    of own ones the warpgroup's, whose place in an entry depends on `%w`.
 
-    A `grouped` program has points that are about as long as their neighbours. They are dealt: groups that give every
-    CTA two points go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
+    A `grouped` program has work tiles that are about as long as their neighbours. They are dealt: groups that give
+    every CTA two work tiles go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
 
-    The coordinates of a point are quotients. A division is slow, and ptxas takes its result for different in every
+    The coordinates of a work tile are quotients. A division is slow, and ptxas takes its result for different in every
     thread; so the multiplier and the shift that replace it are computed in front of the loop and pass through
-    `tile.uniform`. Of drawn points divisions are left as they are: one thread divides, with few registers. Loads into
-    private rings (Q) of one slot move down to their first reader, behind the first load of K, whose slot is empty
+    `tile.uniform`. Of drawn work tiles divisions are left as they are: one thread divides, with few registers. Loads
+    into private rings (Q) of one slot move down to their first reader, behind the first load of K, whose slot is empty
     earlier. With two slots the next Q can come while this one is in use, and stays in front.
 
     Why here: after `tile-pipeline`, which looks for the loop over keys, and before `tile-specialize`, whose counters of
-    loads then run on from point to point. A program without a grid is left alone; one whose points are `sorted` without
-    a list is an error.
+    loads then run on from work tile to work tile. A program without a grid is left alone; one whose work tiles are
+    `sorted` without a list is an error.
 
     Before:
     ```mlir
@@ -130,9 +131,9 @@ def Persist : Pass<"tile-persist"> {
     ^bb0(%w: index):
       %c = gpu.block_id x
       %n = gpu.grid_dim x
-      %points = %nx * %ny * %nz
+      %tiles = %nx * %ny * %nz
       %mult = tile.uniform ...                               // of 1 / %nx, and its %shift
-      scf.for %item = %c to %points step %n {
+      scf.for %item = %c to %tiles step %n {
         %rest = %item * %mult >> %shift
         %x = %item - %rest * %nx
         ...
@@ -142,7 +143,7 @@ def Persist : Pass<"tile-persist"> {
     And with a list:
     ```mlir
       scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0, %y = %y0, %z = %z0, %number = %number0) {
-        %next:4 = tile.draw %list[%counter] from %n below %points {
+        %next:4 = tile.draw %list[%counter] from %n below %tiles {
         ^bb0(%i: index):
           %place, %head = ... %i ...
           %x1 = memref.load %list[2 * %place]                    // and the item's number behind it
@@ -219,8 +220,8 @@ def Specialize : Pass<"tile-specialize"> {
     - A `tile.draw` is the producer's alone. It takes a number when an iteration begins (`tile.consume`: an atomic of a
       microsecond), and when all loads of this iteration have been issued, finds out what the number stands for and
       publishes it (`tile.publish`). A consumer waits for that behind its last product (`tile.published`), where it has
-      long been made; and behind a `tile.advance_ring` there, since the producer may need those slots for this point.
-      What the consumers know of a point they compute nothing for, and read no memory.
+      long been made; and behind a `tile.advance_ring` there, since the producer may need those slots for this work
+      tile. What the consumers know of a work tile they compute nothing for, and read no memory.
       ```mlir
       // producer                                            // consumer
       scf.for %t = ... iter_args(%x = %x0) {                 scf.for %t = ... iter_args(%x = %x0) {
@@ -303,8 +304,8 @@ def Specialize : Pass<"tile-specialize"> {
 def PlaceWaits : Pass<"tile-place-waits"> {
   let summary = "what runs while a product is in flight";
   let description = [{
-    What a consumer computes of a point and its first product does not need comes behind the issue of that product, and
-    is computed while it runs: values of rows, and with another `epilogue` than `plain` its bounds, too.
+    What a consumer computes of a work tile and its first product does not need comes behind the issue of that product,
+    and is computed while it runs: values of rows, and with another `epilogue` than `plain` its bounds, too.
 
     With `wait_after = n` in the schedule, a pipelined loop releases K's slot behind n of the softmax's exponentials
     (`tile.release %k after %p`), and with it waits for PV: ptxas would move that wait up to where it finds it, anywhere
@@ -325,26 +326,27 @@ def PlaceWaits : Pass<"tile-place-waits"> {
 }
 
 def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
-  let summary = "the next point's first product runs while this point is stored";
+  let summary = "the next work tile's first product runs while this work tile is stored";
   let description = [{
     In a persistent CTA the tensor cores idle while a consumer normalises and stores its output, and then until the
-    first scores of the next point are there. This pass rotates the consumers' loop over points: behind the last product
-    of a point (PV) the head of the next one is issued, its waits for Q and K, its first product (S) and its scalars.
-    The wait for PV leaves that product in flight; the point is stored under it. With ping-pong both are one turn.
+    first scores of the next work tile are there. This pass rotates the consumers' loop over work tiles: behind the last
+    product of a work tile (PV) the head of the next one is issued, its waits for Q and K, its first product (S) and its
+    scalars. The wait for PV leaves that product in flight; the work tile is stored under it. With ping-pong both are
+    one turn.
 
     ```
     without   PV wait | normalise, store | wait for Q, K | S | scalars | S wait | softmax ...
     with      PV | wait for Q, K | S | scalars | PV wait | normalise, store | S wait | softmax ...
     ```
 
-    Behind the last point there is no next one: a CTA loads and multiplies the first tiles of its last point once more,
-    for nothing. A branch around a product in flight would cost more, in every iteration.
+    Behind the last work tile there is no next one: a CTA loads and multiplies the first tiles of its last work tile
+    once more, for nothing. A branch around a product in flight would cost more, in every iteration.
 
-    With `epilogue = softmax` the head goes on up to the loop over keys: the softmax of the next point's first tile
-    comes before this point is stored, beside its last product. The end of a point is then a step like any other, of
-    S of the next point and PV of this one. In the place of scores the loop carries P, the maximum and the sum, and what
-    that softmax has needed to know of the point, its bounds and its row: it is not computed twice (of points that are
-    drawn it is, from what has been published).
+    With `epilogue = softmax` the head goes on up to the loop over keys: the softmax of the next work tile's first tile
+    comes before this work tile is stored, beside its last product. The end of a work tile is then a step like any
+    other, of S of the next work tile and PV of this one. In the place of scores the loop carries P, the maximum and the
+    sum, and what that softmax has needed to know of the work tile, its bounds and its row: it is not computed twice (of
+    work tiles that are drawn it is, from what has been published).
 
     ```
     early     wait for Q, K | S | PV | S wait | softmax | PV wait | pack P | normalise, store | the loop over keys ...
@@ -356,8 +358,8 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     S is issued first, since the products end in the order in which they begin. P is packed behind the wait for PV,
     which reads those registers. PV now waits for the next Q and K, which a second slot of Q has ready.
 
-    Why here: after `tile-specialize`, since what is waited for moves across a point's end, which only the numbers of
-    the loads allow; after `tile-split-loops`, which would not see what bounds are that a loop carries. Only a kernel
+    Why here: after `tile-specialize`, since what is waited for moves across a work tile's end, which only the numbers
+    of the loads allow; after `tile-split-loops`, which would not see what bounds are that a loop carries. Only a kernel
     whose `tile.schedule` says `epilogue = product` or `softmax` is changed. A ring for Q with one slot is legal, but the next Q
     then arrives late.
 
@@ -381,14 +383,14 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     ```
     After:
     ```mlir
-    %k0 = tile.wait %kring[%c0]                              // the first point's head
+    %k0 = tile.wait %kring[%c0]                              // the first work tile's head
     ...
     %n = scf.for %p = %lo to %hi step %st iter_args(%q = %q0, %S = %S0, ...) {
       %r:4 = scf.for ...
       tile.release %q
       %v = tile.wait %vring[%r#3]
       %tO = tile.mma_async %r#0, %v into %r#1
-      %next = %p + %st < %hi ? %p + %st : %p                 // the next point's head
+      %next = %p + %st < %hi ? %p + %st : %p                 // the next work tile's head
       %k = tile.wait %kring[%r#2]
       %q1 = tile.wait %qring[%gq + 1]
       %tS = tile.mma_async %q1, %k transpose_b
@@ -401,17 +403,17 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
     }
     tile.release %n#0
     ```
-    The producer's loop is rotated alike: the next point's K and Q are loaded before this point's last V, whose slot is
-    empty later.
+    The producer's loop is rotated alike: the next work tile's K and Q are loaded before this work tile's last V, whose
+    slot is empty later.
 
     Refuses, with "cannot overlap the epilogue: ..." and the IR unchanged:
-    - "expected one loop over points, with loads and with products of its own, on each side";
+    - "expected one loop over work tiles, with loads and with products of its own, on each side";
     - "expected one product before the loop over keys, and one behind it" (`tile-pipeline` makes them);
     - "expected the loop's results not to be used", on either side;
     - "expected no effects before the first product";
-    - "expected no turn between points but the first product's";
-    - "expected a second slot beside one that a point holds", until its last product is waited for and longer;
-    - "expected what the next point reads before the last product is waited for", with an early softmax "is issued";
+    - "expected no turn between work tiles but the first product's";
+    - "expected a second slot beside one that a work tile holds", until its last product is waited for and longer;
+    - "expected what the next work tile reads before the last product is waited for", with an early softmax "is issued";
     - with an early softmax "expected no effects before the first product's result" and "... before the loop over keys",
       and "expected a tile.to_operand_a before the loop over keys, for its softmax to be early";
     - "expected it to load before its loop over keys what the consumers wait for before their first product";
@@ -419,7 +421,7 @@ def OverlapEpilogue : Pass<"tile-overlap-epilogue"> {
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
-    Statistic<"numOverlapped", "num-overlapped", "loops over points rotated">];
+    Statistic<"numOverlapped", "num-overlapped", "loops over work tiles rotated">];
 }
 
 def SplitLoops : Pass<"tile-split-loops"> {

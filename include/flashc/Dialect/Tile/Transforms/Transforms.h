@@ -55,19 +55,19 @@ FailureOr<PipelinePlan> planPipeline(scf::ForOp loop);
 /// Writes prologue, kernel and epilogue in place of the loop. Returns the kernel.
 scf::ForOp applyPipeline(const PipelinePlan &plan);
 
-/// Spreads the points of `program`'s grid, of which it has one, over the CTAs of the launch.
+/// Spreads the work tiles of `program`'s grid, of which it has one, over the CTAs of the launch.
 void persistProgram(ProgramOp program);
 
 /// Splits `program` into a producer, which only loads, and consumers, which only compute. Emits an error and
 /// fails if the producer cannot know what to load.
 FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr schedule);
 
-/// How the loop over points is rotated, so that the first product of the next point runs while this one is finished and
-/// stored. One iteration of the consumers' new loop, in order:
+/// How the loop over work tiles is rotated, so that the first product of the next work tile runs while this one is
+/// finished and stored. One iteration of the consumers' new loop, in order:
 ///
 ///   rest            (p)       from the first product's result on: softmax, the loop over keys, the last product
 ///   issue, beside   (p + 1)   scalars, waits for Q and K, the first product
-///   lastWait        (p)       one product, the next point's, stays in flight
+///   lastWait        (p)       one product, the next work tile's, stays in flight
 ///   tail            (p)       normalise, store
 ///   result          (p + 1)   the first product's wait, and the releases behind it
 ///
@@ -81,9 +81,9 @@ FailureOr<WarpSpecializeOp> specializeProgram(ProgramOp program, ScheduleAttr sc
 ///   packing         (p + 1)   P, into the registers that the last product has read
 ///   tail            (p)       normalise, store
 ///
-/// The producer loads in that order: the next point's first tiles before this point's last V.
+/// The producer loads in that order: the next work tile's first tiles before this work tile's last V.
 struct EpilogueOverlap {
-  /// A loop over points, and what of its body runs one point ahead.
+  /// A loop over work tiles, and what of its body runs one work tile ahead.
   struct Side {
     scf::ForOp loop;
     SmallVector<Operation *> head;
@@ -99,15 +99,15 @@ struct EpilogueOverlap {
   /// The consumers' head. The last two are empty if the softmax is not early.
   SmallVector<Operation *> issue, beside, result, softmax, packing;
 
-  /// The op of a point in front of which the next point's head begins.
+  /// The op of a work tile in front of which the next work tile's head begins.
   Operation *getPlace() const { return isSoftmaxEarly ? static_cast<Operation *>(last) : lastWait; }
 };
 
-/// Decides how to rotate the loop over points of `op`; with `isSoftmaxEarly` the next point's first softmax comes
-/// before this point is stored, too. Emits an error and fails if it cannot be done.
+/// Decides how to rotate the loop over work tiles of `op`; with `isSoftmaxEarly` the next work tile's first softmax
+/// comes before this work tile is stored, too. Emits an error and fails if it cannot be done.
 FailureOr<EpilogueOverlap> planEpilogueOverlap(WarpSpecializeOp op, bool isSoftmaxEarly);
 
-/// Rotates the consumers' loop over points, and lets the producer load what they wait for once more. Returns the
+/// Rotates the consumers' loop over work tiles, and lets the producer load what they wait for once more. Returns the
 /// consumers' loop.
 scf::ForOp applyEpilogueOverlap(const EpilogueOverlap &plan);
 

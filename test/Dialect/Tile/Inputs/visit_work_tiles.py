@@ -1,12 +1,12 @@
-"""visit_points.py FUNCTION: runs the loop that tile-persist put into FUNCTION, which stores at [z, y, x] once per
+"""visit_work_tiles.py FUNCTION: runs the loop that tile-persist put into FUNCTION, which stores at [z, y, x] once per
 point, for many grids and numbers of CTAs. Every point must be visited once; pairs must take equally long, if point x
 takes nx - x, and no CTA may do more than its share of them.
 
-visit_points.py FUNCTION --list=tiles: CTAs draw points of a list of tiles (or of batches, heads), of which each takes
+visit_work_tiles.py FUNCTION --list=tiles: CTAs draw points of a list of tiles (or of batches, heads), of which each takes
 some time, when they begin the point before; every point must be visited once, and no CTA may do more than its share of
 them and the longest twice.
 
-visit_points.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids
+visit_work_tiles.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids
 that are as large as can be, too.
 
 Every index must fit 32 bits, as it does in a kernel, and every other number 64."""

@@ -1,6 +1,6 @@
-//===- Points.cpp - which points a CTA works on, and where they lie -----------------------------------------------===//
+//===- WorkTiles.cpp - which work tiles a CTA works on, and where they lie ---------------------------------------===//
 
-#include "Points.h"
+#include "WorkTiles.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -51,15 +51,15 @@ private:
   Value divisor, multiplier, shift;
 };
 
-/// What all orders of points have.
-class GridPoints : public Points {
+/// What all orders of work tiles have.
+class GridWorkTiles : public WorkTiles {
 public:
-  GridPoints(ProgramOp program, ImplicitLocOpBuilder &b, Quotients quotients = Quotients::OfAllThreads)
+  GridWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, Quotients quotients = Quotients::OfAllThreads)
       : b(b), quotients(quotients), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
         cta(gpu::BlockIdOp::create(b, gpu::Dimension::x)), ctas(gpu::GridDimOp::create(b, gpu::Dimension::x)),
         heads(mul(ny, nz)), byHeads(divideBy(ny)) {}
 
-  std::array<Value, 3> emitPoint(scf::ForOp loop) override {
+  std::array<Value, 3> emitWorkTile(scf::ForOp loop) override {
     auto [x, head] = locate(loop.getInductionVar());
     auto [z, y] = byHeads.divide(head);
     return {x, y, z};
@@ -67,7 +67,7 @@ public:
 
 protected:
   /// Of the heads of all batches, and in it.
-  virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitPoint"); }
+  virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
 
   Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
@@ -88,11 +88,11 @@ protected:
   Divisor byHeads;
 };
 
-/// CTA c of n works on the points c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the same
-/// keys.
-class PlainPoints : public GridPoints {
+/// CTA c of n works on the work tiles c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the
+/// same keys.
+class PlainWorkTiles : public GridWorkTiles {
 public:
-  PlainPoints(ProgramOp program, ImplicitLocOpBuilder &b) : GridPoints(program, b), byTiles(divideBy(nx)) {}
+  PlainWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b) : GridWorkTiles(program, b), byTiles(divideBy(nx)) {}
 
   scf::ForOp emitLoop() override { return scf::ForOp::create(b, cta, mul(nx, heads), ctas); }
 
@@ -105,16 +105,16 @@ private:
   Divisor byTiles;
 };
 
-/// Points whose time falls with x, such as a causal mask's. First come pairs: of two heads side by side, x of one and
-/// nx - 1 - x of the other, all pairs of equal time; CTA c takes the pairs c, c + n, ... Dealt like that to the end,
-/// the last round of pairs would keep only some CTAs busy. So the last heads, with the points of some one and a half
-/// rounds, are dealt point by point in the order of time (of all of them x = 0, then x = 1, ...): first one to each CTA
-/// that got no pair in the last round of pairs, then to all, in turn from the last CTA to the first and from the first
-/// to the last.
-class PairedPoints : public GridPoints {
+/// Work tiles whose time falls with x, such as a causal mask's. First come pairs: of two heads side by side, x of one
+/// and nx - 1 - x of the other, all pairs of equal time; CTA c takes the pairs c, c + n, ... Dealt like that to the
+/// end, the last round of pairs would keep only some CTAs busy. So the last heads, with the work tiles of some one and
+/// a half rounds, are dealt work tile by work tile in the order of time (of all of them x = 0, then x = 1, ...): first
+/// one to each CTA that got no pair in the last round of pairs, then to all, in turn from the last CTA to the first and
+/// from the first to the last.
+class PairedWorkTiles : public GridWorkTiles {
 public:
-  PairedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : GridPoints(program, b), tail(emitTail()), byPairs(divideBy(add(nx, nx))), byTail(divideBy(tail)) {}
+  PairedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
+      : GridWorkTiles(program, b), tail(emitTail()), byPairs(divideBy(add(nx, nx))), byTail(divideBy(tail)) {}
 
   scf::ForOp emitLoop() override {
     pairedHeads = sub(heads, tail);
@@ -132,7 +132,7 @@ public:
   }
 
 private:
-  /// Heads that are dealt point by point: at least one and a half rounds of pairs, and an even number is left.
+  /// Heads that are dealt work tile by work tile: at least one and a half rounds of pairs, and an even number is left.
   Value emitTail() {
     Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(3)), add(nx, nx));
     Value least = arith::MinUIOp::create(b, wanted, heads);
@@ -160,25 +160,26 @@ private:
 
   Value tail;
   Divisor byPairs, byTail;
-  /// Heads in pairs; CTAs with a pair more than others; this CTA's points in pairs; whether it has a pair less; points
-  /// of the tail that go to those that have.
+  /// Heads in pairs; CTAs with a pair more than others; this CTA's work tiles in pairs; whether it has a pair less;
+  /// work tiles of the tail that go to those that have.
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
-/// Items that stand for one point in each of `sharers` heads. Those go by in groups, so that CTAs that run at the same
-/// time read the keys of few heads: as few heads as give every CTA `pointsPerCta` points, and the last group what is
-/// left. A group goes through its items once.
-class SharedPoints : public GridPoints {
+/// Items that stand for one work tile in each of `sharers` heads. Those go by in groups, so that CTAs that run at the
+/// same time read the keys of few heads: as few heads as give every CTA `tilesPerCta` work tiles, and the last group
+/// what is left. A group goes through its items once.
+class SharedWorkTiles : public GridWorkTiles {
 protected:
-  SharedPoints(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t pointsPerCta,
+  SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
                Quotients quotients = Quotients::OfAllThreads)
-      : GridPoints(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
-        group(emitGroup(pointsPerCta)), last(emitLast()), byTiles(divideBy(nx)), byGroups(divideBy(mul(items, group))),
+      : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
+        group(emitGroup(tilesPerCta)), last(emitLast()), byTiles(divideBy(nx)), byGroups(divideBy(mul(items, group))),
         inGroup(divideBy(group)), inLast(divideBy(last)) {}
 
   Value getTotal() { return mul(items, sharers); }
 
-  /// Where point `number` lies: the place of its item, which head of those that share it, and the number of its group.
+  /// Where work tile `number` lies: the place of its item, which head of those that share it, and the number of its
+  /// group.
   struct Location {
     Value place, sharer, group;
   };
@@ -195,8 +196,8 @@ protected:
     return {select(isLast, lastPlace, place), add(mul(ofGroup, group), select(isLast, lastSharer, sharer)), ofGroup};
   }
 
-  /// The point of an item in one of the heads that share it.
-  std::array<Value, 3> getPoint(Value item, Value sharer) {
+  /// The work tile of an item in one of the heads that share it.
+  std::array<Value, 3> getWorkTile(Value item, Value sharer) {
     if (scope == ListScope::Tiles) {
       auto [z, y] = byHeads.divide(sharer);
       return {item, y, z};
@@ -214,8 +215,8 @@ private:
   }
   Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
 
-  Value emitGroup(int64_t pointsPerCta) {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(pointsPerCta)), items);
+  Value emitGroup(int64_t tilesPerCta) {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
     return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
   }
   /// The size of the last group.
@@ -234,13 +235,13 @@ private:
   Divisor byTiles, byGroups, inGroup, inLast;
 };
 
-/// Points that are about as long as their neighbours, the first ones longer: groups go through the tiles forwards and
-/// backwards in turn, so that each begins as the one before it ends, the last one forwards. Of this sequence CTA c of n
-/// takes c, 2n - 1 - c, 2n + c, ...
-class GroupedPoints : public SharedPoints {
+/// WorkTiles that are about as long as their neighbours, the first ones longer: groups go through the tiles forwards
+/// and backwards in turn, so that each begins as the one before it ends, the last one forwards. Of this sequence CTA c
+/// of n takes c, 2n - 1 - c, 2n + c, ...
+class GroupedWorkTiles : public SharedWorkTiles {
 public:
-  GroupedPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : SharedPoints(program, b, ListScope::Tiles, /*pointsPerCta=*/2) {}
+  GroupedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
+      : SharedWorkTiles(program, b, ListScope::Tiles, /*tilesPerCta=*/2) {}
 
   scf::ForOp emitLoop() override {
     Value total = getTotal(), full = arith::DivUIOp::create(b, total, ctas);
@@ -248,11 +249,11 @@ public:
     return scf::ForOp::create(b, index(0), UniformOp::create(b, add(full, count(hasLast))), index(1));
   }
 
-  std::array<Value, 3> emitPoint(scf::ForOp loop) override {
+  std::array<Value, 3> emitWorkTile(scf::ForOp loop) override {
     Value round = loop.getInductionVar();
     Location at = locateShared(add(mul(round, ctas), getPlace(round)));
     Value isBackwards = isOdd(sub(lastGroup, at.group));
-    return getPoint(select(isBackwards, sub(sub(items, index(1)), at.place), at.place), at.sharer);
+    return getWorkTile(select(isBackwards, sub(sub(items, index(1)), at.place), at.place), at.sharer);
   }
 
 private:
@@ -260,12 +261,12 @@ private:
   Value getPlace(Value round) { return select(isOdd(round), sub(sub(ctas, index(1)), cta), cta); }
 };
 
-/// Points by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next
+/// WorkTiles by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next
 /// one that nobody has when it begins to load for the last one that it took.
-class DrawnPoints : public SharedPoints {
+class DrawnWorkTiles : public SharedWorkTiles {
 public:
-  DrawnPoints(ProgramOp program, ImplicitLocOpBuilder &b)
-      : SharedPoints(program, b, program.getWork()->getScope(), /*pointsPerCta=*/3, Quotients::OfOneThread),
+  DrawnWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
+      : SharedWorkTiles(program, b, program.getWork()->getScope(), /*tilesPerCta=*/3, Quotients::OfOneThread),
         list(program.getList()), warpgroup(program.getWarpgroup()), numShared(program.getWork()->getNumbers()),
         numOwn(program.getWork()->getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
 
@@ -285,14 +286,14 @@ public:
     return loop;
   }
 
-  std::array<Value, 3> emitPoint(scf::ForOp loop) override {
+  std::array<Value, 3> emitWorkTile(scf::ForOp loop) override {
     ValueRange entry = loop.getRegionIterArgs();
     numbers.assign(entry.begin() + 3, entry.end());
     return {entry[0], entry[1], entry[2]};
   }
 
 private:
-  /// The point of a number, the numbers of its item, and the warpgroup's own ones.
+  /// The work tile of a number, the numbers of its item, and the warpgroup's own ones.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
     SmallVector<Value> loads;
@@ -306,7 +307,7 @@ private:
     emitLoads(begin, 1 + numShared);
     if (numOwn > 0)
       emitLoads(add(begin, add(index(1 + numShared), mul(warpgroup, index(numOwn)))), numOwn);
-    SmallVector<Value> entry = llvm::to_vector(getPoint(loads.front(), at.sharer));
+    SmallVector<Value> entry = llvm::to_vector(getWorkTile(loads.front(), at.sharer));
     llvm::append_range(entry, llvm::drop_begin(loads));
     return entry;
   }
@@ -317,12 +318,12 @@ private:
 };
 } // namespace
 
-std::unique_ptr<Points> Points::create(ProgramOp program, ImplicitLocOpBuilder &b) {
+std::unique_ptr<WorkTiles> WorkTiles::create(ProgramOp program, ImplicitLocOpBuilder &b) {
   if (program.getList())
-    return std::make_unique<DrawnPoints>(program, b);
+    return std::make_unique<DrawnWorkTiles>(program, b);
   if (program.isWork(Distribution::Grouped))
-    return std::make_unique<GroupedPoints>(program, b);
+    return std::make_unique<GroupedWorkTiles>(program, b);
   if (program.isWork(Distribution::Paired))
-    return std::make_unique<PairedPoints>(program, b);
-  return std::make_unique<PlainPoints>(program, b);
+    return std::make_unique<PairedWorkTiles>(program, b);
+  return std::make_unique<PlainWorkTiles>(program, b);
 }
