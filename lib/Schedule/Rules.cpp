@@ -17,6 +17,8 @@ struct Draft {
 
   const GPUTarget &target() const { return key.getTarget(); }
   bool isForward() const { return key.kind == kForwardKind; }
+  bool isBackward() const { return key.kind == kBackwardKind; }
+  bool hasReducer() const { return isBackward() && s.splitGradients == SplitGradients::None; }
   bool isAsked(StringRef field) const { return hasOverride(overrides, field); }
   bool isSaid(StringRef field) const { return isAsked(field) || hasOverride(row.overrides, field); }
   /// Overrides may have taken what the row had.
@@ -73,6 +75,19 @@ static const Rule kRules[] = {
      [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.key.hasSlopes; }},
     {"tanh-terms", "nothing says it, and the score is a soft cap", "3",
      [](const Draft &d) { return d.isForward() && !d.isSaid("tanh-terms") && d.key.hasSoftCap; }},
+
+    {"overlap", "nothing says it, and `kind` is not `forward`", "false",
+     [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
+    {"ping-pong", "nothing says it, and `kind` is not `forward`", "false",
+     [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
+    {"persistent", "nothing says it, and `kind=backward`", "false",
+     [](const Draft &d) { return d.isBackward() && !d.isSaid("persistent"); }},
+    {"order", "nothing says it, and `kind=backward`", "closed",
+     [](const Draft &d) { return d.isBackward() && !d.isSaid("order"); }},
+    {"producer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "32",
+     [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("producer-registers"); }},
+    {"consumer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "208",
+     [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("consumer-registers"); }},
 
     // What a number may be.
     {"consumers", "it is not 1 to 4", "",

@@ -350,6 +350,8 @@ void flashc::printChoice(llvm::raw_ostream &os, const ScheduleChoice &choice, co
   for (auto [field, wish, inRow, initial] : llvm::zip(choice.schedule.getFields(), asked.getFields(),
                                                       choice.row.getSchedule().getFields(), Schedule().getFields())) {
     auto &[key, value] = field;
+    if (StringRef kind = getKindOfField(key); !kind.empty() && kind != decision.key.kind)
+      continue;
     auto isOfField = [&key = key](const FieldReason &of) { return of.first == key; };
     auto *reason = llvm::find_if(llvm::reverse(reasons), isOfField).base();
     std::string origin = getOrigin(key, value, wish.second, inRow.second, initial.second,
