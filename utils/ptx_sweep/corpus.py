@@ -110,12 +110,14 @@ for _d, _dv in ((8, 8), (24, 40), (40, 24), (72, 72), (136, 88), (248, 16)):
 
 
 def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str = "bf16", mask: Any = None,
-                  score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None) -> None:
+                  score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None,
+                  deterministic: bool = False) -> None:
     """Another operation than attention. A backward pass has the gradient of the log-sum-exp in f16 only."""
     code = trace(mask, score)
     has_lse = operation == library.ATTENTION_BACKWARD and dtype == "f16"
     specialization = Specialization(dtype, d, dv or d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
-                                    code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, has_lse, operation)
+                                    code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, has_lse, operation,
+                                    deterministic)
     PROGRAMS[f"{name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
 
 
@@ -139,6 +141,8 @@ for _d in (64, 128):
         add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, dtype="f16" if _d == 64 else "bf16",
                       mask=MASKS[_name])
     add_operation("backward: groups", _d, library.ATTENTION_BACKWARD, group=4, mask=MASKS["causal"])
+    add_operation("backward: causal, deterministic", _d, library.ATTENTION_BACKWARD, mask=MASKS["causal"],
+                  deterministic=True)
     for _name in ("soft cap", "alibi", "bias of all", "t5"):
         add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, score=SCORES[_name])
 add_operation("backward: dv=96", 40, library.ATTENTION_BACKWARD, dv=96)
