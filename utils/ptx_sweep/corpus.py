@@ -137,7 +137,7 @@ for _schedule in ("persistent=false", "q-stages=1", "consumers=2,kv-tile=64", "p
 # --- The backward pass ------------------------------------------------------------------------------------------------
 
 for _d in (64, 128):
-    for _name in ("none", "causal", "window", "documents", "memory"):
+    for _name in ("none", "causal", "window", "documents", "code", "arithmetic", "memory"):
         add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, dtype="f16" if _d == 64 else "bf16",
                       mask=MASKS[_name])
     add_operation("backward: groups", _d, library.ATTENTION_BACKWARD, group=4, mask=MASKS["causal"])
@@ -151,7 +151,8 @@ for _d, _dv in ((192, 192), (256, 256), (192, 128), (40, 200)):
         add_operation(f"backward: {_name}, dv={_dv}", _d, library.ATTENTION_BACKWARD, dv=_dv, mask=MASKS[_name])
 add_operation("backward: groups, dv=256", 256, library.ATTENTION_BACKWARD, dv=256, group=4, mask=MASKS["causal"])
 add_operation("backward: soft cap, dv=256", 256, library.ATTENTION_BACKWARD, dv=256, score=SCORES["soft cap"])
-for _schedule in ("consumers=1", "split-gradients=queries", "split-gradients=queries,kv-tile=32", "persistent=true", "stages=3"):
+for _schedule in ("consumers=1", "split-gradients=queries", "split-gradients=queries,kv-tile=32", "persistent=true",
+                  "stages=3"):
     add_operation(f"backward: {_schedule}, causal", 64, library.ATTENTION_BACKWARD, mask=MASKS["causal"],
                   schedule=_schedule)
 
