@@ -1,6 +1,7 @@
 //===- LoopNest.cpp - reads the nest off the IR -------------------------------------------------------------------===//
 
 #include "LoopNest.h"
+#include "NestEnds.h"
 #include "Visits/RunsTable.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -9,7 +10,6 @@
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -63,79 +63,8 @@ private:
 } // namespace
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// The function and its loops over the streamed dimension
+// The loops over the streamed dimension
 //===--------------------------------------------------------------------------------------------------------------===//
-
-static bool isInPtxName(char c) { return llvm::isAlnum(c) || c == '_' || c == '$'; }
-
-static FailureOr<func::FuncOp> matchFunction(ModuleOp module) {
-  func::FuncOp found;
-  for (Operation &op : *module.getBody()) {
-    auto func = dyn_cast<func::FuncOp>(op);
-    if (!func || func.isExternal())
-      return op.emitError() << "expected the module to hold one function with a body, got another op";
-    if (found) {
-      InFlightDiagnostic error = func.emitError() << "expected the module to hold one function, got a second one";
-      error.attachNote(found.getLoc()) << "the first one";
-      return failure();
-    }
-    found = func;
-  }
-  if (!found)
-    return module.emitError() << "expected the module to hold one function with a body, got none";
-  StringRef name = found.getName();
-  if (name.empty() || llvm::isDigit(name[0]) || !llvm::all_of(name, isInPtxName))
-    return found.emitError() << "expected a name of letters, digits, '_' and '$', as PTX has them, got '" << name
-                             << "'";
-  for (Type type : llvm::concat<const Type>(found.getArgumentTypes(), found.getResultTypes()))
-    if (!type.isIntOrIndexOrFloat() && !isa<RankedTensorType, MemRefType>(type))
-      return found.emitError() << "expected scalars and ranked tensors or memrefs to pass to a kernel, got " << type;
-  if (!found.getBody().hasOneBlock())
-    return found.emitError() << "expected a function of one block";
-  return found;
-}
-
-namespace {
-/// The ends of the nests of a function: of each the last step, and of one what takes its state.
-struct NestEnds {
-  SmallVector<flash::StepOpInterface> steps;
-  flash::EpilogueOpInterface epilogue;
-};
-} // namespace
-
-static FailureOr<NestEnds> findEnds(func::FuncOp func) {
-  NestEnds ends;
-  flash::EpilogueOpInterface &epilogue = ends.epilogue;
-  llvm::MapVector<Attribute, flash::StepOpInterface> lastSteps; // by the gradients that they compute
-  WalkResult result = func.walk([&](Operation *op) {
-    if (isa<flash::ScoresOpInterface>(op) && !isa<flash::StepOpInterface>(op)) {
-      op->emitError() << "expected the tiled loops of the algorithm fa2, got " << op->getName();
-      return WalkResult::interrupt();
-    }
-    if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
-      auto gradients = dyn_cast<flash::AccumulateGradientsOp>(op);
-      lastSteps[gradients ? gradients.getGradientsAttr() : Attribute()] = step;
-    }
-    auto other = dyn_cast<flash::EpilogueOpInterface>(op);
-    if (other && epilogue) {
-      InFlightDiagnostic error = other.emitError() << "expected one attention per module, got a second one";
-      error.attachNote(epilogue.getLoc()) << "the first one";
-      return WalkResult::interrupt();
-    }
-    if (other)
-      epilogue = other;
-    return WalkResult::advance();
-  });
-  if (result.wasInterrupted())
-    return failure();
-  if (lastSteps.empty() && !epilogue)
-    return func.emitError() << "expected an attention in the tiled loops of the algorithm fa2, got none";
-  for (auto &[gradients, step] : lastSteps)
-    ends.steps.push_back(step);
-  if (ends.steps.empty()) // what the epilogue takes is no state of a step
-    ends.steps.push_back({});
-  return ends;
-}
 
 /// Of a step's state what there is before it, and after it. State that moves with the streamed tile is a slice of an
 /// array, and put back into it, or where there is one tile, that array by itself.
@@ -592,7 +521,7 @@ bool LoopNest::mayHaveEmptyRows() const {
 
 FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
   FailureOr<func::FuncOp> func = matchFunction(module);
-  FailureOr<NestEnds> ends = succeeded(func) ? findEnds(*func) : FailureOr<NestEnds>();
+  FailureOr<NestEnds> ends = succeeded(func) ? findNestEnds(*func) : FailureOr<NestEnds>();
   if (failed(ends))
     return failure();
   SmallVector<LoopNest, 1> nests;
