@@ -248,7 +248,7 @@ void mlir::flash::getStatePosition(OpBuilder &b, StepOpInterface op, unsigned nu
 //===--------------------------------------------------------------------------------------------------------------===//
 //
 // Chunks of keys are folded side by side, each into a state of its own: (acc, m, l) with a leading dimension of chunks.
-// mergeReductions (AggregatedOpInterfaceImpl.cpp) folds them into one.
+// mergeReductions (DecomposeAttention.cpp) folds them into one.
 
 FailureOr<SmallVector<Value>>
 OnlineAttentionOp::generateInitialTensorForPartialReduction(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes,

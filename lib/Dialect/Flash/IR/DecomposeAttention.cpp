@@ -1,0 +1,166 @@
+//===- DecomposeAttention.cpp - attention as linalg --------------------------------------------------------------===//
+//
+//   flash.attention         S, m = rowmax(S), P = exp(S - m), l = rowsum(P), acc = T(P) V, finalize     (Algorithm 0)
+//   flash.online_attention  the same, with the running state (acc, m, l) rescaled and folded in
+//   flash.finalize          o = acc / l, lse = m + log(l)
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Decompose.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+using namespace mlir::flash::decompose;
+
+/// `x`, or `instead` where `x` is `sentinel`.
+static Value replaceSentinel(ImplicitLocOpBuilder &b, Value x, float sentinel, float instead) {
+  Value hit = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, f32Constant(b, sentinel));
+  return arith::SelectOp::create(b, hit, f32Constant(b, instead), x);
+}
+
+/// `exp(x - m)`, where `m` is a row maximum that may be -inf: a row that has seen no key has x = m = -inf, and gives 0.
+static Value expMinusMax(ImplicitLocOpBuilder &b, Value x, Value m) {
+  Value shift = replaceSentinel(b, m, kNegInf, 0.0f);
+  return math::ExpOp::create(b, arith::SubFOp::create(b, x, shift));
+}
+
+/// `x / l`, where `l` may be 0: a row that has seen no key has x = l = 0, and gives 0.
+static Value divideByRowSum(ImplicitLocOpBuilder &b, Value x, Value l) {
+  return arith::DivFOp::create(b, x, replaceSentinel(b, l, 0.0f, 1.0f));
+}
+
+/// max(m, rowmax(S)), of scores or of other maxima.
+static Value emitRowMax(ImplicitLocOpBuilder &b, const Indexed &scores, Value m) {
+  return generic(b, 4, {scores}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+    return arith::MaximumFOp::create(b, args[0], args[1]);
+  });
+}
+
+/// P = exp(S - m), in f32.
+static Value emitProbabilities(ImplicitLocOpBuilder &b, Value scores, Value m) {
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), scores), b.getF32Type());
+  return generic(b, 4, {{scores, {B, H, I, J}}, {m, {B, H, I}}}, {empty, {B, H, I, J}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
+}
+
+/// l + rowsum(P), of probabilities or of other sums.
+static Value emitRowSum(ImplicitLocOpBuilder &b, const Indexed &probabilities, Value l) {
+  return generic(b, 4, {probabilities}, {l, {B, H, I}}, added);
+}
+
+/// acc + T(P) V.
+static Value emitOutputProduct(ImplicitLocOpBuilder &b, Value probabilities, Value v, Value acc, int64_t groupSize) {
+  return multiplyAccumulate(b, {probabilities, {B, H, I, J}}, {v, {B, KeyHead, J, D}}, {acc, {B, H, I, D}}, groupSize);
+}
+
+/// `combine(x, row)` for every element `x` of `acc` and its row's `row`, in place. The fourth loop is that of d.
+static Value emitRowwise(ImplicitLocOpBuilder &b, Value acc, Value rows,
+                         function_ref<Value(ImplicitLocOpBuilder &, Value, Value)> combine) {
+  return generic(b, 4, {{rows, {0, 1, 2}}}, {acc, {0, 1, 2, 3}},
+                 [&](ImplicitLocOpBuilder &b, ValueRange args) { return combine(b, args[1], args[0]); });
+}
+
+static Value multiplied(ImplicitLocOpBuilder &b, Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+
+/// exp(oldMax - newMax), by which a state that knows `oldMax` is scaled, and that times `l`.
+static std::pair<Value, Value> emitCorrection(ImplicitLocOpBuilder &b, Value oldMax, Value newMax, Value l) {
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), oldMax), b.getF32Type());
+  SmallVector<unsigned> row{B, H, I}, loops = row;
+  // Partial states have a leading dimension of chunks, which runs as the fourth loop.
+  if (cast<ShapedType>(oldMax.getType()).getRank() == 4)
+    loops = {J, B, H, I};
+  unsigned numLoops = loops.size();
+  Value correction = generic(
+      b, numLoops, {{oldMax, loops}, {newMax, row}}, {empty, loops},
+      [](ImplicitLocOpBuilder &b, ValueRange args) { return expMinusMax(b, args[0], args[1]); });
+  Value corrected =
+      generic(b, numLoops, {{correction, loops}}, {l, loops},
+              [](ImplicitLocOpBuilder &b, ValueRange args) { return multiplied(b, args[0], args[1]); });
+  return {correction, corrected};
+}
+
+/// o = acc / l (deferred) or acc (each_step), rounded to the type of `o`, and lse = m + log(l).
+static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value m, Value l, Value o, Value lse,
+                                       Normalize normalize) {
+  Type outputType = getElementTypeOrSelf(o.getType());
+  SmallVector<Indexed> ins{{acc, {0, 1, 2, 3}}};
+  if (normalize == Normalize::Deferred)
+    ins.push_back({l, {0, 1, 2}});
+  Value output = generic(b, 4, ins, {o, {0, 1, 2, 3}}, [&](ImplicitLocOpBuilder &b, ValueRange args) {
+    Value x = args[0];
+    if (normalize == Normalize::Deferred)
+      x = divideByRowSum(b, x, args[1]);
+    return narrow(b, x, outputType);
+  });
+  // A row that has seen no key: -inf + log(0) = -inf, no NaN.
+  Value logSumExp = generic(b, 3, {{m, {B, H, I}}, {l, {B, H, I}}}, {lse, {B, H, I}},
+                            [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                              return arith::AddFOp::create(b, args[0], math::LogOp::create(b, args[1]));
+                            });
+  return {output, logSumExp};
+}
+
+FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder) {
+  if (!hasTensorSemantics())
+    return failure();
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  SmallVector<OpFoldResult> outputSizes = tensor::getMixedSizes(b, getLoc(), getQ());
+  outputSizes.back() = b.getIndexAttr(getVType().getDimSize(3));
+  ArrayRef<OpFoldResult> rowSizes = ArrayRef(outputSizes).drop_back();
+
+  Value scores = emitScores(b, *this, emitQK(b, *this), SmallVector<Value>(4));
+  Value m = emitRowMax(b, {scores, {B, H, I, J}}, filledTensor(b, rowSizes, kNegInf));
+  Value probabilities = emitProbabilities(b, scores, m);
+  Value l = emitRowSum(b, {probabilities, {B, H, I, J}}, filledTensor(b, rowSizes, 0.0f));
+  Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
+  Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
+  Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
+  SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred);
+  castResults(b, results, *this);
+  return results;
+}
+
+FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value scores = emitScores(b, *this, emitQK(b, *this), llvm::to_vector_of<Value>(getPosition()));
+  Value m = emitRowMax(b, {scores, {B, H, I, J}}, getM());
+  Value probabilities = emitProbabilities(b, scores, m);
+
+  auto [correction, corrected] = emitCorrection(b, getM(), m, getL());
+  Value l = emitRowSum(b, {probabilities, {B, H, I, J}}, corrected);
+
+  bool eachStep = getNormalize() == Normalize::EachStep;
+  Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
+  acc = emitOutputProduct(b, probabilities, getV(), acc, getGroup());
+  if (eachStep)
+    acc = emitRowwise(b, acc, l, divideByRowSum);
+  return SmallVector<Value>{acc, m, l};
+}
+
+FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  return emitFinalize(b, getAcc(), getM(), getL(), getO(), getLse(), getNormalize());
+}
+
+/// Folds the states of chunks of keys into the op's own, by the rule that folds a block of keys: every state is scaled
+/// to the common maximum and added.
+FailureOr<MergeResult> OnlineAttentionOp::mergeReductions(OpBuilder &builder, Location loc, ValueRange partial,
+                                                          const SetVector<unsigned> &reductionDims) {
+  ImplicitLocOpBuilder b(loc, builder);
+  SmallVector<unsigned> chunkRow{J, B, H, I};
+  Value m = emitRowMax(b, {partial[1], chunkRow}, getM());
+  auto [chunkCorrection, chunkSums] = emitCorrection(b, partial[1], m, partial[2]);
+  auto [correction, corrected] = emitCorrection(b, getM(), m, getL());
+  Value l = emitRowSum(b, {chunkSums, chunkRow}, corrected);
+  bool eachStep = getNormalize() == Normalize::EachStep;
+  Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
+  acc = multiplyAccumulate(b, {eachStep ? chunkSums : chunkCorrection, chunkRow}, {partial[0], {J, B, H, I, D}},
+                           {acc, {B, H, I, D}}, /*groupSize=*/1);
+  if (eachStep)
+    acc = emitRowwise(b, acc, l, divideByRowSum);
+  return MergeResult{{acc.getDefiningOp(), m.getDefiningOp(), l.getDefiningOp()}, {acc, m, l}};
+}

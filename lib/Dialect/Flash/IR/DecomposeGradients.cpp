@@ -1,0 +1,166 @@
+//===- DecomposeGradients.cpp - gradients as linalg --------------------------------------------------------------===//
+//
+//   flash.attention_backward    S, P = exp(S - lse), dP = dO V^T, dX = P * (dP - delta) * score', dV, dK, dQ
+//                               (Algorithm 0)
+//   flash.accumulate_gradients  the same, added to the running sums
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Decompose.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+using namespace mlir::flash::decompose;
+
+Value mlir::flash::emitRowDots(OpBuilder &builder, Location loc, Value o, Value dout, Value dlse) {
+  ImplicitLocOpBuilder b(loc, builder);
+  SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, loc, o);
+  sizes.pop_back();
+  Value init = filledTensor(b, sizes, 0.0f);
+  if (dlse)
+    init = generic(b, 3, {{dlse, {B, H, I}}}, {init, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+      return arith::SubFOp::create(b, args[1], args[0]);
+    });
+  // The fourth loop is that of d.
+  return generic(b, 4, {{o, {0, 1, 2, 3}}, {dout, {0, 1, 2, 3}}}, {init, {0, 1, 2}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                   Value left = widen(b, args[0]), right = widen(b, args[1]);
+                   return arith::AddFOp::create(b, args[2], arith::MulFOp::create(b, left, right));
+                 });
+}
+
+/// Whether `op` runs loops of these kinds, reads `numInputs` tensors at all of them and yields a result of `Op`.
+template <typename Op> static bool computes(linalg::GenericOp op, unsigned numLoops, unsigned numInputs) {
+  return op.getNumLoops() == numLoops && op.getNumDpsInputs() == int64_t(numInputs) && op.getNumDpsInits() == 1 &&
+         llvm::all_of(op.getDpsInputOperands(),
+                      [&](OpOperand *input) { return op.getMatchingIndexingMap(input).isIdentity(); }) &&
+         op.getBody()->getTerminator()->getOperand(0).getDefiningOp<Op>();
+}
+
+std::optional<RowDots> mlir::flash::matchRowDots(Value delta) {
+  auto sum = delta.getDefiningOp<linalg::GenericOp>();
+  if (!sum || !computes<arith::AddFOp>(sum, 4, 2) || sum.getNumReductionLoops() != 1)
+    return std::nullopt;
+  RowDots result{sum.getInputs()[0], sum.getInputs()[1], Value()};
+  Value init = sum.getOutputs()[0];
+  if (auto less = init.getDefiningOp<linalg::GenericOp>()) {
+    if (!computes<arith::SubFOp>(less, 3, 1))
+      return std::nullopt;
+    result.dlse = less.getInputs()[0];
+    init = less.getOutputs()[0];
+  }
+  return init.getDefiningOp<linalg::FillOp>() ? std::optional(result) : std::nullopt;
+}
+
+bool mlir::flash::isRounding(linalg::GenericOp op) {
+  return computes<arith::TruncFOp>(op, 4, 1) && op.getNumParallelLoops() == 4 &&
+         op.getBody()->getOperations().size() == 2;
+}
+
+Value mlir::flash::emitRounded(OpBuilder &builder, Location loc, Value x, Type type) {
+  if (getElementTypeOrSelf(x.getType()) == type)
+    return x;
+  ImplicitLocOpBuilder b(loc, builder);
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, loc, x), type);
+  return generic(b, 4, {{x, {0, 1, 2, 3}}}, {empty, {0, 1, 2, 3}},
+                 [&](ImplicitLocOpBuilder &b, ValueRange args) { return narrow(b, args[0], type); });
+}
+
+namespace {
+/// What the step of a backward pass computes, one value after the other. `at` is where its first element lies.
+class BackwardAlgebra {
+public:
+  template <typename Op>
+  BackwardAlgebra(ImplicitLocOpBuilder &b, Op op, Value theDelta, ArrayRef<Value> at)
+      : b(b), op(op), v(op.getV()), dout(op.getDout()), delta(theDelta), qk(emitQK(b, op)) {
+    Value scores = emitScores(b, op, qk, at);
+    weights = generic(b, 4, {{op.getLse(), {B, H, I}}}, {scores, {B, H, I, J}},
+                      [](ImplicitLocOpBuilder &b, ValueRange args) { return emitWeight(b, args[1], args[0]); });
+    if (delta)
+      emitScoreGradients(at);
+  }
+
+  /// dv + T(P)^T dO.
+  Value emitDV(Value dv) {
+    return multiplyAccumulate(b, {weights, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
+  }
+  /// dk + scale * T(dX)^T Q.
+  Value emitDK(Value dk) {
+    return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getQ(), {B, H, I, D}}, {dk, {B, H, J, D}}, 1, getScale());
+  }
+  /// dq + scale * T(dX) K.
+  Value emitDQ(Value dq) {
+    return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}},
+                              op.getGroup(), getScale());
+  }
+
+private:
+  float getScale() { return op.getScale().convertToFloat(); }
+
+  /// dX = P * (dP - delta) * score'(X), with dP = dO V^T. Where P is 0 it is 0, whatever the score's derivative is
+  /// there.
+  void emitScoreGradients(ArrayRef<Value> at) {
+    SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), qk);
+    Value dp = multiplyAccumulate(b, {dout, {B, H, I, D}}, {v, {B, KeyHead, J, D}},
+                                  {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroup());
+    SmallVector<Indexed> ins{{weights, {B, H, I, J}}, {delta, {B, H, I}}};
+    if (op.hasScore())
+      ins.push_back({qk, {B, H, I, J}});
+    dx = generic(b, 4, ins, {dp, {B, H, I, J}}, [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+      Value p = args[0], gradient = arith::SubFOp::create(b, args.back(), args[1]);
+      if (op.hasScore()) {
+        SmallVector<Value> arguments{emitScaled(b, op, args[2])};
+        llvm::append_range(arguments, emitPosition(b, at));
+        Value slope = inlineRegion(b, *op.getDerivativeRegion(), arguments);
+        gradient = arith::MulFOp::create(b, gradient, slope);
+      }
+      Value zero = f32Constant(b, 0.0f);
+      Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, p, zero);
+      return arith::SelectOp::create(b, isNone, zero, arith::MulFOp::create(b, p, gradient));
+    });
+  }
+
+  ImplicitLocOpBuilder &b;
+  ScoresOpInterface op;
+  Value v, dout, delta, qk, weights, dx;
+};
+} // namespace
+
+FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder &builder) {
+  if (!hasTensorSemantics() || lacksDerivative())
+    return failure();
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  Value delta = emitRowDots(b, getLoc(), getO(), getDout(), getDlse());
+  BackwardAlgebra algebra(b, *this, delta, SmallVector<Value>(4));
+  SmallVector<OpFoldResult> dqSizes = tensor::getMixedSizes(b, getLoc(), getQ()), dkSizes = dqSizes;
+  dkSizes[2] = tensor::getMixedSize(b, getLoc(), getK(), 2);
+  SmallVector<OpFoldResult> dvSizes = dkSizes;
+  dvSizes[3] = tensor::getMixedSize(b, getLoc(), getV(), 3);
+  SmallVector<Value> results{algebra.emitDQ(filledTensor(b, dqSizes, 0.0f)),
+                             algebra.emitDK(filledTensor(b, dkSizes, 0.0f)),
+                             algebra.emitDV(filledTensor(b, dvSizes, 0.0f))};
+  OpFoldResult keyHeads = tensor::getMixedSize(b, getLoc(), getK(), 1);
+  for (Value &sum : MutableArrayRef(results).drop_front())
+    sum = emitGroupSums(b, getLoc(), sum, keyHeads, getGroup());
+  for (auto [index, result] : llvm::enumerate(results))
+    result = emitRounded(b, getLoc(), result, getOutputType(index).getElementType());
+  castResults(b, results, *this);
+  return results;
+}
+
+FailureOr<SmallVector<Value>> AccumulateGradientsOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  BackwardAlgebra algebra(b, *this, getGradients() == Gradients::DV ? Value() : getDelta(),
+                          llvm::to_vector_of<Value>(getPosition()));
+  SmallVector<Value> results;
+  for (const StepOperand &carried : getStepState()) {
+    Value sum = getOperand(carried.number);
+    results.push_back(carried.name == "dq"   ? algebra.emitDQ(sum)
+                      : carried.name == "dk" ? algebra.emitDK(sum)
+                                             : algebra.emitDV(sum));
+  }
+  return results;
+}
