@@ -258,8 +258,10 @@ bool promoteResident(StepOpInterface op) {
       tile = pad.getSource();
     auto read = tile.getDefiningOp<tensor::ExtractSliceOp>();
     auto carried = read ? dyn_cast<BlockArgument>(read.getSource()) : BlockArgument();
+    if (!carried)
+      continue;
     tensor::InsertSliceOp write;
-    for (Operation *user : carried ? carried.getUsers() : init.get().getUsers())
+    for (Operation *user : carried.getUsers())
       if (user != read)
         write = dyn_cast<tensor::InsertSliceOp>(user);
     if (!write || write.getMixedOffsets() != read.getMixedOffsets() || !llvm::hasNItems(carried.getUsers(), 2))

@@ -246,6 +246,10 @@ def SwapLoops : Pass<"flash-swap-loops"> {
     the result. What is left to do, and proved in the same way but for 5., is that the sums become a tile that the loop
     over queries carries.
 
+    Of `flash.accumulate_gradients <dq, dk, dv>` the tiles of dk and dv are carried already. They begin with zeros in
+    place of a slice of the zeros in memory, where each iteration of the loops around has its own slice; dq, which all
+    of them add to, stays. Where one tile is all queries, there is no loop, and the step's operands change.
+
     Refuses, with "cannot swap loops: ..." on the loop in the way, a note at the op that shows it, and the nest
     unchanged:
     - "the iterations do not own their slices of acc: ...", "expected acc to be written back where it was read",
@@ -271,7 +275,7 @@ def Parallelize : Pass<"flash-parallelize"> {
   let summary = "the loops over batch, heads and query tiles become one parallel loop";
   let description = [{
     Replaces the perfectly nested loops around `flash.finalize`, or around the streamed loops of a step that needs none
-    (`flash.accumulate_column_sums`), by one `scf.forall` over their common iteration space
+    (`flash.accumulate_column_sums`, `flash.accumulate_gradients`), by one `scf.forall` over their common iteration space
     (FlashAttention-2, section 3.2: parallel over batch, heads and the sequence).
 
     Why here: after `flash-swap-loops` an iteration computes its tile of o and lse from start to end. What lowers
@@ -295,6 +299,14 @@ def Parallelize : Pass<"flash-parallelize"> {
       scf.forall.in_parallel {
         tensor.parallel_insert_slice %ot into %o[%b, %h, %i, 0] ...
         tensor.parallel_insert_slice %lt into %lse[%b, %h, %i] ...
+    ```
+
+    A slice may also be added to, by steps whose state moves with what they stream past (dq in a nest by keys); it need
+    not be the iteration's own then, and may be all of the tensor. The iteration adds to zeros instead:
+    ```mlir
+    %dq1 = tensor.extract_slice %dq[%b, %h, 0, 0] ...        %zeros = linalg.fill ...
+    %dq2 = <steps that add to %dq1>                          %dq2 = <the same steps, that add to %zeros>
+    tensor.insert_slice %dq2 into %dq[%b, %h, 0, 0] ...      flash.parallel_add_slice %dq2 into %dq[%b, %h, 0, 0] ...
     ```
 
     Ops between the loops move inside. The nest ends where a loop carries more than the slices of o and lse: a loop
