@@ -73,8 +73,8 @@ static const Rule kRules[] = {
      }},
     {"tensor-bias", "nothing says it, and the score has a slope along the keys", "true",
      [](const Draft &d) { return d.isForward() && !d.isSaid("tensor-bias") && d.key.hasSlopes; }},
-    {"tanh-terms", "nothing says it, and the score is a soft cap", "3",
-     [](const Draft &d) { return d.isForward() && !d.isSaid("tanh-terms") && d.key.hasSoftCap; }},
+    {"tanh-terms", "nothing says it, the score is a soft cap, and `kind=forward` or d > 64", "3",
+     [](const Draft &d) { return !d.isSaid("tanh-terms") && d.key.hasSoftCap && (d.isForward() || d.key.d > 64); }},
 
     {"overlap", "nothing says it, and `kind` is not `forward`", "false",
      [](const Draft &d) { return !d.isForward() && !d.isSaid("overlap"); }},
@@ -147,7 +147,8 @@ static const Rule kRules[] = {
      [](const Draft &) -> std::string {
        return "expected max=running for tensor-bias: a maximum takes the rest of the bias";
      }},
-    {"tanh-terms", "the score is no soft cap", "0", [](const Draft &d) { return !d.key.hasSoftCap; }},
+    {"tanh-terms", "the score is no soft cap, or `kind=column-sums`", "0",
+     [](const Draft &d) { return !d.key.hasSoftCap || d.key.kind == kColumnSumsKind; }},
 
     // Shared memory: what a row has is for memory that nothing else needs, and overrides may take it.
     {"tensor-bias", "shared memory has no room for it, even without the output's slot", "false",

@@ -54,6 +54,8 @@ struct CommonSchedule {
   /// Slots of a consumer's ring of Q: with two, a persistent CTA loads the next tile's while this one's is in use.
   int64_t qStages = 1;
   Order order = Order::Auto;
+  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms at most; 0: nowhere.
+  int64_t tanhTerms = 0;
   /// Where other kernels run first, each kernel starts before the one in front of it has ended, and waits itself.
   bool programmaticLaunch = true;
 
@@ -72,8 +74,6 @@ struct ForwardSchedule {
   Max max = Max::Running;
   /// What a score adds to s that grows along the keys is a step of depth more of Q K^T: slope times column number.
   bool tensorBias = false;
-  /// Where a tile's arguments of a soft cap's tanh are small, it is a polynomial of so many terms at most; 0: nowhere.
-  int64_t tanhTerms = 0;
   /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
   bool ownKeys = false;
 };

@@ -10,6 +10,7 @@ if not torch.cuda.is_available():
     pytest.skip("there is no GPU", allow_module_level=True)
 
 import flashc  # noqa: E402
+from flashc import ops  # noqa: E402
 from scores import MASKS, NAMES, make_scores  # noqa: E402
 from .guarded import guarded, random  # noqa: E402
 from .tensors import positions  # noqa: E402
@@ -121,6 +122,19 @@ def test_packed_sequences():
         return owner[i] == owner[j]
 
     check(2, 4, 2, 517, 517, 128, keep=same, mask=same)
+
+
+@pytest.mark.parametrize("factor", [1, 8, 60])
+@pytest.mark.parametrize("d", [64, 128, 192])
+def test_soft_cap(d, factor):
+    """Where d > 64, small arguments of tanh take a polynomial, in warps that have no others."""
+    q, k, v, do = (random(2, 4, 331, d) for _ in range(4))
+    q *= factor
+    o, lse, want = get_gradients(q, k, v, do, None, is_causal(331, 331), lambda s, b, h, i, j: 30.0 * torch.tanh(s / 30.0))
+    got = flashc.attention_backward(q, k, v, o.to(q.dtype), lse.float(), do, causal=True,
+                                    score=lambda s, b, h, i, j: 30.0 * ops.tanh(s / 30.0))
+    for one, expected in zip(got, want):
+        assert (one.double() - expected).norm() <= 1e-2 * expected.norm()
 
 
 def test_large_magnitudes():

@@ -92,7 +92,7 @@ TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
 TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
   size_t forward = llvm::count_if(Schedule().getFields(),
                                   [](const auto &field) { return getKindOfField(field.first) == kForwardKind; });
-  EXPECT_EQ(forward, 8u);
+  EXPECT_EQ(forward, 7u);
   EXPECT_EQ(Schedule().getFields().size(), std::size(kValues));
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2,overlap=false", "t"));
   ScheduleKey key;

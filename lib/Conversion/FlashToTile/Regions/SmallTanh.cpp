@@ -33,6 +33,21 @@ static math::TanhOp findTanh(Region &region) {
 
 bool flashc::isSoftCap(Region &score) { return static_cast<bool>(findTanh(score)); }
 
+std::optional<double> flashc::getTanhFactor(Region &score) {
+  math::TanhOp tanh = findTanh(score);
+  if (!tanh)
+    return std::nullopt;
+  double product = 1.0;
+  Value value = tanh.getOperand();
+  while (value != score.getArgument(0)) {
+    std::optional<double> factor = getConstantFactor(score, value, value);
+    if (!factor)
+      return std::nullopt;
+    product *= *factor;
+  }
+  return product;
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Polynomials
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -85,6 +100,20 @@ Value Polynomial::emitMonic(ImplicitLocOpBuilder &b, Value x, double k) const {
   Value shifted = math::FmaOp::create(b, x, x, number(b, shift / square));
   return math::FmaOp::create(b, shifted, shifted,
                              number(b, (coefficients[0] / leading - shift * shift) / (square * square)));
+}
+
+double flashc::getSmallTanhLimit(int64_t terms) { return Polynomial(terms).getLimit(); }
+
+void flashc::expandSmallTanh(Block &block, int64_t terms) {
+  Polynomial polynomial(terms);
+  block.walk([&](math::TanhOp tanh) {
+    if (!tanh.getType().isF32())
+      return;
+    ImplicitLocOpBuilder b(tanh.getLoc(), tanh);
+    Value scaled = arith::MulFOp::create(b, tanh.getOperand(), number(b, polynomial.getLeading(1.0)));
+    tanh.replaceAllUsesWith(arith::MulFOp::create(b, scaled, polynomial.emitMonic(b, tanh.getOperand(), 1.0)).getResult());
+    tanh.erase();
+  });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -10,6 +10,15 @@ namespace flashc {
 /// in f32 of something that depends on the score, times positive constants.
 bool isSoftCap(mlir::Region &score);
 
+/// What the tanh of a soft cap takes, over the score that the region is given; nothing where that is no constant.
+std::optional<double> getTanhFactor(mlir::Region &score);
+
+/// How large an argument of tanh may be for a polynomial of so many terms.
+double getSmallTanhLimit(int64_t terms);
+
+/// Every tanh in f32 of the ops in `block` and in their regions becomes an odd polynomial of so many terms.
+void expandSmallTanh(mlir::Block &block, int64_t terms);
+
 /// Puts branches in the place of a map that simplifyScoreMap has left of a soft cap. Where the arguments of its tanh are
 /// small in all of a warp's part of the tile, as they nearly always are, it is an odd polynomial there, of two terms or of
 /// more, up to `terms`: as few as do. Elsewhere, and where there is a NaN among the arguments, it stays what it is. Before,

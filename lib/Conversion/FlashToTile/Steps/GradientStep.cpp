@@ -2,8 +2,11 @@
 
 #include "Steps/GradientStep.h"
 #include "Regions/ScoreMap.h"
+#include "Regions/SmallTanh.h"
 #include "Steps/Weights.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -108,6 +111,45 @@ FailureOr<Value> GradientStep::emitSlopes(Value visit, Value position, Value pro
   return round(slopes.getResult());
 }
 
+FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit, Value position, Value products,
+                                                                    function_ref<Value()> getLse, bool hasSlopes,
+                                                                    bool isRounded) {
+  auto emit = [&](function_ref<Value()> getLse) -> FailureOr<Weights> {
+    FailureOr<Value> slopes = hasSlopes ? emitSlopes(visit, position, products) : FailureOr<Value>(Value());
+    Value weights = emitWeights(frame, visit, position, products, getLse());
+    if (failed(slopes) || !weights)
+      return failure();
+    return Weights{weights, *slopes};
+  };
+  std::optional<double> factor = schedule.tanhTerms > 0 ? getTanhFactor(*nest.score) : std::nullopt;
+  if (!factor)
+    return emit(getLse);
+  Value lse = getLse(); // once, in front of both branches
+  double limit = getSmallTanhLimit(schedule.tanhTerms) / std::abs(*factor * frame.regions.getScale());
+  auto isSmall = tile::AllWithinOp::create(b, b.getI1Type(), products, b.getF32FloatAttr(static_cast<float>(limit)));
+  auto operandType = RankedTensorType::get(cast<ShapedType>(products.getType()).getShape(), nest.elementType,
+                                           tile::OperandAAttr::get(b.getContext()));
+  SmallVector<Type> types{isRounded ? operandType : products.getType()};
+  if (hasSlopes && !getConstantSlope())
+    types.push_back(operandType);
+  auto branch = scf::IfOp::create(b, types, isSmall, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(branch.elseBlock());
+  FailureOr<Weights> values = emit([&] { return lse; });
+  if (failed(values))
+    return failure();
+  SmallVector<Value> yielded{isRounded ? round(values->weights) : values->weights};
+  if (values->slopes)
+    yielded.push_back(values->slopes);
+  scf::YieldOp::create(b, yielded);
+  b.setInsertionPointToEnd(branch.thenBlock());
+  IRMapping mapping;
+  for (Operation &op : *branch.elseBlock())
+    b.clone(op, mapping);
+  expandSmallTanh(*branch.thenBlock(), schedule.tanhTerms);
+  return Weights{branch.getResult(0), types.size() > 1 ? branch.getResult(1) : Value()};
+}
+
 Value GradientStep::emitScoreGradients(Value visit, Value position, Value weights, Value dp, Value delta, Value slopes) {
   Value gradients = emitWithQueries(frame, visit, position, dp, "delta", delta, [&](Value element, Value ofQuery) -> Value {
     return arith::SubFOp::create(b, element, ofQuery);
@@ -135,11 +177,11 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   Value kTile = frame.loadStreamed("k", key), vTile = frame.loadStreamed("v", key);
   Value ofScores = startProduct(frame.getResident("q"), kTile), ofGradients = startProduct(frame.getResident("do"), vTile);
   Value products = wait(ofScores, /*pending=*/1);
-  FailureOr<Value> slopes = emitSlopes(visit, key, products);
-  Value weights = emitWeights(frame, visit, key, products, lse);
-  if (failed(slopes) || !weights)
+  FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, key, products, [&] { return lse; }, /*hasSlopes=*/true,
+                                                     /*isRounded=*/false);
+  if (failed(softmax))
     return failure();
-  Value dx = emitScoreGradients(visit, key, weights, wait(ofGradients, /*pending=*/0), delta, *slopes);
+  Value dx = emitScoreGradients(visit, key, softmax->weights, wait(ofGradients, /*pending=*/0), delta, softmax->slopes);
   if (!dx)
     return failure();
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
@@ -159,19 +201,21 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   Value ofScores = startProduct(frame.getResident("k"), qTile);
   Value products = wait(ofScores, /*pending=*/0);
   bool hasDV = getOp().has(Gradients::DV), hasDK = getOp().has(Gradients::DK);
-  FailureOr<Value> slopes = hasDK ? emitSlopes(visit, query, products) : FailureOr<Value>(Value());
-  Value weights = emitWeights(frame, visit, query, products, readColumns(ofQueries, 0));
-  if (failed(slopes) || !weights)
+  auto getLse = [&] { return readColumns(ofQueries, 0); };
+  FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, query, products, getLse, hasDK, /*isRounded=*/hasDV);
+  if (failed(softmax))
     return failure();
+  auto [weights, slopes] = *softmax;
   Value ofGradients = hasDK ? startProduct(frame.getResident("v"), doTile) : Value();
-  Value rounded = hasDV ? round(weights) : Value();
-  Value ofDV = hasDV ? startSum(rounded, doTile, state.back()) : Value();
+  if (hasDV && weights.getType() == products.getType())
+    weights = round(weights);
+  Value ofDV = hasDV ? startSum(weights, doTile, state.back()) : Value();
   if (!hasDK)
     return SmallVector<Value>{wait(ofDV, /*pending=*/0)};
   Value dp = wait(ofGradients, /*pending=*/hasDV);
   if (hasDV)
-    weights = tile::FromOperandAOp::create(b, weights.getType(), rounded);
-  Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), *slopes);
+    weights = tile::FromOperandAOp::create(b, products.getType(), weights);
+  Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), slopes);
   if (!dx)
     return failure();
   Value operand = round(dx);

@@ -35,6 +35,15 @@ private:
   /// (`slope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
+  /// P and the slopes, if there are any. With `tanh-terms` tanh is a polynomial where all of a warp's arguments are small:
+  /// both need it, and tanh takes as long as the exponential. What comes out of the branches is rounded, if it may be,
+  /// which takes fewer registers.
+  struct Weights {
+    mlir::Value weights, slopes;
+  };
+  mlir::FailureOr<Weights> emitWeightsAndSlopes(mlir::Value visit, mlir::Value position, mlir::Value products,
+                                                llvm::function_ref<mlir::Value()> getLse, bool hasSlopes,
+                                                bool isRounded);
   /// P * (dP - delta), times the score's derivative, of `slopes` if there are any; delta is one of rows or of columns.
   /// Null after an error.
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
