@@ -241,6 +241,9 @@ def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {
 def Tile_ReleaseOp : Tile_Op<"release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "consumer: this warpgroup has done with the slot";
   let description = [{
+    One thread arrives for its warpgroup, whose products that read the slot have been waited for; each thread, if threads
+    read it (f32).
+
     With `after`, not before `elements` elements of that tile are known, evenly spread, none of them negative. ptxas
     moves a wait for a product far up, above code that could run beside the product; it does not move it above a
     release.
