@@ -58,8 +58,10 @@ def check(b, hq, hk, nq, nk, d, dv=None, dtype=torch.bfloat16, keep=None, rescor
                               out=tuple(out for out, _ in outs), **keywords)
     limit = limit or {torch.bfloat16: 5e-3, torch.float16: 1e-3}[dtype]
     for name, (out, behind), expected in zip(("dq", "dk", "dv"), outs, want):
-        # Of one key dq and dk are 0: what is left of do V^T - delta, which is rounded.
-        norm, floor = expected.norm(), 2e-3 * expected.numel()**0.5 * do.double().abs().mean() * d**0.5
+        # Of one key dq and dk are 0: what is left of do V^T - delta, which is rounded. Of few keys what o's rounding
+        # makes of delta counts: 1e-3 of o, and so of do V^T, where the limit is 5e-3.
+        norm = expected.norm()
+        floor = (2e-3 * d**0.5 + 0.2 * o64.abs().mean()) * expected.numel()**0.5 * do.double().abs().mean()
         error = (out.double() - expected).norm()
         assert error <= limit * (norm + floor), (name, nq, nk, d, dv, error, norm, floor)
         assert behind.isnan().all()
