@@ -104,6 +104,23 @@ static SmallVector<Value> emitFinalize(ImplicitLocOpBuilder &b, Value acc, Value
   return {output, logSumExp};
 }
 
+/// Folds one column more into a state, without a value: its score is the head's sink.
+static void emitFoldedSinks(ImplicitLocOpBuilder &b, Value sinks, Normalize normalize, Value &acc, Value &m, Value &l) {
+  Value before = m;
+  m = generic(b, 3, {{sinks, {H}}}, {m, {B, H, I}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+    return arith::MaximumFOp::create(b, args[0], args[1]);
+  });
+  auto [correction, corrected] = emitCorrection(b, before, m, l);
+  l = generic(b, 3, {{sinks, {H}}, {m, {B, H, I}}}, {corrected, {B, H, I}},
+              [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                return arith::AddFOp::create(b, args[2], expMinusMax(b, args[0], args[1]));
+              });
+  bool eachStep = normalize == Normalize::EachStep;
+  acc = emitRowwise(b, acc, eachStep ? corrected : correction, multiplied);
+  if (eachStep)
+    acc = emitRowwise(b, acc, l, divideByRowSum);
+}
+
 FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder) {
   if (!hasTensorSemantics())
     return failure();
@@ -119,6 +136,8 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
   Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
   Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
+  if (getSinks())
+    emitFoldedSinks(b, getSinks(), Normalize::Deferred, acc, m, l);
   SmallVector<Value> results = emitFinalize(b, acc, m, l, o, lse, Normalize::Deferred);
   castResults(b, results, *this);
   return results;
@@ -143,7 +162,10 @@ FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &b
 
 FailureOr<SmallVector<Value>> FinalizeOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  return emitFinalize(b, getAcc(), getM(), getL(), getO(), getLse(), getNormalize());
+  Value acc = getAcc(), m = getM(), l = getL();
+  if (getSinks())
+    emitFoldedSinks(b, getSinks(), getNormalize(), acc, m, l);
+  return emitFinalize(b, acc, m, l, getO(), getLse(), getNormalize());
 }
 
 /// Folds the states of chunks of keys into the op's own, by the rule that folds a block of keys: every state is scaled

@@ -32,6 +32,24 @@ Value mlir::flash::emitRowDots(OpBuilder &builder, Location loc, Value o, Value 
                  });
 }
 
+Value mlir::flash::emitSinkGradients(OpBuilder &builder, Location loc, Value sinks, Value lse, Value delta) {
+  ImplicitLocOpBuilder b(loc, builder);
+  Value zeros = filledTensor(b, tensor::getMixedSizes(b, loc, sinks), 0.0f);
+  return generic(b, 3, {{sinks, {H}}, {lse, {B, H, I}}, {delta, {B, H, I}}}, {zeros, {H}},
+                 [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                   Value product = arith::MulFOp::create(b, emitWeight(b, args[0], args[1]), args[2]);
+                   return arith::SubFOp::create(b, args[3], product);
+                 });
+}
+
+std::optional<SinkGradients> mlir::flash::matchSinkGradients(Value value) {
+  auto sum = value.getDefiningOp<linalg::GenericOp>();
+  if (!sum || sum.getNumLoops() != 3 || sum.getNumReductionLoops() != 2 || sum.getNumDpsInputs() != 3 ||
+      !sum.getBody()->getTerminator()->getOperand(0).getDefiningOp<arith::SubFOp>() || !matchRowDots(sum.getInputs()[2]))
+    return std::nullopt;
+  return SinkGradients{sum.getInputs()[0], sum.getInputs()[1], sum.getInputs()[2]};
+}
+
 /// Whether `op` runs loops of these kinds, reads `numInputs` tensors at all of them and yields a result of `Op`.
 template <typename Op> static bool computes(linalg::GenericOp op, unsigned numLoops, unsigned numInputs) {
   return op.getNumLoops() == numLoops && op.getNumDpsInputs() == int64_t(numInputs) && op.getNumDpsInits() == 1 &&
@@ -147,6 +165,8 @@ FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder 
     sum = emitGroupSums(b, getLoc(), sum, keyHeads, getGroup());
   for (auto [index, result] : llvm::enumerate(results))
     result = emitRounded(b, getLoc(), result, getOutputType(index).getElementType());
+  if (getSinks())
+    results.push_back(emitSinkGradients(b, getLoc(), getSinks(), getLse(), delta));
   castResults(b, results, *this);
   return results;
 }

@@ -199,11 +199,9 @@ static LogicalResult verifyNumOutputs(WholeOpInterface op) {
   bool isTensor = isa<RankedTensorType>(op->getOperand(0).getType());
   if ((isTensor ? numResults : numOuts) == expected && (isTensor ? numOuts : numResults) == 0)
     return success();
-  return op->emitOpError() << "expected "
-                           << (expected == 1   ? "one result on tensors, or one of 'outs'"
-                               : expected == 2 ? "two results on tensors, or two 'outs'"
-                                               : "three results on tensors, or three 'outs'")
-                           << " and no result on memrefs, got " << numResults << " results and " << numOuts
+  StringRef number = ArrayRef<StringRef>{"one", "two", "three", "four"}[expected - 1];
+  return op->emitOpError() << "expected " << number << " result" << (expected == 1 ? "" : "s") << " on tensors, or "
+                           << number << (expected == 1 ? " of" : "") << " 'outs' and no result on memrefs, got " << numResults << " results and " << numOuts
                            << " outs (C10)";
 }
 
@@ -239,6 +237,8 @@ LogicalResult AttentionOp::verify() {
   values.push_back(getShape("v", getV(), {"B", "Hk", "Nk", "Dv"}, element));
   values.push_back({"o", getOutputType(0), {"B", "Hq", "Nq", "Dv"}});
   values.push_back({"lse", getOutputType(1), {"B", "Hq", "Nq"}, f32});
+  if (Value sinks = getSinks())
+    values.push_back(getShape("sinks", sinks, {"Hq"}, f32));
   if (failed(verifyBuffers(*this, values)))
     return failure();
   Type output = getOutputType(0).getElementType();
@@ -277,6 +277,10 @@ LogicalResult AttentionBackwardOp::verify() {
   values.push_back({"dq", getOutputType(0), {"B", "Hq", "Nq", "D"}});
   values.push_back({"dk", getOutputType(1), {"B", "Hk", "Nk", "D"}});
   values.push_back({"dv", getOutputType(2), {"B", "Hk", "Nk", "Dv"}});
+  if (Value sinks = getSinks()) {
+    values.push_back(getShape("sinks", sinks, {"Hq"}, Float32Type::get(getContext())));
+    values.push_back({"dsinks", getOutputType(3), {"Hq"}, Float32Type::get(getContext())});
+  }
   if (failed(verifyBuffers(*this, values)))
     return failure();
   Type element = values[0].element;
@@ -326,6 +330,8 @@ LogicalResult FinalizeOp::verify() {
   ShapedType acc = getAcc().getType(), m = getM().getType();
   if (acc.getShape().drop_back() != m.getShape())
     return emitOpError() << "expected acc and m to agree on B, Hq and Nq, got " << acc << " and " << m;
+  if (Value sinks = getSinks(); sinks && cast<ShapedType>(sinks.getType()).getDimSize(0) != m.getDimSize(1))
+    return emitOpError() << "expected m and sinks to agree on Hq, got " << m << " and " << sinks.getType();
   return success();
 }
 
@@ -343,7 +349,12 @@ std::string StepOpInterface::getStateNames() {
 
 using Dim = StepDim;
 
-SmallVector<StepOperand> AttentionOp::getInputs() { return OnlineAttentionOp::getStepInputs(); }
+SmallVector<StepOperand> AttentionOp::getInputs() {
+  SmallVector<StepOperand> inputs = OnlineAttentionOp::getStepInputs();
+  if (getSinks())
+    inputs.push_back({"sinks", 3, {Dim::H}});
+  return inputs;
+}
 
 SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
   return {{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
@@ -351,11 +362,21 @@ SmallVector<StepOperand> OnlineAttentionOp::getStepInputs() {
           {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
 }
 
-SmallVector<StepOperand> AttentionOp::getOutputs() {
-  return {{"o", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", 4, {Dim::B, Dim::H, Dim::I}}};
+/// The outputs of attention, as operands `first` and the next.
+static SmallVector<StepOperand> getAttentionOutputs(unsigned first) {
+  return {{"o", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", first + 1, {Dim::B, Dim::H, Dim::I}}};
 }
 
-SmallVector<StepOperand> FinalizeOp::getEpilogueResults() { return AttentionOp::getOutputs(); }
+SmallVector<StepOperand> AttentionOp::getOutputs() { return getAttentionOutputs(getInputs().size()); }
+
+SmallVector<StepOperand> FinalizeOp::getEpilogueInputs() {
+  SmallVector<StepOperand> inputs;
+  if (getSinks())
+    inputs.push_back({"sinks", 5, {Dim::H}});
+  return inputs;
+}
+
+SmallVector<StepOperand> FinalizeOp::getEpilogueResults() { return getAttentionOutputs(3); }
 
 SmallVector<StepOperand> OnlineAttentionOp::getStepState() {
   constexpr float kNegInf = -std::numeric_limits<float>::infinity();
@@ -388,14 +409,19 @@ SmallVector<StepOperand> AttentionBackwardOp::getInputs() {
                                   {"do", 5, {Dim::B, Dim::H, Dim::I, Dim::Whole}}};
   if (getDlse())
     inputs.push_back({"dlse", 6, {Dim::B, Dim::H, Dim::I}});
+  if (getSinks())
+    inputs.push_back({"sinks", static_cast<unsigned>(inputs.size()), {Dim::H}});
   return inputs;
 }
 
 SmallVector<StepOperand> AttentionBackwardOp::getOutputs() {
-  unsigned first = getDlse() ? 7 : 6;
-  return {{"dq", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
-          {"dk", first + 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
-          {"dv", first + 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
+  unsigned first = getInputs().size();
+  SmallVector<StepOperand> outputs{{"dq", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
+                                   {"dk", first + 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
+                                   {"dv", first + 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}}};
+  if (getSinks())
+    outputs.push_back({"dsinks", first + 3, {Dim::H}});
+  return outputs;
 }
 
 SmallVector<StepOperand> AccumulateGradientsOp::getStepInputs() {

@@ -85,9 +85,12 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   moveRegions(rewriter, op, online);
 
   Value o = createEmpty(rewriter, op, RankedTensorType::get(shape, oType.getElementType()));
-  Value lse = createEmpty(rewriter, op, stateType);
+  Value lse = createEmpty(rewriter, op, stateType), sinks = op.getSinks();
+  if (auto type = RankedTensorType::get({shape[1]}, rewriter.getF32Type()); sinks && sinks.getType() != type)
+    sinks = tensor::CastOp::create(rewriter, loc, type, sinks);
   auto finalize = FinalizeOp::create(rewriter, loc, TypeRange{o.getType(), lse.getType()}, online.getResult(0),
-                                     online.getResult(1), online.getResult(2), o, lse, online.getNormalizeAttr());
+                                     online.getResult(1), online.getResult(2), o, lse, sinks,
+                                     online.getNormalizeAttr());
   replaceWithCasts(rewriter, op, finalize.getResults());
   return online;
 }
@@ -140,6 +143,8 @@ FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase
     sum = emitGroupSums(rewriter, loc, sum, keyHeads, op.getGroup());
   for (auto [index, result] : llvm::enumerate(results))
     result = emitRounded(rewriter, loc, result, op.getOutputType(index).getElementType());
+  if (op.getSinks())
+    results.push_back(emitSinkGradients(rewriter, loc, op.getSinks(), op.getLse(), delta));
   replaceWithCasts(rewriter, op, results);
   return step;
 }

@@ -140,6 +140,18 @@ private:
     return llvm::to_vector_of<Value>(newLoop.getResults());
   }
 
+  /// Those of the tile's heads; null if there are none.
+  Value sliceSinks() {
+    Value sinks = finalize.getSinks();
+    tensor::InsertSliceOp write = plan.state[0].write;
+    if (!sinks || !write)
+      return sinks;
+    constexpr unsigned kHeads = 1;
+    SmallVector<OpFoldResult> offsets = remap(mapping, write.getMixedOffsets()), sizes = remap(mapping, write.getMixedSizes());
+    return tensor::ExtractSliceOp::create(b, finalize.getLoc(), sinks, offsets[kHeads], sizes[kHeads],
+                                          OpFoldResult(b.getIndexAttr(1)));
+  }
+
   /// The outputs' tiles.
   SmallVector<Value> finalizeTiles(ArrayRef<Value> outputs, ArrayRef<Value> tiles) {
     if (!finalize)
@@ -151,7 +163,7 @@ private:
                                                 cast<RankedTensorType>(output.getType()).getElementType()));
     auto tiled =
         FinalizeOp::create(b, loc, TypeRange(ValueRange(empties)), tiles[0], tiles[1], tiles[2], empties[0], empties[1],
-                           plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(), finalize.getNoEmptyRows());
+                           sliceSinks(), plan.startsEmpty ? Normalize::Deferred : finalize.getNormalize(), finalize.getNoEmptyRows());
     return llvm::to_vector_of<Value>(tiled->getResults());
   }
 

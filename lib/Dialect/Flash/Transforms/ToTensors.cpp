@@ -4,6 +4,7 @@
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Utils/StructuredOpsUtils.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 namespace mlir::flash {
 #define GEN_PASS_DEF_TOTENSORS
@@ -37,8 +38,8 @@ void mlir::flash::convertToTensors(RewriterBase &rewriter, WholeOpInterface op) 
   ValueRange outs = op->getOperands().drop_front(numInputs);
   Operation *onTensors =
       clone(rewriter, op, llvm::map_to_vector<2>(outs, [](Value out) -> Type { return getTensorType(out); }), inputs);
-  if (auto backward = dyn_cast<AttentionBackwardOp>(onTensors))
-    backward.getProperties().operandSegmentSizes.back() = 0;
+  TypeSwitch<Operation *>(onTensors).Case<AttentionOp, AttentionBackwardOp>(
+      [](auto whole) { whole.getProperties().operandSegmentSizes.back() = 0; });
   for (auto [result, out] : llvm::zip_equal(onTensors->getResults(), outs)) {
     auto write = bufferization::MaterializeInDestinationOp::create(rewriter, loc, result, out);
     write.setRestrict(true);

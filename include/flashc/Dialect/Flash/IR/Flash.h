@@ -39,6 +39,15 @@ constexpr Gradients kAllGradients = Gradients::DQ | Gradients::DK | Gradients::D
 
 /// `c [B, Hq, Nk]` or `[B, Hq, Nk, D]`, added up over the `groupSize` query heads of each of `keyHeads` key heads.
 Value emitGroupSums(OpBuilder &b, Location loc, Value c, OpFoldResult keyHeads, int64_t groupSize);
+/// The gradients of sinks, `[Hq]`: minus the sum over batches and queries of exp(sinks - lse) * delta. In f32.
+Value emitSinkGradients(OpBuilder &b, Location loc, Value sinks, Value lse, Value delta);
+
+/// What emitSinkGradients was given; nothing if `value` is not what it makes.
+struct SinkGradients {
+  Value sinks, lse, delta;
+};
+std::optional<SinkGradients> matchSinkGradients(Value value);
+
 /// The delta of a backward pass, `[B, Hq, Nq]`: rowsum(o * dout), minus `dlse` if it is not null. In f32.
 Value emitRowDots(OpBuilder &b, Location loc, Value o, Value dout, Value dlse);
 /// What `emitRowDots` was given, if `delta` is its result.

@@ -19,6 +19,7 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
         dP    = dO V^T
         dX    = P * (dP - delta) * score'(X)       score' is the derivative of the score region with respect to X
         dV    = P^T dO        dK = scale * dX^T Q        dQ = scale * dX K
+        dsinks_h = -sum over b and i of exp(sinks_h - lse) * delta         with `sinks` only
 
     | value      | shape              | element type |
     |------------|--------------------|--------------|
@@ -29,6 +30,7 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     | lse        | `[B, Hq, Nq]`      | f32          |
     | do         | `[B, Hq, Nq, Dv]`  | T            |
     | dlse       | `[B, Hq, Nq]`      | f32          |
+    | sinks, dsinks | `[Hq]`          | f32          |
 
     With `deterministic` a kernel takes every sum in one order, so that equal arguments give equal bits in every run;
     otherwise dq may be added up in memory in any order.
@@ -42,12 +44,12 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     gives dq = 0 and nothing to dk and dv, never NaN.
 
     Constraints: those of `flash.attention` (C1, C4 to C9) for q, k, v and the regions, and by the same numbers:
-    - (C2) q, k, v, o, do and the gradients have rank 4, lse and dlse have rank 3.
-    - (C3) q, k, v and do share the element type T in {bf16, f16, f32}; o and the gradients have T or f32; lse and dlse
-      have f32.
+    - (C2) q, k, v, o, do and the gradients have rank 4, lse and dlse have rank 3, sinks and dsinks rank 1.
+    - (C3) q, k, v and do share the element type T in {bf16, f16, f32}; o and the gradients have T or f32; lse, dlse,
+      sinks and dsinks have f32.
     - (C8) the derivative region takes what the score region takes, and yields `f32`; it is there with a score only.
-    - (C10) on memrefs `outs` holds dq, dk and dv and there are no results; on tensors there are three results and no
-      `outs`.
+    - (C10) on memrefs `outs` holds dq, dk and dv, and with sinks dsinks, and there are no results; on tensors there are
+      as many results and no `outs`.
 
     Lowers to: Algorithm 0 in linalg (`flash-decompose`: P and dX materialised), or `flash.accumulate_gradients`
     (`flash-online-softmax`).
@@ -65,10 +67,10 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     ```
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Flash_Buffer:$o, Flash_Buffer:$lse,
-                       Flash_Buffer:$dout, Optional<Flash_Buffer>:$dlse, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
+                       Flash_Buffer:$dout, Optional<Flash_Buffer>:$dlse, Optional<Flash_Buffer>:$sinks, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
                        OptionalAttr<I64Attr>:$group_size, UnitAttr:$deterministic);
   let regions = (region AnyRegion:$score, AnyRegion:$mask, AnyRegion:$derivative);
-  let assemblyFormat = beginFormat # regionsFormat # derivativeFormat # endFormat;
+  let assemblyFormat = insFormat # sinksFormat # outsFormat # regionsFormat # derivativeFormat # endFormat;
   let extraClassDeclaration = wholeOpDeclaration # [{
     SmallVector<StepOperand> getOutputs();
     Region *getDerivativeRegion() { return &getDerivative(); }

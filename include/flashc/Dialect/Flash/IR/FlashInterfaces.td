@@ -111,6 +111,8 @@ def Flash_EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
   }];
   let methods = [
     InterfaceMethod<"The state, in the order of the step's results.", "::mlir::OperandRange", "getState">,
+    InterfaceMethod<"What is read beside the state.", "::llvm::SmallVector<::mlir::flash::StepOperand>",
+                    "getEpilogueInputs">,
     InterfaceMethod<"What each result is.", "::llvm::SmallVector<::mlir::flash::StepOperand>", "getEpilogueResults">,
     InterfaceMethod<"Whether a resident position may have seen no streamed one, for all that is known.", "bool",
                     "mayHaveEmptyRows">

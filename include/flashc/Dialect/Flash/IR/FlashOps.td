@@ -61,9 +61,11 @@ class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = [
     DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>] # traits> {
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask);
-  string beginFormat = "`ins` `(` " # inputsFormat # " `)` (`outs` `(` $outs^ `:` type($outs) `)`)? ";
+  string insFormat = "`ins` `(` " # inputsFormat # " `)` ";
+  string outsFormat = "(`outs` `(` $outs^ `:` type($outs) `)`)? ";
+  string sinksFormat = "(`sinks` `(` $sinks^ `:` type($sinks) `)`)? "; // of ops that have some
   string endFormat = "(`->` type($results)^)?";
-  let assemblyFormat = beginFormat # regionsFormat # endFormat;
+  let assemblyFormat = insFormat # outsFormat # regionsFormat # endFormat;
   let hasVerifier = 1;
   let extraClassDefinition = "void $cppClass::getEffects(Effects &effects) { addEffects(*this, effects); }";
   code wholeOpDeclaration = [{
@@ -76,7 +78,7 @@ class Flash_WholeOp<string mnemonic, string inputsFormat, list<Trait> traits = [
   }];
 }
 
-def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format> {
+def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format, [AttrSizedOperandSegments]> {
   let summary = "scaled dot-product attention with a score and a mask region";
   let description = [{
     Exact attention, `O = softmax(score(scale * Q K^T) where mask) V`, for every query head, with
@@ -87,6 +89,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     | q     | `[B, Hq, Nq, D]`   | T            |
     | k     | `[B, Hk, Nk, D]`   | T            |
     | v     | `[B, Hk, Nk, Dv]`  | T            |
+    | sinks | `[Hq]`             | f32          |
     | o     | `[B, Hq, Nq, Dv]`  | T or f32     |
     | lse   | `[B, Hq, Nq]`      | f32          |
 
@@ -100,17 +103,22 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     the optional `mask` region says whether query `i` sees key `j` of `(b, h)`. Both are pure (they may read, not write)
     and may capture values from outside. Indices are positions in the whole op's iteration space.
 
+    With `sinks` the softmax of each row has one column more, whose score is the head's sink and which has no value:
+    `lse = log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V` (attention to nothing; StreamingLLM, Xiao et al.
+    2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm, and neither the scale nor the
+    score region nor the mask knows it. A row whose mask keeps nothing then has `lse = sinks_h`.
+
     Precision: products accumulate in f32, softmax is computed in f32, the probabilities are rounded to T before the
     second product, and the row sum adds the unrounded ones. A row whose mask keeps nothing gives `o = 0` and
     `lse = -inf`, never NaN.
 
     Constraints, by the number that the verifier cites:
     - (C1) q, k, v (and `outs`) are all tensors or all memrefs; memrefs are contiguous in the innermost dimension.
-    - (C2) q, k, v, o have rank 4, lse has rank 3.
-    - (C3) q, k, v share the element type T in {bf16, f16, f32}; o has T or f32; lse has f32.
+    - (C2) q, k, v, o have rank 4, lse has rank 3, sinks has rank 1.
+    - (C3) q, k, v share the element type T in {bf16, f16, f32}; o has T or f32; lse and sinks have f32.
     - (C4) D and Dv are static, multiples of 8, from 8 to 256; q and k agree on D, v and o on Dv.
       (The multiple of 8 is asked of 16-bit T only; f32, which runs on the CPU, takes any D from 1 to 256.)
-    - (C5) Hq and Hk are positive, Hq is a multiple of Hk, k and v agree on Hk, q, o and lse on Hq. Where both are
+    - (C5) Hq and Hk are positive, Hq is a multiple of Hk, k and v agree on Hk, q, o, lse and sinks on Hq. Where both are
       static, `group_size` may be left out, and is Hq / Hk if given. Where one is dynamic, `group_size` is given, is
       positive, and divides a static Hq.
     - (C6) B, Nq, Nk agree wherever two operands both know them.
@@ -147,10 +155,11 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
         {group_size = 4 : i64, scale = 1.250000e-01 : f32} -> tensor<?x?x?x64xbf16>, tensor<?x?x?xf32>
     ```
   }];
-  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
-                       OptionalAttr<I64Attr>:$group_size);
+  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Optional<Flash_Buffer>:$sinks,
+                       Variadic<Flash_Buffer>:$outs, F32Attr:$scale, OptionalAttr<I64Attr>:$group_size);
+  let assemblyFormat = insFormat # sinksFormat # outsFormat # regionsFormat # endFormat;
   let extraClassDeclaration = wholeOpDeclaration # [{
-    static SmallVector<StepOperand> getOutputs();
+    SmallVector<StepOperand> getOutputs();
     ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
   }];
 }
@@ -306,6 +315,9 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
         o   = T(acc)         normalize = each_step
         lse = m + log(l)
 
+    With `sinks` (`[Hq]`, f32) the state is folded with that of one column more first, which has no value: m = sinks_h,
+    l = 1, acc = 0.
+
     A row that has seen no key, or keys whose scores are all -inf (`l = 0`), gives `o = 0`, `lse = -inf`. With
     `no_empty_rows` the mask keeps a key of every row that the output has; their scores may still be -inf. Shapes as for
     `flash.online_attention`; `o` and `lse` as for `flash.attention` (tensors).
@@ -318,11 +330,12 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
     ```
   }];
   let arguments = (ins 4DTensorOf<[F32]>:$acc, 3DTensorOf<[F32]>:$m, AnyRankedTensor:$l,
-                       RankedTensorOf<[BF16, F16, F32]>:$o, AnyRankedTensor:$lse, Flash_NormalizeAttr:$normalize,
-                       UnitAttr:$no_empty_rows);
+                       RankedTensorOf<[BF16, F16, F32]>:$o, AnyRankedTensor:$lse, Optional<1DTensorOf<[F32]>>:$sinks,
+                       Flash_NormalizeAttr:$normalize, UnitAttr:$no_empty_rows);
   let results = (outs AnyRankedTensor:$o_out, AnyRankedTensor:$lse_out);
   let assemblyFormat = [{
     `ins` `(` $acc `,` $m `,` $l `:` type($acc) `,` type($m) `,` type($l) `)`
+    (`sinks` `(` $sinks^ `:` type($sinks) `)`)?
     `outs` `(` $o `,` $lse `:` type($o) `,` type($lse) `)` attr-dict `->` type($o_out) `,` type($lse_out)
   }];
   let hasVerifier = 1;
@@ -331,6 +344,7 @@ def Flash_FinalizeOp : Flash_Op<"finalize", [
       return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/2);
     }
     OperandRange getState() { return getOperands().take_front(3); }
+    SmallVector<StepOperand> getEpilogueInputs();
     SmallVector<StepOperand> getEpilogueResults();
     bool mayHaveEmptyRows() { return !getNoEmptyRows(); }
   }];
