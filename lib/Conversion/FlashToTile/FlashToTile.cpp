@@ -117,6 +117,17 @@ static void addRoles(const flash::RowDots &dots, LaunchRoles &result) {
     add("dlse", dots.dlse, {StepDim::B, StepDim::H, StepDim::I});
 }
 
+/// What the arguments are that the epilogue reads slices of.
+static void addRoles(flash::EpilogueOpInterface epilogue, LaunchRoles &result) {
+  for (const flash::StepOperand &info : epilogue.getEpilogueInputs()) {
+    Value value = epilogue->getOperand(info.number);
+    if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>())
+      value = slice.getSource();
+    if (BlockArgument argument = flash::getRootArgument(value))
+      result.roles.push_back({info, {argument.getArgNumber()}, /*isOutput=*/false});
+  }
+}
+
 /// What the function's arguments and results are to the nest.
 static LaunchRoles getRoles(LoopNest &nest) {
   LaunchRoles result;
@@ -127,6 +138,8 @@ static LaunchRoles getRoles(LoopNest &nest) {
   if (Value delta = nest.getDelta())
     addRoles(*flash::matchRowDots(delta), result);
   auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(nest.epilogue);
+  if (epilogue)
+    addRoles(epilogue, result);
   for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
     int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, /*isOutput=*/true, depth});
@@ -135,6 +148,13 @@ static LaunchRoles getRoles(LoopNest &nest) {
     for (const NestOutput &output : nest.outputs)
       if (output.result == index)
         role.arguments.push_back(output.argument);
+  }
+  if (nest.sinkSums) {
+    BlockArgument sinks = flash::getRootArgument(nest.sinkSums->of.sinks);
+    using flash::StepDim;
+    if (sinks)
+      result.roles.push_back({{"sinks", 0, {StepDim::H}}, {sinks.getArgNumber()}, /*isOutput=*/false});
+    result.roles.push_back({{"dsinks", 0, {StepDim::H}}, nest.sinkSums->outputs, /*isOutput=*/true});
   }
   return result;
 }
@@ -275,6 +295,12 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   for (NestKernel &kernel : kernels)
     if (failed(emitLastKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
       return failure();
+  if (const std::optional<SinkSums> &sums = main.nest.sinkSums) {
+    FailureOr<ManifestKernel> kernel = emitSinkKernel(host, main.func, tables, *sums);
+    if (failed(kernel))
+      return failure();
+    launch.after.push_back(std::move(*kernel));
+  }
   launch.set(main.func);
   return success();
 }

@@ -534,6 +534,9 @@ FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
         nest->outputs, [&](const NestOutput &output) { return output.argument >= func->getNumArguments(); });
     nests.push_back(std::move(*nest));
   }
+  nests.front().sinkSums = findSinkSums(*func);
+  if (const std::optional<SinkSums> &sums = nests.front().sinkSums)
+    numReturned += llvm::count_if(sums->outputs, [&](unsigned output) { return output >= func->getNumArguments(); });
   if (numReturned != func->getNumResults())
     return func->emitError() << "expected every function result to be an output of the attention";
   return nests;

@@ -4,6 +4,7 @@
 
 #include "flashc/Conversion/HostToKernel/GroupKernel.h"
 #include "flashc/Conversion/HostToKernel/RoundKernel.h"
+#include "flashc/Conversion/HostToKernel/SinkKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -77,6 +78,8 @@ struct LoopNest {
   /// Of each result what adds up the heads of a group (flash::emitGroupSums) before it becomes the outputs; null: they
   /// are the result.
   mlir::SmallVector<mlir::linalg::GenericOp> groupSums;
+  /// The gradients of sinks, of the first nest of a backward pass that has some.
+  std::optional<SinkSums> sinkSums;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments

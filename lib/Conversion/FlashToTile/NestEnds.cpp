@@ -1,6 +1,8 @@
 //===- NestEnds.cpp - the function of a kernel, and where its nests end -------------------------------------------===//
 
 #include "NestEnds.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -68,4 +70,25 @@ FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
   if (ends.steps.empty()) // what the epilogue takes is no state of a step
     ends.steps.push_back({});
   return ends;
+}
+
+std::optional<SinkSums> flashc::findSinkSums(func::FuncOp func) {
+  std::optional<SinkSums> found;
+  func.walk([&](linalg::GenericOp op) {
+    std::optional<flash::SinkGradients> sums = flash::matchSinkGradients(op.getResult(0));
+    if (!sums)
+      return;
+    found = SinkSums{op, *sums, {}};
+    SmallVector<Value> values{op.getResult(0)};
+    while (!values.empty())
+      for (OpOperand &use : values.pop_back_val().getUses()) {
+        if (isa<func::ReturnOp>(use.getOwner()))
+          found->outputs.push_back(func.getNumArguments() + use.getOperandNumber());
+        else if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(use.getOwner()))
+          found->outputs.push_back(cast<BlockArgument>(write.getDest()).getArgNumber());
+        else if (auto cast = dyn_cast<tensor::CastOp>(use.getOwner()))
+          values.push_back(cast);
+      }
+  });
+  return found;
 }

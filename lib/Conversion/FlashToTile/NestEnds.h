@@ -2,7 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_NESTENDS_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_NESTENDS_H
 
-#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Conversion/HostToKernel/SinkKernel.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace flashc {
@@ -19,6 +19,9 @@ mlir::FailureOr<mlir::func::FuncOp> matchFunction(mlir::ModuleOp module);
 
 /// Emits an error and fails if `func` has no tiled attention, or two.
 mlir::FailureOr<NestEnds> findNestEnds(mlir::func::FuncOp func);
+
+/// The gradients of sinks that a function computes beside its nests, if it does.
+std::optional<SinkSums> findSinkSums(mlir::func::FuncOp func);
 
 } // namespace flashc
 

@@ -5,7 +5,6 @@
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Launch/Launch.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -152,14 +151,7 @@ private:
       b.setInsertionPointToStart(branch.elseBlock());
       scf::YieldOp::create(b, constant(0));
     }
-    Value sum = branch.getResult(0);
-    auto i32 = [&](int64_t value) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); };
-    for (int64_t distance = lanes / 2; distance > 0; distance /= 2) {
-      Value other = NVVM::ShflOp::create(b, b.getF32Type(), i32(-1), sum, i32(distance), /*mask_and_clamp=*/i32(kLanes - 1),
-                                         NVVM::ShflKind::bfly, /*return_value_and_is_valid=*/UnitAttr());
-      sum = arith::AddFOp::create(b, sum, other);
-    }
-    return sum;
+    return emitLaneSum(b, branch.getResult(0), lanes);
   }
 
   ImplicitLocOpBuilder b;

@@ -3,6 +3,8 @@
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -95,6 +97,16 @@ std::vector<ManifestParameter> KernelSignature::getParameters() {
     }
   }
   return result;
+}
+
+Value flashc::emitLaneSum(ImplicitLocOpBuilder &b, Value value, int64_t lanes) {
+  auto i32 = [&](int64_t number) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(number)); };
+  for (int64_t distance = lanes / 2; distance > 0; distance /= 2) {
+    Value other = NVVM::ShflOp::create(b, b.getF32Type(), i32(-1), value, i32(distance), /*mask_and_clamp=*/i32(31),
+                                       NVVM::ShflKind::bfly, /*return_value_and_is_valid=*/UnitAttr());
+    value = arith::AddFOp::create(b, value, other);
+  }
+  return value;
 }
 
 FailureOr<ManifestKernel>

@@ -5,6 +5,7 @@
 #include "flashc/Launch/TileTables.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace flashc {
 
@@ -52,6 +53,9 @@ private:
   const TileTables &tables;
   mlir::SmallVector<Parameter> parameters;
 };
+
+/// The sum of `value` over neighbouring `lanes`, a power of two up to 32, in all of them.
+mlir::Value emitLaneSum(mlir::ImplicitLocOpBuilder &b, mlir::Value value, int64_t lanes);
 
 /// Makes the kernel `name`, of `threads` threads a CTA, in the module of `main`, out of code of the host function:
 /// `emitBody` fills it. Returns how it is launched, with a grid of one CTA, or fails after an error.

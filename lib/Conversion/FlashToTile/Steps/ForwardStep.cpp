@@ -5,6 +5,8 @@
 #include "Regions/SmallTanh.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -63,6 +65,7 @@ RankedTensorType ForwardStep::getOutputType() {
 
 SmallVector<Value> ForwardStep::emitIdentity() {
   remainingScale = frame.regions.hasScoreMap() ? 1.0 : frame.regions.getScale();
+  sinks = emitSinks(); // in front of the loop, where nothing waits for memory
   Type f32 = b.getF32Type();
   SmallVector<Value> identity{splat(getOutputType(), 0.0)};
   if (schedule.max == Max::Running)
@@ -185,6 +188,41 @@ Value ForwardStep::emitIsEmpty(Value sum) {
   return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, sum, splat(rowType, 0.0));
 }
 
+/// The sink of the head, in every row; null if there is none. Fails after an error.
+FailureOr<Value> ForwardStep::emitSinks() {
+  Value sinks = cast<flash::FinalizeOp>(nest.epilogue).getSinks();
+  if (!sinks)
+    return Value();
+  if (auto slice = sinks.getDefiningOp<tensor::ExtractSliceOp>()) {
+    if (!isEqualConstantIntOrValue(slice.getMixedOffsets()[0], nest.head.position))
+      return nest.epilogue->emitError() << "expected the sink of the tile's head";
+    sinks = slice.getSource();
+  }
+  Value ofHead = frame.scalars.loadElement(b, nest.epilogue, sinks, frame.head);
+  if (!ofHead)
+    return failure();
+  auto rows = tile::RowsOp::create(b, tile::getRowType(b.getF32Type()), frame.row);
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  tile::YieldOp::create(b, ofHead);
+  return rows.getResult();
+}
+
+/// Of rows whose scores alone give `lse`: by what one column more divides their sum, 1 + exp(sinks - lse), and what it
+/// makes of `lse`, which is the sink where a row is empty.
+ForwardStep::WithSinks ForwardStep::emitWithSinks(Value sinks, Value lse, Value isEmpty) {
+  auto type = cast<RankedTensorType>(lse.getType());
+  Value one = splat(type, 1.0), difference = arith::SubFOp::create(b, sinks, lse);
+  auto power = [&](Value exponent, double factor) -> Value {
+    return arith::AddFOp::create(b, math::Exp2Op::create(b, scale(exponent, factor * llvm::numbers::log2e)), one);
+  };
+  // The greater one and log(1 + what the other one adds, which is at most 1).
+  Value added = math::Log2Op::create(b, power(math::AbsFOp::create(b, difference), -1.0));
+  Value greater = arith::MaxNumFOp::create(b, lse, sinks);
+  Value both = math::FmaOp::create(b, added, splat(type, llvm::numbers::ln2), greater);
+  return {power(difference, 1.0), arith::SelectOp::create(b, isEmpty, sinks, both)};
+}
+
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
 LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   State state = getState(carried);
@@ -196,12 +234,21 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   } else {
     sum = tile::CombineOp::create(b, rowType, state.sum);
   }
-  Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), sum);
+  if (failed(sinks))
+    return failure();
+  Value lse, divisor = sum;
+  if (*sinks) {
+    lse = state.max ? emitLogSumExp(state.max, sum) : scale(math::Log2Op::create(b, sum), llvm::numbers::ln2);
+    WithSinks with = emitWithSinks(*sinks, lse, emitIsEmpty(sum));
+    divisor = arith::MulFOp::create(b, sum, with.divisor), lse = with.lse;
+  }
+  Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), divisor);
   // Any score may be -inf where the mask keeps something, unless all have a bound.
   if (schedule.max == Max::Running || nest.mayHaveEmptyRows())
     inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
-  Value lse = state.max ? emitLogSumExp(state.max, sum) : Value();
+  if (state.max && !lse)
+    lse = emitLogSumExp(state.max, sum);
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;

@@ -73,6 +73,11 @@ private:
   mlir::FailureOr<Scores> emitKept(mlir::Value key, Scores source, double masked);
   mlir::Value emitLogSumExp(mlir::Value max, mlir::Value sum);
   mlir::Value emitIsEmpty(mlir::Value sum);
+  mlir::FailureOr<mlir::Value> emitSinks();
+  struct WithSinks {
+    mlir::Value divisor, lse;
+  };
+  WithSinks emitWithSinks(mlir::Value sinks, mlir::Value lse, mlir::Value isEmpty);
   void emitStoreByTMA(unsigned argument, mlir::Value output);
 
   double getExponentFactor() const { return llvm::numbers::log2e * remainingScale; }
@@ -95,6 +100,8 @@ private:
   mlir::Value hasLargeTerms;
   /// What the output leaves through, if not Q's slot.
   mlir::Value outputSlot;
+  /// The sink of the head, in every row; null if there is none.
+  mlir::FailureOr<mlir::Value> sinks = mlir::Value();
 };
 
 StepShape getForwardShape(const LoopNest &nest);
