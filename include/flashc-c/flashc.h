@@ -202,10 +202,11 @@ typedef struct FlashcCapture {
  *    0      q    [B, Hq, Nq, head_dim]   dtype   read
  *    1      k    [B, Hk, Nk, head_dim]   dtype   read
  *    2      v    [B, Hk, Nk, value_dim]  dtype   read
- *    3...   the captures                         read
+ *    then   sinks [Hq]                   f32     read; with `sinks` only
+ *    then   the captures                         read
  *    then   o    [B, Hq, Nq, value_dim]  dtype   written
  *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with omit_lse
- *  A row that sees no key has o = 0 and lse = -inf.
+ *  A row that sees no key has o = 0 and lse = -inf, or its head's sink.
  *
  *  Of column sums there is no v and no value_dim; lse, of the same attention, is read in the place of v, and the only
  *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32.
@@ -218,10 +219,12 @@ typedef struct FlashcCapture {
  *    4      lse   [B, Hq, Nq]             f32     read
  *    5      do    [B, Hq, Nq, value_dim]  dtype   read
  *    6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse, which stands for zeros
+ *    then   sinks [Hq]                    f32     read; with `sinks` only
  *    then   the captures                          read; they get no gradients
  *    then   dq    [B, Hq, Nq, head_dim]   dtype   written
  *    then   dk    [B, Hk, Nk, head_dim]   dtype   written
  *    then   dv    [B, Hk, Nk, value_dim]  dtype   written
+ *    then   dsinks [Hq]                   f32     written; with `sinks` only
  *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Of
  *  a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded. */
 typedef struct FlashcAttention {
@@ -254,6 +257,9 @@ typedef struct FlashcAttention {
   /** Of the backward pass: takes every sum in one order, so that equal arguments give equal bits in every run. Otherwise
    *  dq may be added up in any order, which is faster. No other operation depends on it. */
   bool deterministic;
+  /** Of attention and the backward pass: every softmax has one column more, whose score is the head's sink (natural
+   *  logarithm) and which has no value. The log-sum-exp includes it. */
+  bool sinks;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`

@@ -82,6 +82,7 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
                                    llvm::Twine(int(attention.operation)));
   spec.operation = static_cast<AttentionSpec::Operation>(attention.operation);
   spec.isDeterministic = attention.deterministic;
+  spec.hasSinks = attention.sinks;
   return spec;
 }
 

@@ -93,6 +93,8 @@ static Error checkSpec(const AttentionSpec &spec) {
   int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // there are no values
   std::pair<const char *, int64_t> positive[] = {
       {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
+  if (spec.hasSinks && sumsColumns(spec))
+    return makeError("expected no sinks beside column sums: the log-sum-exp has them");
   for (auto [name, value] : positive)
     if (value <= 0)
       return makeError("expected %s to be positive, got %lld", name, static_cast<long long>(value));
@@ -195,6 +197,8 @@ private:
   std::string q, k, v, o, lse, c;
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
+  /// Behind the inputs.
+  std::optional<NamedTensor> sinks;
   /// j - (i + Nk - Nq) is from -left to right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -267,6 +271,8 @@ void Printer::chooseTensors() {
     return;
   }
   inputs.push_back({"%v", v});
+  if (spec.hasSinks)
+    sinks = {"%flashc.sinks", getTensor({queryHeads}, "f32")};
   if (spec.operation == AttentionSpec::Operation::Attention) {
     operation = "attention";
     results = {{"%flashc.o", o}, {"%flashc.lse", lse}};
@@ -277,6 +283,8 @@ void Printer::chooseTensors() {
   if (spec.logSumExp)
     inputs.push_back({"%flashc.dlse", lse});
   results = {{"%flashc.dq", q}, {"%flashc.dk", k}, {"%flashc.dv", v}};
+  if (sinks)
+    results.push_back({"%flashc.dsinks", sinks->type});
 }
 
 static std::string joinNames(ArrayRef<NamedTensor> tensors) {
@@ -291,6 +299,8 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
+  if (sinks)
+    os << ", " << sinks->name << ": " << sinks->type;
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
   os << ")\n    -> (" << joinTypes(returned) << ")" << (spec.isDouble ? " attributes {" + kDoubleAttr.str() + "}" : "")
@@ -301,7 +311,8 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
 /// The op up to its regions.
 void Printer::printOp() {
   os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(inputs) << " : "
-     << joinTypes(inputs) << ")\n      {";
+     << joinTypes(inputs) << ")" << (sinks ? " sinks(" + sinks->name.str() + " : " + sinks->type + ")" : "")
+     << "\n      {";
   if (spec.keyHeads < 0)
     os << "group_size = " << spec.groupSize << " : i64, ";
   if (spec.isDeterministic && spec.operation == AttentionSpec::Operation::Backward)

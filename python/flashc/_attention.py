@@ -9,6 +9,7 @@ from ._runtime import contexts
 from ._runtime.calls import READ_BY_CODE, refuse_gradient
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
 from ._runtime.library import ArgumentError, encoded, parse_flag
+from ._runtime.sinks import read_sinks, with_sinks
 from ._runtime.specialization import Window, check_inputs, check_layout, make_code, parse_mask, parse_scale, \
     specialize, target_of, _NO_CODE
 
@@ -20,9 +21,9 @@ contexts.on_configure.append(_launchers.clear)
 
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-              mask: Any = None, score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False,
-              return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
-              static_shapes: bool = False) -> Any:
+              mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None,
+              enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None,
+              schedule: Optional[str] = None, static_shapes: bool = False) -> Any:
     """Exact attention: softmax(score(scale * q k^T) where mask) v, without the matrix of scores in memory.
 
     Where the arguments are those of `torch.nn.functional.scaled_dot_product_attention` they mean the same, except that
@@ -48,6 +49,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
             array that broadcasts to [B, Hq, Nq, Nk]: bool, true where the key takes part, or bf16, f16 or f32, added to
             what the score returns.
         score: a function (s, b, h, i, j) -> new score of the scaled score, compiled into the kernel.
+        sinks: a number for each query head, [Hq] in f32 (f64 for f64), or None. The softmax of each row has one column
+            more, with the head's sink for its score and without a value: weights add up to less than 1. Neither scale
+            nor score nor mask apply to it. The log-sum-exp includes it.
         enable_gqa: allows Hq to be a multiple of Hk: query head h reads key head h // (Hq / Hk).
         return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 (f64 for
             f64) in either layout. Without it (and without a place for it in `out`) nothing computes it: that is
@@ -59,7 +63,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
 
     Returns:
         o, of the shape of q with Dv for D, in an array of q's framework that lies in memory as q does; with
-        `return_lse`, (o, lse). A query that sees no key has o = 0 and lse = -inf.
+        `return_lse`, (o, lse). A query that sees no key has o = 0 and lse = -inf, or its
+        head's sink.
 
     Raises:
         flashc.ArgumentError (a ValueError): arrays that do not go together, with what was got.
@@ -68,7 +73,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.GPUError: no CUDA driver, or it failed.
 
-    PyTorch's tensors may require gradients (first order): the record keeps q, k, v, o and the log-sum-exp, and
+    PyTorch's tensors, sinks too, may require gradients (first order): the record keeps them, o and the log-sum-exp, and
     `flashc.attention_backward` computes them. With `out`, and in what the mask or the score reads, tensors that require
     a gradient are refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
     attention.
@@ -80,24 +85,25 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
             if out is not None or schedule is not None or static_shapes:
                 raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
-                                          enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
+                                          sinks=sinks, enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
         from ._torch_tensors import autocast
         q, k, v = autocast(q, k, v)
         if torch.is_grad_enabled():
             refuse_gradient("scale", scale)
-            if q.requires_grad or getattr(k, "requires_grad", False) or getattr(v, "requires_grad", False):
-                if out is None and all(isinstance(x, torch.Tensor) for x in (q, k, v)):
+            differentiable = (("q", q), ("k", k), ("v", v), ("sinks", sinks))
+            if any(getattr(x, "requires_grad", False) for _, x in differentiable):
+                if out is None and all(x is None or isinstance(x, torch.Tensor) for _, x in differentiable):
                     from ._torch_gradient import differentiable_attention
                     return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal,
-                                                    window=window, scale=scale, mask=mask, score=score,
+                                                    window=window, scale=scale, mask=mask, score=score, sinks=sinks,
                                                     enable_gqa=enable_gqa, layout=layout, schedule=schedule,
                                                     static_shapes=static_shapes)
-                for name, x in (("q", q), ("k", k), ("v", v)):
+                for name, x in differentiable:
                     refuse_gradient(name, x)
-            return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out,
-                                 schedule, static_shapes, records_gradients=True)
-    return attention_now(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, out, schedule,
-                         static_shapes)
+            return attention_now(q, k, v, causal, window, scale, mask, score, sinks, enable_gqa, return_lse, layout,
+                                 out, schedule, static_shapes, records_gradients=True)
+    return attention_now(q, k, v, causal, window, scale, mask, score, sinks, enable_gqa, return_lse, layout, out,
+                         schedule, static_shapes)
 
 
 def _is_graph(torch: Any, q: Any) -> bool:
@@ -108,7 +114,7 @@ def _is_graph(torch: Any, q: Any) -> bool:
 
 
 def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-        mask: Any = None, score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False,
+        mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None, enable_gqa: bool = False,
         return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
         static_shapes: bool = False, records_gradients: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
@@ -146,11 +152,14 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
             wait_for(array, stream)
     else:
         code = _NO_CODE
+    heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
+    if sinks is not None:
+        code = with_sinks(code, read_sinks(sinks, q_array, heads, stream))
     if 0 in shape or 0 in k_shape:
         check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
         parse_mask(causal, window)
         parse_scale(scale, shape[3])
-        return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream)
+        return no_elements(source, q, q_array, k_array, v_array, is_bshd, enable_gqa, out, return_lse, stream, sinks)
     if not (q_array.address and k_array.address and v_array.address):
         raise ArgumentError("expected q, k and v with elements in memory, got an address of 0; ArraySpec is for "
                             "flashc.compile")
@@ -159,23 +168,23 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
     if scale is not None and type(scale) is not float:
         scale = parse_scale(scale, shape[3])
     has_lse = bool(return_lse) if out is None else gives_lse(out) or bool(return_lse)
-    heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
     key = (dtype, device, shape[3], v_shape[3], heads // key_heads, causal,
            None if window is None else parse_mask(causal, window), scale, code[:3], schedule, is_bshd,
-           (shape, k_shape) if static_shapes else None, has_lse)
+           (shape, k_shape) if static_shapes else None, has_lse, sinks is not None)
     launcher = _launchers.get(key)
     if launcher is None:
         launcher = _load(key, q_array, k_array, v_array, is_bshd, enable_gqa, causal, window, scale, code, schedule,
-                         static_shapes, has_lse)
+                         static_shapes, has_lse, sinks is not None)
     return launcher(source, q, q_array, k_array, v_array, enable_gqa, code, stream or 0, out, return_lse)
 
 
 def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gqa: bool, causal: bool, window: Window,
-          scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool) -> Launcher:
+          scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool,
+          has_sinks: bool) -> Launcher:
     """The kernel of a first call, compiled if no context or cache has it, and loaded."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
     specialization = specialize(q, extents, causal, window, scale, code, target_of(q.device), schedule, static_shapes,
-                                has_lse)
+                                has_lse, has_sinks=has_sinks)
     launcher = Launcher(specialization.compile(), specialization, q.device, is_bshd)
     # Threads that were first together compiled once, in the library; one of their launchers stays.
     return _launchers.setdefault(key, launcher)

@@ -13,9 +13,9 @@ __all__ = ["attention_backward"]
 
 def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
                        window: Window = None, scale: Optional[float] = None, mask: Any = None,
-                       score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, layout: str = "bhsd",
-                       deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
-                       static_shapes: bool = False) -> Tuple[Any, Any, Any]:
+                       score: Optional[Callable[..., Any]] = None, sinks: Any = None, enable_gqa: bool = False,
+                       layout: str = "bhsd", deterministic: bool = False, out: Any = None,
+                       schedule: Optional[str] = None, static_shapes: bool = False) -> Tuple[Any, ...]:
     """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
     of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
 
@@ -23,7 +23,7 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         dq, dk, dv = flashc.attention_backward(q, k, v, o, lse, do, causal=True)
 
     Args:
-        q, k, v, causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for
+        q, k, v, causal, window, scale, mask, score, sinks, enable_gqa, layout, schedule, static_shapes: as for
             `flashc.attention`, and the same as in the call that gave `o` and `lse`. What the mask and the score read
             gets no gradient.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
@@ -32,12 +32,13 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         dlse: that of lse, of its shape in f32; None: zeros.
         deterministic: equal arguments give equal bits in every run. False: sums may be taken in any order where that
             is faster. While PyTorch records gradients, torch.use_deterministic_algorithms says it.
-        out: where the results go: (dq, dk, dv), with None for a new array.
+        out: where the results go: (dq, dk, dv), and dsinks where there are sinks, with None for a new array.
 
     Returns:
-        (dq, dk, dv), of the shapes and the element type of q, k and v, each in an array of its input's framework that
-        lies in memory as the input does. dk and dv are sums over the query heads of a key head. A query that sees no
-        key has dq = 0 and adds nothing to dk and dv.
+        (dq, dk, dv), and dsinks where there are sinks, of the shapes and the element type of q, k, v and sinks, each in
+        an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads of a key head. A query that sees no
+        key has dq = 0 and adds nothing to dk and dv. dsinks, [Hq], is a sum over batches and queries, which is always
+        taken in one order.
 
     Raises:
         as `flashc.attention`.
@@ -46,32 +47,34 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     is_static = parse_flag("static_shapes", static_shapes)
     if schedule is not None:
         encoded("schedule", schedule)
-    is_bshd, outs = check_layout(layout), _read_outs(out)
+    is_bshd, outs = check_layout(layout), _read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
     gradient_of_lse = {} if dlse is None else {"dlse": dlse}
-    inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse)
+    of_sinks = {} if sinks is None else {"sinks": sinks}
+    inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse, **of_sinks)
     extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], is_bshd, enable_gqa)
     _check_outputs(inputs, extents, is_bshd)
     code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
     specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
                                 is_static, dlse is not None, ATTENTION_BACKWARD,
-                                parse_flag("deterministic", deterministic))
+                                parse_flag("deterministic", deterministic), sinks is not None)
     results = Results(inputs, code)
     for number, (like, x) in enumerate(zip("qkv", outs)):
         results.add_like(f"out[{number}] (d{like})", x, like, is_bshd)
+    if sinks is not None:
+        results.add("out[3] (dsinks)", outs[3], "sinks", (extents.query_heads,), sum_dtype(inputs["q"].dtype))
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
         results.fill_with_zeros()
     else:
         launch(specialization, extents, inputs, code, results, is_bshd)
-    dq, dk, dv = results.owners
-    return dq, dk, dv
+    return tuple(results.owners)
 
 
-def _read_outs(out: Any) -> Sequence[Any]:
+def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:
     if out is None:
-        return None, None, None
-    if not isinstance(out, (tuple, list)) or len(out) != 3:
-        raise ArgumentError("expected out to be (dq, dk, dv), got " +
+        return (None,) * len(names)
+    if not isinstance(out, (tuple, list)) or len(out) != len(names):
+        raise ArgumentError(f"expected out to be ({', '.join(names)}), got " +
                             (f"{len(out)} arrays" if isinstance(out, (tuple, list)) else f"{type(out)!r}"))
     return out
 
@@ -86,3 +89,5 @@ def _check_outputs(inputs: Inputs, extents: Extents, is_bshd: bool) -> None:
     for name in ("lse", "dlse"):
         if name in inputs.arrays:
             inputs.check(name, "q", sum_dtype(inputs["q"].dtype), "[B, Hq, Nq]", (batch, heads, length))
+    if "sinks" in inputs.arrays:
+        inputs.check("sinks", "q", sum_dtype(inputs["q"].dtype), "[Hq]", (heads,))

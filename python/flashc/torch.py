@@ -65,15 +65,15 @@ def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor],
                   score: Optional[str], causal: bool, window_left: Optional[int], window_right: Optional[int],
                   scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool,
                   offsets: Optional[Tensor] = None, key_offsets: Optional[Tensor] = None,
-                  records_gradients: bool = False) -> Tuple[Tensor, Tensor]:
+                  records_gradients: bool = False, sinks: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences are
     packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut."""
     keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
                          key_offsets, q, k, v)
     with torch.no_grad():
-        results = _attention.attention_now(suitable(q), suitable(k), suitable(v), return_lse=return_lse,
+        results = _attention.attention_now(suitable(q), suitable(k), suitable(v), sinks=sinks, return_lse=return_lse,
                                            records_gradients=records_gradients, **keywords)
-    return results if return_lse else (results, _no_lse(q))
+    return results if return_lse else (results, _no_sums(q))
 
 
 @torch.library.custom_op("flashc::attention_backward", mutates_args=())
@@ -81,14 +81,16 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Op
                  mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str], causal: bool,
                  window_left: Optional[int], window_right: Optional[int], scale: Optional[float], enable_gqa: bool,
                  layout: str, offsets: Optional[Tensor], key_offsets: Optional[Tensor],
-                 deterministic: bool) -> Tuple[Tensor, Tensor, Tensor]:
-    """dq, dk and dv."""
+                 deterministic: bool, sinks: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+    """dq, dk, dv and dsinks: without sinks, a tensor of no elements in its place."""
     keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
                          key_offsets, q, k, v)
-    return gradients(suitable(q), suitable(k), suitable(v), o, lse, do, dlse, deterministic, **keywords)
+    dq, dk, dv, dsinks = gradients(suitable(q), suitable(k), suitable(v), sinks, o, lse, do, dlse, deterministic,
+                                   **keywords)
+    return dq, dk, dv, _no_sums(q) if dsinks is None else dsinks
 
 
-def _no_lse(q: Tensor) -> Tensor:
+def _no_sums(q: Tensor) -> Tensor:
     return q.new_empty((0,), dtype=_sum_dtype(q))
 
 
@@ -106,11 +108,11 @@ def _like(x: Tensor, columns: int, layout: str) -> Tensor:
 
 @_attention_op.register_fake
 def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout,
-                    return_lse, offsets=None, key_offsets=None, records_gradients=False):
+                    return_lse, offsets=None, key_offsets=None, records_gradients=False, sinks=None):
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
     o = _like(q, v.shape[3], layout)
     if not return_lse:
-        return o, _no_lse(q)
+        return o, _no_sums(q)
     batch, heads, queries = q.shape[:3]
     if layout == "bshd":
         heads, queries = queries, heads
@@ -119,29 +121,31 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
 
 @_backward_op.register_fake
 def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, window_left, window_right, scale,
-                   enable_gqa, layout, offsets, key_offsets, deterministic):
-    return tuple(_like(x, x.shape[3], layout) for x in (q, k, v))
+                   enable_gqa, layout, offsets, key_offsets, deterministic, sinks=None):
+    return (*(_like(x, x.shape[3], layout) for x in (q, k, v)),
+            _no_sums(q) if sinks is None else torch.empty_like(sinks))
 
 
 def _save(ctx, inputs, output):
-    """What the backward pass reads: q, k, v, o, the log-sum-exp, and what masks and scores read."""
-    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _ = inputs
+    """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, and the sinks."""
+    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks = inputs
     refuse_gradient(READ_BY_CODE, mask_array)
     if not return_lse:
         raise Error("expected flashc::attention with return_lse=True where gradients are recorded")
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(q, k, v, *output, mask_array, offsets, key_offsets)
+    ctx.save_for_backward(q, k, v, *output, mask_array, offsets, key_offsets, sinks)
     ctx.options = options
 
 
 def _backward(ctx, do, dlse):
     nothing = (None,) * 13
     if do is None and dlse is None:
-        return (None, None, None, *nothing)
-    *saved, mask_array, offsets, key_offsets = ctx.saved_tensors
-    return (*torch.ops.flashc.attention_backward.default(
-        *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets,
-        torch.are_deterministic_algorithms_enabled()), *nothing)
+        return (None, None, None, *nothing, None)
+    *saved, mask_array, offsets, key_offsets, sinks = ctx.saved_tensors
+    dq, dk, dv, dsinks = torch.ops.flashc.attention_backward.default(
+        *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets, torch.are_deterministic_algorithms_enabled(),
+        sinks)
+    return dq, dk, dv, *nothing, None if sinks is None else dsinks
 
 
 _attention_op.register_autograd(_backward, setup_context=_save)
@@ -170,8 +174,9 @@ _numbers = itertools.count()
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
               window: Union[None, int, Tuple[Optional[int], Optional[int]]] = None, scale: Optional[float] = None,
-              mask: Any = None, score: Any = None, enable_gqa: bool = False, return_lse: bool = False,
-              layout: str = "bhsd", offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
+              mask: Any = None, score: Any = None, sinks: Optional[Tensor] = None, enable_gqa: bool = False,
+              return_lse: bool = False, layout: str = "bhsd",
+              offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
     """What `flashc.attention` calls where an op is needed, with the same arguments and result. `offsets`: of packed
     sequences, as for `flashc.varlen_attention`.
 
@@ -193,15 +198,15 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
         if (mask is not None and graph.remembers(mask)) or (score is not None and graph.remembers(score)):
             return graph.outside(_outside_of_graphs, q, k, v, {
                 "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
-                "score": score, "enable_gqa": enable_gqa, "return_lse": return_lse, "layout": layout,
+                "score": score, "sinks": sinks, "enable_gqa": enable_gqa, "return_lse": return_lse, "layout": layout,
                 "offsets": offsets})
         names = None if mask is None else graph.register(mask), None if score is None else graph.register(score)
     left, right = (None, None) if window is None else (window, 0) if isinstance(window, int) else window
     records = torch.is_grad_enabled()
-    is_differentiated = records and (q.requires_grad or k.requires_grad or v.requires_grad)
+    is_differentiated = records and any(x is not None and x.requires_grad for x in (q, k, v, sinks))
     try:
         o, lse = torch.ops.flashc.attention.default(q, k, v, mask_array, *names, causal, left, right, scale, enable_gqa,
-                                                    layout, return_lse or is_differentiated, *offsets, records)
+                                                    layout, return_lse or is_differentiated, *offsets, records, sinks)
     finally:
         if is_once and not is_differentiated:
             for name in names:

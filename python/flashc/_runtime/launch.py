@@ -269,8 +269,9 @@ def wait_for(array: Array, stream: Optional[int]) -> None:
 
 
 def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd: bool, enable_gqa: bool, out: Any,
-                return_lse: bool, stream: Optional[int]) -> Any:
-    """The attention of arrays of which one has no elements. With queries but no keys o is 0 and lse is -inf."""
+                return_lse: bool, stream: Optional[int], sinks: Any = None) -> Any:
+    """The attention of arrays of which one has no elements. With queries but no keys o is 0 and lse is -inf, or the
+    head's sink."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
     if out is None:
         shape, transposes = output_order(q, extents.value_dim, is_bshd, source)
@@ -285,6 +286,8 @@ def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd
         owner = source_of(o)
     if extents.batch and extents.query_heads and extents.queries:
         owner.fill(o, 0.0)
-        if lse is not None:
+        if lse is not None and sinks is not None:
+            lse[...] = sinks[None, :, None]
+        elif lse is not None:
             source_of(lse).fill(lse, -math.inf)
     return (o, lse) if return_lse else o

@@ -116,6 +116,22 @@ TEST(BuildAttention, Backward) {
   }
 }
 
+TEST(BuildAttention, PrintsSinks) {
+  AttentionSpec spec = makeSpec();
+  spec.hasSinks = true;
+  expectGood(spec, [](Parsed &parsed) {
+    EXPECT_TRUE(parsed.getAttention().getSinks());
+    EXPECT_EQ(parsed.getFunction().getNumArguments(), 4u);
+    std::string type;
+    llvm::raw_string_ostream(type) << parsed.getFunction().getArgumentTypes()[3];
+    EXPECT_EQ(type, "tensor<8xf32>");
+  });
+  spec.operation = AttentionSpec::Operation::Backward;
+  expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.getFunction().getNumResults(), 4u); });
+  spec.operation = AttentionSpec::Operation::ColumnSums;
+  expectError(spec, "expected no sinks beside column sums: the log-sum-exp has them");
+}
+
 TEST(BuildAttention, BackwardHasValues) {
   AttentionSpec spec = makeSpec();
   spec.operation = AttentionSpec::Operation::Backward;

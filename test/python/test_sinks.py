@@ -1,0 +1,165 @@
+"""Sinks on the CPU: a column more in every softmax, against the formula in f64 and against differences; and what is
+refused."""
+import numpy as np
+import pytest
+
+import flashc
+from flashc import ops
+from reference import inputs
+
+NAMES = "dq", "dk", "dv", "dsinks"
+
+
+def reference(q, k, v, sinks, keep=None):
+    """o and lse in f64: [B, H, N, D], with as many key heads as query heads or fewer."""
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    group = q.shape[1] // k.shape[1]
+    k, v = (np.repeat(x, group, 1) for x in (k, v))
+    s = q @ k.swapaxes(2, 3) * q.shape[3]**-0.5
+    s = s if keep is None else np.where(keep, s, -np.inf)
+    column = np.broadcast_to(np.asarray(sinks, np.float64)[None, :, None, None], (*s.shape[:3], 1))
+    both = np.concatenate([s, column], 3)
+    most = both.max(3, keepdims=True)
+    p = np.exp(both - np.where(np.isinf(most), 0.0, most))
+    total = p.sum(3, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (np.where(np.isinf(most), 0.0, most) + np.log(total))[..., 0]
+    return (p[..., :-1] / np.where(total == 0, 1.0, total)) @ v, lse
+
+
+def make(rng, nq=33, nk=47, dtype=np.float32, d=8):
+    q, k, v = inputs(rng, 2, 4, 2, nq, nk, d, 24, dtype)
+    sinks = np.array([-np.inf, 1.5, -2.0, 30.0], np.float32)
+    return q, k, v, sinks
+
+
+def causal(nq, nk):
+    return np.arange(nk)[None] <= np.arange(nq)[:, None] + nk - nq
+
+
+@pytest.mark.parametrize("nq, nk", [(33, 47), (47, 33), (1, 1), (65, 5)])
+@pytest.mark.parametrize("dtype, limit", [("float32", 1e-5), ("float16", 2e-3)])
+def test_sinks(rng, nq, nk, dtype, limit):
+    """With more queries than keys the first ones see none: their lse is the sink."""
+    q, k, v, sinks = make(rng, nq, nk, dtype)
+    o, lse = flashc.attention(q, k, v, causal=True, sinks=sinks, enable_gqa=True, return_lse=True)
+    want_o, want_lse = reference(q, k, v, sinks, causal(nq, nk))
+    assert np.abs(o - want_o).max() <= limit * (1 + np.abs(want_o).max())
+    assert np.array_equal(np.isinf(lse), np.isinf(want_lse))
+    finite = np.isfinite(want_lse)
+    assert np.allclose(lse[finite], want_lse[finite], atol=1e-3)
+    for i in range(max(nq - nk, 0)):
+        assert not o[:, :, i].any() and np.array_equal(lse[0, :, i], sinks)
+    alone = flashc.attention(q, k, v, causal=True, sinks=sinks, enable_gqa=True)
+    assert np.abs(alone - want_o).max() <= limit * (1 + np.abs(want_o).max())
+
+
+def test_scale_score_and_mask_do_not_apply(rng):
+    q, k, v, sinks = make(rng)
+    o = flashc.attention(q * 2, k, v, scale=0.5 * 8**-0.5, mask=lambda b, h, i, j: j % 3 > 0, sinks=sinks, enable_gqa=True,
+                         score=lambda s, b, h, i, j: s + 0.0 * ops.tanh(s))
+    want, _ = reference(q, k, v, sinks, np.arange(47)[None] % 3 > 0)
+    assert np.abs(o - want).max() <= 1e-5 * (1 + np.abs(want).max())
+
+
+def test_minus_infinity_is_no_sink(rng):
+    q, k, v, _ = make(rng)
+    o, lse = flashc.attention(q, k, v, enable_gqa=True, return_lse=True)
+    both = flashc.attention(q, k, v, sinks=np.full(4, -np.inf, np.float32), enable_gqa=True, return_lse=True)
+    assert np.array_equal(o, both[0]) and np.array_equal(lse, both[1])
+
+
+def test_layouts_and_packed_sequences(rng):
+    q, k, v, sinks = make(rng, 40, 40)
+    want, _ = reference(q, k, v, sinks)
+    o = flashc.attention(*(x.swapaxes(1, 2) for x in (q, k, v)), sinks=sinks, enable_gqa=True, layout="bshd")
+    assert np.abs(o.swapaxes(1, 2) - want).max() <= 1e-5 * (1 + np.abs(want).max())
+    offsets = np.array([0, 7, 7, 40], np.int32)
+    owner = np.searchsorted(offsets[1:], np.arange(40), side="right")
+    want, _ = reference(q[:1], k[:1], v[:1], sinks, owner[:, None] == owner)
+    o = flashc.varlen_attention(*(x[0].swapaxes(0, 1) for x in (q, k, v)), offsets, sinks=sinks, enable_gqa=True)
+    assert np.abs(o.swapaxes(0, 1) - want[0]).max() <= 1e-5 * (1 + np.abs(want).max())
+
+
+def test_no_keys():
+    q, k, v = np.ones((2, 4, 3, 8), np.float32), np.ones((2, 4, 0, 8), np.float32), np.ones((2, 4, 0, 8), np.float32)
+    sinks = np.arange(4, dtype=np.float32)
+    o, lse = flashc.attention(q, k, v, sinks=sinks, return_lse=True)
+    assert not o.any() and np.array_equal(lse, np.broadcast_to(sinks[None, :, None], (2, 4, 3)))
+
+
+def gradients(q, k, v, sinks, do, dlse, **keywords):
+    o, lse = flashc.attention(q, k, v, sinks=sinks, enable_gqa=True, return_lse=True, **keywords)
+    return flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse, sinks=sinks, enable_gqa=True, **keywords)
+
+
+def test_gradients_against_differences(rng):
+    """In f64, of a random sum of o and lse."""
+    q, k, v = (x.astype(np.float64) for x in inputs(rng, 2, 4, 2, 5, 6, 4, 3, np.float32))
+    arrays = [q, k, v, np.array([0.3, 1.5, -2.0, 2.5])]
+    do, dlse = rng.standard_normal((2, 4, 5, 3)), rng.standard_normal((2, 4, 5))
+
+    def total():
+        o, lse = reference(*arrays)
+        return (o * do).sum() + (lse * dlse).sum()
+
+    for x, found in zip(arrays, gradients(*arrays, do, dlse)):
+        assert found.shape == x.shape and found.dtype == x.dtype
+        for place in np.ndindex(x.shape):
+            before, step = x[place], 1e-5
+            x[place] = before + step
+            above = total()
+            x[place] = before - step
+            want = (above - total()) / (2 * step)
+            x[place] = before
+            assert abs(found[place] - want) <= 1e-6 * (1 + abs(want))
+
+
+@pytest.mark.parametrize("nq, nk", [(33, 47), (47, 33)])
+def test_gradients_of_f32(rng, nq, nk):
+    """Against f64, also of rows without a key, and in arrays of the caller's."""
+    q, k, v, sinks = make(rng, nq, nk)
+    do, dlse = rng.standard_normal((2, 4, nq, 24)).astype(np.float32), rng.standard_normal((2, 4, nq)).astype(np.float32)
+    with np.errstate(invalid="ignore"):
+        want = gradients(*(x.astype(np.float64) for x in (q, k, v, sinks, do, dlse)), causal=True)
+    o, lse = flashc.attention(q, k, v, sinks=sinks, causal=True, enable_gqa=True, return_lse=True)
+    outs = tuple(np.full_like(x, np.nan) for x in (q, k, v, sinks))
+    found = flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse, sinks=sinks, causal=True, enable_gqa=True, out=outs)
+    assert all(x is y for x, y in zip(found, outs))
+    for name, x, y in zip(NAMES, found, want):
+        assert np.abs(x - y).max() <= 2e-5 * (1 + np.abs(y).max()), name
+
+
+def test_torch(rng):
+    """PyTorch records the gradient of sinks, also where nothing else requires one."""
+    torch = pytest.importorskip("torch")
+    for needs_all in (True, False):
+        leaves = [torch.tensor(x, dtype=torch.float64) for x in inputs(rng, 1, 2, 1, 4, 5, 3, 3, np.float32)]
+        leaves.append(torch.tensor([0.5, -1.0], dtype=torch.float64))
+        for x in leaves if needs_all else leaves[3:]:
+            x.requires_grad_()
+        assert torch.autograd.gradcheck(
+            lambda *x: flashc.attention(*x[:3], sinks=x[3], enable_gqa=True, causal=True, return_lse=True), leaves)
+    with pytest.raises(flashc.Error, match="expected sinks without gradients"):
+        flashc.attention(*leaves[:3], sinks=leaves[3], enable_gqa=True, out=torch.empty(1, 2, 4, 3, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("sinks, message", [
+    (np.zeros(2, np.float32), r"expected sinks of shape \[Hq\] = \[4\], got \(2,\)"),
+    (np.zeros((2, 4), np.float32), r"expected sinks of shape \[Hq\] = \[4\], got \(2, 4\)"),
+    (np.zeros(4, np.float64), "expected sinks of f32, got f64"),
+    (np.zeros(8, np.float32)[::2], r"expected contiguous sinks \(stride 1\), got stride 2"),
+])
+def test_refusals(rng, sinks, message):
+    q, k, v, _ = make(rng)
+    with pytest.raises((flashc.ArgumentError, flashc.UnsupportedTypeError), match=message):
+        flashc.attention(q, k, v, sinks=sinks, enable_gqa=True)
+
+
+def test_refusals_of_gradients(rng):
+    q, k, v, sinks = make(rng)
+    o, lse = flashc.attention(q, k, v, sinks=sinks, enable_gqa=True, return_lse=True)
+    with pytest.raises(flashc.ArgumentError, match=r"expected out to be \(dq, dk, dv, dsinks\), got 3 arrays"):
+        flashc.attention_backward(q, k, v, o, lse, o, sinks=sinks, enable_gqa=True, out=(None, None, None))
+    with pytest.raises(flashc.ArgumentError, match=r"expected sinks of shape \[Hq\] = \[4\], got \(3,\)"):
+        flashc.attention_backward(q, k, v, o, lse, o, sinks=sinks[:3], enable_gqa=True)
