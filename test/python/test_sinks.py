@@ -88,6 +88,26 @@ def test_no_keys():
     assert not o.any() and np.array_equal(lse, np.broadcast_to(sinks[None, :, None], (2, 4, 3)))
 
 
+def test_kernels(rng):
+    """A kernel keeps the sinks that it was compiled with; another number of heads is refused."""
+    q, k, v, sinks = make(rng)
+    kernel = flashc.compile(q, k, v, sinks=sinks, enable_gqa=True)
+    want, _ = reference(q, k, v, sinks)
+    assert np.abs(kernel(q, k, v) - want).max() <= 1e-5 * (1 + np.abs(want).max())
+    empty = np.zeros((2, 2, 0, 8), np.float32), np.zeros((2, 2, 0, 24), np.float32)
+    assert np.array_equal(kernel(q, *empty, return_lse=True)[1][0, :, 0], sinks)
+    with pytest.raises(flashc.ArgumentError, match=r"expected sinks of shape \[Hq\] = \[4\], got \(3,\)"):
+        flashc.compile(q, k, v, sinks=sinks[:3], enable_gqa=True)
+    for keys in (3, 0):
+        others = (np.zeros((2, heads, n, d), np.float32) for heads, n, d in ((6, 3, 8), (3, keys, 8), (3, keys, 24)))
+        with pytest.raises(flashc.ArgumentError, match="sinks.*6.*got .?4"):
+            kernel(*others, return_lse=True)
+    spec = flashc.ArraySpec((1, 4, 64, 64), "bf16")
+    kernel = flashc.compile(spec, spec, spec, sinks=flashc.ArraySpec((4,), "f32"))
+    assert [one["name"] for one in kernel.manifest["arguments"]] == ["q", "k", "v", "sinks", "o", "lse"]
+    assert kernel.cost.matmul_flops > 0
+
+
 def gradients(q, k, v, sinks, do, dlse, **keywords):
     o, lse = flashc.attention(q, k, v, sinks=sinks, enable_gqa=True, return_lse=True, **keywords)
     return flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse, sinks=sinks, enable_gqa=True, **keywords)

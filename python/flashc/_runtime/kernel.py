@@ -12,6 +12,7 @@ from .._trace.trace import Code, device_name
 from . import library
 from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
 from .library import ArgumentError, UnsupportedTypeError, parse_flag
+from .sinks import read_sinks, with_sinks
 from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     specialize
 
@@ -45,9 +46,10 @@ class Kernel:
     """A compiled attention. `flashc.compile` makes it; calling it launches it."""
 
     def __init__(self, specialization: Specialization, layout: str, code: Code, arrays: Sequence[Array],
-                 enable_gqa: bool, can_launch: bool) -> None:
+                 enable_gqa: bool, can_launch: bool, sinks: Any = None) -> None:
         self._specialization, self._layout, self._code = specialization, layout, code
         self._arrays, self._enable_gqa, self._can_launch = tuple(arrays), enable_gqa, can_launch
+        self._sinks = sinks
         self._compiled = specialization.compile()
         self._launchers: Dict[int, Launcher] = {}
 
@@ -99,7 +101,7 @@ class Kernel:
     def __call__(self, q: Any, k: Any, v: Any, *, return_lse: bool = False, out: Any = None) -> Any:
         """The attention of other arrays than those the kernel was compiled with; they may differ in batch, heads,
         lengths and strides unless it was compiled with `static_shapes=True`. The mask and the score read the arrays
-        that they referred to at compilation.
+        that they referred to at compilation, and the sinks are those of then.
 
         Args:
             q, k, v, return_lse, out: as for `flashc.attention`, but the kernel stays the same: one that has the
@@ -109,7 +111,7 @@ class Kernel:
             raise ArgumentError("expected a kernel with the log-sum-exp, got one that was compiled with "
                                 "return_lse=False")
         if not self._can_launch:
-            raise ArgumentError("expected a kernel whose mask and score refer to arrays with elements, got one that "
+            raise ArgumentError("expected a kernel whose mask, score and sinks are arrays with elements, got one that "
                                 "was compiled with ArraySpec for them")
         source = source_of(q)
         q_array = source.describe(q)
@@ -122,14 +124,15 @@ class Kernel:
                                 f"{device_name(q_array.device)}")
         for array in self._code.arrays:
             if array.device != q_array.device:
-                raise ArgumentError(f"expected q on {device_name(array.device)}, where the arrays of the mask and the "
-                                    f"score are, got it on {device_name(q_array.device)}")
+                raise ArgumentError(f"expected q on {device_name(array.device)}, where the arrays of the mask, the "
+                                    f"score and the sinks are, got it on {device_name(q_array.device)}")
         for what, have, want in (("element type", q_array.dtype, it.dtype), ("D", extents.head_dim, it.head_dim),
                                  ("Dv", extents.value_dim, it.value_dim)):
             if have != want:
                 raise ArgumentError(f"expected arrays for a kernel of {what} {want}, got {have}")
         if 0 in q_array.shape or 0 in k_array.shape:
-            return no_elements(source, q, q_array, k_array, v_array, is_bshd, self._enable_gqa, out, return_lse, stream)
+            return no_elements(source, q, q_array, k_array, v_array, is_bshd, self._enable_gqa, out, return_lse, stream,
+                               self._sinks)
         if not (q_array.address and k_array.address and v_array.address):
             raise ArgumentError("expected q, k and v with elements in memory, got an address of 0")
         if extents.query_heads != extents.key_heads * it.group_size:
@@ -146,16 +149,17 @@ class Kernel:
 
 
 def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-            mask: Any = None, score: Any = None, enable_gqa: bool = False, return_lse: bool = True,
-            layout: str = "bhsd", target: Optional[str] = None, schedule: Optional[str] = None,
-            static_shapes: bool = False) -> Kernel:
+            mask: Any = None, score: Any = None, sinks: Any = None, enable_gqa: bool = False,
+            return_lse: bool = True, layout: str = "bhsd", target: Optional[str] = None,
+            schedule: Optional[str] = None, static_shapes: bool = False) -> Kernel:
     """Compiles an attention without running it; no GPU is needed.
 
     Args:
         q, k, v: arrays, or `flashc.ArraySpec(shape, dtype)`; of arrays with elements, the shapes and the element type
             matter. The kernel takes any batch, heads (in the same ratio), lengths and strides afterwards.
-        causal, window, scale, mask, score, enable_gqa, layout, schedule, static_shapes: as for `flashc.attention`. A
-            mask array may be an ArraySpec; then the kernel can be looked at, not called.
+        causal, window, scale, mask, score, sinks, enable_gqa, layout, schedule, static_shapes: as for
+            `flashc.attention`. A mask array and the sinks may be an ArraySpec; then the kernel can be looked at, not
+            called.
         return_lse: the kernel has the log-sum-exp, and a call says whether it wants it. False: it has none, as those
             of `flashc.attention` without `return_lse`.
         target: "sm_90a", or "cpu" for this machine's processor. None: what suits the arrays; "sm_90a" for ArraySpec.
@@ -168,9 +172,9 @@ def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = No
         flashc.ArgumentError, flashc.UnsupportedTypeError, flashc.TraceError: as for `flashc.attention`.
     """
     request = make_request(q, k, v, causal, window, scale, mask, score, enable_gqa, return_lse, layout, target,
-                           schedule, static_shapes)
+                           schedule, static_shapes, sinks)
     can_launch = all(array.address or not isinstance(array.owner, ArraySpec) for array in request.code.arrays)
-    return Kernel(request.specialization, layout, request.code, request.arrays, enable_gqa, can_launch)
+    return Kernel(request.specialization, layout, request.code, request.arrays, enable_gqa, can_launch, sinks)
 
 
 class Request(NamedTuple):
@@ -183,7 +187,7 @@ class Request(NamedTuple):
 
 def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Optional[float], mask: Any, score: Any,
                  enable_gqa: bool, return_lse: bool, layout: str, target: Optional[str], schedule: Optional[str],
-                 static_shapes: bool) -> Request:
+                 static_shapes: bool, sinks: Any = None) -> Request:
     """The arguments of `flashc.compile`, checked."""
     is_bshd = check_layout(layout)
     causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
@@ -214,7 +218,9 @@ def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Op
     if static_shapes and 0 in extents:
         raise ArgumentError(f"expected extents of at least 1 for static_shapes=True, got {extents}")
     specialization = specialize(arrays[0], extents, causal, window, scale, code, target, schedule, static_shapes,
-                                return_lse)
+                                return_lse, has_sinks=sinks is not None)
+    if sinks is not None:
+        code = with_sinks(code, read_sinks(sinks, arrays[0], extents.query_heads, None, is_launched=False))
     return Request(specialization, code, arrays)
 
 

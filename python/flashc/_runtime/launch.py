@@ -286,6 +286,8 @@ def no_elements(source: Source, like: Any, q: Array, k: Array, v: Array, is_bshd
         owner = source_of(o)
     if extents.batch and extents.query_heads and extents.queries:
         owner.fill(o, 0.0)
+        if sinks is not None and tuple(sinks.shape) != (extents.query_heads,):
+            raise ArgumentError(f"expected sinks of shape [Hq] = [{extents.query_heads}], got {tuple(sinks.shape)}")
         if lse is not None and sinks is not None:
             lse[...] = sinks[None, :, None]
         elif lse is not None:
