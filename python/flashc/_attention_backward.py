@@ -36,9 +36,9 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
 
     Returns:
         (dq, dk, dv), and dsinks where there are sinks, of the shapes and the element type of q, k, v and sinks, each in
-        an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads of a key head. A query that sees no
-        key has dq = 0 and adds nothing to dk and dv. dsinks, [Hq], is a sum over batches and queries, which is always
-        taken in one order.
+        an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads
+        of a key head, dsinks [Hq] is one over batches and queries, always taken in one order. A query that sees no key
+        has dq = 0 and adds nothing to dk and dv.
 
     Raises:
         as `flashc.attention`.
@@ -65,6 +65,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         results.add("out[3] (dsinks)", outs[3], "sinks", (extents.query_heads,), sum_dtype(inputs["q"].dtype))
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
         results.fill_with_zeros()
+        if sinks is not None and dlse is not None: # lse is the sink of its head
+            results.owners[3][...] = dlse.sum(axis=(0, 2))
     else:
         launch(specialization, extents, inputs, code, results, is_bshd)
     return tuple(results.owners)

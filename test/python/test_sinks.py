@@ -56,8 +56,8 @@ def test_sinks(rng, nq, nk, dtype, limit):
 
 def test_scale_score_and_mask_do_not_apply(rng):
     q, k, v, sinks = make(rng)
-    o = flashc.attention(q * 2, k, v, scale=0.5 * 8**-0.5, mask=lambda b, h, i, j: j % 3 > 0, sinks=sinks, enable_gqa=True,
-                         score=lambda s, b, h, i, j: s + 0.0 * ops.tanh(s))
+    o = flashc.attention(q * 2, k, v, scale=0.5 * 8**-0.5, mask=lambda b, h, i, j: j % 3 > 0, sinks=sinks,
+                         score=lambda s, b, h, i, j: s + 0.0 * ops.tanh(s), enable_gqa=True)
     want, _ = reference(q, k, v, sinks, np.arange(47)[None] % 3 > 0)
     assert np.abs(o - want).max() <= 1e-5 * (1 + np.abs(want).max())
 
@@ -86,6 +86,10 @@ def test_no_keys():
     sinks = np.arange(4, dtype=np.float32)
     o, lse = flashc.attention(q, k, v, sinks=sinks, return_lse=True)
     assert not o.any() and np.array_equal(lse, np.broadcast_to(sinks[None, :, None], (2, 4, 3)))
+    dlse = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    dq, dk, dv, dsinks = flashc.attention_backward(q, k, v, o, lse, o, dlse=dlse, sinks=sinks)
+    assert not dq.any() and dk.shape == k.shape and np.array_equal(dsinks, dlse.sum(axis=(0, 2)))
+    assert not flashc.attention_backward(q, k, v, o, lse, o, sinks=sinks)[3].any()
 
 
 def test_kernels(rng):
@@ -139,12 +143,13 @@ def test_gradients_against_differences(rng):
 def test_gradients_of_f32(rng, nq, nk):
     """Against f64, also of rows without a key, and in arrays of the caller's."""
     q, k, v, sinks = make(rng, nq, nk)
-    do, dlse = rng.standard_normal((2, 4, nq, 24)).astype(np.float32), rng.standard_normal((2, 4, nq)).astype(np.float32)
+    do, dlse = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 4, nq, 24), (2, 4, nq)))
     with np.errstate(invalid="ignore"):
         want = gradients(*(x.astype(np.float64) for x in (q, k, v, sinks, do, dlse)), causal=True)
     o, lse = flashc.attention(q, k, v, sinks=sinks, causal=True, enable_gqa=True, return_lse=True)
     outs = tuple(np.full_like(x, np.nan) for x in (q, k, v, sinks))
-    found = flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse, sinks=sinks, causal=True, enable_gqa=True, out=outs)
+    found = flashc.attention_backward(q, k, v, o, lse, do, dlse=dlse, sinks=sinks, causal=True, enable_gqa=True,
+                                      out=outs)
     assert all(x is y for x, y in zip(found, outs))
     for name, x, y in zip(NAMES, found, want):
         assert np.abs(x - y).max() <= 2e-5 * (1 + np.abs(y).max()), name
@@ -161,7 +166,8 @@ def test_torch(rng):
         assert torch.autograd.gradcheck(
             lambda *x: flashc.attention(*x[:3], sinks=x[3], enable_gqa=True, causal=True, return_lse=True), leaves)
     with pytest.raises(flashc.Error, match="expected sinks without gradients"):
-        flashc.attention(*leaves[:3], sinks=leaves[3], enable_gqa=True, out=torch.empty(1, 2, 4, 3, dtype=torch.float64))
+        out = torch.empty(1, 2, 4, 3, dtype=torch.float64)
+        flashc.attention(*leaves[:3], sinks=leaves[3], enable_gqa=True, out=out)
 
 
 @pytest.mark.parametrize("sinks, message", [

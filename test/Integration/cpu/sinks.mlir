@@ -6,7 +6,11 @@
 // RUN: flashc %s --check-each-pass --q-tile=8 --kv-tile=16 | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --algorithm=fa1 --q-tile=8 --kv-tile=16 \
 // RUN:   | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
+// RUN: flashc %s --function=attention --run=cpu --check --dims=B=2,Nq=5,Nk=70 \
+// RUN:   --passes='flash-online-softmax{normalize=each-step},flash-split-kv{kv-chunk=24},flash-tile{q-tile=8 kv-tile=8}' \
+// RUN:   | FileCheck %s --check-prefix=CHUNKS --implicit-check-not=FAIL
 
+// CHUNKS: check @attention: lse: {{.*}} PASS
 // CHECK: check @attention: o: {{.*}} PASS
 // CHECK-NEXT: check @attention: lse: {{.*}} PASS
 // CHECK-NEXT: check @gradients: dq: {{.*}} PASS
