@@ -1,9 +1,0 @@
-func.func @g(%q: tensor<2x4x100x64xbf16>, %k: tensor<2x4x1024x64xbf16>, %v: tensor<2x4x1024x64xbf16>, %o: tensor<2x4x100x64xbf16>, %lse: tensor<2x4x100xf32>, %do: tensor<2x4x100x64xbf16>) -> (tensor<2x4x100x64xbf16>, tensor<2x4x1024x64xbf16>, tensor<2x4x1024x64xbf16>) {
-  %c1=arith.constant 1 : index
- %c9 = arith.constant 9 : index
- %c700 = arith.constant 700 : index
- %one = arith.constant 1.0 : f32
-  %g:3 = flash.attention_backward ins(%q, %k, %v, %o, %lse, %do : tensor<2x4x100x64xbf16>, tensor<2x4x1024x64xbf16>, tensor<2x4x1024x64xbf16>, tensor<2x4x100x64xbf16>, tensor<2x4x100xf32>, tensor<2x4x100x64xbf16>) {scale = 0.125 : f32}
-    -> tensor<2x4x100x64xbf16>, tensor<2x4x1024x64xbf16>, tensor<2x4x1024x64xbf16>
-  return %g#0, %g#1, %g#2 : tensor<2x4x100x64xbf16>, tensor<2x4x1024x64xbf16>, tensor<2x4x1024x64xbf16>
-}
