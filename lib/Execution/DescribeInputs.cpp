@@ -99,9 +99,9 @@ StringRef flashc::getDimName(flash::StepDim dim) {
 
 /// As the option --dims calls them.
 static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
-  bool isScored = llvm::is_contained({"q", "k", "dq", "dk"}, operand.name);
+  bool isScored = llvm::is_contained({"q", "k", "dq", "dk"}, operand.name), isVector = operand.dims.size() == 1;
   return llvm::map_to_vector<4>(operand.dims, [&](flash::StepDim dim) -> StringRef {
-    return dim == flash::StepDim::Whole ? isScored ? "D" : "Dv" : getDimName(dim);
+    return dim != flash::StepDim::Whole ? getDimName(dim) : isVector ? "" : isScored ? "D" : "Dv";
   });
 }
 

@@ -120,6 +120,24 @@ Value decompose::emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse) {
   return arith::SelectOp::create(b, isEmpty, zero, weight);
 }
 
+Value decompose::emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value values, ArrayRef<Value> at) {
+  std::optional<Dropout> dropout = op.getDropout();
+  if (!dropout)
+    return values;
+  auto read = [&](int64_t index) -> Value {
+    return tensor::ExtractOp::create(b, dropout->philox, arith::ConstantIndexOp::create(b, index).getResult());
+  };
+  Value seed = read(0), offset = read(1);
+  Value empty = tensor::EmptyOp::create(b, tensor::getMixedSizes(b, b.getLoc(), values), b.getF32Type());
+  return generic(b, 4, {{values, {B, H, I, J}}}, {empty, {B, H, I, J}},
+                 [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+                   Value isKept = emitIsKept(b, b.getLoc(), *dropout, seed, offset, emitPosition(b, at));
+                   Value factor = f32Constant(b, static_cast<float>(dropout->getScale()));
+                   Value kept = arith::MulFOp::create(b, args[0], factor);
+                   return arith::SelectOp::create(b, isKept, kept, f32Constant(b, 0.0f));
+                 });
+}
+
 void decompose::castResults(ImplicitLocOpBuilder &b, MutableArrayRef<Value> results, Operation *op) {
   for (auto [result, type] : llvm::zip_equal(results, op->getResultTypes()))
     if (result.getType() != type)

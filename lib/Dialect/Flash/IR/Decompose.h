@@ -53,6 +53,9 @@ SmallVector<Value> emitPosition(ImplicitLocOpBuilder &b, ArrayRef<Value> at);
 /// exp(s - lse), of a query of lse = -inf 0: it has no weight to give.
 Value emitWeight(ImplicitLocOpBuilder &b, Value s, Value lse);
 
+/// `values` [b, h, i, j] with 0 where dropout drops, and what is kept divided by 1 - rate; `values` without dropout.
+Value emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Value values, ArrayRef<Value> at);
+
 /// The op's results may know more, or less, of their extents than its operands do.
 void castResults(ImplicitLocOpBuilder &b, MutableArrayRef<Value> results, Operation *op);
 

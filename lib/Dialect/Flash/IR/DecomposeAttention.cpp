@@ -133,7 +133,8 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
   Value m = emitRowMax(b, {scores, {B, H, I, J}}, filledTensor(b, rowSizes, kNegInf));
   Value probabilities = emitProbabilities(b, scores, m);
   Value l = emitRowSum(b, {probabilities, {B, H, I, J}}, filledTensor(b, rowSizes, 0.0f));
-  Value acc = emitOutputProduct(b, probabilities, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
+  Value dropped = emitDropped(b, *this, probabilities, SmallVector<Value>(4));
+  Value acc = emitOutputProduct(b, dropped, getV(), filledTensor(b, outputSizes, 0.0f), getGroup());
   Value o = tensor::EmptyOp::create(b, outputSizes, getOutputType(0).getElementType());
   Value lse = tensor::EmptyOp::create(b, rowSizes, b.getF32Type());
   if (getSinks())
@@ -145,7 +146,8 @@ FailureOr<SmallVector<Value>> AttentionOp::decomposeOperation(OpBuilder &builder
 
 FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
-  Value scores = emitScores(b, *this, emitQK(b, *this), llvm::to_vector_of<Value>(getPosition()));
+  auto at = llvm::to_vector_of<Value>(getPosition());
+  Value scores = emitScores(b, *this, emitQK(b, *this), at);
   Value m = emitRowMax(b, {scores, {B, H, I, J}}, getM());
   Value probabilities = emitProbabilities(b, scores, m);
 
@@ -154,7 +156,7 @@ FailureOr<SmallVector<Value>> OnlineAttentionOp::decomposeOperation(OpBuilder &b
 
   bool eachStep = getNormalize() == Normalize::EachStep;
   Value acc = emitRowwise(b, getAcc(), eachStep ? corrected : correction, multiplied);
-  acc = emitOutputProduct(b, probabilities, getV(), acc, getGroup());
+  acc = emitOutputProduct(b, emitDropped(b, *this, probabilities, at), getV(), acc, getGroup());
   if (eachStep)
     acc = emitRowwise(b, acc, l, divideByRowSum);
   return SmallVector<Value>{acc, m, l};

@@ -99,11 +99,12 @@ public:
                       [](ImplicitLocOpBuilder &b, ValueRange args) { return emitWeight(b, args[1], args[0]); });
     if (delta)
       emitScoreGradients(at);
+    dropped = emitDropped(b, op, weights, at);
   }
 
-  /// dv + T(P)^T dO.
+  /// dv + T(D * P)^T dO.
   Value emitDV(Value dv) {
-    return multiplyAccumulate(b, {weights, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
+    return multiplyAccumulate(b, {dropped, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
   }
   /// dk + scale * T(dX)^T Q.
   Value emitDK(Value dk) {
@@ -118,12 +119,13 @@ public:
 private:
   float getScale() { return op.getScale().convertToFloat(); }
 
-  /// dX = P * (dP - delta) * score'(X), with dP = dO V^T. Where P is 0 it is 0, whatever the score's derivative is
+  /// dX = P * (dP - delta) * score'(X), with dP = D * (dO V^T). Where P is 0 it is 0, whatever the score's derivative is
   /// there.
   void emitScoreGradients(ArrayRef<Value> at) {
     SmallVector<OpFoldResult> sizes = tensor::getMixedSizes(b, b.getLoc(), qk);
     Value dp = multiplyAccumulate(b, {dout, {B, H, I, D}}, {v, {B, KeyHead, J, D}},
                                   {filledTensor(b, sizes, 0.0f), {B, H, I, J}}, op.getGroup());
+    dp = emitDropped(b, op, dp, at);
     SmallVector<Indexed> ins{{weights, {B, H, I, J}}, {delta, {B, H, I}}};
     if (op.hasScore())
       ins.push_back({qk, {B, H, I, J}});
@@ -143,7 +145,7 @@ private:
 
   ImplicitLocOpBuilder &b;
   ScoresOpInterface op;
-  Value v, dout, delta, qk, weights, dx;
+  Value v, dout, delta, qk, weights, dropped, dx;
 };
 } // namespace
 

@@ -46,6 +46,10 @@ struct NamedShape {
 };
 } // namespace
 
+static NamedShape getShape(StringRef name, Value value, ArrayRef<StringRef> extents, Type element) {
+  return {name, cast<ShapedType>(value.getType()), SmallVector<StringRef, 4>(extents), element};
+}
+
 static bool isAttentionElement(Type type) { return type.isBF16() || type.isF16() || type.isF32(); }
 
 static LogicalResult verifyRank(Operation *op, const NamedShape &value) {
@@ -149,6 +153,28 @@ static LogicalResult verifyRegion(Operation *op, StringRef name, Region &region,
   return failure(walk.wasInterrupted());
 }
 
+/// The rate, and what is read for it.
+static LogicalResult verifyDropout(ScoresOpInterface op) {
+  std::optional<Dropout> dropout = op.getDropout();
+  auto p = op->getAttrOfType<FloatAttr>("dropout_p");
+  if (dropout.has_value() != (p != nullptr))
+    return op->emitOpError() << "expected dropout_p beside 'dropout', and not without it (C11)";
+  if (!dropout)
+    return success();
+  NamedShape philox = getShape("philox", dropout->philox, {"2"}, IntegerType::get(op.getContext(), 64));
+  if (failed(verifyRank(op, philox)) || failed(verifyElement(op, philox)))
+    return failure();
+  if (isa<RankedTensorType>(philox.type) != isa<RankedTensorType>(op.getQType()))
+    return op->emitOpError() << "expected only tensors or only memrefs, got q of type " << op.getQType()
+                             << " and philox of type " << philox.type << " (C1)";
+  if (philox.type.getDimSize(0) != 2)
+    return op->emitOpError() << "expected philox to hold two numbers, got " << philox.type << " (C11)";
+  if (int64_t threshold = dropout->getThreshold(); threshold < 1 || threshold > 255)
+    return op->emitOpError() << "expected dropout_p to be nearest to one of 1/256 to 255/256, got " << dropout->p
+                             << " (C11)";
+  return success();
+}
+
 /// What holds of every op with scores. The first values are q and k.
 static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> values) {
   const NamedShape &q = values[0], &k = values[1];
@@ -169,6 +195,8 @@ static LogicalResult verifyScores(ScoresOpInterface op, ArrayRef<NamedShape> val
   if (std::optional<uint64_t> size = op.getGroupSize())
     groupSize = *size;
   if (failed(verifyHeads(op, q, k, groupSize)) || failed(verifyExtents(op, values)))
+    return failure();
+  if (failed(verifyDropout(op)))
     return failure();
   if (!op.getScale().isFinite())
     return op->emitOpError() << "expected a finite scale, got " << op.getScale().convertToFloat() << " (C7)";
@@ -216,10 +244,6 @@ static LogicalResult verifyBuffers(Operation *op, ArrayRef<NamedShape> values) {
       return failure();
   }
   return success();
-}
-
-static NamedShape getShape(StringRef name, Value value, ArrayRef<StringRef> extents, Type element) {
-  return {name, cast<ShapedType>(value.getType()), SmallVector<StringRef, 4>(extents), element};
 }
 
 /// q and k of an op.
@@ -353,6 +377,8 @@ SmallVector<StepOperand> AttentionOp::getInputs() {
   SmallVector<StepOperand> inputs = OnlineAttentionOp::getStepInputs();
   if (getSinks())
     inputs.push_back({"sinks", 3, {Dim::H}});
+  if (getPhilox())
+    inputs.push_back({"philox", static_cast<unsigned>(inputs.size()), {Dim::Whole}});
   return inputs;
 }
 
@@ -411,6 +437,8 @@ SmallVector<StepOperand> AttentionBackwardOp::getInputs() {
     inputs.push_back({"dlse", 6, {Dim::B, Dim::H, Dim::I}});
   if (getSinks())
     inputs.push_back({"sinks", static_cast<unsigned>(inputs.size()), {Dim::H}});
+  if (getPhilox())
+    inputs.push_back({"philox", static_cast<unsigned>(inputs.size()), {Dim::Whole}});
   return inputs;
 }
 

@@ -84,6 +84,8 @@ static std::optional<QueryLoop> match(OnlineAttentionOp op) {
                  result.loop.isDefinedOutsideOfLoop(op.getB0());
   if (!isTiled)
     return reject(op, "there is no loop over tiles of queries from 0");
+  if (op.getDropout())
+    return reject(op, "dropout counts queries from 0 in blocks of 16");
   result.anchor = findAnchor(result.loop);
   result.sequence = findSequence(op, result.anchor);
   if (!result.sequence)

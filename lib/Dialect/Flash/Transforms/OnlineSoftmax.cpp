@@ -80,8 +80,9 @@ FailureOr<OnlineAttentionOp> mlir::flash::convertToOnlineSoftmax(RewriterBase &r
   Value l = createFilled(rewriter, op, stateType, 0.0f);
   Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
   auto online = OnlineAttentionOp::create(rewriter, loc, TypeRange{accType, stateType, stateType}, op.getQ(), op.getK(),
-                                          op.getV(), acc, m, l, zero, zero, zero, zero, op.getScaleAttr(),
-                                          NormalizeAttr::get(op.getContext(), normalize), op.getGroupSizeAttr());
+                                          op.getV(), acc, m, l, op.getPhilox(), zero, zero, zero, zero,
+                                          op.getScaleAttr(), NormalizeAttr::get(op.getContext(), normalize),
+                                          op.getGroupSizeAttr(), op.getDropoutPAttr());
   moveRegions(rewriter, op, online);
 
   Value o = createEmpty(rewriter, op, RankedTensorType::get(shape, oType.getElementType()));
@@ -133,9 +134,10 @@ FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase
                            createZeros(rewriter, loc, dvSizes)};
   Value zero = arith::ConstantIndexOp::create(rewriter, loc, 0);
   auto step = AccumulateGradientsOp::create(rewriter, loc, ValueRange(state).getTypes(), op.getQ(), op.getK(),
-                                            op.getV(), op.getDout(), op.getLse(), delta, state, zero, zero, zero, zero,
-                                            op.getScaleAttr(), GradientsAttr::get(op.getContext(), kAllGradients),
-                                            op.getGroupSizeAttr());
+                                            op.getV(), op.getDout(), op.getLse(), delta, state, op.getPhilox(), zero, zero,
+                                            zero, zero, op.getScaleAttr(),
+                                            GradientsAttr::get(op.getContext(), kAllGradients),
+                                            op.getGroupSizeAttr(), op.getDropoutPAttr());
   moveRegions(rewriter, op, step);
   SmallVector<Value> results(step.getResults());
   OpFoldResult keyHeads = tensor::getMixedSize(rewriter, loc, op.getK(), 1);

@@ -21,6 +21,7 @@ static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradient
   auto part = cast<AccumulateGradientsOp>(
       clone(rewriter, op, op->getResults().slice(begin, end - begin).getTypes(), operands));
   part.setGradients(gradients);
+  part.getProperties().operandSegmentSizes[6] = end - begin;
   return part;
 }
 

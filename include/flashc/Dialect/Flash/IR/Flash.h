@@ -7,6 +7,7 @@
 #ifndef FLASHC_DIALECT_FLASH_IR_FLASH_H
 #define FLASHC_DIALECT_FLASH_IR_FLASH_H
 
+#include "flashc/Dialect/Flash/IR/Dropout.h"
 #include "flashc/Dialect/Flash/IR/Step.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/Dialect/Bufferization/IR/BufferizableOpInterface.h"

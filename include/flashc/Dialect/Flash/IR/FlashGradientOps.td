@@ -31,6 +31,10 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     | do         | `[B, Hq, Nq, Dv]`  | T            |
     | dlse       | `[B, Hq, Nq]`      | f32          |
     | sinks, dsinks | `[Hq]`          | f32          |
+    | philox     | `[2]`              | i64          |
+
+    With `dropout`, of the same philox and `dropout_p` as in the forward pass, and D as there: dP = D * (dO V^T) and
+    dV = (D * P)^T dO. Whether an element is kept is computed again, not stored.
 
     With `deterministic` a kernel takes every sum in one order, so that equal arguments give equal bits in every run;
     otherwise dq may be added up in memory in any order.
@@ -50,6 +54,7 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     - (C8) the derivative region takes what the score region takes, and yields `f32`; it is there with a score only.
     - (C10) on memrefs `outs` holds dq, dk and dv, and with sinks dsinks, and there are no results; on tensors there are
       as many results and no `outs`.
+    - (C11) as for `flash.attention`.
 
     Lowers to: Algorithm 0 in linalg (`flash-decompose`: P and dX materialised), or `flash.accumulate_gradients`
     (`flash-online-softmax`).
@@ -67,11 +72,13 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
     ```
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Flash_Buffer:$o, Flash_Buffer:$lse,
-                       Flash_Buffer:$dout, Optional<Flash_Buffer>:$dlse, Optional<Flash_Buffer>:$sinks, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
-                       OptionalAttr<I64Attr>:$group_size, UnitAttr:$deterministic);
+                       Flash_Buffer:$dout, Optional<Flash_Buffer>:$dlse, Optional<Flash_Buffer>:$sinks,
+                       Optional<Flash_Buffer>:$philox, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
+                       OptionalAttr<I64Attr>:$group_size, OptionalAttr<F32Attr>:$dropout_p, UnitAttr:$deterministic);
   let regions = (region AnyRegion:$score, AnyRegion:$mask, AnyRegion:$derivative);
-  let assemblyFormat = insFormat # sinksFormat # outsFormat # regionsFormat # derivativeFormat # endFormat;
-  let extraClassDeclaration = wholeOpDeclaration # [{
+  let assemblyFormat = insFormat # sinksFormat # dropoutFormat # outsFormat # regionsFormat # derivativeFormat #
+    endFormat;
+  let extraClassDeclaration = wholeOpDeclaration # dropoutDeclaration # [{
     SmallVector<StepOperand> getOutputs();
     Region *getDerivativeRegion() { return &getDerivative(); }
   }];
@@ -89,7 +96,7 @@ def Flash_GradientsAttr : EnumAttr<Flash_Dialect, Flash_Gradients, "gradients"> 
   let assemblyFormat = "`<` $value `>`";
 }
 
-def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients"> {
+def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSizedOperandSegments]> {
   let summary = "one step of the gradients of attention, over a block of queries and keys";
   let description = [{
     Adds what a block of queries and a block of keys give to each other (FlashAttention, Algorithm 4, lines 10 to 22;
@@ -135,15 +142,16 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients"> {
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v, AnyRankedTensor:$dout,
                        AnyRankedTensor:$lse, AnyRankedTensor:$delta, Variadic<AnyRankedTensor>:$state,
-                       Index:$b0, Index:$h0, Index:$i0, Index:$j0, F32Attr:$scale, Flash_GradientsAttr:$gradients,
-                       OptionalAttr<I64Attr>:$group_size);
+                       Optional<AnyRankedTensor>:$philox, Index:$b0, Index:$h0, Index:$i0, Index:$j0, F32Attr:$scale,
+                       Flash_GradientsAttr:$gradients, OptionalAttr<I64Attr>:$group_size,
+                       OptionalAttr<F32Attr>:$dropout_p);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask, AnyRegion:$derivative);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `,` $dout `,` $lse `,` $delta `:` type($q) `,` type($k) `,` type($v) `,` type($dout) `,`
-    type($lse) `,` type($delta) `)` `outs` `(` $state `:` type($state) `)` }] # positionFormat # regionsFormat #
+    type($lse) `,` type($delta) `)` `outs` `(` $state `:` type($state) `)` }] # dropoutFormat # positionFormat # regionsFormat #
     derivativeFormat # "`->` type($results)";
-  let extraClassDeclaration = [{
+  let extraClassDeclaration = dropoutDeclaration # [{
     MutableOperandRange getDpsInitsMutable() { return getStateMutable(); }
     Region *getDerivativeRegion() { return &getDerivative(); }
     bool has(Gradients gradient) { return bitEnumContainsAny(getGradients(), gradient); }

@@ -18,7 +18,9 @@ def Flash_ScoresOpInterface : OpInterface<"ScoresOpInterface"> {
     InterfaceMethod<"", "::mlir::Region &", "getScore">,
     InterfaceMethod<"", "::mlir::Region &", "getMask">,
     InterfaceMethod<"The region for the score's derivative, of ops that compute gradients; null for others.",
-                    "::mlir::Region *", "getDerivativeRegion", (ins), "", "return nullptr;">
+                    "::mlir::Region *", "getDerivativeRegion", (ins), "", "return nullptr;">,
+    InterfaceMethod<"What drops probabilities, if something does.",
+                    "::std::optional<::mlir::flash::Dropout>", "getDropout", (ins), "", "return ::std::nullopt;">
   ];
   let extraSharedClassDeclaration = [{
     bool hasScore() { return !$_op.getScore().empty(); }

@@ -36,6 +36,12 @@ def Flash_Dialect : Dialect {
 def Flash_Buffer : AnyTypeOf<[AnyRankedTensor, AnyStridedMemRef]>;
 
 class Flash_Op<string mnemonic, list<Trait> traits = []> : Op<Flash_Dialect, mnemonic, traits> {
+  string dropoutFormat = "(`dropout` `(` $philox^ `:` type($philox) `)`)? "; // of ops that have it
+  code dropoutDeclaration = [{
+    std::optional<Dropout> getDropout() {
+      return getPhilox() ? std::optional(Dropout{getPhilox(), getDropoutP()}) : std::nullopt;
+    }
+  }];
   string regionsFormat = "attr-dict (`score` custom<ScoresRegion>($score)^)? (`mask` custom<ScoresRegion>($mask)^)?";
   string derivativeFormat = "(`derivative` custom<ScoresRegion>($derivative)^)?"; // behind them
 }
@@ -90,6 +96,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     | k     | `[B, Hk, Nk, D]`   | T            |
     | v     | `[B, Hk, Nk, Dv]`  | T            |
     | sinks | `[Hq]`             | f32          |
+    | philox | `[2]`             | i64          |
     | o     | `[B, Hq, Nq, Dv]`  | T or f32     |
     | lse   | `[B, Hq, Nq]`      | f32          |
 
@@ -107,6 +114,11 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     `lse = log(exp(sinks_h) + sum_j exp(S_ij))` and `O = exp(S - lse) V` (attention to nothing; StreamingLLM, Xiao et al.
     2023, and the learned sinks of gpt-oss). The sink is in units of the natural logarithm, and neither the scale nor the
     score region nor the mask knows it. A row whose mask keeps nothing then has `lse = sinks_h`.
+
+    With `dropout` each probability is 0 with the rate `dropout_p`, and else divided by 1 - rate, before the second
+    product: `O = D * exp(S - lse) V`. The log-sum-exp does not know of it. `philox` holds a seed and an offset; whether
+    (b, h, i, j) is kept is a function of these and of nothing else (`flashc/Support/Philox.h`). The rate is `dropout_p`
+    rounded to a multiple of 1/256.
 
     Precision: products accumulate in f32, softmax is computed in f32, the probabilities are rounded to T before the
     second product, and the row sum adds the unrounded ones. A row whose mask keeps nothing gives `o = 0` and
@@ -127,6 +139,7 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
       `i1`.
     - (C9) both regions are free of side effects other than reads.
     - (C10) on memrefs `outs` holds o and lse and there are no results; on tensors there are two results and no `outs`.
+    - (C11) `dropout_p` is there with `philox` only, and its rate is from 1/256 to 255/256.
 
     Precondition: for queries and keys that exist, integers in the regions are not divided by 0, and reads are inside
     their arrays. For others that a tile has beside them the compiler sees to it.
@@ -156,9 +169,10 @@ def Flash_AttentionOp : Flash_WholeOp<"attention", Flash_ThreeInputs<"v">.format
     ```
   }];
   let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Optional<Flash_Buffer>:$sinks,
-                       Variadic<Flash_Buffer>:$outs, F32Attr:$scale, OptionalAttr<I64Attr>:$group_size);
-  let assemblyFormat = insFormat # sinksFormat # outsFormat # regionsFormat # endFormat;
-  let extraClassDeclaration = wholeOpDeclaration # [{
+                       Optional<Flash_Buffer>:$philox, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
+                       OptionalAttr<I64Attr>:$group_size, OptionalAttr<F32Attr>:$dropout_p);
+  let assemblyFormat = insFormat # sinksFormat # dropoutFormat # outsFormat # regionsFormat # endFormat;
+  let extraClassDeclaration = wholeOpDeclaration # dropoutDeclaration # [{
     SmallVector<StepOperand> getOutputs();
     ShapedType getVType() { return cast<ShapedType>(getV().getType()); }
   }];
@@ -253,7 +267,9 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
         acc' = c * acc + T(P) V                      normalize = deferred   (FA2)
         acc' = (c * l * acc + T(P) V) / l'           normalize = each_step  (FA1, line 12)
 
-    where a row that has seen no key (`m' = -inf`) keeps `l' = 0`, `acc' = 0`. The identity of the fold is
+    With `dropout` it is `D * P` that is rounded and multiplied with V, as for `flash.attention`; l adds all of P.
+
+    A row that has seen no key (`m' = -inf`) keeps `l' = 0`, `acc' = 0`. The identity of the fold is
     `m = -inf, l = 0, acc = 0`, and the result does not depend on the order of the key blocks.
 
     | value | shape            | element type |
@@ -284,16 +300,15 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
     ```
   }];
   let arguments = (ins AnyRankedTensor:$q, AnyRankedTensor:$k, AnyRankedTensor:$v,
-                       AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l,
-                       Index:$b0, Index:$h0, Index:$i0, Index:$j0,
-                       F32Attr:$scale, Flash_NormalizeAttr:$normalize, OptionalAttr<I64Attr>:$group_size);
+                       AnyRankedTensor:$acc, AnyRankedTensor:$m, AnyRankedTensor:$l, Optional<AnyRankedTensor>:$philox,
+                       Index:$b0, Index:$h0, Index:$i0, Index:$j0, F32Attr:$scale, Flash_NormalizeAttr:$normalize,
+                       OptionalAttr<I64Attr>:$group_size, OptionalAttr<F32Attr>:$dropout_p);
   let results = (outs AnyRankedTensor:$acc_out, AnyRankedTensor:$m_out, AnyRankedTensor:$l_out);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `:` type($q) `,` type($k) `,` type($v) `)`
-    `outs` `(` $acc `,` $m `,` $l `:` type($acc) `,` type($m) `,` type($l) `)` }] # positionFormat # regionsFormat # [{
-    `->` type($acc_out) `,` type($m_out) `,` type($l_out)
-  }];
-  let extraClassDeclaration = [{
+    `outs` `(` $acc `,` $m `,` $l `:` type($acc) `,` type($m) `,` type($l) `)` }] # dropoutFormat # positionFormat #
+    regionsFormat # "`->` type($acc_out) `,` type($m_out) `,` type($l_out)";
+  let extraClassDeclaration = dropoutDeclaration # [{
     MutableOperandRange getDpsInitsMutable() {
       return MutableOperandRange(getOperation(), /*start=*/3, /*length=*/3);
     }
@@ -301,7 +316,7 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
     bool needsFinalize() { return true; }
     static SmallVector<StepOperand> getStepInputs();
     SmallVector<StepOperand> getStepState();
-    OperandRange getPosition() { return getOperands().drop_front(6); }
+    OperandRange getPosition() { return getOperands().take_back(4); }
   }];
 }
 

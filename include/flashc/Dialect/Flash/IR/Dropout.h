@@ -1,0 +1,29 @@
+//===- Dropout.h - which probabilities are dropped ----------------------------------------------------------------===//
+#ifndef FLASHC_DIALECT_FLASH_IR_DROPOUT_H
+#define FLASHC_DIALECT_FLASH_IR_DROPOUT_H
+
+#include "mlir/IR/Builders.h"
+#include "llvm/ADT/APFloat.h"
+
+namespace mlir::flash {
+
+/// Dropout of an op: what `philox` holds, and with which rate.
+struct Dropout {
+  Dropout(Value philox, std::optional<llvm::APFloat> p) : philox(philox), p(p ? p->convertToFloat() : 0.0f) {}
+
+  /// An element is kept if its byte is at least this: the rate, as a multiple of 1/256.
+  int64_t getThreshold() const;
+  /// What is kept is multiplied with this: 1 / (1 - rate).
+  double getScale() const { return 256.0 / double(256 - getThreshold()); }
+
+  Value philox; // [2] i64: the seed and the offset
+  float p;
+};
+
+/// Whether element (b, h, i, j), all of type index, is kept: an i1. `seed` and `offset` are i64.
+Value emitIsKept(OpBuilder &b, Location loc, const Dropout &dropout, Value seed, Value offset,
+                 ArrayRef<Value> position);
+
+} // namespace mlir::flash
+
+#endif // FLASHC_DIALECT_FLASH_IR_DROPOUT_H
