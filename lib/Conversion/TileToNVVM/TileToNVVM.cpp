@@ -105,6 +105,7 @@ private:
     RewritePatternSet patterns(&getContext());
     KernelPatterns ofKernel{converter, patterns, context};
     populateRegisterPatterns(ofKernel);
+    populateDropoutPatterns(ofKernel);
     populateMapPatterns(ofKernel);
     populateStorePatterns(ofKernel);
     populateLoadPatterns(converter, patterns);

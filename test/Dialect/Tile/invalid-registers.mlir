@@ -334,3 +334,35 @@ func.func @split_rank(%s: tensor<64x72xf32, #tile.acc>) {
   %c, %r = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<f32, #tile.row>
   return
 }
+
+// -----
+
+func.func @dropout_flags(%seed: i64, %i: index) {
+  // expected-error @+1 {{'tile.dropout_mask' op expected flags (i1) of a multiple of 16 columns, got 'tensor<64x24xi1, #tile.flags>'}}
+  %x = tile.dropout_mask %seed, %seed at(%i, %i, %i, %i) least 26 : tensor<64x24xi1, #tile.flags>
+  return
+}
+
+// -----
+
+func.func @dropout_element(%seed: i64, %i: index) {
+  // expected-error @+1 {{'tile.dropout_mask' op expected flags (i1) of a multiple of 16 columns, got 'tensor<64x64xi8, #tile.flags>'}}
+  %x = tile.dropout_mask %seed, %seed at(%i, %i, %i, %i) least 26 : tensor<64x64xi8, #tile.flags>
+  return
+}
+
+// -----
+
+func.func @dropout_threshold(%seed: i64, %i: index) {
+  // expected-error @+1 {{'tile.dropout_mask' op attribute 'threshold' failed to satisfy constraint: 64-bit signless integer attribute whose minimum value is 1 whose maximum value is 255}}
+  %x = tile.dropout_mask %seed, %seed at(%i, %i, %i, %i) least 256 : tensor<64x64xi1, #tile.flags>
+  return
+}
+
+// -----
+
+func.func @keep_shape(%a: tensor<64x64xbf16, #tile.operand_a>, %flags: tensor<64x128xi1, #tile.flags>) {
+  // expected-error @+1 {{'tile.keep' op failed to verify that all of {source, flags} have same shape}}
+  %x = tile.keep %a where %flags : tensor<64x64xbf16, #tile.operand_a>, tensor<64x128xi1, #tile.flags>
+  return
+}

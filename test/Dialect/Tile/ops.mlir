@@ -299,8 +299,17 @@ gpu.module @adding {
       %a = tile.to_operand_a %y : !acc -> !a
       // CHECK:           tile.from_operand_a %[[A:.*]] : tensor<64x128xf16, #tile.operand_a> -> tensor<64x128xf32, #tile.acc>
       // CHECK-NEXT:      tile.share %[[A]] into %{{.*}}[%{{.*}}] : tensor<64x128xf16, #tile.operand_a>, <2, 64, 128, f16, private true>
+      // CHECK:           %[[KEPT:.*]] = tile.dropout_mask %c7_i64, %c7_i64 at(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) least 26 : tensor<64x128xi1, #tile.flags>
+      // CHECK-NEXT:      tile.dropout_mask {{.*}} least 255 transposed : tensor<64x48xi1, #tile.flags>
+      // CHECK-NEXT:      tile.keep %[[A]] where %[[KEPT]] : tensor<64x128xf16, #tile.operand_a>, tensor<64x128xi1, #tile.flags>
+      // CHECK-NEXT:      tile.keep %{{.*}} where %[[KEPT]] : tensor<64x128xf32, #tile.acc>, tensor<64x128xi1, #tile.flags>
       %again = tile.from_operand_a %a : !a -> !acc
       tile.share %a into %shared[%i] : !a, !shared
+      %seed = arith.constant 7 : i64
+      %kept = tile.dropout_mask %seed, %seed at(%i, %i, %i, %i) least 26 : tensor<64x128xi1, #tile.flags>
+      %turned = tile.dropout_mask %seed, %seed at(%i, %i, %i, %i) least 255 transposed : tensor<64x48xi1, #tile.flags>
+      %less = tile.keep %a where %kept : !a, tensor<64x128xi1, #tile.flags>
+      %both = tile.keep %again where %kept : !acc, tensor<64x128xi1, #tile.flags>
       // CHECK:         } reducer {
     } reducer {
       // CHECK:           %[[SHARED:.*]] = tile.wait %{{.*}}[%{{.*}}] owner 0

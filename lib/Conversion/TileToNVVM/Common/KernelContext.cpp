@@ -41,6 +41,8 @@ KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
 int64_t flashc::tiletonvvm::getElementsPerThread(RankedTensorType tile) {
   if (hasEncoding<OperandAAttr>(tile))
     return tile.getDimSize(1) / 4; // 32-bit registers of two elements
+  if (hasEncoding<FlagsAttr>(tile))
+    return tile.getDimSize(1) / 8; // 32-bit registers of four flags
   if (isColTile(tile))
     return tile.getDimSize(0) / 4;
   return tile.getRank() == 1 ? 2 : tile.getDimSize(1) / 2;
@@ -48,7 +50,7 @@ int64_t flashc::tiletonvvm::getElementsPerThread(RankedTensorType tile) {
 
 static bool isTile(RankedTensorType type) {
   return hasEncoding<AccAttr>(type) || hasEncoding<RowAttr>(type) || hasEncoding<LanePartialAttr>(type) ||
-         hasEncoding<OperandAAttr>(type) || hasEncoding<ColAttr>(type);
+         hasEncoding<OperandAAttr>(type) || hasEncoding<ColAttr>(type) || hasEncoding<FlagsAttr>(type);
 }
 
 unsigned flashc::tiletonvvm::getAddressSpace(MemRefType type) {
@@ -61,7 +63,8 @@ TileTypeConverter::TileTypeConverter(MLIRContext *context) {
   auto convertTile = [i32](RankedTensorType type, SmallVectorImpl<Type> &types) -> std::optional<LogicalResult> {
     if (!isTile(type))
       return std::nullopt;
-    types.append(getElementsPerThread(type), hasEncoding<OperandAAttr>(type) ? i32 : type.getElementType());
+    bool isPacked = hasEncoding<OperandAAttr>(type) || hasEncoding<FlagsAttr>(type);
+    types.append(getElementsPerThread(type), isPacked ? i32 : type.getElementType());
     return success();
   };
   addConversion([](Type type) { return type; });

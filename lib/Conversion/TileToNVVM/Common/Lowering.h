@@ -6,7 +6,8 @@
 //     column = 8 * block + 2 * (lane mod 4) + word.
 // A #tile.row or #tile.lane_partial value has two elements, one per half; a #tile.col value has those of the thread's
 // columns, in order. An #tile.operand_a value has one 32-bit
-// register per pair of words, in the accumulator's own order.
+// register per pair of words, in the accumulator's own order, a #tile.flags value one for each block of eight columns:
+// element e of the block has the sign of byte e.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_TILETONVVM_COMMON_LOWERING_H
@@ -153,6 +154,7 @@ struct KernelPatterns {
 void populateRegisterPatterns(KernelPatterns &patterns);
 void populateMapPatterns(KernelPatterns &patterns);
 void populateStorePatterns(KernelPatterns &patterns);
+void populateDropoutPatterns(KernelPatterns &patterns);
 /// Elements of arrays.
 void populateLoadPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
 /// What kernels without tiles have.

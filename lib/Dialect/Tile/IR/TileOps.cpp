@@ -244,6 +244,13 @@ LogicalResult ReadColumnsOp::verify() {
   return success();
 }
 
+LogicalResult DropoutMaskOp::verify() {
+  RankedTensorType type = getResult().getType();
+  if (!type.getElementType().isInteger(1) || type.getDimSize(1) % 16 != 0)
+    return emitOpError() << "expected flags (i1) of a multiple of 16 columns, got " << type;
+  return success();
+}
+
 LogicalResult FromOperandAOp::verify() {
   if (getSource().getType().getShape() != getResult().getType().getShape())
     return emitOpError() << "expected a result shaped like " << getSource().getType() << ", got " << getResult().getType();

@@ -29,6 +29,7 @@ def Tile_Dialect : Dialect {
     | `#tile.lane_partial` | 64    | one value per row and lane; `tile.combine` adds the four, or takes the maximum     |
     | `#tile.col`         | N      | one value per column, the same in the rows: N/4 elements of the thread's columns   |
     | `#tile.operand_a`   | 64 x N | the accumulator packed to 16 bits, in the order in which wgmma takes A             |
+    | `#tile.flags`       | 64 x N | a flag for each element of the accumulator, four to a register: the signs of bytes |
 
     Shared memory is rings of slots (`!tile.ring`, `!tile.slot`), filled by asynchronous copies; products are
     asynchronous (`!tile.token`): an accumulator in flight is a token and cannot be read before its `tile.mma_wait`.
@@ -55,6 +56,7 @@ def Tile_Row : Tile_Encoding<"Row", "row"> { let summary = "one value per row, r
 def Tile_LanePartial : Tile_Encoding<"LanePartial", "lane_partial"> { let summary = "one value per row and lane"; }
 def Tile_Col : Tile_Encoding<"Col", "col"> { let summary = "one value per column, replicated over the rows"; }
 def Tile_OperandA : Tile_Encoding<"OperandA", "operand_a"> { let summary = "a 16-bit A operand in registers"; }
+def Tile_Flags : Tile_Encoding<"Flags", "flags"> { let summary = "a flag for each element of an accumulator"; }
 
 class Tile_Tile<Tile_Encoding encoding>
     : Type<CPred<"::mlir::tile::isTile<" # encoding.cppNamespace # "::" # encoding.cppClassName # ">($_self)">,
@@ -65,6 +67,7 @@ def Tile_LanePartialTile : Tile_Tile<Tile_LanePartial>;
 def Tile_ColTile
     : Type<CPred<"::mlir::tile::isColTile($_self)">, "a tile of one row with encoding #tile.col", "::mlir::RankedTensorType">;
 def Tile_OperandATile : Tile_Tile<Tile_OperandA>;
+def Tile_FlagsTile : Tile_Tile<Tile_Flags>;
 
 class Tile_OneOf<list<Type> tiles> : AnyTypeOf<tiles, "", "::mlir::RankedTensorType">;
 class Tile_OfF32<Type tile>

@@ -89,6 +89,35 @@ def Tile_FromOperandAOp : Tile_Op<"from_operand_a", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Tile_DropoutMaskOp : Tile_Op<"dropout_mask", [Pure]> {
+  let summary = "which elements of a tile of probabilities dropout keeps"; // flashc/Support/Philox.h
+  let description = [{
+    A flag for each element: that its random byte, a function of (`seed`, `offset`, `batch`, `head`, query, key) alone, is
+    at least `threshold` (`flashc/Support/Philox.h`). The tile's first query is `query`, a multiple of 16, and its first
+    key is `key`, a multiple of 16, and of 32 if the tile has a multiple of 32 keys in its columns. Its rows are queries,
+    or with `transposed` keys.
+
+    A call of Philox gives a thread 16 elements of the accumulator whose rows are queries. With `transposed` lanes
+    compute the flags for that layout and exchange them, 16 blocks of 8 x 8 at a time (`movmatrix`); of the 32 keys of a
+    call a warp has 16.
+  }];
+  let arguments = (ins I64:$seed, I64:$offset, Index:$batch, Index:$head, Index:$query, Index:$key,
+                       ConfinedAttr<I64Attr, [IntMinValue<1>, IntMaxValue<255>]>:$threshold, UnitAttr:$transposed);
+  let results = (outs Tile_FlagsTile:$result);
+  let assemblyFormat = [{
+    $seed `,` $offset `at` `(` $batch `,` $head `,` $query `,` $key `)` `least` $threshold (`transposed` $transposed^)?
+    attr-dict `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_KeepOp : Tile_Op<"keep", [Pure, AllShapesMatch<["source", "flags"]>, AllTypesMatch<["source", "result"]>]> {
+  let summary = "the elements whose flag is set, and 0 for the others";
+  let arguments = (ins Tile_OneOf<[Tile_OfF32<Tile_AccTile>, Tile_OperandATile]>:$source, Tile_FlagsTile:$flags);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$source `where` $flags attr-dict `:` type($source) `,` type($flags)";
+}
+
 def Tile_VoteAnyOp : Tile_Op<"vote_any", []> {
   let summary = "whether any row of this warp says yes; uniform within the warp";
   let arguments = (ins AnyRankedTensor:$source);
