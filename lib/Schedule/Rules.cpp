@@ -141,6 +141,9 @@ static const Rule kRules[] = {
        return "expected no log-sum-exp output for tensor-sums: P is rounded to 16 bits before it is summed, which the "
               "log-sum-exp would show";
      }},
+    {"tensor-sums", "probabilities are dropped", "false",
+     [](const Draft &d) { return d.s.tensorSums && d.key.hasDropout; },
+     [](const Draft &) -> std::string { return "expected no dropout for tensor-sums: rows add up all of P"; }},
     {"tensor-bias", "the score has no slope along the keys", "false", [](const Draft &d) { return !d.key.hasSlopes; }},
     {"tensor-bias", "`max=unified`", "false",
      [](const Draft &d) { return d.s.tensorBias && d.s.max == Max::Unified; },

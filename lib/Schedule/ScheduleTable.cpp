@@ -21,6 +21,8 @@ std::string ScheduleKey::str() const {
     text += " keys<=" + std::to_string(*keys);
   if (hasBoundedScores)
     text += " score=bounded";
+  if (hasDropout)
+    text += " dropout=true";
   if (rows != RowsClass::None)
     text += (" rows=" + kRowsClassNames[static_cast<int>(rows)]).str();
   if (isDeterministic)
@@ -111,6 +113,12 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
         name = "bounded";
       return setName(name, condition, [](StringRef value) { return value == "bounded"; }, "bounded");
     }
+    if (key == "dropout") {
+      std::optional<std::string> name;
+      if (std::exchange(row.needsDropout, true))
+        name = "true";
+      return setName(name, condition, [](StringRef value) { return value == "true"; }, "true");
+    }
     if (key == "rows")
       return setClass(row.rows, condition, kRowsClassNames, "bounded or listed");
     if (key == "mask")
@@ -118,7 +126,7 @@ static llvm::Error setCondition(ScheduleRow &row, StringRef condition) {
                       "none, bounds, several, periodic, code, arithmetic or memory");
   }
   return llvm::createStringError(
-      "expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, rows=, keys<= or queries<=, got '" +
+      "expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, rows=, keys<= or queries<=, got '" +
       condition + "'");
 }
 
@@ -181,7 +189,7 @@ bool ScheduleRow::matches(const ScheduleKey &key) const {
   return kind == key.kind && (!target || *target == key.target) && (!dtype || *dtype == key.dtype) && (!d || d->holds(key.d)) &&
          (!dv || dv->holds(key.dv)) && (!mask || *mask == key.mask) &&
          (!maxKeys || (key.keys && *key.keys <= *maxKeys)) && (!needsBoundedScores || key.hasBoundedScores) &&
-         (!rows || *rows == key.rows) &&
+         (!needsDropout || key.hasDropout) && (!rows || *rows == key.rows) &&
          (!key.isDeterministic || getSchedule().splitGradients != SplitGradients::None);
 }
 

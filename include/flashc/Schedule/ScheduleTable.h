@@ -81,6 +81,8 @@ struct ScheduleKey {
   bool hasSlopes = false;
   /// The score region is a constant times tanh, as `tanh-terms` needs it.
   bool hasSoftCap = false;
+  /// Probabilities are dropped, so that a product with them does not add up rows.
+  bool hasDropout = false;
   RowsClass rows = RowsClass::None;
   /// Of a backward pass: sums have one order, so no row that adds dq up in memory is for it.
   bool isDeterministic = false;
@@ -108,7 +110,7 @@ struct ScheduleRow {
   std::optional<DimensionCondition> d, dv;
   std::optional<int64_t> maxQueries, maxKeys;
   std::optional<MaskClass> mask;
-  bool needsBoundedScores = false;
+  bool needsBoundedScores = false, needsDropout = false;
   /// Bounded or listed.
   std::optional<RowsClass> rows;
   /// What stands behind the colon.

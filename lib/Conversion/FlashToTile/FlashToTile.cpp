@@ -128,6 +128,12 @@ static void addRoles(flash::EpilogueOpInterface epilogue, LaunchRoles &result) {
   }
 }
 
+/// What the argument is that dropout goes by.
+static void addRole(const flash::Dropout &dropout, LaunchRoles &result) {
+  if (BlockArgument argument = flash::getRootArgument(dropout.philox))
+    result.roles.push_back({{"philox", 0, {flash::StepDim::Whole}}, {argument.getArgNumber()}, /*isOutput=*/false, 2});
+}
+
 /// What the function's arguments and results are to the nest.
 static LaunchRoles getRoles(LoopNest &nest) {
   LaunchRoles result;
@@ -140,6 +146,8 @@ static LaunchRoles getRoles(LoopNest &nest) {
   auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(nest.epilogue);
   if (epilogue)
     addRoles(epilogue, result);
+  if (std::optional<flash::Dropout> dropout = nest.getStep().getDropout())
+    addRole(*dropout, result);
   for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
     int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, /*isOutput=*/true, depth});

@@ -145,9 +145,9 @@ static std::optional<int64_t> getMostKeys(Operation *op) {
   return flash::getMostKeys(flash::readMask(mask));
 }
 
-/// As `max=unified` needs them: beside a log-sum-exp bounds are of no use.
+/// As `max=unified` needs them: beside a log-sum-exp or dropout bounds are of no use.
 static bool hasBoundedScores(Operation *op, const KernelOutputs &outputs) {
-  if (outputs.hasLse)
+  if (outputs.hasLse || cast<flash::ScoresOpInterface>(op).getDropout())
     return false;
   Region &score = op->getRegion(0);
   std::optional<double> bound = score.empty() ? std::nullopt : getScoreBound(score);
@@ -235,6 +235,7 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   key.hasBoundedScores = hasBoundedScores(op, outputs);
   key.hasSlopes = hasSlopesInScore(op);
   key.hasSoftCap = hasSoftCap(op);
+  key.hasDropout = cast<flash::ScoresOpInterface>(op).getDropout().has_value();
   key.rows = classifyRows(op);
   if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
     key.isDeterministic = backward.getDeterministic();

@@ -72,6 +72,7 @@ TEST(ScheduleTable, BuiltInHasNoRowThatNeverApplies) {
         key.dtype = dtype.str();
         key.keys = row.maxKeys;
         key.hasBoundedScores = row.needsBoundedScores;
+        key.hasDropout = row.needsDropout;
         key.rows = row.rows.value_or(RowsClass::None);
         for (bool isDeterministic : {false, true}) {
           key.isDeterministic = isDeterministic;
@@ -133,6 +134,9 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
             "table, line 1: expected one condition on rows, got 'rows=bounded' too");
   EXPECT_EQ(getError("score=bounded score=bounded: stages=2"),
             "table, line 1: expected one condition on score, got 'score=bounded' too");
+  EXPECT_EQ(getError("dropout=true dropout=true: stages=2"),
+            "table, line 1: expected one condition on dropout, got 'dropout=true' too");
+  EXPECT_EQ(getError("dropout=0.1: stages=2"), "table, line 1: expected dropout= and true, got 'dropout=0.1'");
   EXPECT_EQ(getError("keys<=2 keys<=3: stages=2"), "table, line 1: expected one condition on keys, got 'keys<=3' too");
   EXPECT_EQ(getError("dtype=f32: stages=2"), "table, line 1: expected dtype= and bf16 or f16, got 'dtype=f32'");
   EXPECT_EQ(getError("target=h100: stages=2"),

@@ -41,6 +41,7 @@ LogicalResult ForwardStep::check() {
 }
 
 void ForwardStep::emitAllocations() {
+  dropout.emitReads();
   const GPUTarget &target = frame.getTarget();
   auto allocate = [&](tile::SlotRole role, tile::SlotType type) { return tile::AllocSlotOp::create(b, type, role); };
   if (schedule.tensorSums)
@@ -113,6 +114,10 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   auto operandType =
       RankedTensorType::get(scoreType.getShape(), nest.elementType, tile::OperandAAttr::get(b.getContext()));
   Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
+  FailureOr<Value> kept = dropout.emitMask(key);
+  if (failed(kept))
+    return failure();
+  operand = dropout.emitKept(operand, *kept);
   Value acc = softmax->rescaleFactor ? emitRescale(state.acc, *softmax) : state.acc;
   Value vTile = frame.loadStreamed("v", firstKey);
   Value output = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), cast<RankedTensorType>(acc.getType())),
@@ -242,7 +247,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
     WithSinks with = emitWithSinks(*sinks, lse, emitIsEmpty(sum));
     divisor = arith::MulFOp::create(b, sum, with.divisor), lse = with.lse;
   }
-  Value inverse = arith::DivFOp::create(b, splat(rowType, 1.0), divisor);
+  Value inverse = arith::DivFOp::create(b, splat(rowType, dropout.getScale()), divisor);
   // Any score may be -inf where the mask keeps something, unless all have a bound.
   if (schedule.max == Max::Running || nest.mayHaveEmptyRows())
     inverse = arith::SelectOp::create(b, emitIsEmpty(sum), splat(rowType, 0.0), inverse);

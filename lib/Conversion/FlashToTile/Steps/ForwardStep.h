@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_FORWARDSTEP_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_FORWARDSTEP_H
 
+#include "Steps/TileDropout.h"
 #include "Steps/TileStep.h"
 #include <limits>
 
@@ -13,7 +14,7 @@ namespace flashc {
 class ForwardStep : public TileStep {
 public:
   explicit ForwardStep(KernelFrame &frame)
-      : TileStep(frame), valueDim(nest.getOperand("v").getCols()) {}
+      : TileStep(frame), valueDim(nest.getOperand("v").getCols()), dropout(frame) {}
 
   mlir::LogicalResult check() override;
   void emitAllocations() override;
@@ -89,6 +90,7 @@ private:
   mlir::Value replaceNegInf(mlir::Value rows);
 
   int64_t valueDim;
+  TileDropout dropout;
   /// What the scores of the loop are still to be multiplied with: the exponent of a score is score * this * log2(e).
   double remainingScale;
   /// The panel of ones, if the tensor cores sum the rows.

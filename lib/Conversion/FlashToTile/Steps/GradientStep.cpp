@@ -5,6 +5,7 @@
 #include "Regions/SmallTanh.h"
 #include "Steps/Weights.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -27,6 +28,7 @@ SmallVector<unsigned> GradientStep::getCarried() const {
 }
 
 void GradientStep::emitAllocations() {
+  dropout.emitReads();
   if (hasResidentKeys()) {
     statistics = frame.scalars.getStatistics(b, nest.getStep(), nest.getDelta());
     auto type = tile::RingType::get(b.getContext(), schedule.stages, /*rows=*/2, nest.streamedTile, b.getF32Type(),
@@ -150,9 +152,14 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
   return Weights{branch.getResult(0), types.size() > 1 ? branch.getResult(1) : Value()};
 }
 
-Value GradientStep::emitScoreGradients(Value visit, Value position, Value weights, Value dp, Value delta, Value slopes) {
+Value GradientStep::emitScoreGradients(Value visit, Value position, Value weights, Value dp, Value delta, Value slopes,
+                                       Value kept) {
+  dp = dropout.emitKept(dp, kept);
   Value gradients = emitWithQueries(frame, visit, position, dp, "delta", delta, [&](Value element, Value ofQuery) -> Value {
-    return arith::SubFOp::create(b, element, ofQuery);
+    if (!kept)
+      return arith::SubFOp::create(b, element, ofQuery);
+    Value scale = arith::ConstantOp::create(b, b.getF32FloatAttr(static_cast<float>(dropout.getScale())));
+    return math::FmaOp::create(b, element, scale, arith::NegFOp::create(b, ofQuery));
   });
   if (!gradients)
     return {};
@@ -176,12 +183,16 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   Value key = frame.visits.emitPosition(b, visit);
   Value kTile = frame.loadStreamed("k", key), vTile = frame.loadStreamed("v", key);
   Value ofScores = startProduct(frame.getResident("q"), kTile), ofGradients = startProduct(frame.getResident("do"), vTile);
+  FailureOr<Value> kept = dropout.emitMask(key);
+  if (failed(kept))
+    return failure();
   Value products = wait(ofScores, /*pending=*/1);
   FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, key, products, [&] { return lse; }, /*hasSlopes=*/true,
                                                      /*isRounded=*/false);
   if (failed(softmax))
     return failure();
-  Value dx = emitScoreGradients(visit, key, softmax->weights, wait(ofGradients, /*pending=*/0), delta, softmax->slopes);
+  Value dx =
+      emitScoreGradients(visit, key, softmax->weights, wait(ofGradients, /*pending=*/0), delta, softmax->slopes, *kept);
   if (!dx)
     return failure();
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
@@ -206,16 +217,19 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   if (failed(softmax))
     return failure();
   auto [weights, slopes] = *softmax;
+  FailureOr<Value> kept = dropout.emitMask(query);
+  if (failed(kept))
+    return failure();
   Value ofGradients = hasDK ? startProduct(frame.getResident("v"), doTile) : Value();
   if (hasDV && weights.getType() == products.getType())
     weights = round(weights);
-  Value ofDV = hasDV ? startSum(weights, doTile, state.back()) : Value();
+  Value ofDV = hasDV ? startSum(dropout.emitKept(weights, *kept), doTile, state.back()) : Value();
   if (!hasDK)
     return SmallVector<Value>{wait(ofDV, /*pending=*/0)};
   Value dp = wait(ofGradients, /*pending=*/hasDV);
   if (hasDV)
     weights = tile::FromOperandAOp::create(b, products.getType(), weights);
-  Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), slopes);
+  Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), slopes, *kept);
   if (!dx)
     return failure();
   Value operand = round(dx);
@@ -232,7 +246,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
   SmallVector<flash::StepOperand> parts = getOp().getStepState();
   for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
-    Value gradient = parts[result].name == "dv" ? part : frame.scale(part, frame.regions.getScale());
+    Value gradient = frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
     FailureOr<SmallVector<Value>> destinations = frame.getDestinations(result);
     if (failed(destinations))
       return failure();

@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_GRADIENTSTEP_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_STEPS_GRADIENTSTEP_H
 
+#include "Steps/TileDropout.h"
 #include "Steps/TileStep.h"
 
 namespace flashc {
@@ -13,10 +14,12 @@ namespace flashc {
 ///   resident keys:     X^T = K Q^T    dP^T = V dO^T    dv += P^T dO    dk += dX^T Q
 ///   resident queries:  X = Q K^T      dP = dO V^T      dq += dX K
 ///
+/// With dropout dP, and the P of dv, are 0 where an element is dropped.
+///
 /// All three gradients have resident keys. Then dq += dX K goes to device memory, and consumers share dX^T for it.
 class GradientStep : public TileStep {
 public:
-  using TileStep::TileStep;
+  explicit GradientStep(KernelFrame &frame) : TileStep(frame), dropout(frame) {}
 
   /// All but `v` for dv alone.
   bool reads(llvm::StringRef operand) const override;
@@ -45,9 +48,9 @@ private:
                                                 llvm::function_ref<mlir::Value()> getLse, bool hasSlopes,
                                                 bool isRounded);
   /// P * (dP - delta), times the score's derivative, of `slopes` if there are any; delta is one of rows or of columns.
-  /// Null after an error.
+  /// `kept`: which elements dropout keeps, if there is any. Null after an error.
   mlir::Value emitScoreGradients(mlir::Value visit, mlir::Value position, mlir::Value weights, mlir::Value dp,
-                                 mlir::Value delta, mlir::Value slopes);
+                                 mlir::Value delta, mlir::Value slopes, mlir::Value kept);
   mlir::Value round(mlir::Value a);
   mlir::Value startSum(mlir::Value operand, mlir::Value slot, mlir::Value acc);
   /// A row of the statistics, as values of columns.
@@ -57,6 +60,7 @@ private:
   llvm::SmallVector<unsigned> getCarried() const;
   mlir::Value wait(mlir::Value token, int64_t pending);
 
+  TileDropout dropout;
   /// Of rows, where queries are resident.
   mlir::Value lse, delta;
   /// Where keys are resident: shifts and deltas of queries in device memory, and the ring that they are loaded into.

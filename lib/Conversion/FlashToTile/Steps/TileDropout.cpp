@@ -1,0 +1,31 @@
+//===- TileDropout.cpp - probabilities that are dropped, on tiles -------------------------------------------------===//
+
+#include "Steps/TileDropout.h"
+
+using namespace mlir;
+using namespace flashc;
+
+void TileDropout::emitReads() {
+  if (!dropout)
+    return;
+  for (auto [number, value] : {std::pair(0, &seed), std::pair(1, &offset)})
+    *value = frame.scalars.loadElement(frame.b, frame.nest.getStep(), dropout->philox, frame.index(number));
+}
+
+FailureOr<Value> TileDropout::emitMask(Value position) {
+  if (!dropout)
+    return Value();
+  if (!seed || !offset)
+    return failure();
+  bool isOfKeys = frame.nest.getStep().getResidentDim() == flash::StepDim::J;
+  auto type = RankedTensorType::get({tile::kTileRows, frame.nest.streamedTile}, frame.b.getI1Type(),
+                                    tile::FlagsAttr::get(frame.b.getContext()));
+  Value query = isOfKeys ? position : frame.row, key = isOfKeys ? frame.row : position;
+  return tile::DropoutMaskOp::create(frame.b, type, seed, offset, frame.batch, frame.head, query, key,
+                                     dropout->getThreshold(), isOfKeys)
+      .getResult();
+}
+
+Value TileDropout::emitKept(Value values, Value mask) {
+  return mask ? tile::KeepOp::create(frame.b, values.getType(), values, mask).getResult() : values;
+}
