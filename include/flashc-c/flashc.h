@@ -203,6 +203,7 @@ typedef struct FlashcCapture {
  *    1      k    [B, Hk, Nk, head_dim]   dtype   read
  *    2      v    [B, Hk, Nk, value_dim]  dtype   read
  *    then   sinks [Hq]                   f32     read; with `sinks` only
+ *    then   philox [2]                   i64     read; with `dropout_p` only: a seed and an offset
  *    then   the captures                         read
  *    then   o    [B, Hq, Nq, value_dim]  dtype   written
  *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with omit_lse
@@ -220,6 +221,7 @@ typedef struct FlashcCapture {
  *    5      do    [B, Hq, Nq, value_dim]  dtype   read
  *    6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse, which stands for zeros
  *    then   sinks [Hq]                    f32     read; with `sinks` only
+ *    then   philox [2]                    i64     read; with `dropout_p` only: those of the forward pass
  *    then   the captures                          read; they get no gradients
  *    then   dq    [B, Hq, Nq, head_dim]   dtype   written
  *    then   dk    [B, Hk, Nk, head_dim]   dtype   written
@@ -260,6 +262,9 @@ typedef struct FlashcAttention {
   /** Of attention and the backward pass: every softmax has one column more, whose score is the head's sink (natural
    *  logarithm) and which has no value. The log-sum-exp includes it. */
   bool sinks;
+  /** Of attention and the backward pass: the rate with which a probability is 0 before the product with v, rounded to a
+   *  multiple of 1/256; others are divided by 1 - rate. 0: no dropout. The log-sum-exp does not know of it. */
+  float dropout_p;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`

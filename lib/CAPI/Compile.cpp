@@ -83,6 +83,7 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.operation = static_cast<AttentionSpec::Operation>(attention.operation);
   spec.isDeterministic = attention.deterministic;
   spec.hasSinks = attention.sinks;
+  spec.dropoutP = attention.dropout_p;
   return spec;
 }
 

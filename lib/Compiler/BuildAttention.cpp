@@ -95,6 +95,8 @@ static Error checkSpec(const AttentionSpec &spec) {
       {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
   if (spec.hasSinks && sumsColumns(spec))
     return makeError("expected no sinks beside column sums: the log-sum-exp has them");
+  if (spec.dropoutP != 0.0f && sumsColumns(spec))
+    return makeError("expected no dropout beside column sums: they add up probabilities before it");
   for (auto [name, value] : positive)
     if (value <= 0)
       return makeError("expected %s to be positive, got %lld", name, static_cast<long long>(value));
@@ -198,7 +200,7 @@ private:
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
   /// Behind the inputs.
-  std::optional<NamedTensor> sinks;
+  std::optional<NamedTensor> sinks, philox;
   /// j - (i + Nk - Nq) is from -left to right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -273,6 +275,8 @@ void Printer::chooseTensors() {
   inputs.push_back({"%v", v});
   if (spec.hasSinks)
     sinks = {"%flashc.sinks", getTensor({queryHeads}, "f32")};
+  if (spec.dropoutP != 0.0f)
+    philox = {"%flashc.philox", getTensor({2}, "i64")};
   if (spec.operation == AttentionSpec::Operation::Attention) {
     operation = "attention";
     results = {{"%flashc.o", o}, {"%flashc.lse", lse}};
@@ -299,8 +303,9 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
-  if (sinks)
-    os << ", " << sinks->name << ": " << sinks->type;
+  for (const std::optional<NamedTensor> &vector : {sinks, philox})
+    if (vector)
+      os << ", " << vector->name << ": " << vector->type;
   for (const AttentionSpec::Capture &capture : spec.captures)
     os << ", %" << capture.name << ": " << getType(capture) << " {flash.name = \"" << capture.name << "\"}";
   os << ")\n    -> (" << joinTypes(returned) << ")" << (spec.isDouble ? " attributes {" + kDoubleAttr.str() + "}" : "")
@@ -311,12 +316,17 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
 /// The op up to its regions.
 void Printer::printOp() {
   os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(inputs) << " : "
-     << joinTypes(inputs) << ")" << (sinks ? " sinks(" + sinks->name.str() + " : " + sinks->type + ")" : "")
-     << "\n      {";
+     << joinTypes(inputs) << ")";
+  for (auto [keyword, vector] : {std::pair("sinks", &sinks), std::pair("dropout", &philox)})
+    if (*vector)
+      os << " " << keyword << "(" << (*vector)->name << " : " << (*vector)->type << ")";
+  os << "\n      {";
   if (spec.keyHeads < 0)
     os << "group_size = " << spec.groupSize << " : i64, ";
   if (spec.isDeterministic && spec.operation == AttentionSpec::Operation::Backward)
     os << "deterministic, ";
+  if (philox)
+    os << "dropout_p = " << getFloat(spec.dropoutP) << " : f32, ";
   os << "scale = " << getFloat(spec.scale) << " : f32" << (sumsGroups() ? ", sum_groups" : "") << "}\n";
 }
 

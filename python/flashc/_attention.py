@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ._arrays.source import source_of
 from ._runtime import contexts
 from ._runtime.calls import READ_BY_CODE, refuse_gradient
+from ._runtime.dropout import parse_dropout, philox_of, read_philox, with_philox
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
 from ._runtime.library import ArgumentError, encoded, parse_flag
 from ._runtime.sinks import read_sinks, with_sinks
@@ -22,7 +23,7 @@ contexts.on_configure.append(_launchers.clear)
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
               mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None,
-              enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None,
+              dropout_p: float = 0.0, philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None,
               schedule: Optional[str] = None, static_shapes: bool = False) -> Any:
     """Exact attention: softmax(score(scale * q k^T) where mask) v, without the matrix of scores in memory.
 
@@ -52,6 +53,11 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         sinks: a number for each query head, [Hq] in f32 (f64 for f64), or None. The softmax of each row has one column
             more, with the head's sink for its score and without a value: weights add up to less than 1. Neither scale
             nor score nor mask apply to it. The log-sum-exp includes it.
+        dropout_p: the rate with which a probability is 0 in the product with v; others are divided by 1 - rate. The
+            nearest multiple of 1/256. The log-sum-exp does not know of it.
+        philox: what says which: a seed and an offset, [2] in int64, on the device of q. Equal ones drop the same
+            probabilities, in every kernel and on every device: `flashc.dropout_mask` shows them. None: drawn from the
+            generator of q's device, where q is PyTorch's.
         enable_gqa: allows Hq to be a multiple of Hk: query head h reads key head h // (Hq / Hk).
         return_lse: also return the log-sum-exp of each row's scores (natural logarithm), [B, Hq, Nq] in f32 (f64 for
             f64) in either layout. Without it (and without a place for it in `out`) nothing computes it: that is
@@ -85,7 +91,8 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
             if out is not None or schedule is not None or static_shapes:
                 raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
             return flashc_torch.attention(q, k, v, causal=causal, window=window, scale=scale, mask=mask, score=score,
-                                          sinks=sinks, enable_gqa=enable_gqa, return_lse=return_lse, layout=layout)
+                                          sinks=sinks, dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
+                                          return_lse=return_lse, layout=layout)
         from ._torch_tensors import autocast
         q, k, v = autocast(q, k, v)
         if torch.is_grad_enabled():
@@ -96,14 +103,15 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                     from ._torch_gradient import differentiable_attention
                     return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal,
                                                     window=window, scale=scale, mask=mask, score=score, sinks=sinks,
-                                                    enable_gqa=enable_gqa, layout=layout, schedule=schedule,
+                                                    dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
+                                                    layout=layout, schedule=schedule,
                                                     static_shapes=static_shapes)
                 for name, x in differentiable:
                     refuse_gradient(name, x)
-            return attention_now(q, k, v, causal, window, scale, mask, score, sinks, enable_gqa, return_lse, layout,
-                                 out, schedule, static_shapes, records_gradients=True)
-    return attention_now(q, k, v, causal, window, scale, mask, score, sinks, enable_gqa, return_lse, layout, out,
-                         schedule, static_shapes)
+            return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
+                                 return_lse, layout, out, schedule, static_shapes, records_gradients=True)
+    return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
+                         layout, out, schedule, static_shapes)
 
 
 def _is_graph(torch: Any, q: Any) -> bool:
@@ -114,8 +122,8 @@ def _is_graph(torch: Any, q: Any) -> bool:
 
 
 def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-        mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None, enable_gqa: bool = False,
-        return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
+        mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
+        philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
         static_shapes: bool = False, records_gradients: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
     `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one."""
@@ -152,6 +160,9 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
             wait_for(array, stream)
     else:
         code = _NO_CODE
+    if dropout_p or philox is not None:
+        dropout_p = parse_dropout(dropout_p, philox)
+        code = with_philox(code, read_philox(philox_of(q, philox), q_array, stream))
     heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
     if sinks is not None:
         code = with_sinks(code, read_sinks(sinks, q_array, heads, stream))
@@ -170,21 +181,21 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
     has_lse = bool(return_lse) if out is None else gives_lse(out) or bool(return_lse)
     key = (dtype, device, shape[3], v_shape[3], heads // key_heads, causal,
            None if window is None else parse_mask(causal, window), scale, code[:3], schedule, is_bshd,
-           (shape, k_shape) if static_shapes else None, has_lse, sinks is not None)
+           (shape, k_shape) if static_shapes else None, has_lse, sinks is not None, dropout_p)
     launcher = _launchers.get(key)
     if launcher is None:
         launcher = _load(key, q_array, k_array, v_array, is_bshd, enable_gqa, causal, window, scale, code, schedule,
-                         static_shapes, has_lse, sinks is not None)
+                         static_shapes, has_lse, sinks is not None, dropout_p)
     return launcher(source, q, q_array, k_array, v_array, enable_gqa, code, stream or 0, out, return_lse)
 
 
 def _load(key: Tuple[Any, ...], q: Any, k: Any, v: Any, is_bshd: bool, enable_gqa: bool, causal: bool, window: Window,
           scale: Optional[float], code: Any, schedule: Optional[str], static_shapes: bool, has_lse: bool,
-          has_sinks: bool) -> Launcher:
+          has_sinks: bool, dropout_p: float) -> Launcher:
     """The kernel of a first call, compiled if no context or cache has it, and loaded."""
     extents = check_inputs(q, k, v, is_bshd, enable_gqa)
     specialization = specialize(q, extents, causal, window, scale, code, target_of(q.device), schedule, static_shapes,
-                                has_lse, has_sinks=has_sinks)
+                                has_lse, has_sinks=has_sinks, dropout_p=dropout_p)
     launcher = Launcher(specialization.compile(), specialization, q.device, is_bshd)
     # Threads that were first together compiled once, in the library; one of their launchers stays.
     return _launchers.setdefault(key, launcher)

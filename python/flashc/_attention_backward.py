@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, Optional, Sequence, Tuple
 
 from ._runtime.calls import Inputs, Results, launch
+from ._runtime.dropout import check_philox, parse_dropout
 from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, encoded, parse_flag
 from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
     target_of
@@ -13,9 +14,9 @@ __all__ = ["attention_backward"]
 
 def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
                        window: Window = None, scale: Optional[float] = None, mask: Any = None,
-                       score: Optional[Callable[..., Any]] = None, sinks: Any = None, enable_gqa: bool = False,
-                       layout: str = "bhsd", deterministic: bool = False, out: Any = None,
-                       schedule: Optional[str] = None, static_shapes: bool = False) -> Tuple[Any, ...]:
+                       score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
+                       philox: Any = None, enable_gqa: bool = False, layout: str = "bhsd", deterministic: bool = False,
+                       out: Any = None, schedule: Optional[str] = None, static_shapes: bool = False) -> Tuple[Any, ...]:
     """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
     of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
 
@@ -23,9 +24,9 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         dq, dk, dv = flashc.attention_backward(q, k, v, o, lse, do, causal=True)
 
     Args:
-        q, k, v, causal, window, scale, mask, score, sinks, enable_gqa, layout, schedule, static_shapes: as for
-            `flashc.attention`, and the same as in the call that gave `o` and `lse`. What the mask and the score read
-            gets no gradient.
+        q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, layout, schedule,
+            static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; nothing draws
+            another `philox`. What the mask and the score read gets no gradient.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
         do: the gradient of o, of its shape and element type.
@@ -49,15 +50,20 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         encoded("schedule", schedule)
     is_bshd, outs = check_layout(layout), _read_outs(out, ["dq", "dk", "dv", *([] if sinks is None else ["dsinks"])])
     gradient_of_lse = {} if dlse is None else {"dlse": dlse}
-    of_sinks = {} if sinks is None else {"sinks": sinks}
-    inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse, **of_sinks)
+    rate = parse_dropout(dropout_p, philox)
+    if rate and philox is None:
+        raise ArgumentError("expected philox, that of the forward pass, beside dropout_p")
+    others = {name: x for name, x in (("sinks", sinks), ("philox", philox)) if x is not None}
+    inputs = Inputs(q=q, k=k, v=v, o=o, lse=lse, do=do, **gradient_of_lse, **others)
     extents = check_inputs(inputs["q"], inputs["k"], inputs["v"], is_bshd, enable_gqa)
     _check_outputs(inputs, extents, is_bshd)
+    if rate:
+        check_philox(inputs["philox"], inputs["q"])
     code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
     specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
                                 is_static, dlse is not None, ATTENTION_BACKWARD,
-                                parse_flag("deterministic", deterministic), sinks is not None)
+                                parse_flag("deterministic", deterministic), sinks is not None, rate)
     results = Results(inputs, code)
     for number, (like, x) in enumerate(zip("qkv", outs)):
         results.add_like(f"out[{number}] (d{like})", x, like, is_bshd)

@@ -19,8 +19,8 @@ __all__ = ["varlen_attention"]
 def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None,
                      max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, *, causal: bool = False,
                      window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
-                     score: Optional[Callable[..., Any]] = None, sinks: Any = None, enable_gqa: bool = False,
-                     return_lse: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
+                     score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
+                     philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
     """Exact attention of packed sequences, each to itself, as FlashAttention's `flash_attn_varlen_func`.
 
     Sequence s has the queries `q[cu_seqlens_q[s]:cu_seqlens_q[s + 1]]` and the keys
@@ -41,7 +41,7 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
         mask, score: functions, as for `flashc.attention`, of the number of the sequence in place of the batch, and of
             positions in the sequence: (s, h, i, j) -> condition, (x, s, h, i, j) -> new score. An index that is such a
             position is clamped to the array.
-        scale, sinks, enable_gqa, schedule: as for `flashc.attention`.
+        scale, sinks, dropout_p, philox, enable_gqa, schedule: as for `flashc.attention`.
         return_lse: also return the log-sum-exp, [Hq, total_q] in f32.
         out: where the result goes, instead of a new array: o, or (o, lse).
 
@@ -60,8 +60,8 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
             raise ArgumentError("expected no out or schedule while PyTorch traces a graph")
         from . import torch as flashc_torch
         result = flashc_torch.attention(q[None], k[None], v[None], causal=causal, window=window, scale=scale, mask=mask,
-                                        score=score, sinks=sinks, enable_gqa=enable_gqa, return_lse=return_lse,
-                                        layout="bshd",
+                                        score=score, sinks=sinks, dropout_p=dropout_p, philox=philox,
+                                        enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
                                         offsets=(cu_seqlens_q, None if cu_seqlens_k is cu_seqlens_q else cu_seqlens_k))
         return (result[0][0], result[1][0]) if return_lse else result[0]
     for name, x, order in (("q", q, "[total_q, Hq, D]"), ("k", k, "[total_k, Hk, D]"), ("v", v, "[total_k, Hk, Dv]")):
@@ -69,7 +69,7 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
             raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
     keep, rescore = of_sequences(q, k, cu_seqlens_q, cu_seqlens_k, causal, window, mask, score)
     result = attention(q[None], k[None], v[None], scale=scale, mask=keep, score=rescore, sinks=sinks,
-                       enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd", out=_batch_of_one(out),
+                       dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd", out=_batch_of_one(out),
                        schedule=schedule)
     if out is not None:
         o, lse = out if isinstance(out, (tuple, list)) else (out, None)

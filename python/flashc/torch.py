@@ -18,6 +18,7 @@ from torch import Tensor
 
 from . import _attention, _flex, _varlen
 from ._runtime.calls import READ_BY_CODE, refuse_gradient
+from ._runtime.dropout import parse_dropout, philox_of
 from ._runtime.library import ArgumentError, Error
 from ._torch_gradient import gradients, refuse_second_order
 from ._torch_tensors import GRANULE, autocast, suitable
@@ -65,14 +66,16 @@ def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor],
                   score: Optional[str], causal: bool, window_left: Optional[int], window_right: Optional[int],
                   scale: Optional[float], enable_gqa: bool, layout: str, return_lse: bool,
                   offsets: Optional[Tensor] = None, key_offsets: Optional[Tensor] = None,
-                  records_gradients: bool = False, sinks: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
+                  records_gradients: bool = False, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
+                  philox: Optional[Tensor] = None) -> Tuple[Tensor, Tensor]:
     """o, and the log-sum-exp: without `return_lse`, a tensor of no elements in its place. `offsets`: sequences are
     packed, as for flashc.varlen_attention. `records_gradients`: those of what masks and scores read would be cut."""
     keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
                          key_offsets, q, k, v)
     with torch.no_grad():
-        results = _attention.attention_now(suitable(q), suitable(k), suitable(v), sinks=sinks, return_lse=return_lse,
-                                           records_gradients=records_gradients, **keywords)
+        results = _attention.attention_now(suitable(q), suitable(k), suitable(v), sinks=sinks, dropout_p=dropout_p,
+                                           philox=philox, return_lse=return_lse, records_gradients=records_gradients,
+                                           **keywords)
     return results if return_lse else (results, _no_sums(q))
 
 
@@ -81,12 +84,13 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Op
                  mask_array: Optional[Tensor], mask: Optional[str], score: Optional[str], causal: bool,
                  window_left: Optional[int], window_right: Optional[int], scale: Optional[float], enable_gqa: bool,
                  layout: str, offsets: Optional[Tensor], key_offsets: Optional[Tensor],
-                 deterministic: bool, sinks: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
+                 deterministic: bool, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
+                 philox: Optional[Tensor] = None) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     """dq, dk, dv and dsinks: without sinks, a tensor of no elements in its place."""
     keywords = _keywords(mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout, offsets,
                          key_offsets, q, k, v)
-    dq, dk, dv, dsinks = gradients(suitable(q), suitable(k), suitable(v), sinks, o, lse, do, dlse, deterministic,
-                                   **keywords)
+    dq, dk, dv, dsinks = gradients(suitable(q), suitable(k), suitable(v), sinks, philox, o, lse, do, dlse,
+                                   deterministic, dropout_p=dropout_p, **keywords)
     return dq, dk, dv, _no_sums(q) if dsinks is None else dsinks
 
 
@@ -108,7 +112,8 @@ def _like(x: Tensor, columns: int, layout: str) -> Tensor:
 
 @_attention_op.register_fake
 def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, window_right, scale, enable_gqa, layout,
-                    return_lse, offsets=None, key_offsets=None, records_gradients=False, sinks=None):
+                    return_lse, offsets=None, key_offsets=None, records_gradients=False, sinks=None, dropout_p=0.0,
+                    philox=None):
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
     o = _like(q, v.shape[3], layout)
     if not return_lse:
@@ -121,31 +126,32 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
 
 @_backward_op.register_fake
 def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, window_left, window_right, scale,
-                   enable_gqa, layout, offsets, key_offsets, deterministic, sinks=None):
+                   enable_gqa, layout, offsets, key_offsets, deterministic, sinks=None, dropout_p=0.0, philox=None):
     return (*(_like(x, x.shape[3], layout) for x in (q, k, v)),
             _no_sums(q) if sinks is None else torch.empty_like(sinks))
 
 
 def _save(ctx, inputs, output):
-    """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, and the sinks."""
-    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks = inputs
+    """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, the sinks, and what dropout
+    goes by."""
+    q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks, ctx.dropout_p, philox = inputs
     refuse_gradient(READ_BY_CODE, mask_array)
     if not return_lse:
         raise Error("expected flashc::attention with return_lse=True where gradients are recorded")
     ctx.set_materialize_grads(False)
-    ctx.save_for_backward(q, k, v, *output, mask_array, offsets, key_offsets, sinks)
+    ctx.save_for_backward(q, k, v, *output, mask_array, offsets, key_offsets, sinks, philox)
     ctx.options = options
 
 
 def _backward(ctx, do, dlse):
     nothing = (None,) * 13
     if do is None and dlse is None:
-        return (None, None, None, *nothing, None)
-    *saved, mask_array, offsets, key_offsets, sinks = ctx.saved_tensors
+        return (None, None, None, *nothing, None, None, None)
+    *saved, mask_array, offsets, key_offsets, sinks, philox = ctx.saved_tensors
     dq, dk, dv, dsinks = torch.ops.flashc.attention_backward.default(
         *saved, do, dlse, mask_array, *ctx.options, offsets, key_offsets, torch.are_deterministic_algorithms_enabled(),
-        sinks)
-    return dq, dk, dv, *nothing, None if sinks is None else dsinks
+        sinks, ctx.dropout_p, philox)
+    return dq, dk, dv, *nothing, None if sinks is None else dsinks, None, None
 
 
 _attention_op.register_autograd(_backward, setup_context=_save)
@@ -174,8 +180,8 @@ _numbers = itertools.count()
 
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
               window: Union[None, int, Tuple[Optional[int], Optional[int]]] = None, scale: Optional[float] = None,
-              mask: Any = None, score: Any = None, sinks: Optional[Tensor] = None, enable_gqa: bool = False,
-              return_lse: bool = False, layout: str = "bhsd",
+              mask: Any = None, score: Any = None, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
+              philox: Optional[Tensor] = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
               offsets: Tuple[Optional[Tensor], Optional[Tensor]] = (None, None)) -> Any:
     """What `flashc.attention` calls where an op is needed, with the same arguments and result. `offsets`: of packed
     sequences, as for `flashc.varlen_attention`.
@@ -184,6 +190,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
     names as globals are read at every call): one that has breaks the graph there, which fullgraph=True refuses.
     """
     q, k, v = autocast(q, k, v)
+    dropout_p = parse_dropout(dropout_p, philox)
+    if dropout_p:
+        philox = philox_of(q, philox)
     mask_array = None
     if isinstance(mask, Tensor):
         mask_array, mask = mask, None
@@ -198,15 +207,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
         if (mask is not None and graph.remembers(mask)) or (score is not None and graph.remembers(score)):
             return graph.outside(_outside_of_graphs, q, k, v, {
                 "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
-                "score": score, "sinks": sinks, "enable_gqa": enable_gqa, "return_lse": return_lse, "layout": layout,
-                "offsets": offsets})
+                "score": score, "sinks": sinks, "dropout_p": dropout_p, "philox": philox, "enable_gqa": enable_gqa,
+                "return_lse": return_lse, "layout": layout, "offsets": offsets})
         names = None if mask is None else graph.register(mask), None if score is None else graph.register(score)
     left, right = (None, None) if window is None else (window, 0) if isinstance(window, int) else window
     records = torch.is_grad_enabled()
     is_differentiated = records and any(x is not None and x.requires_grad for x in (q, k, v, sinks))
     try:
         o, lse = torch.ops.flashc.attention.default(q, k, v, mask_array, *names, causal, left, right, scale, enable_gqa,
-                                                    layout, return_lse or is_differentiated, *offsets, records, sinks)
+                                                    layout, return_lse or is_differentiated, *offsets, records, sinks,
+                                                    dropout_p, philox)
     finally:
         if is_once and not is_differentiated:
             for name in names:
@@ -255,7 +265,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         key: [..., H, S, E].
         value: [..., H, S, Ev].
         attn_mask: broadcasts to [..., Hq, L, S]. bool: True where a key takes part; numbers: added to the scores.
-        dropout_p: 0.
+        dropout_p: the rate with which a probability is dropped, the nearest multiple of 1/256; seeds come from the
+            generator of the tensors' device.
         is_causal: query i sees key j <= i, also where L and S differ (flashc.attention aligns the last ones instead).
         scale: of the scores; None: 1 / sqrt(E).
         enable_gqa: Hq is a multiple of H, and query head h reads key head h // (Hq // H).
@@ -264,13 +275,11 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         [..., Hq, L, Ev], with the order of dimensions in memory that `query` has. A query that sees no key gets zeros.
 
     Raises:
-        flashc.ArgumentError: dropout, both a mask and is_causal, or shapes that do not go together.
+        flashc.ArgumentError: a rate of dropout that is none, both a mask and is_causal, or shapes that do not go together.
         flashc.Error: whatever flashc.attention raises.
 
     Strides and head dimensions that the kernels do not take cost a copy. Any leading dimensions must be equal.
     """
-    if dropout_p != 0.0:
-        raise ArgumentError(f"expected dropout_p to be 0: flashc has no dropout, got {dropout_p}")
     if attn_mask is not None and is_causal:
         raise ArgumentError("expected attn_mask or is_causal, got both")
     if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
@@ -289,7 +298,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         attn_mask = _with_four_dimensions(attn_mask)
     square = query.shape[-2] == key.shape[-2]
     mask = attn_mask if attn_mask is not None else _sees_up_to_itself if is_causal and not square else None
-    o = _attend(q, k, v, causal=is_causal and square, scale=scale, mask=mask, enable_gqa=enable_gqa)
+    o = _attend(q, k, v, causal=is_causal and square, scale=scale, mask=mask, dropout_p=dropout_p,
+                enable_gqa=enable_gqa)
     if o.shape[-1] != columns:
         o = o[..., :columns]
     return o.reshape(*query.shape[:-1], columns) if query.dim() != 4 else o

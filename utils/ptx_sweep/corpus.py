@@ -111,13 +111,13 @@ for _d, _dv in ((8, 8), (24, 40), (40, 24), (72, 72), (136, 88), (248, 16)):
 
 def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str = "bf16", mask: Any = None,
                   score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None,
-                  deterministic: bool = False, has_sinks: bool = False) -> None:
+                  deterministic: bool = False, has_sinks: bool = False, dropout_p: float = 0.0) -> None:
     """An operation with what flashc.compile does not offer. A backward pass has the gradient of the log-sum-exp in f16 only."""
     code = trace(mask, score)
     has_lse = operation == library.ATTENTION_BACKWARD and dtype == "f16"
     specialization = Specialization(dtype, d, dv or d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
                                     code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, has_lse, operation,
-                                    deterministic, has_sinks)
+                                    deterministic, has_sinks, dropout_p)
     PROGRAMS[f"{name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
 
 
@@ -163,6 +163,14 @@ for _d in (64, 128, 256):
         for _operation, _what in ((library.ATTENTION, "forward"), (library.ATTENTION_BACKWARD, "backward")):
             add_operation(f"sinks: {_what}, {_name}", _d, _operation, dtype="f16" if _d == 64 else "bf16",
                           mask=MASKS[_name], has_sinks=True)
+
+# --- Dropout ----------------------------------------------------------------------------------------------------------
+
+for _d in (64, 128, 256):
+    for _name in ("none", "causal"):
+        for _operation, _what in ((library.ATTENTION, "forward"), (library.ATTENTION_BACKWARD, "backward")):
+            add_operation(f"dropout: {_what}, {_name}", _d, _operation, dtype="f16" if _d == 64 else "bf16",
+                          mask=MASKS[_name], dropout_p=0.1 if _d < 256 else 0.7)
 
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 

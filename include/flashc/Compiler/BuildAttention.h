@@ -75,14 +75,17 @@ struct AttentionSpec {
   bool isDeterministic = false;
   /// Of attention and the backward pass: softmax has a column more, of the head's sink.
   bool hasSinks = false;
+  /// Of attention and the backward pass: the rate with which probabilities are dropped; 0: none is.
+  float dropoutP = 0.0f;
 };
 
 /// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in
 /// FlashcAttention. What the text form can express and the op does not allow is left to the op's verifier. It is one of
 ///
-///     @attention(%q, %k, %v, [%flashc.sinks,] captures...) -> (o, lse), or -> o
+///     @attention(%q, %k, %v, [%flashc.sinks,] [%flashc.philox,] captures...) -> (o, lse), or -> o
 ///     @column_sums(%q, %k, %flashc.lse, captures...) -> c
-///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,] captures...)
+///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,]
+///         [%flashc.philox,] captures...)
 ///         -> (dq, dk, dv), or -> (dq, dk, dv, dsinks)
 llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 

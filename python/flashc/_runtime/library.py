@@ -81,7 +81,7 @@ class Attention(ctypes.Structure):
                 ("mask_code", c_char_p), ("score_code", c_char_p), ("captures", POINTER(Capture)),
                 ("num_captures", c_size_t), ("batch", c_int64), ("key_heads", c_int64), ("queries", c_int64),
                 ("keys", c_int64), ("omit_lse", c_bool), ("operation", c_int), ("deterministic", c_bool),
-                ("sinks", c_bool)]
+                ("sinks", c_bool), ("dropout_p", c_float)]
 
 
 class CostStruct(ctypes.Structure):
@@ -245,7 +245,8 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
                    window: Tuple[int, int], mask_code: Optional[str], score_code: Optional[str],
                    captures: Sequence[Tuple[str, str, Tuple[int, ...]]],
                    extents: Tuple[int, int, int, int], has_lse: bool, operation: int = ATTENTION,
-                   deterministic: bool = False, has_sinks: bool = False) -> Attention:
+                   deterministic: bool = False, has_sinks: bool = False,
+                   dropout_p: float = 0.0) -> Attention:
     """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY; `has_lse`:
     whether the log-sum-exp is an output. The structure keeps what it points to alive (ctypes holds on to it)."""
     array = (Capture * max(len(captures), 1))()
@@ -257,4 +258,4 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
     return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
                      mask_code.encode() if mask_code is not None else None,
                      score_code.encode() if score_code is not None else None, array, len(captures), *extents,
-                     not has_lse, operation, deterministic, has_sinks)
+                     not has_lse, operation, deterministic, has_sinks, dropout_p)

@@ -40,15 +40,18 @@ class Specialization(NamedTuple):
     deterministic: bool = False
     #: Of attention and the backward pass: softmax has a column more, of the head's sink.
     has_sinks: bool = False
+    #: Of attention and the backward pass: the rate; 0: no dropout.
+    dropout_p: float = 0.0
 
     @property
     def ranks(self) -> List[int]:
         """Those of the kernel's arguments: inputs, captures, outputs (FlashcAttention in flashc.h)."""
         lse, sinks = [3] if self.has_lse else [], [1] if self.has_sinks else []
+        vectors = [*sinks, *([1] if self.dropout_p else [])]
         if self.operation == library.ATTENTION:
-            inputs, outputs = [4, 4, 4, *sinks], [4, *lse]
+            inputs, outputs = [4, 4, 4, *vectors], [4, *lse]
         elif self.operation == library.ATTENTION_BACKWARD:
-            inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *sinks], [4, 4, 4, *sinks]
+            inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [4, 4, 4, *sinks]
         else:
             inputs, outputs = [4, 4, 3], [3]
         return [*inputs, *(len(capture.shape) for capture in self.captures), *outputs]
@@ -67,7 +70,8 @@ class Specialization(NamedTuple):
             dtype=self.dtype, head_dim=self.head_dim, value_dim=self.value_dim, group_size=self.group_size,
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
-            operation=self.operation, deterministic=self.deterministic, has_sinks=self.has_sinks)
+            operation=self.operation, deterministic=self.deterministic, has_sinks=self.has_sinks,
+            dropout_p=self.dropout_p)
 
     def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""
@@ -206,14 +210,14 @@ def target_of(device: int) -> str:
 def specialize(q: Array, extents: Extents, causal: bool, window: Window, scale: Any, code: Code, target: str,
                schedule: Optional[str], is_static: bool, has_lse: bool,
                operation: int = library.ATTENTION, deterministic: bool = False,
-               has_sinks: bool = False) -> Specialization:
+               has_sinks: bool = False, dropout_p: float = 0.0) -> Specialization:
     """What the kernel of a call is compiled for. `is_static`: for these extents alone."""
     kind, bounds = parse_mask(causal, window)
     group = extents.query_heads // max(extents.key_heads, 1) or 1
     fixed = (extents.batch, extents.key_heads, extents.queries, extents.keys) if is_static else (library.ANY,) * 4
     return Specialization(q.dtype, extents.head_dim, extents.value_dim, group, parse_scale(scale, extents.head_dim),
                           kind, bounds, code.mask, code.score, code.captures, fixed, target, schedule, has_lse,
-                          operation, deterministic, has_sinks)
+                          operation, deterministic, has_sinks, dropout_p)
 
 
 def read_mask(mask: Any, extents: Extents, device: Optional[int], stream: Optional[int]) -> Array:

@@ -130,6 +130,9 @@ TEST(BuildAttention, PrintsSinks) {
   expectGood(spec, [](Parsed &parsed) { EXPECT_EQ(parsed.getFunction().getNumResults(), 4u); });
   spec.operation = AttentionSpec::Operation::ColumnSums;
   expectError(spec, "expected no sinks beside column sums: the log-sum-exp has them");
+  spec.hasSinks = false;
+  spec.dropoutP = 0.1f;
+  expectError(spec, "expected no dropout beside column sums: they add up probabilities before it");
 }
 
 TEST(BuildAttention, BackwardHasValues) {

@@ -1,0 +1,70 @@
+"""flashc.dropout_mask: what attention with dropout keeps, as an array."""
+from __future__ import annotations
+
+from typing import Any, Sequence, Tuple
+
+from ._runtime.dropout import parse_dropout
+from ._runtime.library import ArgumentError, UnsupportedTypeError
+
+__all__ = ["dropout_mask"]
+
+_MULTIPLIERS, _INCREMENTS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+_LOW = 0xFFFFFFFF
+
+
+def _philox(np: Any, counter: Sequence[Any], key: Tuple[int, int]) -> Sequence[Any]:
+    """Philox4x32-10 (Salmon et al. 2011): four words, in arrays of 64 bits."""
+    x0, x1, x2, x3 = counter
+    k0, k1 = key
+    for _ in range(10):
+        first, second = x0 * np.uint64(_MULTIPLIERS[0]), x2 * np.uint64(_MULTIPLIERS[1])
+        x0, x1 = (second >> np.uint64(32)) ^ x1 ^ np.uint64(k0), second & np.uint64(_LOW)
+        x2, x3 = (first >> np.uint64(32)) ^ x3 ^ np.uint64(k1), first & np.uint64(_LOW)
+        k0, k1 = (k0 + _INCREMENTS[0]) & _LOW, (k1 + _INCREMENTS[1]) & _LOW
+    return x0, x1, x2, x3
+
+
+def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) -> Any:
+    """Which probabilities attention with dropout keeps: for tests, and to see what a kernel does. Needs NumPy.
+
+    It is a function of (seed, offset, b, h, i, j): a larger batch, more heads or longer sequences have the same mask
+    where both have an element (docs/dropout.md).
+
+    Args:
+        shape: (B, Hq, Nq, Nk).
+        dropout_p: the rate; masks have the nearest multiple of 1/256.
+        philox: (seed, offset), integers of 64 bits, or an array of them on the host.
+
+    Returns:
+        [B, Hq, Nq, Nk], a NumPy array of bool: true where a probability is kept (and multiplied with 1 / (1 - rate)).
+
+    Raises:
+        flashc.ArgumentError: a rate, a shape or a seed that is none.
+    """
+    import numpy as np
+    if len(shape) != 4 or any(extent < 0 for extent in shape):
+        raise ArgumentError(f"expected a shape (B, Hq, Nq, Nk), got {tuple(shape)}")
+    rate = parse_dropout(dropout_p)
+    if len(philox) != 2:
+        raise ArgumentError(f"expected philox to be a seed and an offset, got {len(philox)} numbers")
+    try:
+        seed, offset = (int(number) & (2**64 - 1) for number in philox)
+    except (TypeError, ValueError):
+        raise UnsupportedTypeError(f"expected philox to be two integers, got {philox!r}") from None
+    batch, heads, queries, keys = shape
+    i, j = np.ogrid[:queries, :keys]
+    i, j = i.astype(np.uint64), j.astype(np.uint64)
+    of = {name: np.uint64(number) for name, number in (("2", 2), ("4", 4), ("8", 8), ("16", 16), ("32", 32))}
+    of_keys = j // of["32"] * of["4"] + j % of["8"] // of["2"]
+    of_queries = i // of["16"] * of["8"] + i % of["8"]
+    word, byte = j % of["32"] // of["8"], i % of["16"] // of["8"] * of["2"] + j % of["2"]
+    key = seed & _LOW, (seed >> 32) ^ (offset >> 32)
+    result = np.empty(tuple(shape), bool)
+    for b in range(batch):
+        for h in range(heads):
+            counter = [np.broadcast_to(x, (queries, keys)).copy()
+                       for x in (of_keys, of_queries, np.uint64((b << 16) + h & _LOW), np.uint64(offset & _LOW))]
+            bits = np.choose(word.astype(np.intp) + np.zeros((queries, keys), np.intp), _philox(np, counter, key))
+            random = bits >> byte * of["8"] & np.uint64(255)
+            result[b, h] = random >= np.uint64(int(rate * 256))
+    return result

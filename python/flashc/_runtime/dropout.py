@@ -1,0 +1,71 @@
+"""Dropout of an attention: its rate, and the seed and the offset that say what is dropped."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Optional
+
+from .._arrays.array import Array
+from .._arrays.source import source_of
+from .._trace.captured import Bound
+from .._trace.trace import Code, device_name
+from .launch import wait_for
+from .library import ArgumentError, UnsupportedTypeError
+
+__all__ = ["check_philox", "parse_dropout", "philox_of", "read_philox", "with_philox"]
+
+
+def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
+    """The rate as kernels have it, a multiple of 1/256; 0.0: no dropout."""
+    try:
+        p = float(dropout_p)
+    except (TypeError, ValueError):
+        raise UnsupportedTypeError(f"expected dropout_p to be a number, got {dropout_p!r}") from None
+    if p == 0.0:
+        if philox is not None:
+            raise ArgumentError("expected dropout_p beside philox, got 0")
+        return 0.0
+    rate = round(p * 256) / 256 if 0.0 <= p <= 1.0 else -1.0
+    if not 0.0 < rate < 1.0:
+        raise ArgumentError(f"expected dropout_p to be 0, or nearest to one of 1/256 to 255/256, got {p}")
+    return rate
+
+
+def philox_of(q: Any, philox: Any) -> Any:
+    """The seed and the offset of a call with dropout. Those of PyTorch's tensors are drawn if none are given, from the
+    generator of q's device: a CUDA graph draws new ones in each replay."""
+    if philox is not None:
+        return philox
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(q, torch.Tensor):
+        raise ArgumentError("expected philox beside dropout_p: an array [2] of int64 with a seed and an offset (PyTorch's "
+                            "generators give it by themselves)")
+    return torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
+
+
+def check_philox(array: Array, q: Array) -> None:
+    """Refuses what is no seed and no offset on q's device."""
+    if tuple(array.shape) != (2,):
+        raise ArgumentError(f"expected philox of shape [2], a seed and an offset, got {tuple(array.shape)}")
+    if array.dtype != "i64":
+        raise UnsupportedTypeError(f"expected philox of int64, got {array.dtype}")
+    if array.device != q.device:
+        raise ArgumentError(f"expected philox on {device_name(q.device)}, where q is, got it on "
+                            f"{device_name(array.device)}")
+    if array.strides[0] != 1:
+        raise ArgumentError(f"expected contiguous philox (stride 1), got stride {array.strides[0]}; make a copy")
+    if not array.address:
+        raise ArgumentError("expected philox with elements in memory, got an address of 0")
+
+
+def read_philox(philox: Any, q: Array, stream: Optional[int]) -> Array:
+    """The array, after checks against q."""
+    array = source_of(philox).describe(philox, stream)
+    check_philox(array, q)
+    wait_for(array, stream)
+    return array
+
+
+def with_philox(code: Code, philox: Array) -> Code:
+    """What a launch passes: the seed and the offset are in front of the captures."""
+    bound = Bound(philox.address, (2,), (1,), 0)
+    return code._replace(bound=(bound, *code.bound), arrays=(philox, *code.arrays))

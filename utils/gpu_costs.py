@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+"""What sinks and dropout cost on a GPU, beside the same call without: the tables of docs/sinks.md and docs/dropout.md.
+
+    PYTHONPATH=python python3 utils/gpu_costs.py [--peers]
+
+All variants are CUDA graphs of five launches that take turns; a figure is the median of its turns over that of the plain
+call. --peers: also PyTorch's own attention with the same rate of dropout, by FlashAttention-2 and by cuDNN, in ms.
+"""
+from __future__ import annotations
+
+import argparse
+import statistics
+from typing import Any, Callable, Dict, List
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import flashc
+
+LAUNCHES, TURNS, TOKENS, WIDTH, RATE = 5, 15, 16384, 2048, 0.1
+
+
+def capture(run: Callable[[], Any]) -> torch.cuda.CUDAGraph:
+    for _ in range(2):
+        run()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(LAUNCHES):
+            run()
+    return graph
+
+
+def milliseconds(graph: torch.cuda.CUDAGraph) -> float:
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / LAUNCHES
+
+
+def medians(graphs: Dict[str, torch.cuda.CUDAGraph]) -> Dict[str, float]:
+    times: Dict[str, List[float]] = {name: [] for name in graphs}
+    for _ in range(TURNS):
+        for name, graph in graphs.items():
+            times[name].append(milliseconds(graph))
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def of_peers(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Dict[str, Callable[[], Any]]:
+    def attend(backend: SDPBackend, rate: float) -> torch.Tensor:
+        with sdpa_kernel(backend):
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal, dropout_p=rate)
+
+    return {f"{name} {rate:g}": lambda backend=backend, rate=rate: attend(backend, rate)
+            for name, backend in (("fa2", SDPBackend.FLASH_ATTENTION), ("cudnn", SDPBackend.CUDNN_ATTENTION))
+            for rate in (0.0, RATE)}
+
+
+def measure(d: int, length: int, causal: bool, has_peers: bool) -> None:
+    heads, batch = WIDTH // d, TOKENS // length
+    q, k, v, do = (torch.randn(batch, heads, length, d, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+    variants: Dict[str, Dict[str, Any]] = {
+        "plain": {}, "sinks": {"sinks": torch.randn(heads, device="cuda")},
+        "dropout": {"dropout_p": RATE, "philox": torch.tensor([1, 2], device="cuda")}}
+    graphs, kept = {}, []
+    for name, keywords in variants.items():
+        o, lse = flashc.attention(q, k, v, causal=causal, return_lse=True, **keywords)
+        kept.append((o, lse))  # for as long as the graph may run
+        graphs["forward " + name] = capture(
+            lambda keywords=keywords: flashc.attention(q, k, v, causal=causal, return_lse=True, **keywords))
+        graphs["backward " + name] = capture(
+            lambda keywords=keywords, o=o, lse=lse: flashc.attention_backward(q, k, v, o, lse, do, causal=causal,
+                                                                              **keywords))
+    for name, run in of_peers(q, k, v, causal).items() if has_peers else ():
+        graphs[name] = capture(run)
+    found = medians(graphs)
+    ratios = [f"{what}: {found[f'{what} plain']:.3f} ms, " + ", ".join(
+        f"{name} {found[f'{what} {name}'] / found[f'{what} plain']:.2f}" for name in ("sinks", "dropout"))
+        for what in ("forward", "backward")]
+    peers = [f"{name}: {time:.3f} ms" for name, time in found.items() if not name.startswith(("forward", "backward"))]
+    print(f"d={d} N={length}{' causal' if causal else ''}", *ratios, *peers, sep="; ", flush=True)
+    graphs.clear()
+    torch.cuda.empty_cache()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", action="store_true")
+    arguments = parser.parse_args()
+    print(torch.cuda.get_device_name(), "PyTorch", torch.__version__, "flashc", flashc.__version__)
+    for d in (64, 128, 256):
+        for length in (512, 4096):
+            for causal in (False, True):
+                measure(d, length, causal, arguments.peers and d < 256)
+
+
+if __name__ == "__main__":
+    main()
