@@ -12,19 +12,24 @@ def scores(x, keep, score):
     return x if keep is None else np.where(keep(b, h, i, j), x, -np.inf)
 
 
-def attention(q, k, v, keep=None, score=None, scale=None):
-    """o and lse of [B, H, N, D] arrays. `keep`, `score`: functions of numpy arrays of positions, or None."""
+def attention(q, k, v, keep=None, score=None, scale=None, sinks=None, factors=1.0):
+    """o and lse of [B, H, N, D] arrays. `keep`, `score`: functions of numpy arrays of positions, or None. `factors`: what
+    probabilities are multiplied with before the product with v (dropout)."""
     q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
     group = q.shape[1] // k.shape[1]
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     s = scores(q @ k.swapaxes(-1, -2) * (q.shape[-1] ** -0.5 if scale is None else scale), keep, score)
-    top = s.max(-1, keepdims=True, initial=-np.inf)
+    sink = np.full((*s.shape[:3], 1), -np.inf)
+    if sinks is not None:
+        sink[:] = np.asarray(sinks, np.float64)[:, None, None]
+    top = np.maximum(s.max(-1, keepdims=True, initial=-np.inf), sink)
     top = np.where(np.isinf(top), 0, top)
     p = np.exp(s - top)
-    total = p.sum(-1, keepdims=True)
+    total = p.sum(-1, keepdims=True) + np.exp(sink - top)
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + top)[..., 0]
-    return p @ v / np.where(total == 0, 1, total), lse
+    o = np.where(factors == 0, 0, p * factors) @ v / np.where(total == 0, 1, total)
+    return np.where(np.isfinite(total), o, np.nan), lse
 
 
 def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, scale=None):

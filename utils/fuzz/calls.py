@@ -72,8 +72,9 @@ def smaller_calls(case):
     for name in ("score", "mask", "window"):
         if case[name] is not None:
             yield {**case, name: None}
-    if case["causal"]:
-        yield {**case, "causal": False}
+    for name in ("causal", "sinks", "dropout"):
+        if case.get(name):
+            yield {**case, name: type(case[name])()}
     for name, extent in case["sizes"].items():
         for value in sorted({LEAST.get(name, 1), extent // 2 // 8 * 8 if name in LEAST else extent // 2,
                              extent - LEAST.get(name, 1)}):

@@ -27,7 +27,8 @@ def generate(rng):
     return {"kind": "numbers", "sizes": sizes, "mask": regions.mask() if rng.random() < 0.6 else None,
             "score": regions.score() if rng.random() < 0.75 else None, "causal": rng.random() < 0.15,
             "window": [rng.randint(-1, 80), rng.randint(-1, 80)] if rng.random() < 0.1 else None,
-            "dtype": rng.choice(["float32", "float32", "float16"]), "seed": rng.randrange(1 << 30)}
+            "dtype": rng.choice(["float32", "float32", "float16"]), "seed": rng.randrange(1 << 30),
+            "sinks": rng.random() < 0.2, "dropout": rng.choice([0.0, 0.0, 0.0, 0.1, 0.5, 0.9])}
 
 
 def make_inputs(case):
@@ -36,6 +37,25 @@ def make_inputs(case):
     of_queries, of_keys = (sizes["b"], sizes["hq"], sizes["nq"]), (sizes["b"], sizes["hk"], sizes["nk"])
     q, k = (rng.integers(-3, 4, (*shape, sizes["d"])) / 2 for shape in (of_queries, of_keys))
     return [x.astype(case["dtype"]) for x in (q, k, rng.standard_normal((*of_keys, sizes["dv"])))]
+
+
+def more_arguments(case):
+    """Those for sinks and dropout."""
+    rng, more = np.random.default_rng(case["seed"] + 1), {}
+    if case["sinks"]:
+        more["sinks"] = rng.choice([-np.inf, -2.5, 0, 1.25, 30], case["sizes"]["hq"]).astype(np.float32)
+    if case["dropout"]:
+        more |= {"dropout_p": case["dropout"], "philox": rng.integers(-2**63, 2**63 - 1, 2)}
+    return more
+
+
+def factors_of(case, more):
+    """What dropout multiplies probabilities with."""
+    if not case["dropout"]:
+        return 1.0
+    sizes, rate = case["sizes"], round(case["dropout"] * 256) / 256
+    shape = sizes["b"], sizes["hq"], sizes["nq"], sizes["nk"]
+    return flashc.dropout_mask(shape, case["dropout"], more["philox"]) / (1 - rate)
 
 
 def score_of(case, arrays, s):
@@ -73,16 +93,19 @@ def check(case):
         values, bound = score_of(case, arrays, s)
         errors.append((values, bound))
         return values
+    more = more_arguments(case)
+    factors = factors_of(case, more)
     with np.errstate(all="ignore"):
-        want = reference.attention(q, k, v, lambda b, h, i, j: keeps, score, scale=0.25)
+        want = reference.attention(q, k, v, lambda b, h, i, j: keeps, score, 0.25, more.get("sinks"), factors)
     values, bound = errors[0]
     with np.errstate(invalid="ignore"):
         top = np.max(np.where(keeps, values - bound, -np.inf), -1, keepdims=True, initial=-np.inf)
         counts = keeps & (bound > 0) & ~(values + bound < top - FAR)
     moved = np.max(np.where(counts, bound, 0), -1, initial=0)
 
-    got = call(flashc.attention, q, k, v, scale=0.25, enable_gqa=True, return_lse=True, **functions(case, arrays))
-    row = compare(got, want, moved, np.abs(v.astype(np.float64)).max(), case["dtype"])
+    got = call(flashc.attention, q, k, v, scale=0.25, enable_gqa=True, return_lse=True, **more,
+               **functions(case, arrays))
+    row = compare(got, want, moved, np.abs(v.astype(np.float64)).max() * np.max(factors), case["dtype"])
     if row is not None:
         raise Fault(f"numbers: row {tuple(map(int, row))}: expected lse {want[1][row]:.9g} and o "
                     f"{np.array2string(want[0][row], threshold=4)}, got {got[1][row]:.9g} and "

@@ -143,7 +143,7 @@ TEST(ScheduleTable, SaysWhichLineIsWrong) {
             "table, line 1: expected target= and an architecture such as sm_90a, got 'target=h100'");
   for (StringRef condition : {"queries=64", "keys=64", "d<64", "d", "mask<=none", "64"})
     EXPECT_EQ(getError((condition + ": stages=2").str()),
-              ("table, line 1: expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, "
+              ("table, line 1: expected a condition on kind=, target=, dtype=, d=, d<=, dv=, dv<=, mask=, score=, dropout=, "
                "rows=, keys<= or queries<=, "
                "got '" +
                condition + "'")
