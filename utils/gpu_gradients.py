@@ -5,8 +5,9 @@
     compute-sanitizer --tool memcheck gpu_gradients.py --times 1     and racecheck, synccheck: sizes for a sanitizer
 
 Needs the package flashc and PyTorch (CUDA), as gpu_check.py does. Numbers of the first launch are held against float32
-attention (gpu_check.py says how), with NaN in the outputs and in the memory that a workspace is likely to get. dk and dv
-have the same bits in every launch, and with deterministic=True dq has; between launches another stream computes products,
+attention (gpu_check.py says how; with sinks or dropout against the formula in float64), with NaN in the outputs and in the
+memory that a workspace is likely to get. dk, dv and dsinks have the same bits in every launch, and with
+deterministic=True dq has; between launches another stream computes products,
 so that CTAs do not always run in the same order.
 """
 
@@ -31,10 +32,13 @@ class Case:
     group: int = 1
     deterministic: bool = False
     schedule: Optional[str] = None
+    sinks: bool = False
+    dropout: float = 0.0
 
     def __str__(self):
         parts = [f"d={self.d}", "causal" * self.causal, f"window={self.window}" * bool(self.window),
-                 f"group={self.group}" * (self.group > 1), "deterministic" * self.deterministic, self.schedule]
+                 f"group={self.group}" * (self.group > 1), "deterministic" * self.deterministic, self.schedule,
+                 "sinks" * self.sinks, f"dropout={self.dropout}" * bool(self.dropout)]
         return " ".join(part for part in parts if part)
 
     def keep(self, nq, nk, device):
@@ -49,6 +53,8 @@ CASES = [*(Case(d, causal) for d in (64, 128, 192, 256) for causal in (False, Tr
          *(Case(d, causal=True, group=4) for d in (40, 64, 128, 256)),
          *(Case(d, causal, deterministic=True) for d in (64, 128) for causal in (False, True)),
          Case(64, schedule="persistent=true"), Case(128, window=50, schedule="persistent=true"),
+         *(Case(d, causal, sinks=True, dropout=p) for d in (64, 128, 256) for causal, p in ((False, 0.1), (True, 0.0))),
+         *(Case(d, True, group=2, deterministic=True, sinks=True, dropout=0.5) for d in (64, 128)),
          Case(64, schedule="consumers=1"), Case(64, causal=True, schedule="kv-tile=64")]
 
 
@@ -62,6 +68,27 @@ def count_different(first, second):
     return torch.stack([(x.view(torch.int16) != y.view(torch.int16)).any() for x, y in zip(first, second)]).any()
 
 
+def compare_with_formula(q, k, v, do, keep, how, found):
+    """What is wrong with gradients beside sinks or dropout: their relative Frobenius errors, in float64."""
+    leaves = [x.double().requires_grad_() for x in (q, k, v)]
+    group, sinks = q.shape[1] // k.shape[1], how.get("sinks")
+    keys, values = (x.repeat_interleave(group, 1) for x in leaves[1:])
+    scores = leaves[0] @ keys.mT * q.shape[3] ** -0.5
+    if keep is not None:
+        scores = scores.masked_fill(~keep, float("-inf"))
+    if sinks is not None:
+        leaves.append(sinks.double().requires_grad_())
+        scores = torch.cat([scores, leaves[3][None, :, None, None].expand(*scores.shape[:3], 1)], -1)
+    weights = scores.softmax(-1).nan_to_num(0.0)[..., :k.shape[2]]
+    if how.get("dropout_p"):
+        mask = flashc.dropout_mask(weights.shape, how["dropout_p"], how["philox"].cpu())
+        weights = weights * torch.from_numpy(mask).cuda() / (1 - round(how["dropout_p"] * 256) / 256)
+    wanted = torch.autograd.grad((weights @ values * do.double()).sum(), leaves)
+    errors = {name: ((x.double() - y).norm() / y.norm()).item()
+              for name, x, y in zip(("dq", "dk", "dv", "dsinks"), found, wanted)}
+    return "; ".join(f"{name}: error {error:.1e}" for name, error in errors.items() if not error < 1e-2)
+
+
 def check(case, batch, nq, nk, times, busy):
     """What is wrong with a case, or nothing."""
     torch.manual_seed(nq * 8191 + nk)
@@ -71,8 +98,12 @@ def check(case, batch, nq, nk, times, busy):
     how = {"causal": case.causal, "enable_gqa": case.group > 1}
     if case.window:
         how["mask"] = masks.sliding_window(case.window - 1, 0)
+    if case.sinks:
+        how["sinks"] = torch.randn(heads, device="cuda")
+    if case.dropout:
+        how |= {"dropout_p": case.dropout, "philox": torch.tensor([nq, nk], device="cuda")}
     o, lse = flashc.attention(q, k, v, return_lse=True, **how)
-    outputs = [torch.full_like(x, float("nan")) for x in (q, k, v)]
+    outputs = [torch.full_like(x, float("nan")) for x in (q, k, v, *([how["sinks"]] if case.sinks else []))]
     poison([1 << 20, 1 << 22])
 
     def launch():
@@ -81,7 +112,10 @@ def check(case, batch, nq, nk, times, busy):
 
     launch()
     keep = case.keep(nq, nk, q.device)
-    problem = _check.GradientReference(q, k, v, do, keep).compare(outputs).problem
+    if case.sinks or case.dropout:
+        problem = compare_with_formula(q, k, v, do, keep, how, outputs)
+    else:
+        problem = _check.GradientReference(q, k, v, do, keep).compare(outputs).problem
     promised = outputs if case.deterministic else outputs[1:]
     first, different = [x.clone() for x in promised], torch.zeros((), dtype=torch.int64, device="cuda")
     for number in range(times - 1):

@@ -29,5 +29,5 @@ from ._varlen import varlen_attention
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
            "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention",
-           "attention_backward", "column_sums", "compile", "configure", "devices", "dropout_mask", "explain", "masks", "ops",
-           "statistics", "varlen_attention", "__version__"]
+           "attention_backward", "column_sums", "compile", "configure", "devices", "dropout_mask", "explain", "masks",
+           "ops", "statistics", "varlen_attention", "__version__"]

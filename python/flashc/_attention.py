@@ -23,8 +23,9 @@ contexts.on_configure.append(_launchers.clear)
 
 def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
               mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None,
-              dropout_p: float = 0.0, philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None,
-              schedule: Optional[str] = None, static_shapes: bool = False) -> Any:
+              dropout_p: float = 0.0, philox: Any = None, enable_gqa: bool = False, return_lse: bool = False,
+              layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
+              static_shapes: bool = False) -> Any:
     """Exact attention: softmax(score(scale * q k^T) where mask) v, without the matrix of scores in memory.
 
     Where the arguments are those of `torch.nn.functional.scaled_dot_product_attention` they mean the same, except that
@@ -123,8 +124,9 @@ def _is_graph(torch: Any, q: Any) -> bool:
 
 def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,
         mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-        philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
-        static_shapes: bool = False, records_gradients: bool = False) -> Any:
+        philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
+        out: Any = None, schedule: Optional[str] = None, static_shapes: bool = False,
+        records_gradients: bool = False) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
     `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one."""
     if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \

@@ -15,8 +15,9 @@ from ._torch_tensors import suitable
 __all__ = ["differentiable_attention", "gradients", "refuse_second_order"]
 
 
-def gradients(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], philox: Optional[Tensor], o: Tensor, lse: Tensor,
-              do: Optional[Tensor], dlse: Optional[Tensor], deterministic: bool, **keywords: Any) -> Tuple[Optional[Tensor], ...]:
+def gradients(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], philox: Optional[Tensor], o: Tensor,
+              lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor], deterministic: bool,
+              **keywords: Any) -> Tuple[Optional[Tensor], ...]:
     """flashc.attention_backward of gradients as PyTorch hands them over: expanded, transposed, or none. Returns dq, dk,
     dv and dsinks, which is None without sinks."""
     do = torch.zeros_like(o) if do is None else suitable(do)

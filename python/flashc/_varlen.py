@@ -20,7 +20,8 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
                      max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, *, causal: bool = False,
                      window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
                      score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-                     philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
+                     philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, out: Any = None,
+                     schedule: Optional[str] = None) -> Any:
     """Exact attention of packed sequences, each to itself, as FlashAttention's `flash_attn_varlen_func`.
 
     Sequence s has the queries `q[cu_seqlens_q[s]:cu_seqlens_q[s + 1]]` and the keys
@@ -69,7 +70,8 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
             raise ArgumentError(f"expected {name} of 3 dimensions {order}, got shape {_shape(name, x)}")
     keep, rescore = of_sequences(q, k, cu_seqlens_q, cu_seqlens_k, causal, window, mask, score)
     result = attention(q[None], k[None], v[None], scale=scale, mask=keep, score=rescore, sinks=sinks,
-                       dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd", out=_batch_of_one(out),
+                       dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
+                       out=_batch_of_one(out),
                        schedule=schedule)
     if out is not None:
         o, lse = out if isinstance(out, (tuple, list)) else (out, None)

@@ -132,8 +132,8 @@ def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, w
 
 
 def _save(ctx, inputs, output):
-    """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, the sinks, and what dropout
-    goes by."""
+    """What the backward pass reads: q, k, v, o, the log-sum-exp, what masks and scores read, the sinks, and what
+    dropout goes by."""
     q, k, v, mask_array, *options, return_lse, offsets, key_offsets, _, sinks, ctx.dropout_p, philox = inputs
     refuse_gradient(READ_BY_CODE, mask_array)
     if not return_lse:
@@ -275,7 +275,8 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
         [..., Hq, L, Ev], with the order of dimensions in memory that `query` has. A query that sees no key gets zeros.
 
     Raises:
-        flashc.ArgumentError: a rate of dropout that is none, both a mask and is_causal, or shapes that do not go together.
+        flashc.ArgumentError: a rate of dropout that is none, both a mask and is_causal, or shapes that do not go
+            together.
         flashc.Error: whatever flashc.attention raises.
 
     Strides and head dimensions that the kernels do not take cost a copy. Any leading dimensions must be equal.

@@ -37,8 +37,8 @@ def philox_of(q: Any, philox: Any) -> Any:
         return philox
     torch = sys.modules.get("torch")
     if torch is None or not isinstance(q, torch.Tensor):
-        raise ArgumentError("expected philox beside dropout_p: an array [2] of int64 with a seed and an offset (PyTorch's "
-                            "generators give it by themselves)")
+        raise ArgumentError("expected philox beside dropout_p: an array [2] of int64 with a seed and an offset; only "
+                            "PyTorch's generators give it by themselves")
     return torch.randint(-2**63, 2**63 - 1, (2,), dtype=torch.int64, device=q.device)
 
 

@@ -10,7 +10,7 @@ namespace flashc {
 class TileDropout {
 public:
   explicit TileDropout(KernelFrame &frame)
-      : frame(frame), dropout(mlir::cast<mlir::flash::ScoresOpInterface>(frame.nest.getStep().getOperation()).getDropout()) {}
+      : frame(frame), dropout(frame.nest.getStep().getDropout()) {}
 
   /// Emits the reads of the seed and the offset, in front of all tiles.
   void emitReads();

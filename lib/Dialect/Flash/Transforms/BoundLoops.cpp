@@ -176,7 +176,8 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op) {
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else belongs
   // to queries is read in. Dropout counts by blocks of positions.
-  bool isOnGrid = ranged || op.getDropout() || (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
+  bool isOnGrid = ranged || op.getDropout() ||
+                  (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
   LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());
   return KeyBounds{std::move(searched), std::move(mask), std::move(bounds), std::move(ranged)};

@@ -149,8 +149,8 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
   let regions = (region AnyRegion:$score, AnyRegion:$mask, AnyRegion:$derivative);
   let assemblyFormat = [{
     `ins` `(` $q `,` $k `,` $v `,` $dout `,` $lse `,` $delta `:` type($q) `,` type($k) `,` type($v) `,` type($dout) `,`
-    type($lse) `,` type($delta) `)` `outs` `(` $state `:` type($state) `)` }] # dropoutFormat # positionFormat # regionsFormat #
-    derivativeFormat # "`->` type($results)";
+    type($lse) `,` type($delta) `)` `outs` `(` $state `:` type($state) `)` }] # dropoutFormat #
+    positionFormat # regionsFormat # derivativeFormat # "`->` type($results)";
   let extraClassDeclaration = dropoutDeclaration # [{
     MutableOperandRange getDpsInitsMutable() { return getStateMutable(); }
     Region *getDerivativeRegion() { return &getDerivative(); }
