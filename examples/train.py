@@ -397,9 +397,9 @@ def report(run: Run) -> str:
 def compare(run: Run, other: Run) -> str:
     apart = distances(run, other)
     most = max(apart)
+    ratio = run.tokens_per_second / other.tokens_per_second
     return (f"{run.name} and {other.name}: losses at most {most:.2e} apart (step {apart.index(most)}), "
-            f"{sum(apart) / len(apart):.2e} on average; tokens/s {run.tokens_per_second / other.tokens_per_second:.3f} "
-            "to 1")
+            f"{sum(apart) / len(apart):.2e} on average" + ("" if math.isnan(ratio) else f"; tokens/s {ratio:.3f} to 1"))
 
 
 def write_csv(runs: List[Run], path: str) -> None:
@@ -486,6 +486,8 @@ def problem_with(options: argparse.Namespace) -> Optional[str]:
         return f"expected heads of 8, 16, ... 256 dimensions, got {depth} (--width / --heads)"
     if options.length < 16:
         return f"expected --length to be 16 or more, to hold several documents, got {options.length}"
+    if options.control and options.attention == "flashc":
+        return "expected PyTorch's attention beside --control, which is compared with it, got --attention flashc"
     if options.compile and TORCH_VERSION < (2, 4):
         return f"expected PyTorch 2.4 or newer for --compile, got {torch.__version__}"
     for name, path in (("csv", options.csv), ("picture", options.picture)):

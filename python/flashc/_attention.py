@@ -162,8 +162,9 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
             wait_for(array, stream)
     else:
         code = _NO_CODE
-    if dropout_p or philox is not None:
+    if type(dropout_p) is not float or dropout_p or philox is not None:
         dropout_p = parse_dropout(dropout_p, philox)
+    if dropout_p:
         code = with_philox(code, read_philox(philox_of(q, philox), q_array, stream))
     heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
     if sinks is not None:

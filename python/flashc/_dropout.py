@@ -1,6 +1,7 @@
 """flashc.dropout_mask: what attention with dropout keeps, as an array."""
 from __future__ import annotations
 
+import operator
 from typing import Any, Sequence, Tuple
 
 from ._runtime.dropout import parse_dropout
@@ -42,16 +43,17 @@ def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) 
         flashc.ArgumentError: a rate, a shape or a seed that is none.
     """
     import numpy as np
-    if len(shape) != 4 or any(extent < 0 for extent in shape):
-        raise ArgumentError(f"expected a shape (B, Hq, Nq, Nk), got {tuple(shape)}")
-    rate = parse_dropout(dropout_p)
-    if len(philox) != 2:
-        raise ArgumentError(f"expected philox to be a seed and an offset, got {len(philox)} numbers")
     try:
-        seed, offset = (int(number) & (2**64 - 1) for number in philox)
+        batch, heads, queries, keys = (operator.index(extent) for extent in shape)
     except (TypeError, ValueError):
-        raise UnsupportedTypeError(f"expected philox to be two integers, got {philox!r}") from None
-    batch, heads, queries, keys = shape
+        raise ArgumentError(f"expected a shape (B, Hq, Nq, Nk), got {shape!r}") from None
+    if min(batch, heads, queries, keys) < 0:
+        raise ArgumentError(f"expected a shape (B, Hq, Nq, Nk), got {shape!r}")
+    rate = parse_dropout(dropout_p)
+    try:
+        seed, offset = (operator.index(number) & (2**64 - 1) for number in philox)
+    except (TypeError, ValueError):
+        raise UnsupportedTypeError(f"expected philox to be two integers, a seed and an offset, got {philox!r}") from None
     i, j = np.ogrid[:queries, :keys]
     i, j = i.astype(np.uint64), j.astype(np.uint64)
     of = {name: np.uint64(number) for name, number in (("2", 2), ("4", 4), ("8", 8), ("16", 16), ("32", 32))}
@@ -59,7 +61,7 @@ def dropout_mask(shape: Sequence[int], dropout_p: float, philox: Sequence[int]) 
     of_queries = i // of["16"] * of["8"] + i % of["8"]
     word, byte = j % of["32"] // of["8"], i % of["16"] // of["8"] * of["2"] + j % of["2"]
     key = seed & _LOW, (seed >> 32) ^ (offset >> 32)
-    result = np.empty(tuple(shape), bool)
+    result = np.empty((batch, heads, queries, keys), bool)
     for b in range(batch):
         for h in range(heads):
             counter = [np.broadcast_to(x, (queries, keys)).copy()

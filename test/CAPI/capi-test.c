@@ -50,6 +50,22 @@ static void testText(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
+/* Prints its gradients with sinks, dropout and an array that the score reads. */
+static void testVectors(FlashcContext context) {
+  FlashcAttention attention = causal;
+  FlashcCapture capture = {.name = "slope", .dtype = FLASHC_F32};
+  char *text, *message;
+  attention.operation = FLASHC_ATTENTION_BACKWARD;
+  attention.sinks = true;
+  attention.dropout_p = 0.25f;
+  attention.captures = &capture;
+  attention.num_captures = 1;
+  attention.score_code = "%t = arith.mulf %s, %slope : f32\nflash.yield %t : f32";
+  expectOK(flashcAttentionGetText(context, &attention, &text, &message), &message, "flashcAttentionGetText");
+  fputs(text, stdout);
+  flashcStringDestroy(text);
+}
+
 /* Prints the same without lse. */
 static void testOmit(FlashcContext context) {
   FlashcAttention attention = causal;
@@ -487,7 +503,7 @@ int main(int argc, char **argv) {
   } tests[] = {{"text", testText}, {"omit", testOmit},          {"built", testBuilt},       {"table", testTable},
                {"sums", testSums}, {"errors", testErrors},      {"cache", testCache},       {"threads", testThreads},
                {"load", testLoad}, {"levels", testLevels},      {"function", testFunction}, {"cpu", testCPU},
-               {"time", measure},  {"gradients", testGradients}};
+               {"time", measure},  {"gradients", testGradients}, {"vectors", testVectors}};
   FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
   FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;

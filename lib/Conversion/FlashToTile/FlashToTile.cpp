@@ -129,9 +129,10 @@ static void addRoles(flash::EpilogueOpInterface epilogue, LaunchRoles &result) {
 }
 
 /// What the argument is that dropout goes by.
-static void addRole(const flash::Dropout &dropout, LaunchRoles &result) {
-  if (BlockArgument argument = flash::getRootArgument(dropout.philox))
-    result.roles.push_back({{"philox", 0, {flash::StepDim::Whole}}, {argument.getArgNumber()}, /*isOutput=*/false, 2});
+static void addDropoutRole(Value philox, LaunchRoles &result) {
+  if (BlockArgument argument = flash::getRootArgument(philox))
+    result.roles.push_back({{"philox", 0, {flash::StepDim::Whole}}, {argument.getArgNumber()}, /*isOutput=*/false,
+                            /*depth=*/2});
 }
 
 /// What the function's arguments and results are to the nest.
@@ -147,7 +148,7 @@ static LaunchRoles getRoles(LoopNest &nest) {
   if (epilogue)
     addRoles(epilogue, result);
   if (std::optional<flash::Dropout> dropout = nest.getStep().getDropout())
-    addRole(*dropout, result);
+    addDropoutRole(dropout->philox, result);
   for (auto [index, info] : llvm::enumerate(epilogue ? epilogue.getEpilogueResults() : nest.getStep().getStepState())) {
     int64_t depth = cast<ShapedType>(nest.results[index].getType()).getShape().back();
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, /*isOutput=*/true, depth});

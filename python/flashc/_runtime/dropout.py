@@ -1,6 +1,7 @@
 """Dropout of an attention: its rate, and the seed and the offset that say what is dropped."""
 from __future__ import annotations
 
+import math
 import sys
 from typing import Any, Optional
 
@@ -24,7 +25,7 @@ def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
         if philox is not None:
             raise ArgumentError("expected dropout_p beside philox, got 0")
         return 0.0
-    rate = round(p * 256) / 256 if 0.0 <= p <= 1.0 else -1.0
+    rate = math.floor(p * 256 + 0.5) / 256 if 0.0 <= p <= 1.0 else -1.0
     if not 0.0 < rate < 1.0:
         raise ArgumentError(f"expected dropout_p to be 0, or nearest to one of 1/256 to 255/256, got {p}")
     return rate
@@ -33,6 +34,9 @@ def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
 def philox_of(q: Any, philox: Any) -> Any:
     """The seed and the offset of a call with dropout. Those of PyTorch's tensors are drawn if none are given, from the
     generator of q's device: a CUDA graph draws new ones in each replay."""
+    if isinstance(philox, (tuple, list)):
+        raise UnsupportedTypeError("expected philox to be an array [2] of int64 on the device of q, got a "
+                                   f"{type(philox).__name__}")
     if philox is not None:
         return philox
     torch = sys.modules.get("torch")

@@ -10,8 +10,14 @@
 // RUN:   | sed 's/func.func .* {$/&\n    %made = arith.constant dense<7> : tensor<2xi64>/' > %t/made.mlir
 // RUN: not flashc-opt %t/made.mlir --convert-flash-to-tile="schedule=consumers=1,kv-tile=64" 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=MADE
+// RUN: flashc %t/whole.mlir --emit=loops --schedule=kv-tile=64 | sed 's/scf.for \(%arg[0-9]*\) = %c0 to %c512/scf.for \1 = %c8 to %c456/' \
+// RUN:   | sed 's/func.func .* {$/&\n    %c8 = arith.constant 8 : index\n    %c456 = arith.constant 456 : index/' > %t/moved.mlir
+// RUN: not flashc-opt %t/moved.mlir --convert-flash-to-tile="schedule=consumers=1,kv-tile=64" 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=MOVED
 
 // ATTENTION: gpu.func @attention({{.*}}name = "philox", role = "input", shape = [2]
+// 256 / 230.
+// ATTENTION-DAG: %[[SCALE:.*]] = arith.constant dense<1.11304{{[0-9]*}}> : tensor<64xf32, #tile.row>
 // ATTENTION-DAG: %[[SEED:.*]] = memref.load %[[PHILOX:.*]][%c0{{.*}}] : memref<2xi64
 // ATTENTION-DAG: %[[OFFSET:.*]] = memref.load %[[PHILOX]][%c1{{.*}}] : memref<2xi64
 // ATTENTION: } consumer {
@@ -21,8 +27,7 @@
 // ATTENTION: %[[KEPT:.*]] = tile.dropout_mask %[[SEED]], %[[OFFSET]] at(%{{.*}}, %{{.*}}, %{{.*}}, %{{.*}}) least 26 : tensor<64x48xi1, #tile.flags>
 // ATTENTION: %[[DROPPED:.*]] = tile.keep %[[P]] where %[[KEPT]]
 // ATTENTION: tile.mma_async %[[DROPPED]],
-// 256 / 230.
-// ATTENTION: arith.divf %cst{{.*}}, %{{.*}} : tensor<64xf32, #tile.row>
+// ATTENTION: arith.divf %[[SCALE]], %{{.*}} : tensor<64xf32, #tile.row>
 
 // GRADIENTS: %[[KEPT:.*]] = tile.dropout_mask {{.*}} transposed : tensor<64x64xi1, #tile.flags>
 // GRADIENTS: %[[P:.*]] = tile.to_operand_a
@@ -37,7 +42,8 @@
 // DECISIONS: tensor-sums = false
 // SUMS: error: schedule: expected no dropout for tensor-sums: rows add up all of P
 
-// MADE: error: {{.*}}argument
+// MADE: error: expected a captured array to be a function argument
+// MOVED: error: expected tiles from a multiple of 32 on beside dropout, got 8
 
 //--- attention.mlir
 !q = tensor<?x?x?x64xbf16>

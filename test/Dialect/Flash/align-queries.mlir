@@ -148,3 +148,21 @@ func.func @strict(%q: !t, %offsets: tensor<?xi32>) -> !t {
       } -> !t, !r
   return %o : !t
 }
+
+// Blocks of random numbers begin at multiples of 16 queries.
+// CHECK-LABEL: func @dropout(
+// CHECK-NOT:     flash.segment_tile
+// CHECK:         return
+// REMARK: Remark="dropout counts queries from 0 in blocks of 16"
+func.func @dropout(%q: !t, %offsets: tensor<?xi32>, %philox: tensor<2xi64>) -> !t {
+  %s = flash.assume_sorted %offsets : tensor<?xi32>
+  %o, %lse = flash.attention ins(%q, %q, %q : !t, !t, !t) dropout(%philox : tensor<2xi64>)
+      {dropout_p = 0.1 : f32, scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %n = flash.count_le %i in %s : index, tensor<?xi32>
+        %m = flash.count_le %j in %s : index, tensor<?xi32>
+        %keep = arith.cmpi eq, %n, %m : index
+        flash.yield %keep : i1
+      } -> !t, !r
+  return %o : !t
+}

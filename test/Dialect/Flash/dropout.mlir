@@ -30,7 +30,7 @@
 // LINALG: linalg.generic {{.*}} ins(%[[P]] :
 // LINALG-COUNT-20: arith.mului_extended
 // LINALG: %[[KEPT:.*]] = arith.cmpi uge, %{{.*}}, %c26_i32
-// LINALG: %[[SCALED:.*]] = arith.mulf %{{.*}}, %cst{{.*}} : f32
+// LINALG: %[[SCALED:.*]] = arith.divf %{{.*}}, %cst{{.*}} : f32
 // LINALG: arith.select %[[KEPT]], %[[SCALED]]
 func.func @attention(%q: !q, %k: !k, %v: !k, %philox: tensor<2xi64>) -> (!q, !lse) {
   %o, %lse = flash.attention ins(%q, %k, %v : !q, !k, !k) dropout(%philox : tensor<2xi64>)

@@ -5,6 +5,8 @@
 // RUN: flashc %s --run=cpu --check --q-tile=8 --kv-tile=16 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --run=cpu --check --dims=B=2,Nq=29,Nk=1 | FileCheck %s --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --q-tile=8 --kv-tile=16 | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
+// RUN: flashc %s --check-each-pass --algorithm=fa1 --q-tile=8 --kv-tile=16 \
+// RUN:   | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
 // RUN: flashc %s --check-each-pass --split-gradients --q-tile=8 --kv-tile=16 \
 // RUN:   | FileCheck %s --check-prefix=EACH --implicit-check-not=FAIL
 // RUN: flashc %s --function=attention --run=cpu --check --dims=B=2,Nq=5,Nk=70 \

@@ -84,7 +84,7 @@ def test_sdpa_refusals():
     q, k, v = qkv(1, 2, 2, 64, 64, 64)
     mask = torch.ones(64, 64, device="cuda", dtype=torch.bool)
     with pytest.raises(flashc.Error, match="dropout_p"):
-        sdpa(q, k, v, dropout_p=0.1)
+        sdpa(q, k, v, dropout_p=1.0)
     with pytest.raises(flashc.Error, match="attn_mask or is_causal"):
         sdpa(q, k, v, attn_mask=mask, is_causal=True)
     with pytest.raises(flashc.Error, match="enable_gqa"):

@@ -37,7 +37,7 @@ LogicalResult ForwardStep::check() {
       return segment.op.emitError() << "expected normalize = deferred (algorithm fa2)";
   if (cast<flash::FinalizeOp>(nest.epilogue).getNormalize() != deferred)
     return nest.epilogue->emitError() << "expected normalize = deferred (algorithm fa2)";
-  return failure(failed(checkUnifiedMax()) || failed(checkTanhTerms()));
+  return failure(failed(checkUnifiedMax()) || failed(checkTanhTerms()) || failed(dropout.check()));
 }
 
 void ForwardStep::emitAllocations() {

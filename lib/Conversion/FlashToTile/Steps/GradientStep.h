@@ -21,6 +21,7 @@ class GradientStep : public TileStep {
 public:
   explicit GradientStep(KernelFrame &frame) : TileStep(frame), dropout(frame) {}
 
+  mlir::LogicalResult check() override { return dropout.check(); }
   /// All but `v` for dv alone.
   bool reads(llvm::StringRef operand) const override;
   void emitAllocations() override;

@@ -1,9 +1,26 @@
 //===- TileDropout.cpp - probabilities that are dropped, on tiles -------------------------------------------------===//
 
 #include "Steps/TileDropout.h"
+#include "flashc/Support/Philox.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace flashc;
+
+LogicalResult TileDropout::check() const {
+  if (!dropout)
+    return success();
+  LoopNest &nest = frame.nest;
+  if (nest.segmentTile)
+    return nest.segmentTile.emitError() << "expected tiles of queries from 0 on beside dropout, got those of sequences";
+  bool hasWholeBlocks = nest.getStep().getStreamedDim() == flash::StepDim::J && nest.streamedTile % kPhiloxKeys == 0;
+  int64_t block = hasWholeBlocks ? kPhiloxKeys : kPhiloxQueries;
+  for (Segment &segment : nest.segments)
+    if (std::optional<int64_t> begin = getConstantIntValue(segment.begin); begin && *begin % block != 0)
+      return segment.op.emitError() << "expected tiles from a multiple of " << block << " on beside dropout, got "
+                                    << *begin;
+  return success();
+}
 
 void TileDropout::emitReads() {
   if (!dropout)

@@ -12,6 +12,8 @@ public:
   explicit TileDropout(KernelFrame &frame)
       : frame(frame), dropout(frame.nest.getStep().getDropout()) {}
 
+  /// Emits an error and fails if tiles begin elsewhere than blocks of random numbers do, for all that is known.
+  mlir::LogicalResult check() const;
   /// Emits the reads of the seed and the offset, in front of all tiles.
   void emitReads();
   /// Which elements of the streamed tile at `position` are kept; null without dropout. Fails after an error.

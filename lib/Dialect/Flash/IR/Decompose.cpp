@@ -132,8 +132,9 @@ Value decompose::emitDropped(ImplicitLocOpBuilder &b, ScoresOpInterface op, Valu
   return generic(b, 4, {{values, {B, H, I, J}}}, {empty, {B, H, I, J}},
                  [&](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                    Value isKept = emitIsKept(b, b.getLoc(), *dropout, seed, offset, emitPosition(b, at));
-                   Value factor = f32Constant(b, static_cast<float>(dropout->getScale()));
-                   Value kept = arith::MulFOp::create(b, args[0], factor);
+                   // By two numbers that f32 has, for whom computes in f64.
+                   Value divisor = f32Constant(b, static_cast<float>(256 - dropout->getThreshold()));
+                   Value kept = arith::DivFOp::create(b, arith::MulFOp::create(b, args[0], f32Constant(b, 256.0f)), divisor);
                    return arith::SelectOp::create(b, isKept, kept, f32Constant(b, 0.0f));
                  });
 }

@@ -14,14 +14,10 @@ using namespace mlir::flash;
 /// The step of `op` for those gradients whose numbers among its state are from `begin` to `end`.
 static AccumulateGradientsOp emitPart(RewriterBase &rewriter, AccumulateGradientsOp op, Gradients gradients,
                                       unsigned begin, unsigned end) {
-  SmallVector<Value> operands(op->getOperands());
-  unsigned first = op.getState().getBeginOperandIndex();
-  operands.erase(operands.begin() + first + end, operands.begin() + first + op.getState().size());
-  operands.erase(operands.begin() + first, operands.begin() + first + begin);
-  auto part = cast<AccumulateGradientsOp>(
-      clone(rewriter, op, op->getResults().slice(begin, end - begin).getTypes(), operands));
+  TypeRange types = op->getResults().slice(begin, end - begin).getTypes();
+  auto part = cast<AccumulateGradientsOp>(clone(rewriter, op, types, op->getOperands()));
+  part.getStateMutable().assign(op.getState().slice(begin, end - begin));
   part.setGradients(gradients);
-  part.getProperties().operandSegmentSizes[6] = end - begin;
   return part;
 }
 

@@ -125,7 +125,7 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
 
     The gradients of keys and values are those of one query head; the heads of a group are added up behind the loops.
 
-    Constraints: those of `flash.attention_backward` (C2 to C9) on tensors; results are typed like `outs`. A score needs
+    Constraints: those of `flash.attention_backward` (C2 to C9, C11) on tensors; results are typed like `outs`. A score needs
     its derivative.
 
     Lowers to: linalg (AggregatedOpInterface).

@@ -286,7 +286,7 @@ def Flash_OnlineAttentionOp : Flash_StepOp<"online_attention", [
     zeros, and `j < Nk` is joined to the mask. Chunks of keys may also be folded side by side, each into a state with a
     leading dimension of chunks, and merged (PartialReductionOpInterface, outer-parallel).
 
-    Constraints: those of `flash.attention` (C2, C4 to C9) on tensors, acc, m and l in f32, results typed like `outs`.
+    Constraints: those of `flash.attention` (C2, C4 to C9, C11) on tensors, acc, m and l in f32, results typed like `outs`.
 
     Lowers to: linalg (AggregatedOpInterface), or tile ops (`convert-flash-to-tile`).
 

@@ -90,7 +90,7 @@ def AlignQueries : Pass<"flash-align-queries"> {
 
     It never fails. A remark (category "flash") says why a loop stays as it is: "there is no loop over tiles of queries
     from 0", "the mask has no sequences by sorted offsets", "the queries are known to be whole tiles", "the keys of a
-    tile of queries do not begin anywhere, or in several places".
+    tile of queries do not begin anywhere, or in several places", "dropout counts queries from 0 in blocks of 16".
   }];
   let dependentDialects = ["affine::AffineDialect", "arith::ArithDialect", "tensor::TensorDialect"];
   let statistics = [Statistic<"numAligned", "num-aligned", "loops over tiles of queries that follow sequences">];
@@ -139,7 +139,8 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     opaque.
 
     Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with
-    it, tiles are moved: they begin at its first key (`docs/masks.md`, "Where tiles begin"). Then the bounds are
+    it, tiles are moved, unless there is dropout, whose random numbers come in blocks: they begin at its first key
+    (`docs/masks.md`, "Where tiles begin"). Then the bounds are
     multiples of the tile from there on, and the last tile may stick out of the range, masked. With the keys [%begin,
     %end) for all queries, the first loop is empty:
     ```mlir
