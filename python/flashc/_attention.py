@@ -7,12 +7,13 @@ from typing import Any, Callable, Dict, Optional, Tuple
 from ._arrays.source import source_of
 from ._runtime import contexts
 from ._runtime.calls import READ_BY_CODE, refuse_gradient
-from ._runtime.dropout import parse_dropout, philox_of, read_philox, with_philox
+from ._runtime.dropout import parse_dropout, philox_of, read_philox
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
 from ._runtime.library import ArgumentError, encoded, parse_flag
-from ._runtime.sinks import read_sinks, with_sinks
+from ._runtime.sinks import read_sinks
 from ._runtime.specialization import Window, check_inputs, check_layout, make_code, parse_mask, parse_scale, \
     specialize, target_of, _NO_CODE
+from ._runtime.vectors import with_vector
 
 __all__ = ["attention"]
 
@@ -105,8 +106,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
                     return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal,
                                                     window=window, scale=scale, mask=mask, score=score, sinks=sinks,
                                                     dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
-                                                    layout=layout, schedule=schedule,
-                                                    static_shapes=static_shapes)
+                                                    layout=layout, schedule=schedule, static_shapes=static_shapes)
                 for name, x in differentiable:
                     refuse_gradient(name, x)
             return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
@@ -165,10 +165,10 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
     if type(dropout_p) is not float or dropout_p or philox is not None:
         dropout_p = parse_dropout(dropout_p, philox)
     if dropout_p:
-        code = with_philox(code, read_philox(philox_of(q, philox), q_array, stream))
+        code = with_vector(code, read_philox(philox_of(q, philox), q_array, stream))
     heads, key_heads = (shape[2], k_shape[2]) if is_bshd else (shape[1], k_shape[1])
     if sinks is not None:
-        code = with_sinks(code, read_sinks(sinks, q_array, heads, stream))
+        code = with_vector(code, read_sinks(sinks, q_array, heads, stream))
     if 0 in shape or 0 in k_shape:
         check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
         parse_mask(causal, window)

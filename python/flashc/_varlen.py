@@ -71,8 +71,7 @@ def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: An
     keep, rescore = of_sequences(q, k, cu_seqlens_q, cu_seqlens_k, causal, window, mask, score)
     result = attention(q[None], k[None], v[None], scale=scale, mask=keep, score=rescore, sinks=sinks,
                        dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa, return_lse=return_lse, layout="bshd",
-                       out=_batch_of_one(out),
-                       schedule=schedule)
+                       out=_batch_of_one(out), schedule=schedule)
     if out is not None:
         o, lse = out if isinstance(out, (tuple, list)) else (out, None)
         return (o, result[1][0] if lse is None else lse) if return_lse else o

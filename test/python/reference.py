@@ -32,8 +32,8 @@ def attention(q, k, v, keep=None, score=None, scale=None, sinks=None, factors=1.
     return np.where(np.isfinite(total), o, np.nan), lse
 
 
-def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, scale=None):
-    """dq, dk and dv. The score's derivative is a difference of scores."""
+def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, scale=None, factors=1.0):
+    """dq, dk and dv. The score's derivative is a difference of scores. `factors`: as for attention."""
     q, k, v, o, lse, do = (np.asarray(x, np.float64) for x in (q, k, v, o, lse, do))
     scale = q.shape[-1] ** -0.5 if scale is None else scale
     hk, group = k.shape[1], q.shape[1] // k.shape[1]
@@ -45,11 +45,24 @@ def attention_backward(q, k, v, o, lse, do, dlse=None, keep=None, score=None, sc
     delta = (do * o).sum(-1) - (0 if dlse is None else np.asarray(dlse, np.float64))
     step = 1e-8 * (1 + abs(x))
     slope = 1 if score is None else (scores(x + step, None, score) - scores(x - step, None, score)) / (2 * step)
-    dx = np.where(seen, p * (do @ v.swapaxes(-1, -2) - delta[..., None]) * slope, 0)
+    dx = np.where(seen, p * ((do @ v.swapaxes(-1, -2)) * factors - delta[..., None]) * slope, 0)
 
     def add_groups(y):
         return y.reshape(y.shape[0], hk, group, *y.shape[2:]).sum(2)
-    return scale * dx @ k, add_groups(scale * dx.swapaxes(-1, -2) @ q), add_groups(p.swapaxes(-1, -2) @ do)
+    return scale * dx @ k, add_groups(scale * dx.swapaxes(-1, -2) @ q), add_groups((p * factors).swapaxes(-1, -2) @ do)
+
+
+def differences(total, x, step=1e-5):
+    """The gradient of `total()` with respect to `x`, an array of f64 that it reads, by differences."""
+    gradient = np.empty_like(x)
+    for place in np.ndindex(x.shape):
+        before = x[place]
+        x[place] = before + step
+        above = total()
+        x[place] = before - step
+        gradient[place] = (above - total()) / (2 * step)
+        x[place] = before
+    return gradient
 
 
 def aligned(nq, nk, left=None, right=None):

@@ -6,13 +6,12 @@ import sys
 from typing import Any, Optional
 
 from .._arrays.array import Array
-from .._arrays.source import source_of
-from .._trace.captured import Bound
-from .._trace.trace import Code, device_name
-from .launch import wait_for
 from .library import ArgumentError, UnsupportedTypeError
+from .vectors import check_vector, read_vector
 
-__all__ = ["check_philox", "parse_dropout", "philox_of", "read_philox", "with_philox"]
+__all__ = ["check_philox", "parse_dropout", "philox_of", "read_philox"]
+
+_SHAPE = "[2], a seed and an offset"
 
 
 def parse_dropout(dropout_p: Any, philox: Any = None) -> float:
@@ -48,28 +47,9 @@ def philox_of(q: Any, philox: Any) -> Any:
 
 def check_philox(array: Array, q: Array) -> None:
     """Refuses what is no seed and no offset on q's device."""
-    if tuple(array.shape) != (2,):
-        raise ArgumentError(f"expected philox of shape [2], a seed and an offset, got {tuple(array.shape)}")
-    if array.dtype != "i64":
-        raise UnsupportedTypeError(f"expected philox of int64, got {array.dtype}")
-    if array.device != q.device:
-        raise ArgumentError(f"expected philox on {device_name(q.device)}, where q is, got it on "
-                            f"{device_name(array.device)}")
-    if array.strides[0] != 1:
-        raise ArgumentError(f"expected contiguous philox (stride 1), got stride {array.strides[0]}; make a copy")
-    if not array.address:
-        raise ArgumentError("expected philox with elements in memory, got an address of 0")
+    check_vector("philox", array, 2, _SHAPE, "i64", q)
 
 
 def read_philox(philox: Any, q: Array, stream: Optional[int]) -> Array:
     """The array, after checks against q."""
-    array = source_of(philox).describe(philox, stream)
-    check_philox(array, q)
-    wait_for(array, stream)
-    return array
-
-
-def with_philox(code: Code, philox: Array) -> Code:
-    """What a launch passes: the seed and the offset are in front of the captures."""
-    bound = Bound(philox.address, (2,), (1,), 0)
-    return code._replace(bound=(bound, *code.bound), arrays=(philox, *code.arrays))
+    return read_vector("philox", philox, 2, _SHAPE, "i64", q, stream)

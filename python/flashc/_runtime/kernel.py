@@ -12,9 +12,10 @@ from .._trace.trace import Code, device_name
 from . import library
 from .launch import Launcher, _Frame, _positions, canonical, gives_lse, no_elements, wait_for
 from .library import ArgumentError, UnsupportedTypeError, parse_flag
-from .sinks import read_sinks, with_sinks
+from .sinks import read_sinks
 from .specialization import CPU_TARGET, GPU_TARGET, Specialization, Window, check_inputs, check_layout, make_code, \
     specialize
+from .vectors import with_vector
 
 __all__ = ["Kernel", "Cost", "compile"]
 
@@ -220,7 +221,7 @@ def make_request(q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Op
     specialization = specialize(arrays[0], extents, causal, window, scale, code, target, schedule, static_shapes,
                                 return_lse, has_sinks=sinks is not None)
     if sinks is not None:
-        code = with_sinks(code, read_sinks(sinks, arrays[0], extents.query_heads, None, is_launched=False))
+        code = with_vector(code, read_sinks(sinks, arrays[0], extents.query_heads, None, is_launched=False))
     return Request(specialization, code, arrays)
 
 
