@@ -180,7 +180,9 @@ typedef enum FlashcOperation {
   /** The same, added up over the query heads of each key head. */
   FLASHC_GROUP_COLUMN_SUMS = 2,
   /** What O passes back to q, k and v, and its log-sum-exp too, unless that is left out. */
-  FLASHC_ATTENTION_BACKWARD = 3
+  FLASHC_ATTENTION_BACKWARD = 3,
+  /** What O passes back to one of the captures, which the score reads. */
+  FLASHC_CAPTURED_GRADIENT = 4
 } FlashcOperation;
 
 /** An extent that is known at launch only. */
@@ -222,13 +224,17 @@ typedef struct FlashcCapture {
  *    6      dlse  [B, Hq, Nq]             f32     read; not with omit_lse, which stands for zeros
  *    then   sinks [Hq]                    f32     read; with `sinks` only
  *    then   philox [2]                    i64     read; with `dropout_p` only: those of the forward pass
- *    then   the captures                          read; they get no gradients
+ *    then   the captures                          read
  *    then   dq    [B, Hq, Nq, head_dim]   dtype   written
  *    then   dk    [B, Hk, Nk, head_dim]   dtype   written
  *    then   dv    [B, Hk, Nk, value_dim]  dtype   written
  *    then   dsinks [Hq]                   f32     written; with `sinks` only
  *  A row that sees no key, which lse = -inf says, has dq = 0 and adds nothing to dk and dv. Of
- *  a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded. */
+ *  a score without a derivative (docs/backward.md) the kernel can be compiled, but not loaded.
+ *
+ *  The gradient of a capture reads what the backward pass reads, but no sinks, which the log-sum-exp has, and writes one
+ *  array of the capture's extents in f32. Equal arguments give equal bits. Which captures have a gradient says
+ *  docs/captured-gradients.md; for others there is no kernel (FLASHC_COMPILE_ERROR). */
 typedef struct FlashcAttention {
   /** FLASHC_BF16 or FLASHC_F16; on the CPU also FLASHC_F32, and FLASHC_F64 for checks of gradients by differences: then
    *  every float but scale is f64, lse too, captures may not be floats, and the matrix of scores is in memory. */
@@ -265,6 +271,8 @@ typedef struct FlashcAttention {
   /** Of attention and the backward pass: the rate with which a probability is 0 before the product with v, rounded to a
    *  multiple of 1/256; others are divided by 1 - rate. 0: no dropout. The log-sum-exp does not know of it. */
   float dropout_p;
+  /** Of the gradient of a capture: its number among `captures`, one of bf16, f16 or f32 that is no scalar. */
+  size_t captured;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`

@@ -76,14 +76,15 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.queries = convertExtent(attention.queries);
   spec.keys = convertExtent(attention.keys);
   spec.logSumExp = !attention.omit_lse;
-  if (unsigned(attention.operation) > FLASHC_ATTENTION_BACKWARD)
+  if (unsigned(attention.operation) > FLASHC_CAPTURED_GRADIENT)
     return llvm::createStringError("expected operation to be an FlashcOperation from 0 to " +
-                                   llvm::Twine(FLASHC_ATTENTION_BACKWARD) + ", got " +
+                                   llvm::Twine(FLASHC_CAPTURED_GRADIENT) + ", got " +
                                    llvm::Twine(int(attention.operation)));
   spec.operation = static_cast<AttentionSpec::Operation>(attention.operation);
   spec.isDeterministic = attention.deterministic;
   spec.hasSinks = attention.sinks;
   spec.dropoutP = attention.dropout_p;
+  spec.captured = attention.captured;
   return spec;
 }
 

@@ -97,6 +97,17 @@ static Error checkSpec(const AttentionSpec &spec) {
     return makeError("expected no sinks beside column sums: the log-sum-exp has them");
   if (spec.dropoutP != 0.0f && sumsColumns(spec))
     return makeError("expected no dropout beside column sums: they add up probabilities before it");
+  if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
+    if (spec.captured >= spec.captures.size())
+      return makeError("expected captured to be the number of a capture, got %zu of %zu", spec.captured,
+                       spec.captures.size());
+    const AttentionSpec::Capture &capture = spec.captures[spec.captured];
+    if (capture.isScalar || capture.dtype.front() == 'i')
+      return makeError("expected captured to be an array of bf16, f16 or f32, got %s '%s' of %s",
+                       capture.isScalar ? "scalar" : "array", capture.name.c_str(), capture.dtype.c_str());
+    if (spec.hasSinks)
+      return makeError("expected no sinks beside the gradient of a capture: the log-sum-exp has them");
+  }
   for (auto [name, value] : positive)
     if (value <= 0)
       return makeError("expected %s to be positive, got %lld", name, static_cast<long long>(value));
@@ -282,10 +293,15 @@ void Printer::chooseTensors() {
     results = {{"%flashc.o", o}, {"%flashc.lse", lse}};
     return;
   }
-  operation = "attention_backward";
   inputs.append({{"%flashc.o", o}, {"%flashc.lse", lse}, {"%flashc.do", o}});
   if (spec.logSumExp)
     inputs.push_back({"%flashc.dlse", lse});
+  if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
+    operation = "captured_gradient";
+    results = {{"%flashc.gradient", getTensor(spec.captures[spec.captured].shape, "f32")}};
+    return;
+  }
+  operation = "attention_backward";
   results = {{"%flashc.dq", q}, {"%flashc.dk", k}, {"%flashc.dv", v}};
   if (sinks)
     results.push_back({"%flashc.dsinks", sinks->type});
@@ -317,6 +333,10 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
 void Printer::printOp() {
   os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(inputs) << " : "
      << joinTypes(inputs) << ")";
+  if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
+    const AttentionSpec::Capture &capture = spec.captures[spec.captured];
+    os << " of(%" << capture.name << " : " << getType(capture) << ")";
+  }
   for (auto [keyword, vector] : {std::pair("sinks", &sinks), std::pair("dropout", &philox)})
     if (*vector)
       os << " " << keyword << "(" << (*vector)->name << " : " << (*vector)->type << ")";

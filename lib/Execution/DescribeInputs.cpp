@@ -113,7 +113,8 @@ void InputDescriber::nameOperands(Operation *op) {
     group = scores.getGroup();
   auto name = [&](ArrayRef<flash::StepOperand> operands, ArgumentRole role) {
     for (const flash::StepOperand &operand : operands)
-      nameArgument(op->getOperand(operand.number), operand.name, role, getDimNames(operand));
+      if (!operand.dims.empty()) // others are described by how they are read
+        nameArgument(op->getOperand(operand.number), operand.name, role, getDimNames(operand));
   };
   if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
     name(step.getStepInputs(), ArgumentRole::Input);

@@ -42,7 +42,8 @@ static void nameArguments(LaunchInterface &interface, ArrayRef<LaunchRoles> ops)
     for (const LaunchRole &role : op.roles)
       for (unsigned number : role.arguments) {
         interface.arguments[number].isOutput |= role.isOutput;
-        if (named.insert(number).second)
+        bool isCapture = role.info.dims.empty() && !role.isOutput; // which has a name
+        if (!isCapture && named.insert(number).second)
           interface.arguments[number].name = role.info.name.str();
       }
 }
@@ -62,6 +63,7 @@ public:
       for (unsigned argument : role.arguments)
         for (auto [dim, moves] : llvm::enumerate(role.info.dims))
           collect(op, ArrayRef(op.roles).take_front(index), role, {argument, unsigned(dim)}, moves);
+    collectShapes(op);
   }
 
 private:
@@ -69,6 +71,18 @@ private:
     unsigned argument, dim;
     bool operator==(const Extent &other) const { return argument == other.argument && dim == other.dim; }
   };
+
+  /// What moves with nothing has one shape: a captured tensor and its gradient.
+  void collectShapes(const LaunchRoles &op) {
+    std::optional<unsigned> first;
+    for (const LaunchRole &role : op.roles)
+      for (unsigned argument : role.info.dims.empty() ? ArrayRef(role.arguments) : ArrayRef<unsigned>()) {
+        unsigned rank = cast<ShapedType>(getType(function, argument)).getRank();
+        for (unsigned dim = 0; first && dim < rank; ++dim)
+          require({*first, dim}, {argument, dim}, 1);
+        first = first.value_or(argument);
+      }
+  }
 
   /// What `extent` of `role` is, by the roles before it.
   void collect(const LaunchRoles &op, ArrayRef<LaunchRole> earlier, const LaunchRole &role, Extent extent,

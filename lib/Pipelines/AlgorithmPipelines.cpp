@@ -43,6 +43,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   }
   pm.addPass(flash::createFuse());
   pm.addPass(flash::createTabulateRows());
+  pm.addPass(flash::createDifferentiateCaptures());
   pm.addPass(flash::createDifferentiateScores());
   addTiledLoops(pm, options);
   if (options.algorithm == "fa1") {

@@ -81,9 +81,9 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         flashc.CompileError: the compiler refuses, in its own words.
         flashc.GPUError: no CUDA driver, or it failed.
 
-    PyTorch's tensors, sinks too, may require gradients (first order): the record keeps them, o and the log-sum-exp, and
-    `flashc.attention_backward` computes them. With `out`, and in what the mask or the score reads, tensors that require
-    a gradient are refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
+    PyTorch's tensors may require gradients (first order), sinks too, and what the score reads: the record keeps them, o
+    and the log-sum-exp, and `flashc.attention_backward` computes them. With `out`, tensors that require a gradient are
+    refused while gradients are recorded. Under torch.autocast q, k and v are cast as for PyTorch's own
     attention.
     """
     torch = sys.modules.get("torch")
@@ -99,20 +99,33 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
         q, k, v = autocast(q, k, v)
         if torch.is_grad_enabled():
             refuse_gradient("scale", scale)
-            differentiable = (("q", q), ("k", k), ("v", v), ("sinks", sinks))
-            if any(getattr(x, "requires_grad", False) for _, x in differentiable):
-                if out is None and all(x is None or isinstance(x, torch.Tensor) for _, x in differentiable):
-                    from ._torch_gradient import differentiable_attention
-                    return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal,
-                                                    window=window, scale=scale, mask=mask, score=score, sinks=sinks,
-                                                    dropout_p=dropout_p, philox=philox, enable_gqa=enable_gqa,
-                                                    layout=layout, schedule=schedule, static_shapes=static_shapes)
-                for name, x in differentiable:
-                    refuse_gradient(name, x)
-            return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
-                                 return_lse, layout, out, schedule, static_shapes, records_gradients=True)
+            return _recorded(torch, q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa,
+                             return_lse, layout, out, schedule, static_shapes)
     return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
                          layout, out, schedule, static_shapes)
+
+
+def _recorded(torch: Any, q: Any, k: Any, v: Any, causal: bool, window: Window, scale: Any, mask: Any, score: Any,
+              sinks: Any, dropout_p: float, philox: Any, enable_gqa: bool, return_lse: bool, layout: str, out: Any,
+              schedule: Optional[str], static_shapes: bool) -> Any:
+    """flashc.attention while PyTorch records gradients."""
+    from ._torch_gradient import code_of, differentiable_attention, trained_captures
+    differentiable = (("q", q), ("k", k), ("v", v), ("sinks", sinks))
+    are_tensors = out is None and all(x is None or isinstance(x, torch.Tensor) for _, x in differentiable)
+    needs_gradient = any(getattr(x, "requires_grad", False) for _, x in differentiable)
+    code = None
+    if are_tensors and (mask is not None or score is not None):
+        code = code_of(q, k, v, mask, score, layout, enable_gqa)
+        needs_gradient = needs_gradient or bool(trained_captures(code))
+    if needs_gradient and are_tensors:
+        return differentiable_attention(q, k, v, parse_flag("return_lse", return_lse), causal=causal, window=window,
+                                        scale=scale, mask=mask, score=score, sinks=sinks, dropout_p=dropout_p,
+                                        philox=philox, enable_gqa=enable_gqa, layout=layout, schedule=schedule,
+                                        static_shapes=static_shapes, code=code)
+    for name, x in differentiable:
+        refuse_gradient(name, x)
+    return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
+                         layout, out, schedule, static_shapes, records_gradients=True, code=code)
 
 
 def _is_graph(torch: Any, q: Any) -> bool:
@@ -126,9 +139,10 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
         mask: Any = None, score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
         philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
         out: Any = None, schedule: Optional[str] = None, static_shapes: bool = False,
-        records_gradients: bool = False) -> Any:
+        records_gradients: bool = False, code: Any = None) -> Any:
     """flashc.attention without a look at graphs under construction, and at the gradients of q, k and v: for custom ops.
-    `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one."""
+    `records_gradients`: PyTorch does, so that arrays that a mask or a score reads may not require one. `code`: the mask
+    and the score, traced for this call, if they have been."""
     if type(causal) is not bool or type(enable_gqa) is not bool or type(return_lse) is not bool or \
             type(static_shapes) is not bool:
         causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
@@ -155,7 +169,8 @@ def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window =
     if mask is not None or score is not None:
         # The mask's shape is held against the others', which must be right first.
         extents = check_inputs(q_array, k_array, v_array, is_bshd, enable_gqa)
-        code = make_code(mask, score, extents, device, stream)
+        if code is None:
+            code = make_code(mask, score, extents, device, stream)
         for array in code.arrays:
             if records_gradients:
                 refuse_gradient(READ_BY_CODE, array.owner)

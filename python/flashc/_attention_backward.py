@@ -3,9 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, Sequence, Tuple
 
+from ._captured_gradients import captured_gradients
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.dropout import check_philox, parse_dropout
-from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, encoded, parse_flag
+from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, encoded, \
+    parse_flag
 from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
     target_of
 
@@ -15,8 +17,9 @@ __all__ = ["attention_backward"]
 def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
                        window: Window = None, scale: Optional[float] = None, mask: Any = None,
                        score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-                       philox: Any = None, enable_gqa: bool = False, layout: str = "bhsd", deterministic: bool = False,
-                       out: Any = None, schedule: Optional[str] = None, static_shapes: bool = False) -> Tuple[Any, ...]:
+                       philox: Any = None, captured: Sequence[Any] = (), enable_gqa: bool = False, layout: str = "bhsd",
+                       deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
+                       static_shapes: bool = False) -> Tuple[Any, ...]:
     """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
     of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
 
@@ -26,7 +29,9 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     Args:
         q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, layout, schedule,
             static_shapes: as for `flashc.attention`, and the same as in the call that gave `o` and `lse`; nothing draws
-            another `philox`. What the mask and the score read gets no gradient.
+            another `philox`.
+        captured: arrays of bf16, f16 or f32 that the score reads (a mask of numbers is part of it) whose gradients are
+            wanted, too: the same objects. docs/captured-gradients.md says how they may be indexed.
         o: the output, in the shape and the element type that attention gives it: [B, Hq, Nq, Dv] or [B, Nq, Hq, Dv].
         lse: the log-sum-exp of each query's scores, [B, Hq, Nq] in f32 in either layout.
         do: the gradient of o, of its shape and element type.
@@ -36,7 +41,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         out: where the results go: (dq, dk, dv), and dsinks where there are sinks, with None for a new array.
 
     Returns:
-        (dq, dk, dv), and dsinks where there are sinks, of the shapes and the element type of q, k, v and sinks, each in
+        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 and in its shape, with
+        equal bits in every run. The others are of the shapes and the element type of q, k, v and sinks, each in
         an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads
         of a key head, dsinks [Hq] is one over batches and queries, always taken in one order. A query that sees no key
         has dq = 0 and adds nothing to dk and dv.
@@ -45,6 +51,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         as `flashc.attention`.
     """
     causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
+    if not isinstance(captured, (tuple, list)):
+        raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
     is_static = parse_flag("static_shapes", static_shapes)
     if schedule is not None:
         encoded("schedule", schedule)
@@ -75,7 +83,7 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
             results.owners[3][...] = dlse.sum(axis=(0, 2))
     else:
         launch(specialization, extents, inputs, code, results, is_bshd)
-    return tuple(results.owners)
+    return (*results.owners, *captured_gradients(captured, specialization, extents, inputs, code, is_bshd))
 
 
 def _read_outs(out: Any, names: Sequence[str]) -> Sequence[Any]:

@@ -29,7 +29,9 @@ struct AttentionSpec {
     /// The same, summed over the query heads of each key head.
     GroupColumnSums,
     /// The gradients of q, k and v.
-    Backward
+    Backward,
+    /// The gradient of a capture.
+    CapturedGradient
   };
 
   enum class Mask {
@@ -77,6 +79,8 @@ struct AttentionSpec {
   bool hasSinks = false;
   /// Of attention and the backward pass: the rate with which probabilities are dropped; 0: none is.
   float dropoutP = 0.0f;
+  /// Of the gradient of a capture: its number.
+  size_t captured = 0;
 };
 
 /// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in
@@ -87,6 +91,8 @@ struct AttentionSpec {
 ///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,]
 ///         [%flashc.philox,] captures...)
 ///         -> (dq, dk, dv), or -> (dq, dk, dv, dsinks)
+///     @captured_gradient(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.philox,] captures...)
+///         -> the gradient
 llvm::Expected<std::string> printAttention(const AttentionSpec &spec);
 
 } // namespace flashc

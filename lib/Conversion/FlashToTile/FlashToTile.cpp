@@ -158,6 +158,12 @@ static LaunchRoles getRoles(LoopNest &nest) {
       if (output.result == index)
         role.arguments.push_back(output.argument);
   }
+  if (nest.scatterSums) {
+    result.roles.pop_back(); // of the state, which stays in the workspace
+    if (BlockArgument captured = flash::getRootArgument(nest.scatterSums->op.getCaptured()))
+      result.roles.push_back({{"captured", 0, {}}, {captured.getArgNumber()}, /*isOutput=*/false});
+    result.roles.push_back({{"gradient", 0, {}}, nest.scatterSums->outputs, /*isOutput=*/true});
+  }
   if (nest.sinkSums) {
     BlockArgument sinks = flash::getRootArgument(nest.sinkSums->of.sinks);
     using flash::StepDim;
@@ -242,6 +248,8 @@ static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests) {
         return failure();
       else if (std::optional<AddedSums> added = nest.getAddedSums(result); added && !add(added->getTable()))
         return failure();
+    if (nest.scatterSums && !add(nest.scatterSums->getTable()))
+      return failure();
     if (Value delta = nest.getDelta(); delta && !add(getDeltaTable(delta, nests.front().streamedTile)))
       return failure();
   }
@@ -255,6 +263,8 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   std::string name = nest.func.getName().str();
   if (gpuModule.lookupSymbol(name))
     name += ("_" + nest.getStep().getStepState().front().name).str();
+  for (int64_t number = 1; gpuModule.lookupSymbol(name); ++number) // of several reads of one captured tensor
+    name = (nest.func.getName() + "_" + nest.getStep().getStepState().front().name + Twine(number)).str();
   func = gpu::GPUFuncOp::create(b, nest.func.getLoc(), name, b.getFunctionType({}, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   func->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
@@ -304,6 +314,16 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   for (NestKernel &kernel : kernels)
     if (failed(emitLastKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
       return failure();
+  for (auto [number, kernel] : llvm::enumerate(kernels)) {
+    const std::optional<ScatterSums> &sums = kernel.nest.scatterSums;
+    if (!sums)
+      continue;
+    std::string name = (main.func.getName() + "_scatter" + (number ? Twine(number) : Twine())).str();
+    FailureOr<ManifestKernel> scatter = emitScatterKernel(host, main.func, name, tables, *sums);
+    if (failed(scatter))
+      return failure();
+    launch.after.push_back(std::move(*scatter));
+  }
   if (const std::optional<SinkSums> &sums = main.nest.sinkSums) {
     FailureOr<ManifestKernel> kernel = emitSinkKernel(host, main.func, tables, *sums);
     if (failed(kernel))

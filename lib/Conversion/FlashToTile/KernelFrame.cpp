@@ -101,6 +101,8 @@ FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
   SmallVector<Value> destinations;
   if (std::optional<GroupSums> sums = nest.getGroupSums(result))
     destinations.push_back(sums->getInput(b, signature, scalars));
+  else if (std::optional<ScatterSums> &sums = nest.scatterSums)
+    destinations.push_back(scalars.getTableArray(b, sums->op.getSums(), sums->extents));
   else
     for (const NestOutput &output : nest.outputs)
       if (output.result == result)

@@ -425,6 +425,10 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       nest.outputs.push_back({result, dest.getArgNumber(), getElementTypeOrSelf(dest)});
       continue;
     }
+    if (auto scatter = dyn_cast<flash::ScatterSumOp>(user); scatter && use.get() == scatter.getSums()) {
+      nest.scatterSums = ScatterSums{scatter, {nest.batch.extent, nest.head.extent, nest.resident.extent}};
+      continue;
+    }
     Value next;
     auto generic = dyn_cast<linalg::GenericOp>(user);
     if (generic && isGroupSums(generic, result)) {
@@ -466,7 +470,7 @@ LogicalResult Matcher::matchOutputs() {
   for (auto [number, result] : llvm::enumerate(nest.results))
     if (failed(traceOutput(result, number)))
       return failure();
-  if (nest.outputs.empty())
+  if (nest.outputs.empty() && !nest.scatterSums)
     return nest.func.emitError() << "expected the attention's outputs to be returned or written to an argument";
   WalkResult result = nest.func.getBody().walk([](Operation *op) {
     if (isPartOfAttention(op))
@@ -525,13 +529,15 @@ FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
   if (failed(ends))
     return failure();
   SmallVector<LoopNest, 1> nests;
-  unsigned numReturned = 0;
+  unsigned numReturned = countScattered(*func);
   for (flash::StepOpInterface step : ends->steps) {
     FailureOr<LoopNest> nest = Matcher(*func, step, ends->epilogue).match();
     if (failed(nest))
       return failure();
     numReturned += llvm::count_if(
         nest->outputs, [&](const NestOutput &output) { return output.argument >= func->getNumArguments(); });
+    if (nest->scatterSums)
+      completeScatter(*func, *nest->scatterSums);
     nests.push_back(std::move(*nest));
   }
   nests.front().sinkSums = findSinkSums(*func);

@@ -4,6 +4,7 @@
 
 #include "flashc/Conversion/HostToKernel/GroupKernel.h"
 #include "flashc/Conversion/HostToKernel/RoundKernel.h"
+#include "flashc/Conversion/HostToKernel/ScatterKernel.h"
 #include "flashc/Conversion/HostToKernel/SinkKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -80,6 +81,8 @@ struct LoopNest {
   mlir::SmallVector<mlir::linalg::GenericOp> groupSums;
   /// The gradients of sinks, of the first nest of a backward pass that has some.
   std::optional<SinkSums> sinkSums;
+  /// What adds the nest's only result to where code says; then there are no other outputs.
+  std::optional<ScatterSums> scatterSums;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments

@@ -41,7 +41,8 @@ FailureOr<func::FuncOp> flashc::matchFunction(ModuleOp module) {
 FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
   NestEnds ends;
   flash::EpilogueOpInterface &epilogue = ends.epilogue;
-  llvm::MapVector<Attribute, flash::StepOpInterface> lastSteps; // by the gradients that they compute
+  // By the gradients that they compute.
+  llvm::MapVector<std::pair<Attribute, Attribute>, flash::StepOpInterface> lastSteps;
   WalkResult result = func.walk([&](Operation *op) {
     if (isa<flash::ScoresOpInterface>(op) && !isa<flash::StepOpInterface>(op)) {
       op->emitError() << "expected the tiled loops of the algorithm fa2, got " << op->getName();
@@ -49,7 +50,8 @@ FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
     }
     if (auto step = dyn_cast<flash::StepOpInterface>(op)) {
       auto gradients = dyn_cast<flash::AccumulateGradientsOp>(op);
-      lastSteps[gradients ? gradients.getGradientsAttr() : Attribute()] = step;
+      lastSteps[gradients ? std::pair<Attribute, Attribute>(gradients.getGradientsAttr(), gradients.getNumberAttr())
+                          : std::pair<Attribute, Attribute>()] = step;
     }
     auto other = dyn_cast<flash::EpilogueOpInterface>(op);
     if (other && epilogue) {
@@ -72,23 +74,51 @@ FailureOr<NestEnds> flashc::findNestEnds(func::FuncOp func) {
   return ends;
 }
 
+/// The arguments of a launch that a value of a function is written to, or results that it is.
+static SmallVector<unsigned, 1> findOutputs(func::FuncOp func, Value value) {
+  SmallVector<unsigned, 1> outputs;
+  SmallVector<Value> values{value};
+  while (!values.empty())
+    for (OpOperand &use : values.pop_back_val().getUses()) {
+      if (isa<func::ReturnOp>(use.getOwner()))
+        outputs.push_back(func.getNumArguments() + use.getOperandNumber());
+      else if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(use.getOwner()))
+        outputs.push_back(cast<BlockArgument>(write.getDest()).getArgNumber());
+      else if (auto cast = dyn_cast<tensor::CastOp>(use.getOwner()))
+        values.push_back(cast);
+    }
+  return outputs;
+}
+
+/// What adds to the result of `op`.
+static flash::ScatterSumOp getNext(flash::ScatterSumOp op) {
+  for (OpOperand &use : op.getResult().getUses())
+    if (auto next = dyn_cast<flash::ScatterSumOp>(use.getOwner()); next && use.get() == next.getInit())
+      return next;
+  return {};
+}
+
+unsigned flashc::countScattered(func::FuncOp func) {
+  unsigned count = 0;
+  func.walk([&](flash::ScatterSumOp op) { count += findOutputs(func, op.getResult()).size(); });
+  return count;
+}
+
+void flashc::completeScatter(func::FuncOp func, ScatterSums &sums) {
+  sums.isFirst = !sums.op.getInit().getDefiningOp<flash::ScatterSumOp>();
+  flash::ScatterSumOp last = sums.op;
+  while (flash::ScatterSumOp next = getNext(last))
+    last = next;
+  sums.outputs = findOutputs(func, last.getResult());
+}
+
 std::optional<SinkSums> flashc::findSinkSums(func::FuncOp func) {
   std::optional<SinkSums> found;
   func.walk([&](linalg::GenericOp op) {
     std::optional<flash::SinkGradients> sums = flash::matchSinkGradients(op.getResult(0));
     if (!sums)
       return;
-    found = SinkSums{op, *sums, {}};
-    SmallVector<Value> values{op.getResult(0)};
-    while (!values.empty())
-      for (OpOperand &use : values.pop_back_val().getUses()) {
-        if (isa<func::ReturnOp>(use.getOwner()))
-          found->outputs.push_back(func.getNumArguments() + use.getOperandNumber());
-        else if (auto write = dyn_cast<bufferization::MaterializeInDestinationOp>(use.getOwner()))
-          found->outputs.push_back(cast<BlockArgument>(write.getDest()).getArgNumber());
-        else if (auto cast = dyn_cast<tensor::CastOp>(use.getOwner()))
-          values.push_back(cast);
-      }
+    found = SinkSums{op, *sums, findOutputs(func, op.getResult(0))};
   });
   return found;
 }

@@ -167,7 +167,17 @@ static bool hasSoftCap(Operation *op) {
 
 static bool isColumnSums(Operation *op) { return isa<flash::ColumnSumsOp, flash::AccumulateColumnSumsOp>(op); }
 
-static bool isBackward(Operation *op) { return isa<flash::AttentionBackwardOp, flash::AccumulateGradientsOp>(op); }
+static bool isBackward(Operation *op) {
+  return isa<flash::AttentionBackwardOp, flash::CapturedGradientOp, flash::AccumulateGradientsOp>(op);
+}
+
+/// Whether every sum of a backward pass has one order.
+static bool isDeterministic(Operation *op) {
+  if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
+    return backward.getDeterministic();
+  auto step = dyn_cast<flash::AccumulateGradientsOp>(op);
+  return isa<flash::CapturedGradientOp>(op) || (step && step.sumsScoreGradients());
+}
 
 /// What the mask says of rows. In L1 flash-bound-loops has left only some of the attentions the mask: if it has left it to
 /// none, all rows see all keys, which is no reason to refuse own keys.
@@ -237,8 +247,7 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   key.hasSoftCap = hasSoftCap(op);
   key.hasDropout = cast<flash::ScoresOpInterface>(op).getDropout().has_value();
   key.rows = classifyRows(op);
-  if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
-    key.isDeterministic = backward.getDeterministic();
+  key.isDeterministic = isDeterministic(op);
   key.outputs = outputs;
   return key;
 }
@@ -273,6 +282,8 @@ static int64_t getValueDepth(Operation *op) {
     v = online.getV();
   else if (auto backward = dyn_cast<flash::AttentionBackwardOp>(op))
     v = backward.getV();
+  else if (auto captured = dyn_cast<flash::CapturedGradientOp>(op))
+    v = captured.getV();
   else if (auto step = dyn_cast<flash::AccumulateGradientsOp>(op))
     v = step.getV();
   return v ? cast<ShapedType>(v.getType()).getDimSize(3) : 0;
@@ -308,7 +319,7 @@ FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const Sched
 
   // The tile of a step says nothing about the number of queries.
   bool mayVary = false;
-  if (attention || isa<flash::AttentionBackwardOp>(op)) {
+  if (attention || isa<flash::AttentionBackwardOp, flash::CapturedGradientOp>(op)) {
     if (!q.isDynamicDim(2))
       decision.key.queries = q.getDimSize(2);
     if (BlockArgument argument = flash::getRootArgument(op.getQ())) {

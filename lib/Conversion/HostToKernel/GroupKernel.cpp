@@ -19,39 +19,10 @@ static int64_t getWidth(const GroupSums &sums) { return sums.extents.size() == 4
 
 static GridFormula getSize(OpFoldResult extent) { return *getFormula(extent); }
 
-FailureOr<TileTables::Table> GroupSums::getTable() const {
-  if (!llvm::all_of(extents, [](OpFoldResult extent) { return getFormula(extent).has_value(); }))
-    return op->emitOpError() << "expected extents that are constants or those of arguments";
-  GridFormula elements = getSize(extents[0]);
-  for (OpFoldResult extent : ArrayRef(extents).drop_front())
-    elements = elements * getSize(extent);
-  return TileTables::Table{op->getOperand(0), elements, /*bytes=*/4};
-}
+FailureOr<TileTables::Table> GroupSums::getTable() const { return getArrayTable(op->getOperand(0), extents); }
 
 Value GroupSums::getInput(OpBuilder &b, KernelSignature &signature, ScalarCloner &scalars) const {
-  Location loc = op->getLoc();
-  SmallVector<OpFoldResult> sizes;
-  for (OpFoldResult extent : ArrayRef(extents).take_front(3)) {
-    Value size = scalars.get(b, loc, extent);
-    if (!size)
-      return {};
-    sizes.push_back(size);
-  }
-  llvm::append_range(sizes, ArrayRef(extents).drop_front(3)); // a constant
-  SmallVector<int64_t> shape(sizes.size(), ShapedType::kDynamic), layoutStrides(shape);
-  SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
-  for (size_t dim = sizes.size() - 1; dim-- > 0;) {
-    Value extent = getValueOrCreateConstantIndexOp(b, loc, sizes[dim + 1]);
-    Value inner = getValueOrCreateConstantIndexOp(b, loc, strides[dim + 1]);
-    strides[dim] = b.createOrFold<arith::MulIOp>(loc, extent, inner);
-  }
-  layoutStrides.back() = 1;
-  if (extents.size() == 4)
-    shape.back() = *getConstantIntValue(extents[3]);
-  auto layout = StridedLayoutAttr::get(b.getContext(), /*offset=*/0, layoutStrides);
-  auto type = MemRefType::get(shape, b.getF32Type(), layout);
-  Value table = signature.getTable(*signature.getTables().getNumber(op->getOperand(0)));
-  return memref::ReinterpretCastOp::create(b, loc, type, table, b.getIndexAttr(0), sizes, strides);
+  return scalars.getTableArray(b, op->getOperand(0), extents);
 }
 
 /// The kernel's body: CTA (n, hk, b), numbered with n the fastest, has columns 256 n to 256 n + 255. Where there is a

@@ -5,6 +5,7 @@
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -132,6 +133,43 @@ Value ScalarCloner::getStatistics(OpBuilder &b, Operation *op, Value delta) {
   SmallVector<OpFoldResult> sizes{b.getIndexAttr(2), extents[0], extents[1], extents[2]};
   SmallVector<OpFoldResult> steps{whole, ofBatch, extents[2], b.getIndexAttr(1)};
   return memref::ReinterpretCastOp::create(b, loc, type, signature.getTable(number), b.getIndexAttr(0), sizes, steps);
+}
+
+FailureOr<TileTables::Table> flashc::getArrayTable(Value value, ArrayRef<OpFoldResult> extents) {
+  GridFormula elements = 1;
+  for (OpFoldResult extent : extents) {
+    std::optional<GridFormula> size = getFormula(extent);
+    if (!size)
+      return emitError(value.getLoc()) << "expected extents that are constants or those of arguments";
+    elements = elements * *size;
+  }
+  return TileTables::Table{value, ceilDiv(elements, 4), /*bytes=*/16};
+}
+
+Value ScalarCloner::getTableArray(OpBuilder &b, Value table, ArrayRef<OpFoldResult> extents) {
+  Location loc = table.getLoc();
+  SmallVector<OpFoldResult> sizes;
+  SmallVector<int64_t> shape;
+  for (auto [dim, extent] : llvm::enumerate(extents)) {
+    std::optional<int64_t> known = dim < 3 ? std::nullopt : getConstantIntValue(extent); // depths
+    shape.push_back(known.value_or(ShapedType::kDynamic));
+    Value size = known ? Value() : get(b, loc, extent);
+    if (!known && !size)
+      return {};
+    sizes.push_back(known ? OpFoldResult(b.getIndexAttr(*known)) : OpFoldResult(size));
+  }
+  SmallVector<int64_t> layoutStrides(sizes.size(), ShapedType::kDynamic);
+  SmallVector<OpFoldResult> strides(sizes.size(), b.getIndexAttr(1));
+  for (size_t dim = sizes.size() - 1; dim-- > 0;) {
+    Value extent = getValueOrCreateConstantIndexOp(b, loc, sizes[dim + 1]);
+    Value inner = getValueOrCreateConstantIndexOp(b, loc, strides[dim + 1]);
+    strides[dim] = b.createOrFold<arith::MulIOp>(loc, extent, inner);
+  }
+  layoutStrides.back() = 1;
+  auto layout = StridedLayoutAttr::get(b.getContext(), /*offset=*/0, layoutStrides);
+  auto type = MemRefType::get(shape, b.getF32Type(), layout);
+  Value array = signature.getTable(*signature.getTables().getNumber(table));
+  return memref::ReinterpretCastOp::create(b, loc, type, array, b.getIndexAttr(0), sizes, strides);
 }
 
 FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange values) {

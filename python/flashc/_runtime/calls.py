@@ -1,6 +1,7 @@
 """Calls of operations beside attention: their arrays, their results, the launch."""
 from __future__ import annotations
 
+import copy
 import sys
 from typing import Any, Dict, List, Sequence, Tuple
 
@@ -55,6 +56,12 @@ class Inputs:
 
     def __getitem__(self, name: str) -> Array:
         return self.arrays[name]
+
+    def without(self, name: str) -> "Inputs":
+        """Those of another call, which reads all but one of them."""
+        other = copy.copy(self)
+        other.arrays = {key: array for key, array in self.arrays.items() if key != name}
+        return other
 
     def check(self, name: str, like: str, dtype: str, order: str, shape: Sequence[int]) -> None:
         """Refuses an array that is not of this shape and element type, on the device of `like`."""

@@ -48,7 +48,7 @@ _EXCEPTIONS = {INVALID_ARGUMENT: ArgumentError, COMPILE_ERROR: CompileError, NO_
 
 DTYPES = {"bf16": 0, "f16": 1, "f32": 2, "i1": 3, "i8": 4, "i32": 5, "i64": 6, "f64": 7}
 MASK_NONE, MASK_CAUSAL, MASK_WINDOW = range(3)
-ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD = range(4)
+ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD, CAPTURED_GRADIENT = range(5)
 ANY = 0
 DEVICE_CPU = -1
 
@@ -81,7 +81,7 @@ class Attention(ctypes.Structure):
                 ("mask_code", c_char_p), ("score_code", c_char_p), ("captures", POINTER(Capture)),
                 ("num_captures", c_size_t), ("batch", c_int64), ("key_heads", c_int64), ("queries", c_int64),
                 ("keys", c_int64), ("omit_lse", c_bool), ("operation", c_int), ("deterministic", c_bool),
-                ("sinks", c_bool), ("dropout_p", c_float)]
+                ("sinks", c_bool), ("dropout_p", c_float), ("captured", c_size_t)]
 
 
 class CostStruct(ctypes.Structure):
@@ -246,7 +246,7 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
                    captures: Sequence[Tuple[str, str, Tuple[int, ...]]],
                    extents: Tuple[int, int, int, int], has_lse: bool, operation: int = ATTENTION,
                    deterministic: bool = False, has_sinks: bool = False,
-                   dropout_p: float = 0.0) -> Attention:
+                   dropout_p: float = 0.0, captured: int = 0) -> Attention:
     """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY; `has_lse`:
     whether the log-sum-exp is an output. The structure keeps what it points to alive (ctypes holds on to it)."""
     array = (Capture * max(len(captures), 1))()
@@ -258,4 +258,4 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
     return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
                      mask_code.encode() if mask_code is not None else None,
                      score_code.encode() if score_code is not None else None, array, len(captures), *extents,
-                     not has_lse, operation, deterministic, has_sinks, dropout_p)
+                     not has_lse, operation, deterministic, has_sinks, dropout_p, captured)

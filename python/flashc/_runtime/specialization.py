@@ -34,7 +34,7 @@ class Specialization(NamedTuple):
     schedule: Optional[str]
     #: Whether the log-sum-exp is an output; of the backward pass, whether its gradient is an input.
     has_lse: bool
-    #: ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS or ATTENTION_BACKWARD.
+    #: ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD or CAPTURED_GRADIENT.
     operation: int = library.ATTENTION
     #: Of the backward pass: every sum has one order.
     deterministic: bool = False
@@ -42,6 +42,8 @@ class Specialization(NamedTuple):
     has_sinks: bool = False
     #: Of attention and the backward pass: the rate; 0: no dropout.
     dropout_p: float = 0.0
+    #: Of CAPTURED_GRADIENT: the number of the capture.
+    captured: int = 0
 
     @property
     def ranks(self) -> List[int]:
@@ -52,6 +54,8 @@ class Specialization(NamedTuple):
             inputs, outputs = [4, 4, 4, *vectors], [4, *lse]
         elif self.operation == library.ATTENTION_BACKWARD:
             inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [4, 4, 4, *sinks]
+        elif self.operation == library.CAPTURED_GRADIENT:
+            inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [len(self.captures[self.captured].shape)]
         else:
             inputs, outputs = [4, 4, 3], [3]
         return [*inputs, *(len(capture.shape) for capture in self.captures), *outputs]
@@ -71,7 +75,7 @@ class Specialization(NamedTuple):
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
             operation=self.operation, deterministic=self.deterministic, has_sinks=self.has_sinks,
-            dropout_p=self.dropout_p)
+            dropout_p=self.dropout_p, captured=self.captured)
 
     def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""

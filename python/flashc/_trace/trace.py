@@ -85,7 +85,9 @@ class Trace:
         if array.dtype not in ELEMENTS:
             raise UnsupportedTypeError(f"expected a captured array of bf16, f16, f32, bool, int8, uint8, int32 or "
                                        f"int64, got {array.dtype}")
-        if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item"):
+        # One that requires a gradient must be an array to get one.
+        is_trained = self.device is not None and getattr(x, "requires_grad", False)
+        if len(array.shape) == 0 and array.device == CPU and hasattr(x, "item") and not is_trained:
             return self._capture_number(x.item())
         self._check_memory(array)
         if hasattr(x, "is_neg") and x.is_neg():

@@ -9,6 +9,9 @@
 
 namespace flashc {
 
+/// The table that holds a value of these extents, in f32, row by row. Emits an error and fails if an extent is no formula.
+mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents);
+
 /// Copies the scalar code that a value hangs on into a kernel. It ends at: values that are mapped already, constants,
 /// scalar arguments of the host function (scalar parameters), extents of its arrays (extent parameters), and elements
 /// of its arrays, which are loaded from memref parameters. Affine ops become arith, searches of sorted arrays loops.
@@ -41,6 +44,8 @@ public:
   mlir::Value loadElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
   /// The table of shifts and `delta` (DeltaKernel.h) as an array; null after an error.
   mlir::Value getStatistics(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value delta);
+  /// A table of getArrayTable as an array; null after an error.
+  mlir::Value getTableArray(mlir::OpBuilder &b, mlir::Value table, mlir::ArrayRef<mlir::OpFoldResult> extents);
   /// The extents of a table of tiles (TileTables), those in a row not among them; failure after an error.
   mlir::FailureOr<mlir::SmallVector<mlir::Value>> getTableExtents(mlir::OpBuilder &b, mlir::Value table);
   /// The number of a row, at `positions` of L1; null after an error.

@@ -50,6 +50,8 @@ SmallVector<Value> GradientStep::emitIdentity() {
   }
   if (shared) // the first of the three is dq
     sums = nest.getAddedSums(0)->getArray(b, frame.signature, frame.scalars);
+  if (sumsScoreGradients())
+    return {frame.splat(tile::getLanePartialType(b.getContext()), 0.0)};
   return llvm::map_to_vector(getCarried(), [&](unsigned result) {
     int64_t depth = cast<ShapedType>(getOp().getState()[result].getType()).getDimSize(3);
     return frame.splat(tile::getAccType(depth, b.getF32Type()), 0.0);
@@ -110,7 +112,12 @@ FailureOr<Value> GradientStep::emitSlopes(Value visit, Value position, Value pro
   if (!slopes)
     return failure();
   simplifyDerivativeMap(slopes, nest.mask);
-  return round(slopes.getResult());
+  return sumsScoreGradients() ? slopes.getResult() : round(slopes.getResult());
+}
+
+Value GradientStep::addRows(Value sums, Value dx) {
+  Value added = tile::RowReduceOp::create(b, sums.getType(), tile::ReduceKind::Sum, dx);
+  return arith::AddFOp::create(b, sums, added);
 }
 
 FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit, Value position, Value products,
@@ -123,7 +130,8 @@ FailureOr<GradientStep::Weights> GradientStep::emitWeightsAndSlopes(Value visit,
       return failure();
     return Weights{weights, *slopes};
   };
-  std::optional<double> factor = schedule.tanhTerms > 0 ? getTanhFactor(*nest.score) : std::nullopt;
+  bool mayBranch = schedule.tanhTerms > 0 && !sumsScoreGradients();
+  std::optional<double> factor = mayBranch ? getTanhFactor(*nest.score) : std::nullopt;
   if (!factor)
     return emit(getLse);
   Value lse = getLse(); // once, in front of both branches
@@ -165,7 +173,9 @@ Value GradientStep::emitScoreGradients(Value visit, Value position, Value weight
     return {};
   if (!slopes)
     return arith::MulFOp::create(b, weights, frame.scale(gradients, *getConstantSlope()));
-  gradients = arith::MulFOp::create(b, gradients, tile::FromOperandAOp::create(b, weights.getType(), slopes));
+  if (slopes.getType() != weights.getType())
+    slopes = tile::FromOperandAOp::create(b, weights.getType(), slopes);
+  gradients = arith::MulFOp::create(b, gradients, slopes);
   // Where the probability is 0, so is this, whatever the score's derivative is there.
   Value zeros = frame.splat(cast<RankedTensorType>(weights.getType()), 0.0);
   Value isNone = arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, weights, zeros);
@@ -195,6 +205,8 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
       emitScoreGradients(visit, key, softmax->weights, wait(ofGradients, /*pending=*/0), delta, softmax->slopes, *kept);
   if (!dx)
     return failure();
+  if (sumsScoreGradients())
+    return SmallVector<Value>{addRows(state[0], dx)};
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
 }
 
@@ -211,7 +223,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
       tile::LoadOp::create(b, slotType, statistics, frame.batch, frame.head, query, statisticsRing);
   Value ofScores = startProduct(frame.getResident("k"), qTile);
   Value products = wait(ofScores, /*pending=*/0);
-  bool hasDV = getOp().has(Gradients::DV), hasDK = getOp().has(Gradients::DK);
+  bool hasDV = getOp().has(Gradients::DV), hasDK = getOp().has(Gradients::DK | Gradients::Columns);
   auto getLse = [&] { return readColumns(ofQueries, 0); };
   FailureOr<Weights> softmax = emitWeightsAndSlopes(visit, query, products, getLse, hasDK, /*isRounded=*/hasDV);
   if (failed(softmax))
@@ -232,6 +244,8 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   Value dx = emitScoreGradients(visit, query, weights, dp, readColumns(ofQueries, 1), slopes, *kept);
   if (!dx)
     return failure();
+  if (sumsScoreGradients())
+    return SmallVector<Value>{addRows(state.front(), dx)};
   Value operand = round(dx);
   if (shared)
     addToQueries(operand, query);
@@ -246,7 +260,8 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
   SmallVector<flash::StepOperand> parts = getOp().getStepState();
   for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
-    Value gradient = frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
+    Value gradient = sumsScoreGradients() ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
+                                          : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
     FailureOr<SmallVector<Value>> destinations = frame.getDestinations(result);
     if (failed(destinations))
       return failure();

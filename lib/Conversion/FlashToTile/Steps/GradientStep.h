@@ -16,6 +16,9 @@ namespace flashc {
 ///
 /// With dropout dP, and the P of dv, are 0 where an element is dropped.
 ///
+/// Sums of rows and columns, for gradients of what a score reads, add up dX along the lanes of a row of resident
+/// positions; it is not rounded.
+///
 /// All three gradients have resident keys. Then dq += dX K goes to device memory, and consumers share dX^T for it.
 class GradientStep : public TileStep {
 public:
@@ -33,10 +36,13 @@ private:
   mlir::flash::AccumulateGradientsOp getOp() const;
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfKeys(mlir::Value visit, mlir::ValueRange state);
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfQueries(mlir::Value visit, mlir::ValueRange state);
+  bool sumsScoreGradients() const { return getOp().sumsScoreGradients(); }
+  /// Sums of rows, one step on.
+  mlir::Value addRows(mlir::Value sums, mlir::Value dx);
   bool hasResidentKeys() const { return nest.getStep().getResidentDim() == mlir::flash::StepDim::J; }
   mlir::Value startProduct(mlir::Value a, mlir::Value slot);
-  /// The score's derivative at the products of a visit, rounded to what holds half as much; null if it is a constant
-  /// (`slope`). Fails after an error.
+  /// The score's derivative at the products of a visit, rounded to what holds half as much where dX is rounded; null if
+  /// it is a constant (`slope`). Fails after an error.
   mlir::FailureOr<mlir::Value> emitSlopes(mlir::Value visit, mlir::Value position, mlir::Value products);
   std::optional<double> getConstantSlope() const;
   /// P and the slopes, if there are any. With `tanh-terms` tanh is a polynomial where all of a warp's arguments are small:

@@ -2,14 +2,18 @@
 //
 //   flash.attention_backward    S, P = exp(S - lse), dP = dO V^T, dX = P * (dP - delta) * score', dV, dK, dQ
 //                               (Algorithm 0)
-//   flash.accumulate_gradients  the same, added to the running sums
+//   flash.accumulate_gradients  the same, added to the running sums; of pairs and diagonals for one query after the
+//                               other, so that nothing is of size Nq x Nk
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "Decompose.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StructuredOpsUtils.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -99,11 +103,12 @@ public:
                       [](ImplicitLocOpBuilder &b, ValueRange args) { return emitWeight(b, args[1], args[0]); });
     if (delta)
       emitScoreGradients(at);
-    dropped = emitDropped(b, op, weights, at);
+    this->at.assign(at.begin(), at.end());
   }
 
   /// dv + T(D * P)^T dO.
   Value emitDV(Value dv) {
+    Value dropped = emitDropped(b, op, weights, at);
     return multiplyAccumulate(b, {dropped, {B, H, I, J}}, {dout, {B, H, I, D}}, {dv, {B, H, J, D}}, 1);
   }
   /// dk + scale * T(dX)^T Q.
@@ -114,6 +119,10 @@ public:
   Value emitDQ(Value dq) {
     return multiplyAccumulate(b, {dx, {B, H, I, J}}, {op.getK(), {B, KeyHead, J, D}}, {dq, {B, H, I, D}},
                               op.getGroup(), getScale());
+  }
+  /// `sums`, which has these loops, + dX.
+  Value emitSums(Value sums, ArrayRef<unsigned> loops) {
+    return generic(b, 4, {{dx, {B, H, I, J}}}, {sums, SmallVector<unsigned>(loops)}, added);
   }
 
 private:
@@ -145,7 +154,8 @@ private:
 
   ImplicitLocOpBuilder &b;
   ScoresOpInterface op;
-  Value v, dout, delta, qk, weights, dropped, dx;
+  Value v, dout, delta, qk, weights, dx;
+  SmallVector<Value> at;
 };
 } // namespace
 
@@ -173,16 +183,99 @@ FailureOr<SmallVector<Value>> AttentionBackwardOp::decomposeOperation(OpBuilder 
   return results;
 }
 
+namespace {
+/// A step of pairs or diagonals, one query after the other.
+class PairLoops {
+public:
+  PairLoops(ImplicitLocOpBuilder &b, AccumulateGradientsOp op) : b(b), op(op) {}
+
+  Value emit() {
+    Value q = op.getQ(), state = op.getState().front();
+    SmallVector<Value> zeros(3, index(0)), ones(3, index(1)), extents;
+    for (int64_t dim : {0, 1, 2})
+      extents.push_back(getValueOrCreateConstantIndexOp(b, b.getLoc(), tensor::getMixedSize(b, b.getLoc(), q, dim)));
+    auto nest = scf::buildLoopNest(b, b.getLoc(), zeros, extents, ones, state,
+                                   [&](OpBuilder &inner, Location loc, ValueRange at, ValueRange states) {
+                                     ImplicitLocOpBuilder nested(loc, inner);
+                                     return scf::ValueVector{emitQuery(nested, at, states.front())};
+                                   });
+    return nest.results.front();
+  }
+
+private:
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+
+  /// What of the state query i adds to: where its keys begin, and of how many it is.
+  SmallVector<OpFoldResult> getPlace(ImplicitLocOpBuilder &b, ValueRange at, Value state) {
+    if (op.has(Gradients::Diagonals)) {
+      Value queries = getValueOrCreateConstantIndexOp(b, b.getLoc(), tensor::getMixedSize(b, b.getLoc(), op.getQ(), 2));
+      Value last = arith::SubIOp::create(b, queries, arith::ConstantIndexOp::create(b, 1));
+      return {at[0], at[1], b.createOrFold<arith::SubIOp>(last, at[2])};
+    }
+    SmallVector<OpFoldResult> place{at[0], at[1], at[2], b.getIndexAttr(0)};
+    for (int64_t dim : {0, 1})
+      if (cast<RankedTensorType>(state.getType()).getDimSize(dim) == 1)
+        place[dim] = b.getIndexAttr(0);
+    return place;
+  }
+
+  Value emitQuery(ImplicitLocOpBuilder &b, ValueRange at, Value state) {
+    Location loc = b.getLoc();
+    OpFoldResult one = b.getIndexAttr(1), zero = b.getIndexAttr(0);
+    OpFoldResult keys = tensor::getMixedSize(b, loc, op.getK(), 2);
+    Value group = arith::ConstantIndexOp::create(b, op.getGroup());
+    Value keyHead = b.createOrFold<arith::DivUIOp>(at[1], group);
+    SmallVector<Value> operands(op->getOperands());
+    for (const StepOperand &input : op.getStepInputs()) {
+      Value &operand = operands[input.number];
+      SmallVector<OpFoldResult> offsets, sizes, strides(input.dims.size(), one);
+      for (auto [number, dim] : llvm::enumerate(input.dims)) {
+        bool isOne = dim == StepDim::B || dim == StepDim::H || dim == StepDim::I || dim == StepDim::KeyHead;
+        offsets.push_back(dim == StepDim::KeyHead ? OpFoldResult(keyHead)
+                          : isOne                 ? OpFoldResult(at[unsigned(dim)])
+                                                  : zero);
+        sizes.push_back(isOne ? one : tensor::getMixedSize(b, loc, operand, number));
+      }
+      operand = tensor::ExtractSliceOp::create(b, operand, offsets, sizes, strides);
+    }
+    SmallVector<OpFoldResult> place = getPlace(b, at, state), sizes(place.size(), one), strides = sizes;
+    sizes.back() = keys;
+    Value part = tensor::ExtractSliceOp::create(b, state, place, sizes, strides);
+    unsigned number = op.getStepState().front().number;
+    operands[number] = part;
+    SmallVector<Value> position(at);
+    position.push_back(arith::ConstantIndexOp::create(b, 0));
+    for (auto [dim, offset] : llvm::enumerate(op.getPosition()))
+      position[dim] = b.createOrFold<arith::AddIOp>(offset, position[dim]);
+    auto ofQuery = cast<AccumulateGradientsOp>(clone(b, op, part.getType(), operands));
+    ofQuery->removeAttr("group_size");
+    SmallVector<unsigned> loops{B, H, I, J};
+    if (op.has(Gradients::Diagonals))
+      loops.erase(loops.begin() + I);
+    Value sum = BackwardAlgebra(b, ofQuery, ofQuery.getDelta(), position).emitSums(part, loops);
+    ofQuery.erase();
+    return tensor::InsertSliceOp::create(b, sum, state, place, sizes, strides);
+  }
+
+  ImplicitLocOpBuilder &b;
+  AccumulateGradientsOp op;
+};
+} // namespace
+
 FailureOr<SmallVector<Value>> AccumulateGradientsOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
+  if (isOfPairs())
+    return SmallVector<Value>{PairLoops(b, *this).emit()};
   BackwardAlgebra algebra(b, *this, getGradients() == Gradients::DV ? Value() : getDelta(),
                           llvm::to_vector_of<Value>(getPosition()));
   SmallVector<Value> results;
   for (const StepOperand &carried : getStepState()) {
     Value sum = getOperand(carried.number);
-    results.push_back(carried.name == "dq"   ? algebra.emitDQ(sum)
-                      : carried.name == "dk" ? algebra.emitDK(sum)
-                                             : algebra.emitDV(sum));
+    results.push_back(carried.name == "dq"        ? algebra.emitDQ(sum)
+                      : carried.name == "dk"      ? algebra.emitDK(sum)
+                      : carried.name == "dv"      ? algebra.emitDV(sum)
+                      : carried.name == "rows" ? algebra.emitSums(sum, {B, H, I})
+                                                  : algebra.emitSums(sum, {B, H, J}));
   }
   return results;
 }

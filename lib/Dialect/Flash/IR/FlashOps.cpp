@@ -314,21 +314,76 @@ LogicalResult AttentionBackwardOp::verify() {
   return verifyScores(*this, values);
 }
 
+LogicalResult CapturedGradientOp::verify() {
+  if (!hasTensorSemantics())
+    return emitOpError() << "expected tensors, got q of type " << getQType() << " (C1)";
+  if (failed(verifyNumOutputs(*this)))
+    return failure();
+  SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
+  values.push_back(getShape("o", getO(), {"B", "Hq", "Nq", "Dv"}, {}));
+  if (Value dlse = getDlse())
+    values.push_back(getShape("dlse", dlse, {"B", "Hq", "Nq"}, Float32Type::get(getContext())));
+  if (failed(verifyBuffers(*this, values)))
+    return failure();
+  RankedTensorType captured = getCaptured().getType(), result = cast<RankedTensorType>(getResult(0).getType());
+  if (!isAttentionElement(captured.getElementType()))
+    return emitOpError() << "expected a captured tensor of bf16, f16 or f32, got " << captured << " (C3)";
+  if (!result.getElementType().isF32() || failed(verifyCompatibleShape(captured, result)))
+    return emitOpError() << "expected a result of f32 and of the shape of " << captured << ", got " << result << " (C12)";
+  return verifyScores(*this, values);
+}
+
+LogicalResult ScatterSumOp::verify() {
+  SmallVector<Type> expected(4, IndexType::get(getContext()));
+  if (!getIndex().hasOneBlock() || getIndex().front().getArgumentTypes() != TypeRange(expected) ||
+      getIndex().front().empty() || !isa<YieldIndexOp>(getIndex().front().back()))
+    return emitOpError() << "expected a region of one block that takes (" << expected << ") and yields indices";
+  if (int64_t(getIndices().size()) != getInit().getType().getRank())
+    return emitOpError() << "expected an index for each dimension of " << getInit().getType() << ", got "
+                         << getIndices().size();
+  if (failed(verifyCompatibleShape(getInit().getType(), getCaptured().getType())))
+    return emitOpError() << "expected 'outs' of the shape of " << getCaptured().getType() << ", got "
+                         << getInit().getType();
+  unsigned rank = 3;
+  switch (getGradients()) {
+  case Gradients::Pairs:
+    rank = 4;
+    [[fallthrough]];
+  case Gradients::Rows:
+  case Gradients::Columns:
+  case Gradients::Diagonals:
+    if (getSums().getType().getRank() == rank)
+      return success();
+    return emitOpError() << "expected " << stringifyGradients(getGradients()) << " of rank " << rank << ", got "
+                         << getSums().getType();
+  default:
+    return emitOpError() << "expected rows, columns, pairs or diagonals, got <" << stringifyGradients(getGradients())
+                         << ">";
+  }
+}
+
 LogicalResult AccumulateGradientsOp::verify() {
   if (getResultTypes() != TypeRange(getState()))
     return emitOpError() << "expected results typed like outs, got " << getResultTypes();
   size_t expected = llvm::popcount(static_cast<uint32_t>(getGradients()));
-  if (getState().size() != expected || (has(Gradients::DQ) && expected == 2))
-    return emitOpError() << "expected dq, dk and dv, dk and dv, or one of them, each with a tensor of 'outs', got <"
+  if (getState().size() != expected || (has(Gradients::DQ) && expected == 2) || (sumsScoreGradients() && expected > 1))
+    return emitOpError() << "expected dq, dk and dv, dk and dv, one of them, or sums of one kind, each with a tensor of "
+                            "'outs', got <"
                          << stringifyGradients(getGradients()) << "> and " << getState().size() << " outs";
   if (lacksDerivative())
     return emitOpError() << "expected the score's derivative (flash-differentiate-scores comes first)";
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
   Type f32 = Float32Type::get(getContext());
   values.push_back(getShape("delta", getDelta(), {"B", "Hq", "Nq"}, f32));
-  for (const StepOperand &carried : getStepState())
-    values.push_back(getShape(carried.name, getOperand(carried.number),
-                              {"B", "Hq", carried.name == "dq" ? "Nq" : "Nk", carried.name == "dv" ? "Dv" : "D"}, f32));
+  for (const StepOperand &carried : getStepState()) {
+    SmallVector<StringRef, 4> extents;
+    for (StepDim dim : carried.dims)
+      extents.push_back(ArrayRef<StringRef>{"B", "Hq", "Nq", "Nk", "Hk", carried.name == "dv" ? "Dv" : "D"}[unsigned(dim)]);
+    if (isOfPairs()) // extents that are others', or 1
+      extents = {"state 0", "state 1", "state 2", "state 3"};
+    extents.resize(carried.dims.size());
+    values.push_back(getShape(carried.name, getOperand(carried.number), extents, f32));
+  }
   return verifyScores(*this, values);
 }
 

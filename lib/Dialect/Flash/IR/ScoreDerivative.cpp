@@ -245,11 +245,16 @@ static void dropUnusedResults(Region &region) {
 }
 
 LogicalResult mlir::flash::differentiateScore(Region &score, Region &derivative) {
+  return differentiateScore(score, score.getArgument(0), derivative);
+}
+
+LogicalResult mlir::flash::differentiateScore(Region &score, Value seed, Region &derivative) {
   IRMapping mapping;
   score.cloneInto(&derivative, mapping);
-  eraseDeadOps(derivative);
+  if (isa<BlockArgument>(seed))
+    eraseDeadOps(derivative); // what nobody reads may have no derivative
   Block &block = derivative.front();
-  FailureOr<Value> tangent = differentiateIn(block, block.getArgument(0), score.getParentOp());
+  FailureOr<Value> tangent = differentiateIn(block, mapping.lookup(seed), score.getParentOp());
   if (failed(tangent)) {
     Region().takeBody(derivative);
     return failure();

@@ -68,15 +68,33 @@ SmallVector<StepOperand> ColumnSumsOp::getOutputs() {
 
 SmallVector<StepOperand> AccumulateColumnSumsOp::getStepState() { return {{"c", 3, {Dim::B, Dim::H, Dim::J}}}; }
 
-SmallVector<StepOperand> AttentionBackwardOp::getInputs() {
+/// What is read where attention's gradients are computed.
+static SmallVector<StepOperand> getBackwardInputs(bool hasDlse) {
   SmallVector<StepOperand> inputs{{"q", 0, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
                                   {"k", 1, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
                                   {"v", 2, {Dim::B, Dim::KeyHead, Dim::J, Dim::Whole}},
                                   {"o", 3, {Dim::B, Dim::H, Dim::I, Dim::Whole}},
                                   {"lse", 4, {Dim::B, Dim::H, Dim::I}},
                                   {"do", 5, {Dim::B, Dim::H, Dim::I, Dim::Whole}}};
-  if (getDlse())
+  if (hasDlse)
     inputs.push_back({"dlse", 6, {Dim::B, Dim::H, Dim::I}});
+  return inputs;
+}
+
+SmallVector<StepOperand> CapturedGradientOp::getInputs() {
+  SmallVector<StepOperand> inputs = getBackwardInputs(getDlse() != nullptr);
+  inputs.push_back({"captured", static_cast<unsigned>(inputs.size()), {}});
+  if (getPhilox())
+    inputs.push_back({"philox", static_cast<unsigned>(inputs.size()), {Dim::Whole}});
+  return inputs;
+}
+
+SmallVector<StepOperand> CapturedGradientOp::getOutputs() {
+  return {{"gradient", static_cast<unsigned>(getInputs().size()), {}}};
+}
+
+SmallVector<StepOperand> AttentionBackwardOp::getInputs() {
+  SmallVector<StepOperand> inputs = getBackwardInputs(getDlse() != nullptr);
   if (getSinks())
     inputs.push_back({"sinks", static_cast<unsigned>(inputs.size()), {Dim::H}});
   if (getPhilox())
@@ -105,12 +123,16 @@ SmallVector<StepOperand> AccumulateGradientsOp::getStepInputs() {
 
 SmallVector<StepOperand> AccumulateGradientsOp::getStepState() {
   SmallVector<StepOperand> state;
-  auto add = [&](Gradients gradient, StringRef name, Dim rows) {
+  auto add = [&](Gradients gradient, StringRef name, SmallVector<Dim, 4> dims) {
     if (has(gradient))
-      state.push_back({name, 6 + unsigned(state.size()), {Dim::B, Dim::H, rows, Dim::Whole}});
+      state.push_back({name, 6 + unsigned(state.size()), std::move(dims)});
   };
-  add(Gradients::DQ, "dq", Dim::I);
-  add(Gradients::DK, "dk", Dim::J);
-  add(Gradients::DV, "dv", Dim::J);
+  add(Gradients::DQ, "dq", {Dim::B, Dim::H, Dim::I, Dim::Whole});
+  add(Gradients::DK, "dk", {Dim::B, Dim::H, Dim::J, Dim::Whole});
+  add(Gradients::DV, "dv", {Dim::B, Dim::H, Dim::J, Dim::Whole});
+  add(Gradients::Rows, "rows", {Dim::B, Dim::H, Dim::I});
+  add(Gradients::Columns, "columns", {Dim::B, Dim::H, Dim::J});
+  add(Gradients::Pairs, "pairs", {Dim::B, Dim::H, Dim::I, Dim::J});
+  add(Gradients::Diagonals, "diagonals", {Dim::B, Dim::H, Dim::Whole});
   return state;
 }

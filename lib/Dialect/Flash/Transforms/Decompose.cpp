@@ -38,6 +38,14 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   });
 }
 
+static LogicalResult differentiateAllCaptures(RewriterBase &rewriter, Operation *root) {
+  return failure(root->walk([&](CapturedGradientOp op) {
+                       bool isReplaced = succeeded(differentiateCaptures(rewriter, op));
+                       return isReplaced ? WalkResult::advance() : WalkResult::interrupt();
+                     })
+                     .wasInterrupted());
+}
+
 static LogicalResult differentiateScores(Operation *root) {
   return failure(root->walk([](ScoresOpInterface op) {
                        bool isFilled = !op.lacksDerivative() ||
@@ -52,7 +60,7 @@ struct Decompose : flash::impl::DecomposeBase<Decompose> {
   void runOnOperation() override {
     IRRewriter rewriter(&getContext());
     getOperation()->walk([&](WholeOpInterface op) { convertToTensors(rewriter, op); });
-    if (failed(differentiateScores(getOperation())))
+    if (failed(differentiateAllCaptures(rewriter, getOperation())) || failed(differentiateScores(getOperation())))
       return signalPassFailure();
     WalkResult walk = getOperation()->walk([&](linalg::AggregatedOpInterface op) {
       if (!isa<FlashDialect>(op->getDialect()))

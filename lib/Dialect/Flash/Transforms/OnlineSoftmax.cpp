@@ -30,7 +30,7 @@ static Value createFilled(OpBuilder &b, AttentionOp op, RankedTensorType type, f
   return linalg::FillOp::create(b, op.getLoc(), scalar, createEmpty(b, op, type)).getResult(0);
 }
 
-static Value createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes) {
+Value mlir::flash::createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes) {
   Value empty = tensor::EmptyOp::create(b, loc, sizes, b.getF32Type());
   Value zero = arith::ConstantOp::create(b, loc, b.getF32FloatAttr(0.0f));
   return linalg::FillOp::create(b, loc, zero, empty).getResult(0);
@@ -137,7 +137,7 @@ FailureOr<AccumulateGradientsOp> mlir::flash::convertToGradientStep(RewriterBase
                                             op.getV(), op.getDout(), op.getLse(), delta, state, op.getPhilox(), zero, zero,
                                             zero, zero, op.getScaleAttr(),
                                             GradientsAttr::get(op.getContext(), kAllGradients),
-                                            op.getGroupSizeAttr(), op.getDropoutPAttr());
+                                            op.getGroupSizeAttr(), op.getDropoutPAttr(), /*number=*/IntegerAttr());
   moveRegions(rewriter, op, step);
   SmallVector<Value> results(step.getResults());
   OpFoldResult keyHeads = tensor::getMixedSize(rewriter, loc, op.getK(), 1);

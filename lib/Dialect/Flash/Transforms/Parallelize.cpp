@@ -230,6 +230,8 @@ static Operation *getTileOp(Operation *op) {
   auto step = dyn_cast<StepOpInterface>(op);
   if (!step || step.needsFinalize())
     return isa<FinalizeOp>(op) ? op : nullptr;
+  if (!step.isTiled())
+    return nullptr;
   SmallVector<StepOperand> carried = step.getStepState();
   unsigned resident = llvm::find_if(carried, [&](const StepOperand &part) { return part.movesWith(step.getResidentDim()); }) -
                       carried.begin();

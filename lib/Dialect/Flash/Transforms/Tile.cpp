@@ -83,7 +83,7 @@ struct Tile : flash::impl::TileBase<Tile> {
   void runOnOperation() override {
     SmallVector<StepOpInterface> ops;
     getOperation()->walk([&](StepOpInterface op) {
-      if (!isTile(op, getSizes(op)))
+      if (op.isTiled() && !isTile(op, getSizes(op)))
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());

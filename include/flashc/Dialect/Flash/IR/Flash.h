@@ -61,6 +61,10 @@ Value emitRounded(OpBuilder &b, Location loc, Value x, Type type);
 /// Whether `op` is what `emitRounded` makes.
 bool isRounding(linalg::GenericOp op);
 
+/// The position (b, h, i, j) that the region of a flash.scatter_sum is given for the element `at` of sums of `gradients`,
+/// where there are `queries` queries.
+SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
+
 /// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 

@@ -87,7 +87,11 @@ def Flash_AttentionBackwardOp : Flash_WholeOp<"attention_backward", [{
 def Flash_Gradients : I32BitEnumAttr<"Gradients", "gradients that a step accumulates", [
     I32BitEnumAttrCaseBit<"DQ", 0, "dq">,
     I32BitEnumAttrCaseBit<"DK", 1, "dk">,
-    I32BitEnumAttrCaseBit<"DV", 2, "dv">]> {
+    I32BitEnumAttrCaseBit<"DV", 2, "dv">,
+    I32BitEnumAttrCaseBit<"Rows", 3, "rows">,
+    I32BitEnumAttrCaseBit<"Columns", 4, "columns">,
+    I32BitEnumAttrCaseBit<"Pairs", 5, "pairs">,
+    I32BitEnumAttrCaseBit<"Diagonals", 6, "diagonals">]> {
   let cppNamespace = "::mlir::flash";
   let genSpecializedAttr = 0;
   let separator = ", ";
@@ -112,6 +116,18 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | `<dk, dv>`, `<dk>`, `<dv>` | keys | queries | dk and dv of the keys                                     |
     | `<dq>`         | queries  | keys     | dq of the queries                                                   |
 
+    Others are sums of dX itself, for gradients of what a score reads (`flash.captured_gradient`); the derivative is then
+    that of the score with respect to what is read, and there is always one:
+
+    | gradients      | resident | streamed | the state                                                           |
+    |----------------|----------|----------|---------------------------------------------------------------------|
+    | `<rows>`       | queries  | keys     | sums of dX over the keys                                            |
+    | `<columns>`    | keys     | queries  | sums of dX over the queries                                         |
+    | `<pairs>`      | both     | batches and heads | dX of each pair; with an extent of 1 for B or Hq a sum over it |
+    | `<diagonals>`  | j - i    | queries  | sums of dX over pairs of one distance, that of j - i at j - i + Nq - 1 |
+
+    An op of pairs or diagonals is of whole sequences: it is not tiled at L1, where it decomposes into loops over rows.
+
     | value      | shape             | element type |
     |------------|-------------------|--------------|
     | q          | `[B, Hq, Nq, D]`  | T            |
@@ -122,8 +138,14 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | dq         | `[B, Hq, Nq, D]`  | f32          |
     | dk         | `[B, Hq, Nk, D]`  | f32          |
     | dv         | `[B, Hq, Nk, Dv]` | f32          |
+    | rows       | `[B, Hq, Nq]`     | f32          |
+    | columns    | `[B, Hq, Nk]`     | f32          |
+    | pairs      | `[B or 1, Hq or 1, Nq, Nk]` | f32 |
+    | diagonals  | `[B, Hq, Nq + Nk - 1]` | f32     |
 
     The gradients of keys and values are those of one query head; the heads of a group are added up behind the loops.
+
+    `number` tells the sums of one function apart that are of the same kind.
 
     Constraints: those of `flash.attention_backward` (C2 to C9, C11) on tensors; results are typed like `outs`. A score needs
     its derivative.
@@ -144,7 +166,7 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
                        AnyRankedTensor:$lse, AnyRankedTensor:$delta, Variadic<AnyRankedTensor>:$state,
                        Optional<AnyRankedTensor>:$philox, Index:$b0, Index:$h0, Index:$i0, Index:$j0, F32Attr:$scale,
                        Flash_GradientsAttr:$gradients, OptionalAttr<I64Attr>:$group_size,
-                       OptionalAttr<F32Attr>:$dropout_p);
+                       OptionalAttr<F32Attr>:$dropout_p, OptionalAttr<I64Attr>:$number);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let regions = (region AnyRegion:$score, AnyRegion:$mask, AnyRegion:$derivative);
   let assemblyFormat = [{
@@ -155,11 +177,119 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     MutableOperandRange getDpsInitsMutable() { return getStateMutable(); }
     Region *getDerivativeRegion() { return &getDerivative(); }
     bool has(Gradients gradient) { return bitEnumContainsAny(getGradients(), gradient); }
-    StepDim getStreamedDim() { return getGradients() == Gradients::DQ ? StepDim::J : StepDim::I; }
+    /// Whether the state is of pairs of queries and keys.
+    bool isOfPairs() { return has(Gradients::Pairs | Gradients::Diagonals); }
+    bool isTiled() { return !isOfPairs(); }
+    /// Whether it is a sum of dX itself.
+    bool sumsScoreGradients() { return isOfPairs() || has(Gradients::Rows | Gradients::Columns); }
+    StepDim getStreamedDim() {
+      return has(Gradients::DK | Gradients::DV | Gradients::Columns) ? StepDim::I : StepDim::J;
+    }
     SmallVector<StepOperand> getStepInputs();
     SmallVector<StepOperand> getStepState();
     OperandRange getPosition() { return getOperands().take_back(4); }
   }];
+}
+
+def Flash_CapturedGradientOp : Flash_WholeOp<"captured_gradient", [{
+    $q `,` $k `,` $v `,` $o `,` $lse `,` $dout (`,` $dlse^)? `:` type($q) `,` type($k) `,` type($v) `,` type($o) `,`
+    type($lse) `,` type($dout) (`,` type($dlse)^)? }], [AttrSizedOperandSegments]> {
+  let summary = "the gradient of attention with respect to a tensor that its score reads";
+  let description = [{
+    What `flash.attention` of the same q, k, v, scale, score and mask passes back to `captured`, a tensor that the score
+    reads by `tensor.extract`: a bias, slopes of ALiBi, a table of relative positions, a temperature. With P, dP and delta
+    as for `flash.attention_backward`, the sum over all reads and all (b, h, i, j)
+
+        d[index(b, h, i, j)] += P * (dP - delta) * (derivative of the score with respect to what is read)
+
+    Elements that no pair reads, or only pairs that the mask does not keep, have a gradient of 0. Every sum has one order,
+    so that equal arguments give equal bits.
+
+    | value      | shape              | element type |
+    |------------|--------------------|--------------|
+    | q, k, v, o, lse, do, dlse, philox | as for `flash.attention_backward` | |
+    | captured   | any                | bf16, f16 or f32 |
+    | result     | that of `captured` | f32          |
+
+    How the sums are taken follows from what an index hangs on, and nothing of size Nq x Nk is made unless `captured` is:
+
+    | indices of a read hang on            | sums                                                            |
+    |--------------------------------------|-----------------------------------------------------------------|
+    | b, h, and i (or j) alone             | of rows (columns), then of those that share an element          |
+    | b, h, and j - i                      | of diagonals, then likewise                                     |
+    | b, h; i in one dimension, j in another, each as the position, shifted or clamped at most | of pairs, over batches and heads where no index hangs on these |
+
+    Precision: as for `flash.attention_backward`; dX is not rounded.
+
+    Constraints: those of `flash.attention_backward` (C2 to C9, C11) for what both have, on tensors only; and
+    - (C12) `captured` is an argument of the function, and so is what fused code makes of it; other indices than the above
+      are refused, and reads inside of control flow.
+
+    Lowers to: `flash.accumulate_gradients` and `flash.scatter_sum` (`flash-differentiate-captures`).
+
+    Example:
+    ```mlir
+    %d = flash.captured_gradient ins(%q, %k, %v, %o, %lse, %do : ...) of(%slopes : tensor<8xf32>)
+        {scale = 1.250000e-01 : f32}
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+          %slope = tensor.extract %slopes[%h] : tensor<8xf32>
+          ...
+        } -> tensor<8xf32>
+    ```
+  }];
+  let arguments = (ins Flash_Buffer:$q, Flash_Buffer:$k, Flash_Buffer:$v, Flash_Buffer:$o, Flash_Buffer:$lse,
+                       Flash_Buffer:$dout, Optional<Flash_Buffer>:$dlse, AnyRankedTensor:$captured,
+                       Optional<Flash_Buffer>:$philox, Variadic<Flash_Buffer>:$outs, F32Attr:$scale,
+                       OptionalAttr<I64Attr>:$group_size, OptionalAttr<F32Attr>:$dropout_p);
+  let assemblyFormat = insFormat # "`of` `(` $captured `:` type($captured) `)` " # dropoutFormat # outsFormat #
+    regionsFormat # endFormat;
+  let extraClassDeclaration = wholeOpDeclaration # dropoutDeclaration # [{ SmallVector<StepOperand> getOutputs(); }];
+}
+
+def Flash_ScatterSumOp : Flash_Op<"scatter_sum", [
+    RecursiveMemoryEffects, DestinationStyleOpInterface, AllTypesMatch<["init", "result"]>,
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>]> {
+  let summary = "sums of a step's gradients, added to where code says";
+  let description = [{
+    Adds each element of `sums`, the state of a `flash.accumulate_gradients` of the same `gradients` (rows, columns, pairs
+    or diagonals), to the element of `init` whose indices the region computes of its position. Of rows j is 0, of columns
+    i, of diagonals i or j; of pairs b and h are 0 where `sums` has an extent of 1.
+
+    The order in which elements are added is one of positions, so that equal arguments give equal bits.
+
+    `captured` is the tensor whose gradient it is, of which only the shape matters, and `queries` is Nq.
+
+    Example:
+    ```mlir
+    %d1 = flash.scatter_sum ins(%sums : tensor<2x8x512xf32>) outs(%d : tensor<8xf32>) of(%slopes : tensor<8xf32>) queries(%nq)
+        {gradients = #flash.gradients<rows>} index (%b: index, %h: index, %i: index, %j: index) {
+          flash.yield_index %h
+        }
+    ```
+  }];
+  let arguments = (ins AnyRankedTensor:$sums, RankedTensorOf<[F32]>:$init, AnyRankedTensor:$captured, Index:$queries,
+                       Flash_GradientsAttr:$gradients);
+  let results = (outs RankedTensorOf<[F32]>:$result);
+  let regions = (region AnyRegion:$index);
+  let assemblyFormat = [{
+    `ins` `(` $sums `:` type($sums) `)` `outs` `(` $init `:` type($init) `)`
+    `of` `(` $captured `:` type($captured) `)` `queries` `(` $queries `)`
+    attr-dict `index` custom<ScoresRegion>($index)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    MutableOperandRange getDpsInitsMutable() { return getInitMutable(); }
+    /// Indices of `init`, in the region.
+    ValueRange getIndices() { return getIndex().front().getTerminator()->getOperands(); }
+  }];
+}
+
+def Flash_YieldIndexOp : Flash_Op<"yield_index", [Pure, ReturnLike, Terminator, ParentOneOf<["ScatterSumOp"]>]> {
+  let summary = "the indices of an element";
+  let description = [{ Ends the region of a `flash.scatter_sum` with an index for each dimension. }];
+  let arguments = (ins Variadic<Index>:$indices);
+  let assemblyFormat = "($indices^)? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
 }
 
 def Flash_ParallelAddSliceOp : Flash_Op<"parallel_add_slice", [

@@ -75,7 +75,10 @@ def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterf
     InterfaceMethod<"The operands b0, h0, i0, j0: where the tile's first element lies.",
                     "::mlir::OperandRange", "getPosition">,
     InterfaceMethod<"Whether flash.finalize makes the results of the state. Otherwise the state is the result.",
-                    "bool", "needsFinalize", (ins), "", "return false;">
+                    "bool", "needsFinalize", (ins), "", "return false;">,
+    InterfaceMethod<"Whether L1 tiles it, with loops of the streamed dimension past the resident one. Otherwise it stays "
+                    "an op on whole sequences.",
+                    "bool", "isTiled", (ins), "", "return true;">
   ];
   let extraClassDeclaration = [{
     /// What the state is called: "acc, m and l".

@@ -410,8 +410,8 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
 }
 
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
-    ParentOneOf<["AttentionOp", "ColumnSumsOp", "AttentionBackwardOp", "OnlineAttentionOp", "AccumulateColumnSumsOp",
-                 "AccumulateGradientsOp", "RowTableOp", "TileRunsOp"]>]> {
+    ParentOneOf<["AttentionOp", "ColumnSumsOp", "AttentionBackwardOp", "CapturedGradientOp", "OnlineAttentionOp",
+                 "AccumulateColumnSumsOp", "AccumulateGradientsOp", "RowTableOp", "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
     Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with whether the key is kept (i1), the region of a

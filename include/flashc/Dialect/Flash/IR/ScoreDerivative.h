@@ -24,6 +24,10 @@ FailureOr<Value> differentiate(Block &block, Value seed);
 /// Emits an error on the op of `score` and fails if an op in it has no derivative; `derivative` is then empty.
 LogicalResult differentiateScore(Region &score, Region &derivative);
 
+/// The same, with respect to `seed`, a scalar float that the score's block computes, all of whose code is used, or its
+/// argument.
+LogicalResult differentiateScore(Region &score, Value seed, Region &derivative);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_DIALECT_FLASH_IR_SCOREDERIVATIVE_H

@@ -42,6 +42,44 @@ def DifferentiateScores : Pass<"flash-differentiate-scores"> {
   let statistics = [Statistic<"numDifferentiated", "num-differentiated", "scores differentiated">];
 }
 
+def DifferentiateCaptures : Pass<"flash-differentiate-captures"> {
+  let summary = "the gradient of what a score reads becomes sums of score gradients";
+  let description = [{
+    Replaces each `flash.captured_gradient` by, for each read of the captured tensor in its score, a
+    `flash.accumulate_gradients` whose derivative is that of the score with respect to what is read, and a
+    `flash.scatter_sum` that adds its sums to the elements that were read. What the read's indices hang on says which sums
+    these are: of rows, columns, diagonals or pairs.
+
+    Why here: after `flash-fuse`, when the score has all code of its own, and before `flash-tile`, which tiles the steps of
+    rows and columns as it does those of dq and dk.
+
+    Before (a table of relative positions):
+    ```mlir
+    %d = flash.captured_gradient ins(...) of(%table : tensor<8x1023xf32>) ...
+        score (%s: f32, %b: index, %h: index, %i: index, %j: index) {
+          %place = ...                                        // j - i + 511
+          %t = tensor.extract %table[%h, %place]
+          %y = arith.addf %s, %t : f32
+          flash.yield %y : f32
+        }
+    ```
+    After:
+    ```mlir
+    %sums = flash.accumulate_gradients ins(..., %delta) outs(%zeros) {gradients = #flash.gradients<diagonals>, ...}
+        score (...) { ... } derivative (...) { flash.yield %one : f32 }       // dy/dt
+    %d = flash.scatter_sum ins(%sums) outs(%zeros) queries(%nq) {gradients = #flash.gradients<diagonals>}
+        index (%b: index, %h: index, %i: index, %j: index) { flash.yield_index %h, %place }
+    ```
+    A tensor that is not read has a gradient of zeros.
+
+    Refuses, on the op: a captured tensor that is no argument of the function; a score without a derivative with respect
+    to what is read (with a note on the op in it); a read inside of control flow; and indices of other kinds than
+    `flash.captured_gradient` lists, with a note on the read.
+  }];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect"];
+  let statistics = [Statistic<"numSums", "num-sums", "reads whose gradients are summed">];
+}
+
 def SplitGradients : Pass<"flash-split-gradients"> {
   let summary = "the gradients of queries and those of keys in loops of their own";
   let description = [{

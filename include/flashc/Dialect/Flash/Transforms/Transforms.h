@@ -45,6 +45,13 @@ FailureOr<AccumulateColumnSumsOp> convertToColumnSumsStep(RewriterBase &rewriter
 /// score without its derivative.
 FailureOr<AccumulateGradientsOp> convertToGradientStep(RewriterBase &rewriter, AttentionBackwardOp op);
 
+/// Replaces `op` by sums of score gradients for each read of the captured tensor; returns how many reads there are. Emits
+/// an error and fails, with code in front of the op that nothing uses, if a read, or the score's derivative, is refused.
+FailureOr<int64_t> differentiateCaptures(RewriterBase &rewriter, CapturedGradientOp op);
+
+/// Zeros of f32.
+Value createZeros(OpBuilder &b, Location loc, ArrayRef<OpFoldResult> sizes);
+
 /// Replaces `op`, which accumulates all gradients, by one that accumulates those of keys and values, or with `each` by
 /// one for either, and one for those of queries; returns them.
 SmallVector<AccumulateGradientsOp> splitGradients(RewriterBase &rewriter, AccumulateGradientsOp op, bool each);

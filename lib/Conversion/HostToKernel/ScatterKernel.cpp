@@ -1,0 +1,308 @@
+//===- ScatterKernel.cpp - the kernel that adds sums up where code says -------------------------------------------===//
+
+#include "flashc/Conversion/HostToKernel/ScatterKernel.h"
+#include "ScatterIndex.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace flashc;
+using flash::Gradients;
+
+static constexpr int64_t kThreads = 256, kLanes = 32;
+
+/// Threads that share an element: one, where its summands are few, a warp, or the CTA, where all positions have summands.
+static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) {
+  unsigned rank = op.getSums().getType().getRank();
+  auto isOf = [&](unsigned dim, ArrayRef<ScatterIndex::Kind> kinds) {
+    return llvm::any_of(indices, [&](const ScatterIndex &index) {
+      return llvm::is_contained(kinds, index.kind) && (index.kind == ScatterIndex::Kind::Any || index.dim == dim);
+    });
+  };
+  using Kind = ScatterIndex::Kind;
+  auto positions = llvm::seq<unsigned>(2, rank);
+  if (llvm::all_of(positions, [&](unsigned dim) { return isOf(dim, {Kind::Same}); }))
+    return 1;
+  if (llvm::any_of(positions, [&](unsigned dim) { return isOf(dim, {Kind::Same, Kind::Rising, Kind::Falling, Kind::Any}); }))
+    return kLanes;
+  return kThreads;
+}
+
+FailureOr<TileTables::Table> ScatterSums::getTable() const {
+  flash::ScatterSumOp op = this->op; // whose accessors are not const
+  if (op.getGradients() != Gradients::Diagonals)
+    return getArrayTable(op.getSums(), extents);
+  // Nq + Nk - 1 is no formula; one more does no harm.
+  auto step = op.getSums().getDefiningOp<flash::AccumulateGradientsOp>();
+  std::optional<GridFormula> queries = getFormula(step.getQ(), 2), keys = getFormula(step.getK(), 2);
+  FailureOr<TileTables::Table> table = getArrayTable(op.getSums(), ArrayRef(extents).take_front(2));
+  if (!queries || !keys || failed(table))
+    return failure();
+  table->tiles = table->tiles * (*queries + *keys);
+  return table;
+}
+
+namespace {
+class ScatterKernel {
+public:
+  ScatterKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, const ScatterSums &sums)
+      : b(kernel.getLoc(), kernel.getContext()), kernel(kernel), signature(signature), scalars(signature), sums(sums),
+        op(sums.op), indices(analyzeScatterIndices(sums.op)), group(getGroup(sums.op, indices)) {
+    b.setInsertionPointToStart(&kernel.getBody().front());
+  }
+
+  LogicalResult emit();
+
+private:
+  struct Range {
+    Value begin, end;
+  };
+
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
+  Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
+
+  Value emitScratch();
+  LogicalResult emitElement(ValueRange element, Value lane);
+  FailureOr<SmallVector<Range>> emitRanges(ValueRange element);
+  Value emitIndex(unsigned number, ValueRange at);
+  Value emitBound(unsigned number, ValueRange element, Value reached, Range among);
+  Value emitSum(ArrayRef<Range> ranges, ValueRange element, Value lane);
+  Value emitGroupSum(Value sum, Value lane);
+  void emitStore(Value sum, ValueRange element);
+
+  ImplicitLocOpBuilder b;
+  gpu::GPUFuncOp kernel;
+  KernelSignature &signature;
+  ScalarCloner scalars;
+  const ScatterSums &sums;
+  flash::ScatterSumOp op;
+  SmallVector<ScatterIndex> indices;
+  int64_t group;
+  Value array, scratch, queries;
+  SmallVector<Value> extents;
+};
+} // namespace
+
+/// CTA n has kThreads / group elements of one line of the result.
+LogicalResult ScatterKernel::emit() {
+  if (group == kThreads)
+    scratch = emitScratch();
+  queries = scalars.get(b, op.getQueries());
+  for (OpFoldResult extent : sums.extents)
+    extents.push_back(scalars.get(b, b.getLoc(), extent));
+  array = scalars.getTableArray(b, op.getSums(), sums.extents);
+  if (!queries || llvm::is_contained(extents, Value()) || !array)
+    return failure();
+  SmallVector<Value> shape;
+  RankedTensorType type = op.getInit().getType();
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    shape.push_back(type.isDynamicDim(dim) ? signature.getExtent(sums.outputs.front(), dim) : index(type.getDimSize(dim)));
+  Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x), block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  Value lane = group == 1 ? index(0) : rem(thread, index(group)), last = shape.empty() ? index(1) : shape.back();
+  Value inBlock = index(kThreads / group), chunks = b.createOrFold<arith::CeilDivUIOp>(last, inBlock);
+  SmallVector<Value> element(std::max<size_t>(shape.size(), 1));
+  element.back() = add(mul(rem(block, chunks), inBlock), div(thread, index(group)));
+  Value line = div(block, chunks);
+  for (size_t dim = shape.size(); dim-- > 1;) {
+    element[dim - 1] = dim == 1 ? line : rem(line, shape[dim - 1]);
+    line = div(line, shape[dim - 1]);
+  }
+  ValueRange places = ArrayRef(element).take_front(shape.size());
+  if (group < kThreads) {
+    auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, element.back(), last));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    if (failed(emitElement(places, lane)))
+      return failure();
+  } else if (failed(emitElement(places, lane))) {
+    return failure();
+  }
+  gpu::ReturnOp::create(b);
+  return success();
+}
+
+/// A number for each warp, in shared memory.
+Value ScatterKernel::emitScratch() {
+  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto type = MemRefType::get({kThreads / kLanes}, b.getF32Type(), MemRefLayoutAttrInterface(), space);
+  std::string name = (kernel.getName() + "_scratch").str();
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(kernel);
+    memref::GlobalOp::create(b, name, b.getStringAttr("private"), type, b.getUnitAttr(), /*constant=*/false,
+                             /*alignment=*/IntegerAttr());
+  }
+  return memref::GetGlobalOp::create(b, type, name);
+}
+
+LogicalResult ScatterKernel::emitElement(ValueRange element, Value lane) {
+  FailureOr<SmallVector<Range>> ranges = emitRanges(element);
+  Value sum = succeeded(ranges) ? emitSum(*ranges, element, lane) : Value();
+  if (!sum)
+    return failure();
+  sum = emitGroupSum(sum, lane);
+  if (group == 1) {
+    emitStore(sum, element);
+    return success();
+  }
+  auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0)));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emitStore(sum, element);
+  return success();
+}
+
+/// Of each dimension of the sums the positions whose indices may be the element's.
+FailureOr<SmallVector<ScatterKernel::Range>> ScatterKernel::emitRanges(ValueRange element) {
+  SmallVector<Range> ranges;
+  for (Value extent : extents)
+    ranges.push_back({index(0), extent});
+  for (auto [number, index] : llvm::enumerate(indices)) {
+    using Kind = ScatterIndex::Kind;
+    if (index.kind == Kind::Any || index.kind == Kind::Constant)
+      continue;
+    Range &range = ranges[index.dim];
+    if (index.kind == Kind::Same) {
+      Value next = add(element[number], this->index(1));
+      range = {b.createOrFold<arith::MaxSIOp>(range.begin, element[number]), b.createOrFold<arith::MinSIOp>(range.end, next)};
+      continue;
+    }
+    // Where a rising index is at least the element's, and where it is more; a falling one at most, and less.
+    Value beyond = index.kind == Kind::Rising ? add(element[number], this->index(1)) : sub(element[number], this->index(1));
+    Range within = range;
+    range.begin = emitBound(number, element, element[number], within);
+    range.end = emitBound(number, element, beyond, within);
+    if (!range.begin || !range.end)
+      return failure();
+  }
+  return ranges;
+}
+
+/// Index `number` of the pair at `at`, a position in each dimension of the sums.
+Value ScatterKernel::emitIndex(unsigned number, ValueRange at) {
+  ScalarCloner inside = scalars; // what it maps holds here only
+  SmallVector<Value> pair = flash::emitPairOfSum(b, b.getLoc(), op.getGradients(), at, queries);
+  for (auto [argument, value] : llvm::zip_equal(op.getIndex().getArguments(), pair))
+    inside.map(argument, value);
+  return inside.get(b, op.getIndices()[number]);
+}
+
+/// The first position of the index' dimension in a range from which on the index has reached a value.
+Value ScatterKernel::emitBound(unsigned number, ValueRange element, Value reached, Range among) {
+  unsigned dim = indices[number].dim;
+  Type type = b.getIndexType();
+  bool isEmitted = true;
+  auto loop = scf::WhileOp::create(
+      b, TypeRange{type, type}, ValueRange{among.begin, among.end},
+      [&](OpBuilder &inner, Location loc, ValueRange ends) {
+        Value isOpen = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::slt, ends[0], ends[1]);
+        scf::ConditionOp::create(inner, loc, isOpen, ends);
+      },
+      [&](OpBuilder &inner, Location loc, ValueRange ends) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(inner.saveInsertionPoint());
+        Value middle = arith::DivUIOp::create(b, arith::AddIOp::create(b, ends[0], ends[1]), index(2));
+        SmallVector<Value> at(extents.size(), index(0)); // the index hangs on one of them
+        at[dim] = middle;
+        Value found = emitIndex(number, at);
+        isEmitted &= found != nullptr;
+        if (!found)
+          found = middle;
+        bool isRising = indices[number].kind == ScatterIndex::Kind::Rising;
+        auto predicate = isRising ? arith::CmpIPredicate::sge : arith::CmpIPredicate::sle;
+        Value hasReached = arith::CmpIOp::create(b, predicate, found, reached);
+        Value begin = arith::SelectOp::create(b, hasReached, ends[0], arith::AddIOp::create(b, middle, index(1)));
+        Value end = arith::SelectOp::create(b, hasReached, middle, ends[1]);
+        scf::YieldOp::create(b, ValueRange{begin, end});
+      });
+  return isEmitted ? loop.getResult(0) : Value();
+}
+
+/// The sum over this thread's positions in all ranges: every group-th one.
+Value ScatterKernel::emitSum(ArrayRef<Range> ranges, ValueRange element, Value lane) {
+  SmallVector<Value> counts;
+  Value total = index(1);
+  for (const Range &range : ranges) {
+    counts.push_back(b.createOrFold<arith::MaxSIOp>(sub(range.end, range.begin), index(0)));
+    total = mul(total, counts.back());
+  }
+  Value zero = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+  auto loop = scf::ForOp::create(b, lane, total, index(group), zero);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  SmallVector<Value> at(ranges.size());
+  Value number = loop.getInductionVar();
+  for (size_t dim = ranges.size(); dim-- > 0;) {
+    at[dim] = add(ranges[dim].begin, dim == 0 ? number : rem(number, counts[dim]));
+    number = div(number, counts[dim]);
+  }
+  Value term = memref::LoadOp::create(b, array, at);
+  for (auto [number, index] : llvm::enumerate(indices)) {
+    if (index.kind != ScatterIndex::Kind::Any && index.kind != ScatterIndex::Kind::Constant)
+      continue;
+    Value found = emitIndex(number, at);
+    if (!found)
+      return {};
+    Value isSame = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, found, element[number]);
+    term = arith::SelectOp::create(b, isSame, term, zero);
+  }
+  scf::YieldOp::create(b, arith::AddFOp::create(b, loop.getRegionIterArg(0), term).getResult());
+  return loop.getResult(0);
+}
+
+/// The sum of all threads that share an element, in the first one of them.
+Value ScatterKernel::emitGroupSum(Value sum, Value lane) {
+  if (group == 1)
+    return sum;
+  sum = emitLaneSum(b, sum, kLanes);
+  if (group == kLanes)
+    return sum;
+  Value inWarp = rem(lane, index(kLanes)), warp = div(lane, index(kLanes));
+  auto isFirst = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, inWarp, index(0)));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(isFirst.thenBlock());
+    memref::StoreOp::create(b, sum, scratch, warp);
+  }
+  NVVM::Barrier0Op::create(b);
+  Value total = memref::LoadOp::create(b, scratch, index(0));
+  for (int64_t number = 1; number < kThreads / kLanes; ++number)
+    total = arith::AddFOp::create(b, total, memref::LoadOp::create(b, scratch, index(number)));
+  return total;
+}
+
+void ScatterKernel::emitStore(Value sum, ValueRange element) {
+  for (unsigned output : sums.outputs) {
+    Value result = signature.getMemRef(output), all = sum;
+    if (!sums.isFirst)
+      all = arith::AddFOp::create(b, memref::LoadOp::create(b, result, element), sum);
+    memref::StoreOp::create(b, all, result, element);
+  }
+}
+
+FailureOr<ManifestKernel> flashc::emitScatterKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name,
+                                                    const TileTables &tables, const ScatterSums &sums) {
+  int64_t group = getGroup(sums.op, analyzeScatterIndices(sums.op));
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    return ScatterKernel(kernel, signature, sums).emit();
+  };
+  FailureOr<ManifestKernel> info = emitPlainKernel(host, main, name, kThreads, tables, emit);
+  if (failed(info))
+    return failure();
+  RankedTensorType type = flash::ScatterSumOp(sums.op).getInit().getType();
+  auto getExtent = [&](int64_t dim) -> GridFormula {
+    return type.isDynamicDim(dim) ? GridFormula::extent(sums.outputs.front(), dim) : GridFormula(type.getDimSize(dim));
+  };
+  GridFormula blocks = 1;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    blocks = blocks * (dim + 1 == type.getRank() ? ceilDiv(getExtent(dim), kThreads / group) : getExtent(dim));
+  info->grid = {blocks, 1, 1};
+  return info;
+}

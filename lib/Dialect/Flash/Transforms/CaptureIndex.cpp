@@ -1,0 +1,124 @@
+//===- CaptureIndex.cpp - what the indices of a read hang on ------------------------------------------------------===//
+
+#include "CaptureIndex.h"
+#include "flashc/Analysis/LinearExpr.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+namespace {
+class Analyzer {
+public:
+  explicit Analyzer(Region &score)
+      : score(score), query(score.getArguments().end()[-2]), key(score.getArguments().end()[-1]) {}
+
+  CaptureIndex analyze(ValueRange indices) {
+    auto anyDepends = [&](Value position) {
+      return llvm::any_of(indices, [&](Value index) { return dependsOn(index, position); });
+    };
+    CaptureIndex result{getGradients(indices, anyDepends(query), anyDepends(key)), anyDepends(score.getArgument(1)),
+                        anyDepends(score.getArgument(2))};
+    return result;
+  }
+
+private:
+  std::optional<Gradients> getGradients(ValueRange indices, bool onQuery, bool onKey) {
+    if (!onQuery || !onKey)
+      return onKey ? Gradients::Columns : Gradients::Rows;
+    if (llvm::all_of(indices, [&](Value index) { return isOfDistance(index); }))
+      return Gradients::Diagonals;
+    bool hasQuery = false, hasKey = false;
+    for (Value index : indices) {
+      hasQuery |= isShifted(index, query, key);
+      hasKey |= isShifted(index, key, query);
+    }
+    return hasQuery && hasKey ? std::optional(Gradients::Pairs) : std::nullopt;
+  }
+
+  /// Whether code of the score computes `value` of `position`.
+  bool dependsOn(Value value, Value position) {
+    if (value == position)
+      return true;
+    Operation *def = value.getDefiningOp();
+    if (!def)
+      return value.getParentRegion() != &score && score.isAncestor(value.getParentRegion()); // of a nested block
+    if (!score.isAncestor(def->getParentRegion()))
+      return false;
+    auto [found, isNew] = known.try_emplace({value, position}, false);
+    if (!isNew)
+      return found->second;
+    bool depends = def->walk([&](Operation *nested) {
+                        for (Value operand : nested->getOperands())
+                          if (!def->isAncestor(operand.getParentBlock()->getParentOp()) && dependsOn(operand, position))
+                            return WalkResult::interrupt();
+                        return WalkResult::advance();
+                      }).wasInterrupted();
+    return known[{value, position}] = depends;
+  }
+
+  bool dependsOnPair(Value value) { return dependsOn(value, query) || dependsOn(value, key); }
+
+  /// Whether a combination of values hangs on i and j by their distance alone.
+  bool isOfDistance(const LinearExpr &expr) {
+    return expr.getCoefficient(query) == -expr.getCoefficient(key) &&
+           llvm::all_of(expr.getTerms(), [&](const LinearExpr::Term &term) {
+             return term.value == query || term.value == key || isOfDistance(term.value);
+           });
+  }
+
+  bool isOfDistance(Value value) {
+    if (!dependsOnPair(value))
+      return true;
+    Operation *def = value.getDefiningOp();
+    if (!def)
+      return false;
+    auto [found, isNew] = ofDistance.try_emplace(value, false);
+    if (!isNew)
+      return found->second;
+    return ofDistance[value] = computeIsOfDistance(value, def);
+  }
+
+  bool computeIsOfDistance(Value value, Operation *def) {
+    if (value.getType().isIntOrIndex()) {
+      LinearExpr expr = LinearExpr::get(value);
+      bool isItself = expr.getTerms().size() == 1 && expr.getTerms().front().value == value;
+      if (!isItself && isOfDistance(expr))
+        return true;
+    }
+    if (auto compare = dyn_cast<arith::CmpIOp>(def); compare && !compare.getLhs().getType().isInteger(1))
+      if (isSigned(compare.getPredicate()) && isOfDistance(LinearExpr::get(compare.getLhs()) - LinearExpr::get(compare.getRhs())))
+        return true;
+    return def->getNumRegions() == 0 && (isMemoryEffectFree(def) || hasSingleEffect<MemoryEffects::Read>(def)) &&
+           llvm::all_of(def->getOperands(), [&](Value operand) { return isOfDistance(operand); });
+  }
+
+  static bool isSigned(arith::CmpIPredicate predicate) { return predicate <= arith::CmpIPredicate::sge; }
+
+  /// Whether `value` is `position`, or its opposite, shifted by what hangs on neither, and clamped at most.
+  bool isShifted(Value value, Value position, Value other) {
+    while (isa_and_nonnull<arith::MaxSIOp, arith::MinSIOp, arith::MaxUIOp, arith::MinUIOp>(value.getDefiningOp())) {
+      Operation *clamp = value.getDefiningOp();
+      unsigned moving = dependsOnPair(clamp->getOperand(0)) ? 0 : 1;
+      if (dependsOnPair(clamp->getOperand(1 - moving)))
+        return false;
+      value = clamp->getOperand(moving);
+    }
+    LinearExpr expr = LinearExpr::get(value);
+    return std::abs(expr.getCoefficient(position)) == 1 && expr.getCoefficient(other) == 0 &&
+           llvm::none_of(expr.without(position).getTerms(),
+                         [&](const LinearExpr::Term &term) { return dependsOnPair(term.value); });
+  }
+
+  Region &score;
+  Value query, key;
+  DenseMap<std::pair<Value, Value>, bool> known;
+  DenseMap<Value, bool> ofDistance;
+};
+} // namespace
+
+CaptureIndex mlir::flash::analyzeCaptureIndex(Region &score, tensor::ExtractOp read) {
+  return Analyzer(score).analyze(read.getIndices());
+}

@@ -1,0 +1,23 @@
+//===- CaptureIndex.h - what the indices of a read hang on --------------------------------------------------------===//
+#ifndef FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_CAPTUREINDEX_H
+#define FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_CAPTUREINDEX_H
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+
+namespace mlir::flash {
+
+/// How gradients are summed that belong to the element of a read.
+struct CaptureIndex {
+  /// Rows, columns, diagonals or pairs; none of these: there is no such way.
+  std::optional<Gradients> gradients;
+  /// Whether an index hangs on the batch, and on the head.
+  bool dependsOnBatch, dependsOnHead;
+};
+
+/// Of a read directly in `score`, the region of an op with scores.
+CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
+
+} // namespace mlir::flash
+
+#endif // FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_CAPTUREINDEX_H

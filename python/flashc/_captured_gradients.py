@@ -1,0 +1,64 @@
+"""The gradients of arrays that a score reads: a kernel for each of them, beside that of dq, dk and dv."""
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+from ._arrays.array import Array
+from ._arrays.source import source_of
+from ._runtime.calls import Inputs, Results, launch
+from ._runtime.library import CAPTURED_GRADIENT, ArgumentError, UnsupportedTypeError
+from ._runtime.specialization import Extents, Specialization
+from ._trace.captured import View
+from ._trace.trace import Code
+
+__all__ = ["captured_gradients"]
+
+
+def captured_gradients(captured: Sequence[Any], specialization: Specialization, extents: Extents, inputs: Inputs,
+                       code: Code, is_bshd: bool) -> List[Any]:
+    """The gradient of each array of `captured` in f32 and in its shape, from what a backward pass was given. Of elements
+    that share memory (stride 0), which have one gradient, it is with the first of them."""
+    inputs = inputs.without("sinks")  # The log-sum-exp has them.
+    specialization = specialization._replace(operation=CAPTURED_GRADIENT, has_sinks=False, deterministic=True)
+    return [_gradient_of(number, x, specialization, extents, inputs, code, is_bshd)
+            for number, x in enumerate(captured)]
+
+
+def _gradient_of(number: int, x: Any, specialization: Specialization, extents: Extents, inputs: Inputs, code: Code,
+                 is_bshd: bool) -> Any:
+    places = [place for place, capture in enumerate(code.captures) if capture.shape]  # Others are scalars.
+    found = [(place, array) for place, array in zip(places, code.arrays) if array.owner is x]
+    if not found:
+        raise ArgumentError(f"expected captured[{number}] to be an array that the score reads, got another one")
+    # A mask of numbers and a score may both read it: then it is two operands of the kernel.
+    gradients = [_launch(number, place, array, specialization, extents, inputs, code, is_bshd)
+                 for place, array in found]
+    return gradients[0] if len(gradients) == 1 else sum(gradients[1:], gradients[0])
+
+
+def _launch(number: int, place: int, array: Array, specialization: Specialization, extents: Extents, inputs: Inputs,
+            code: Code, is_bshd: bool) -> Any:
+    if array.dtype not in ("bf16", "f16", "f32"):
+        raise UnsupportedTypeError(f"expected captured[{number}] of bf16, f16 or f32, got {array.dtype}")
+    view, results = View.of(array), Results(inputs, code)
+    shape = view.bind(array).extents
+    results.add(f"captured[{number}]", None, "q", shape, "f32")
+    if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
+        results.fill_with_zeros()
+    else:
+        launch(specialization._replace(captured=place), extents, inputs, code, results, is_bshd)
+    return _in_shape(results.owners[0], array)
+
+
+def _in_shape(gradient: Any, array: Array) -> Any:
+    """A gradient of the elements that there are in memory, as one of the array."""
+    shared = [extent != 1 and stride == 0 for extent, stride in zip(array.shape, array.strides)]
+    gradient = gradient.reshape(tuple(1 if is_shared else extent for extent, is_shared in zip(array.shape, shared)))
+    if any(shared):
+        source = source_of(gradient)
+        whole = source.empty(gradient, tuple(array.shape), "f32")
+        source.fill(whole, 0.0)
+        whole[tuple(slice(1) if is_shared else slice(None) for is_shared in shared)] = gradient
+        gradient = whole
+    owner = array.owner
+    return gradient.reshape(tuple(owner.shape)) if len(owner.shape) != len(array.shape) else gradient
