@@ -19,7 +19,8 @@ def captured_gradients(captured: Sequence[Any], specialization: Specialization, 
     """The gradient of each array of `captured` in f32 and in its shape, from what a backward pass was given. Of elements
     that share memory (stride 0), which have one gradient, it is with the first of them."""
     inputs = inputs.without("sinks")  # The log-sum-exp has them.
-    specialization = specialization._replace(operation=CAPTURED_GRADIENT, has_sinks=False, deterministic=True)
+    specialization = specialization._replace(operation=CAPTURED_GRADIENT, has_sinks=False, deterministic=True,
+                                             schedule=None)
     return [_gradient_of(number, x, specialization, extents, inputs, code, is_bshd)
             for number, x in enumerate(captured)]
 

@@ -66,6 +66,24 @@ static void testVectors(FlashcContext context) {
   flashcStringDestroy(text);
 }
 
+/* Prints the gradient of an array that the score reads. */
+static void testCaptured(FlashcContext context) {
+  int64_t any = FLASHC_ANY;
+  FlashcAttention attention = causal;
+  FlashcCapture captures[] = {{.name = "factor", .dtype = FLASHC_F32},
+                              {.name = "slopes", .dtype = FLASHC_BF16, .rank = 1, .extents = &any}};
+  char *text, *message;
+  attention.operation = FLASHC_CAPTURED_GRADIENT;
+  attention.captures = captures;
+  attention.num_captures = 2;
+  attention.captured = 1;
+  attention.score_code = "%slope = tensor.extract %slopes[%h] : tensor<?xbf16>\n%wide = arith.extf %slope : bf16 to f32\n"
+                         "%x = arith.mulf %s, %wide : f32\n%t = arith.mulf %x, %factor : f32\nflash.yield %t : f32";
+  expectOK(flashcAttentionGetText(context, &attention, &text, &message), &message, "flashcAttentionGetText");
+  fputs(text, stdout);
+  flashcStringDestroy(text);
+}
+
 /* Prints the same without lse. */
 static void testOmit(FlashcContext context) {
   FlashcAttention attention = causal;
@@ -241,6 +259,13 @@ static void testErrors(FlashcContext context) {
   attention.operation = FLASHC_ATTENTION_BACKWARD;
   attention.head_dim = attention.value_dim = 264;
   failAttention(context, "gradients", attention);
+  attention = causal;
+  attention.operation = FLASHC_CAPTURED_GRADIENT;
+  failAttention(context, "captured", attention);
+  FlashcCapture number = {.name = "factor", .dtype = FLASHC_F32};
+  attention.captures = &number;
+  attention.num_captures = 1;
+  failAttention(context, "number", attention);
   failText(context, "syntax", "func.func @f(\n");
   failText(context, "empty", "");
   failText(context, "nesting", nested);
@@ -503,7 +528,8 @@ int main(int argc, char **argv) {
   } tests[] = {{"text", testText}, {"omit", testOmit},          {"built", testBuilt},       {"table", testTable},
                {"sums", testSums}, {"errors", testErrors},      {"cache", testCache},       {"threads", testThreads},
                {"load", testLoad}, {"levels", testLevels},      {"function", testFunction}, {"cpu", testCPU},
-               {"time", measure},  {"gradients", testGradients}, {"vectors", testVectors}};
+               {"time", measure},  {"gradients", testGradients}, {"vectors", testVectors},
+               {"captured", testCaptured}};
   FlashcContextOptions options = {.disable_disk_cache = argc < 3, .cache_directory = argc < 3 ? NULL : argv[2]};
   FlashcContext context = flashcContextCreate(&options);
   size_t count = sizeof(tests) / sizeof(tests[0]), found = count;

@@ -111,13 +111,16 @@ for _d, _dv in ((8, 8), (24, 40), (40, 24), (72, 72), (136, 88), (248, 16)):
 
 def add_operation(name: str, d: int, operation: int, group: int = 1, dtype: str = "bf16", mask: Any = None,
                   score: Any = None, schedule: Optional[str] = None, dv: Optional[int] = None,
-                  deterministic: bool = False, has_sinks: bool = False, dropout_p: float = 0.0) -> None:
-    """An operation with what flashc.compile does not offer. A backward pass has the gradient of the log-sum-exp in f16 only."""
+                  deterministic: bool = False, has_sinks: bool = False, dropout_p: float = 0.0,
+                  captured: Optional[int] = None) -> None:
+    """An operation with what flashc.compile does not offer. A backward pass has the gradient of the log-sum-exp in f16
+    only. `captured`: of the arrays that the score reads, the one whose gradient is computed."""
     code = trace(mask, score)
-    has_lse = operation == library.ATTENTION_BACKWARD and dtype == "f16"
+    has_lse = operation >= library.ATTENTION_BACKWARD and dtype == "f16"
+    number = 0 if captured is None else [n for n, x in enumerate(code.captures) if x.shape][captured]
     specialization = Specialization(dtype, d, dv or d, group, d**-0.5, *parse_mask(False, None), code.mask, code.score,
                                     code.captures, (library.ANY,) * 4, GPU_TARGET, schedule, has_lse, operation,
-                                    deterministic, has_sinks, dropout_p)
+                                    deterministic, has_sinks, dropout_p, number)
     PROGRAMS[f"{name}, d={d}"] = lambda: flashc.Kernel(specialization, "bhsd", code, (), group > 1, False)
 
 
@@ -171,6 +174,26 @@ for _d in (64, 128, 256):
         for _operation, _what in ((library.ATTENTION, "forward"), (library.ATTENTION_BACKWARD, "backward")):
             add_operation(f"dropout: {_what}, {_name}", _d, _operation, dtype="f16" if _d == 64 else "bf16",
                           mask=MASKS[_name], dropout_p=0.1 if _d < 256 else 0.7)
+
+# --- Gradients of what scores read ------------------------------------------------------------------------------------
+
+for _d in (64, 128, 256):
+    for _name, _number in (("alibi", 0), ("bias of a query", 0), ("bias of a key", 0), ("relative table", 0),
+                           ("bias of all", 0)):
+        add_operation(f"captured: {_name}", _d, library.CAPTURED_GRADIENT, dtype="f16" if _d == 64 else "bf16",
+                      mask=MASKS["causal"], score=SCORES[_name], captured=_number)
+for _name, _number in (("t5", 0), ("temperature of a head", 0), ("of a batch and a head", 0),
+                       ("alibi and biases", 0), ("alibi and biases", 1), ("alibi and biases", 2), ("gate of a key", 0),
+                       ("soft cap and alibi", 0), ("sine of the distance", 0), ("slope of a query", 0)):
+    add_operation(f"captured: {_name}, {_number}", 128, library.CAPTURED_GRADIENT, group=2, score=SCORES[_name],
+                  captured=_number)
+add_operation("captured: alibi, dropout", 128, library.CAPTURED_GRADIENT, score=SCORES["alibi"], captured=0, dropout_p=0.1)
+add_operation("captured: bias of all, dropout", 64, library.CAPTURED_GRADIENT, score=SCORES["bias of all"], captured=0,
+              dropout_p=0.1)
+for _name in ("alibi", "relative table", "bias of all"):
+    for _mask in ("documents", "window", "memory"):
+        add_operation(f"captured: {_name}, {_mask}", 64, library.CAPTURED_GRADIENT, mask=MASKS[_mask],
+                      score=SCORES[_name], captured=-1)
 
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 

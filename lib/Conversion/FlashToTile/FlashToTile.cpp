@@ -1,6 +1,7 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 
 #include "KernelFrame.h"
+#include "PairNest.h"
 #include "Steps/TileStep.h"
 #include "WorkOrder.h"
 #include "flashc/Conversion/HostToKernel/DeltaKernel.h"
@@ -44,11 +45,13 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
 }
 
 /// The schedule, if it is the one that L1 was tiled for.
-static FailureOr<Schedule> chooseFor(const LoopNest &nest, StringRef target, StringRef overrides) {
+static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);
   if (failed(schedule))
     return failure();
+  if (nest.pairs)
+    return choosePairSchedule(nest, *schedule);
   if (nest.residentTile != schedule->getQTile() || nest.streamedTile != schedule->kvTile)
     return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
                           << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "
@@ -248,8 +251,13 @@ static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests) {
         return failure();
       else if (std::optional<AddedSums> added = nest.getAddedSums(result); added && !add(added->getTable()))
         return failure();
-    if (nest.scatterSums && !add(nest.scatterSums->getTable()))
+    if (nest.pairs && nest.pairs->diagonal) {
+      if (!add(nest.pairs->diagonal->getTilesTable()) || !add(nest.pairs->diagonal->getSumsTable()))
+        return failure();
+    } else if (nest.scatterSums && !nest.scatterSums->isDirect() &&
+               !add(getArrayTable(nest.scatterSums->table, nest.scatterSums->extents))) {
       return failure();
+    }
     if (Value delta = nest.getDelta(); delta && !add(getDeltaTable(delta, nests.front().streamedTile)))
       return failure();
   }
@@ -269,10 +277,14 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
   func->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
   KernelSignature signature(nest.func, func, tables);
-  KernelFrame frame(nest, schedule, func, signature);
-  if (failed(frame.build(*makeTileStep(frame))))
+  std::unique_ptr<KernelFrame> frame;
+  if (nest.pairs)
+    frame = std::make_unique<PairFrame>(nest, schedule, func, signature);
+  else
+    frame = std::make_unique<KernelFrame>(nest, schedule, func, signature);
+  if (failed(frame->build(*makeTileStep(*frame))))
     return failure();
-  schedule.ownKeys = frame.hasOwnKeys(); // where extents are known, no loop may be left that has the mask
+  schedule.ownKeys = frame->hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
   info = describeKernel(schedule, signature, func, extents);
   return success();
@@ -318,8 +330,17 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
     const std::optional<ScatterSums> &sums = kernel.nest.scatterSums;
     if (!sums)
       continue;
-    std::string name = (main.func.getName() + "_scatter" + (number ? Twine(number) : Twine())).str();
-    FailureOr<ManifestKernel> scatter = emitScatterKernel(host, main.func, name, tables, *sums);
+    std::string suffix = number ? std::to_string(number) : "";
+    if (kernel.nest.pairs && kernel.nest.pairs->diagonal) {
+      std::string name = (main.func.getName() + "_along" + suffix).str();
+      FailureOr<ManifestKernel> along = emitDiagonalKernel(host, main.func, name, tables, *kernel.nest.pairs->diagonal);
+      if (failed(along))
+        return failure();
+      launch.after.push_back(std::move(*along));
+    }
+    std::string name = (main.func.getName() + (sums->isDirect() ? "_rest" : "_scatter") + suffix).str();
+    FailureOr<ManifestKernel> scatter = sums->isDirect() ? emitRestKernel(host, main.func, name, tables, *sums)
+                                                         : emitScatterKernel(host, main.func, name, tables, *sums);
     if (failed(scatter))
       return failure();
     launch.after.push_back(std::move(*scatter));
@@ -334,29 +355,44 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   return success();
 }
 
-/// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
-static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides) {
-  func::FuncOp host = nests.front().func;
-  FailureOr<TileTables> tables = getTables(nests);
-  if (failed(tables))
-    return failure();
-  SmallVector<NestKernel, 1> kernels;
-  std::string whySorted;
+/// Adds the nests to `kernels` with their schedules, as far as they do not hang on each other.
+static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides,
+                              SmallVectorImpl<NestKernel> &kernels) {
   for (LoopNest &nest : nests) {
     FailureOr<Schedule> schedule = chooseFor(nest, target, overrides);
-    FailureOr<std::array<GridFormula, 3>> extents = getExtents(nest);
-    if (failed(schedule) || failed(extents))
+    if (failed(schedule))
+      return failure();
+    FailureOr<std::array<GridFormula, 3>> extents = nest.pairs ? getPairExtents(nest) : getExtents(nest);
+    if (failed(extents))
       return failure();
     if (nests.size() > 1 && schedule->order == Order::List)
       return nest.end->emitError() << "schedule: expected order=closed where a launch has several nests, got order=list, "
                                       "which sorts the work of one kernel";
     if (nests.size() > 1 || nest.isAnyAddedUp())
       schedule->order = Order::Closed;
-    whySorted = settle(nest, !tables->empty(), *schedule);
-    StepShape shape = getStepShape(nest);
-    if (llvm::Error error = checkSchedule(*schedule, *GPUTarget::lookup(target), shape.depth, shape.valueDepth)) // what a list needs
-      return nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
     kernels.push_back({nest, *schedule, *extents});
+  }
+  return success();
+}
+
+/// Makes the gpu.module beside the host function; erases the one or, on failure, the other.
+static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides) {
+  func::FuncOp host = nests.front().func;
+  SmallVector<NestKernel, 1> kernels;
+  if (failed(schedule(nests, target, overrides, kernels)))
+    return failure();
+  FailureOr<TileTables> tables = getTables(nests);
+  if (failed(tables))
+    return failure();
+  std::string whySorted;
+  for (NestKernel &kernel : kernels) {
+    whySorted = settle(kernel.nest, !tables->empty(), kernel.schedule);
+    StepShape shape = getStepShape(kernel.nest);
+    llvm::Error error = kernel.nest.pairs ? llvm::Error::success() // what a list needs
+                                          : checkSchedule(kernel.schedule, *GPUTarget::lookup(target), shape.depth,
+                                                          shape.valueDepth);
+    if (error)
+      return kernel.nest.end->emitError() << "schedule: " << llvm::toString(std::move(error));
   }
   OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
   auto gpuModule =

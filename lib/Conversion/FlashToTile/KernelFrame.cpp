@@ -57,11 +57,13 @@ const KernelFrame::Operand &KernelFrame::find(StringRef name) const {
   return *llvm::find_if(operands, [&](const Operand &operand) { return operand.info.info.name == name; });
 }
 
-/// A ring for each operand that products read: a warpgroup's own one for its 64 resident rows, and one that all share for
-/// streamed tiles.
+/// A ring for each operand that products read: a warpgroup's own one for its 64 rows, and one that all share for other
+/// tiles.
 void KernelFrame::emitRings(const TileStep &step) {
   auto isRead = [&](const Operand &operand) { return operand.info.isMatrix() && step.reads(operand.info.info.name); };
-  auto getRows = [&](const Operand &operand) { return operand.info.isStreamed ? nest.streamedTile : tile::kTileRows; };
+  flash::StepDim ofRows = nest.getStep().getResidentDim();
+  auto isPrivate = [&](const Operand &operand) { return operand.info.info.movesWith(ofRows); };
+  auto getRows = [&](const Operand &operand) { return isPrivate(operand) ? tile::kTileRows : nest.streamedTile; };
   for (Operand &operand : operands)
     if (isRead(operand))
       operand.map = signature.getTensorMap(*operand.info.getArgument(), getRows(operand));
@@ -70,7 +72,7 @@ void KernelFrame::emitRings(const TileStep &step) {
       continue;
     int64_t stages = operand.info.isStreamed ? schedule.stages : schedule.qStages;
     auto type = tile::RingType::get(b.getContext(), stages, getRows(operand), operand.info.getCols(), nest.elementType,
-                                    /*isPrivate=*/!operand.info.isStreamed);
+                                    isPrivate(operand));
     operand.ring = tile::AllocRingOp::create(b, type);
   }
 }
@@ -101,8 +103,13 @@ FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
   SmallVector<Value> destinations;
   if (std::optional<GroupSums> sums = nest.getGroupSums(result))
     destinations.push_back(sums->getInput(b, signature, scalars));
-  else if (std::optional<ScatterSums> &sums = nest.scatterSums)
-    destinations.push_back(scalars.getTableArray(b, sums->op.getSums(), sums->extents));
+  else if (nest.pairs && nest.pairs->diagonal)
+    destinations.push_back(scalars.getTableArray(b, nest.pairs->diagonal->tiles, nest.pairs->diagonal->tileExtents));
+  else if (const std::optional<ScatterSums> &sums = nest.scatterSums; sums && sums->isDirect())
+    for (unsigned output : sums->outputs)
+      destinations.push_back(signature.getMemRef(output));
+  else if (sums)
+    destinations.push_back(scalars.getTableArray(b, sums->table, sums->extents));
   else
     for (const NestOutput &output : nest.outputs)
       if (output.result == result)
@@ -126,7 +133,7 @@ tile::WorkAttr KernelFrame::getWork() const {
   };
   if (schedule.order == Order::List)
     return get(tile::Distribution::Sorted);
-  if (!schedule.persistent || !nest.mask || !dependsOnResident(nest))
+  if (!schedule.persistent || nest.pairs || !nest.mask || !dependsOnResident(nest))
     return {};
   return get(levelsOff(nest) ? tile::Distribution::Grouped : tile::Distribution::Paired);
 }

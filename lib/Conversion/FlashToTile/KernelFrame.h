@@ -30,6 +30,7 @@ class TileStep;
 class KernelFrame {
 public:
   KernelFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
+  virtual ~KernelFrame() = default;
 
   mlir::LogicalResult build(TileStep &step);
   /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
@@ -67,30 +68,38 @@ public:
   KernelSignature &signature;
   ScalarCloner scalars;
   mlir::ImplicitLocOpBuilder b;
-  /// Where the warpgroup is: its batch, its head, its first resident row, and the end of the rows that exist.
+  /// Where the warpgroup is: its batch, its head, its first resident row, and the end of the rows that exist. Where a
+  /// result's tiles are parts of longer rows, `columns` are the first one and the end of those that exist.
   mlir::Value batch, head, row, endOfRows;
+  llvm::SmallVector<mlir::Value, 2> columns;
   TileRegions regions;
   Visits visits;
 
-private:
+protected:
   struct Operand {
     const NestOperand &info;
     mlir::Value map = {}, ring = {}, batch = {}, head = {}, resident = {};
   };
 
+  /// Where this CTA and this warpgroup are.
+  virtual mlir::LogicalResult emitPositions(mlir::Value warpgroup);
+  /// The extents of the grid, where a CTA has one work tile after the other; none where it has one.
+  virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
+  /// The loop over visits; returns the state behind it.
+  virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
+  mlir::Value load(const Operand &operand, mlir::Value position);
+
+  llvm::SmallVector<Operand, 3> operands;
+
+private:
   const Operand &find(llvm::StringRef name) const;
   void emitRings(const TileStep &step);
   /// How the work tiles of the grid are distributed.
   mlir::tile::WorkAttr getWork() const;
-  mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   mlir::Value emitFirstRow(mlir::Value tile, mlir::Value extent);
-  mlir::LogicalResult emitPositions(mlir::Value warpgroup);
-  mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
-  mlir::Value load(const Operand &operand, mlir::Value position);
   bool isHeavyLast() const;
 
   mlir::gpu::GPUFuncOp kernel;
-  llvm::SmallVector<Operand, 3> operands;
 };
 
 } // namespace flashc

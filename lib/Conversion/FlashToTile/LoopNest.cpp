@@ -2,6 +2,7 @@
 
 #include "LoopNest.h"
 #include "NestEnds.h"
+#include "PairNest.h"
 #include "Visits/RunsTable.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
@@ -426,7 +427,7 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       continue;
     }
     if (auto scatter = dyn_cast<flash::ScatterSumOp>(user); scatter && use.get() == scatter.getSums()) {
-      nest.scatterSums = ScatterSums{scatter, {nest.batch.extent, nest.head.extent, nest.resident.extent}};
+      nest.scatterSums = ScatterSums{scatter, scatter.getSums(), {nest.batch.extent, nest.head.extent, nest.resident.extent}};
       continue;
     }
     Value next;
@@ -496,7 +497,7 @@ std::optional<GroupSums> LoopNest::getGroupSums(unsigned result) const {
 }
 
 bool LoopNest::isAddedUp(unsigned result) const {
-  return !epilogue && getStep().getStepState()[result].movesWith(getStep().getStreamedDim());
+  return !epilogue && !pairs && getStep().getStepState()[result].movesWith(getStep().getStreamedDim());
 }
 
 std::optional<AddedSums> LoopNest::getAddedSums(unsigned result) const {
@@ -531,7 +532,10 @@ FailureOr<SmallVector<LoopNest, 1>> flashc::matchLoopNests(ModuleOp module) {
   SmallVector<LoopNest, 1> nests;
   unsigned numReturned = countScattered(*func);
   for (flash::StepOpInterface step : ends->steps) {
-    FailureOr<LoopNest> nest = Matcher(*func, step, ends->epilogue).match();
+    bool isWhole = step && !step.isTiled();
+    FailureOr<LoopNest> nest =
+        isWhole ? matchPairNest(*func, cast<flash::AccumulateGradientsOp>(step.getOperation()))
+                : Matcher(*func, step, ends->epilogue).match();
     if (failed(nest))
       return failure();
     numReturned += llvm::count_if(

@@ -2,6 +2,7 @@
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_LOOPNEST_H
 
+#include "flashc/Conversion/HostToKernel/DiagonalKernel.h"
 #include "flashc/Conversion/HostToKernel/GroupKernel.h"
 #include "flashc/Conversion/HostToKernel/RoundKernel.h"
 #include "flashc/Conversion/HostToKernel/ScatterKernel.h"
@@ -61,6 +62,14 @@ struct ParallelDim {
   int64_t step;
 };
 
+/// Of a step that L1 does not tile, because its state is of pairs: how a kernel passes over them. A CTA has a tile of
+/// pairs, or all those on a diagonal of tiles, and adds them up over what the state has one of.
+struct PairWalk {
+  bool sumsBatches, sumsHeads;
+  /// Of diagonals: what adds their tiles up.
+  std::optional<DiagonalSums> diagonal = {};
+};
+
 /// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads
 /// and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's state
 /// carried from tile to tile. Holds references into the IR and makes none.
@@ -83,6 +92,7 @@ struct LoopNest {
   std::optional<SinkSums> sinkSums;
   /// What adds the nest's only result to where code says; then there are no other outputs.
   std::optional<ScatterSums> scatterSums;
+  std::optional<PairWalk> pairs;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments

@@ -136,14 +136,14 @@ Value ScalarCloner::getStatistics(OpBuilder &b, Operation *op, Value delta) {
 }
 
 FailureOr<TileTables::Table> flashc::getArrayTable(Value value, ArrayRef<OpFoldResult> extents) {
-  GridFormula elements = 1;
+  std::optional<GridFormula> elements;
   for (OpFoldResult extent : extents) {
     std::optional<GridFormula> size = getFormula(extent);
     if (!size)
       return emitError(value.getLoc()) << "expected extents that are constants or those of arguments";
-    elements = elements * *size;
+    elements = elements ? *elements * *size : *size;
   }
-  return TileTables::Table{value, ceilDiv(elements, 4), /*bytes=*/16};
+  return TileTables::Table{value, ceilDiv(*elements, 4), /*bytes=*/16};
 }
 
 Value ScalarCloner::getTableArray(OpBuilder &b, Value table, ArrayRef<OpFoldResult> extents) {

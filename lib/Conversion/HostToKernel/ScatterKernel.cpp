@@ -6,6 +6,7 @@
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 using namespace mlir;
@@ -31,18 +32,19 @@ static int64_t getGroup(flash::ScatterSumOp op, ArrayRef<ScatterIndex> indices) 
   return kThreads;
 }
 
-FailureOr<TileTables::Table> ScatterSums::getTable() const {
+bool ScatterSums::isDirect() const {
   flash::ScatterSumOp op = this->op; // whose accessors are not const
-  if (op.getGradients() != Gradients::Diagonals)
-    return getArrayTable(op.getSums(), extents);
-  // Nq + Nk - 1 is no formula; one more does no harm.
-  auto step = op.getSums().getDefiningOp<flash::AccumulateGradientsOp>();
-  std::optional<GridFormula> queries = getFormula(step.getQ(), 2), keys = getFormula(step.getK(), 2);
-  FailureOr<TileTables::Table> table = getArrayTable(op.getSums(), ArrayRef(extents).take_front(2));
-  if (!queries || !keys || failed(table))
-    return failure();
-  table->tiles = table->tiles * (*queries + *keys);
-  return table;
+  if (op.getGradients() != Gradients::Pairs || !isFirst)
+    return false;
+  RankedTensorType type = cast<RankedTensorType>(op.getSums().getType());
+  SmallVector<unsigned> dims;
+  for (unsigned dim = 0; dim < 4; ++dim)
+    if (dim >= 2 || type.getDimSize(dim) != 1)
+      dims.push_back(dim);
+  SmallVector<ScatterIndex> indices = analyzeScatterIndices(op);
+  return llvm::equal(indices, dims, [](const ScatterIndex &index, unsigned dim) {
+    return index.kind == ScatterIndex::Kind::Same && index.dim == dim;
+  });
 }
 
 namespace {
@@ -97,7 +99,7 @@ LogicalResult ScatterKernel::emit() {
   queries = scalars.get(b, op.getQueries());
   for (OpFoldResult extent : sums.extents)
     extents.push_back(scalars.get(b, b.getLoc(), extent));
-  array = scalars.getTableArray(b, op.getSums(), sums.extents);
+  array = scalars.getTableArray(b, sums.table, sums.extents);
   if (!queries || llvm::is_contained(extents, Value()) || !array)
     return failure();
   SmallVector<Value> shape;
@@ -304,5 +306,67 @@ FailureOr<ManifestKernel> flashc::emitScatterKernel(func::FuncOp host, gpu::GPUF
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
     blocks = blocks * (dim + 1 == type.getRank() ? ceilDiv(getExtent(dim), kThreads / group) : getExtent(dim));
   info->grid = {blocks, 1, 1};
+  return info;
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// What has no pair
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// CTA n has line n of the result.
+static LogicalResult emitRest(ImplicitLocOpBuilder &b, KernelSignature &signature, const ScatterSums &sums) {
+  ScalarCloner scalars(signature);
+  RankedTensorType type = flash::ScatterSumOp(sums.op).getInit().getType();
+  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  SmallVector<OpFoldResult> extents(sums.extents.end() - type.getRank(), sums.extents.end());
+  if (type.getRank() == 3) // of batches or of heads
+    extents.front() = isConstantIntValue(sums.extents[1], 1) ? sums.extents[0] : sums.extents[1];
+  Value line = gpu::BlockIdOp::create(b, gpu::Dimension::x), zero = index(0);
+  Value hasPairs = arith::ConstantOp::create(b, b.getBoolAttr(true));
+  SmallVector<Value> element(type.getRank());
+  for (int64_t dim = type.getRank() - 1; dim-- > 0;) {
+    Value extent = scalars.get(b, b.getLoc(), extents[dim]);
+    if (!extent)
+      return failure();
+    Value size = type.isDynamicDim(dim) ? signature.getExtent(sums.outputs.front(), dim) : index(type.getDimSize(dim));
+    element[dim] = dim == 0 ? line : b.createOrFold<arith::RemUIOp>(line, size);
+    line = b.createOrFold<arith::DivUIOp>(line, size);
+    Value isInside = arith::CmpIOp::create(b, arith::CmpIPredicate::ult, element[dim], extent);
+    hasPairs = arith::AndIOp::create(b, hasPairs, isInside);
+  }
+  int64_t last = type.getRank() - 1;
+  Value keys = scalars.get(b, b.getLoc(), extents[last]);
+  if (!keys)
+    return failure();
+  Value size = type.isDynamicDim(last) ? signature.getExtent(sums.outputs.front(), last) : index(type.getDimSize(last));
+  Value begin = arith::SelectOp::create(b, hasPairs, keys, zero), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+  auto loop = scf::ForOp::create(b, b.createOrFold<arith::AddIOp>(begin, thread), size, index(kThreads));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    element[last] = loop.getInductionVar();
+    Value none = arith::ConstantOp::create(b, b.getF32FloatAttr(0.0f));
+    for (unsigned output : sums.outputs)
+      memref::StoreOp::create(b, none, signature.getMemRef(output), element);
+  }
+  gpu::ReturnOp::create(b);
+  return success();
+}
+
+FailureOr<ManifestKernel> flashc::emitRestKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name,
+                                                 const TileTables &tables, const ScatterSums &sums) {
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    auto b = ImplicitLocOpBuilder::atBlockBegin(kernel.getLoc(), &kernel.getBody().front());
+    return emitRest(b, signature, sums);
+  };
+  FailureOr<ManifestKernel> info = emitPlainKernel(host, main, name, kThreads, tables, emit);
+  if (failed(info))
+    return failure();
+  RankedTensorType type = flash::ScatterSumOp(sums.op).getInit().getType();
+  GridFormula lines = 1;
+  for (int64_t dim = 0; dim + 1 < type.getRank(); ++dim)
+    lines = lines * (type.isDynamicDim(dim) ? GridFormula::extent(sums.outputs.front(), dim)
+                                            : GridFormula(type.getDimSize(dim)));
+  info->grid = {lines, 1, 1};
   return info;
 }

@@ -72,7 +72,7 @@ func.func @derivative_alone(%q: !q, %k: !k, %lse: !lse) {
 
 func.func @queries_and_keys(%q: !q, %k: !k, %lse: !lse, %dv: tensor<1x4x32x16xf32>) {
   %c0 = arith.constant 0 : index
-  // expected-error @+1 {{expected dq, dk and dv, dk and dv, or one of them, each with a tensor of 'outs', got <dq, dv> and 2 outs}}
+  // expected-error @+1 {{expected dq, dk and dv, dk and dv, one of them, or sums of one kind, each with a tensor of 'outs', got <dq, dv> and 2 outs}}
   %g:2 = flash.accumulate_gradients ins(%q, %k, %k, %q, %lse, %lse : !q, !k, !k, !q, !lse, !lse)
       outs(%q, %dv : !q, tensor<1x4x32x16xf32>) at(%c0, %c0, %c0, %c0)
       {gradients = #flash.gradients<dq, dv>, scale = 1.0 : f32} -> !q, tensor<1x4x32x16xf32>

@@ -18,6 +18,14 @@ func.func @store_row_rank(%s: tensor<64xf32, #tile.row>, %m: memref<1x1x64x64xf3
 
 // -----
 
+func.func @store_part(%s: tensor<64x64xf32, #tile.acc>, %m: memref<1x1x64x?xbf16>, %i: index) {
+  // expected-error @+1 {{'tile.store' op expected the first and the end of columns beside a tile that is stored in f32, got 2 numbers and 'memref<1x1x64x?xbf16>'}}
+  tile.store %s, %m[%i, %i, %i] limit %i columns(%i, %i) : tensor<64x64xf32, #tile.acc>, memref<1x1x64x?xbf16>
+  return
+}
+
+// -----
+
 func.func @store_cols(%s: tensor<64x64xf32, #tile.acc>, %m: memref<1x1x64x32xf32>, %i: index) {
   // expected-error @+1 {{'tile.store' op expected 64 columns in the destination, got 'memref<1x1x64x32xf32>'}}
   tile.store %s, %m[%i, %i, %i] limit %i : tensor<64x64xf32, #tile.acc>, memref<1x1x64x32xf32>

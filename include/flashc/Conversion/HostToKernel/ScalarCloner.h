@@ -9,7 +9,7 @@
 
 namespace flashc {
 
-/// The table that holds a value of these extents, in f32, row by row. Emits an error and fails if an extent is no formula.
+/// The table that holds a value of these extents, two at least, in f32, row by row. Emits an error and fails if an extent is no formula.
 mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents);
 
 /// Copies the scalar code that a value hangs on into a kernel. It ends at: values that are mapped already, constants,

@@ -34,7 +34,7 @@ LogicalResult ColumnSumsStep::emitOutputs(ValueRange state) {
   if (failed(destinations))
     return failure();
   for (Value destination : *destinations)
-    tile::StoreOp::create(b, sums, destination, frame.batch, frame.head, frame.row, frame.endOfRows);
+    tile::StoreOp::create(b, sums, destination, frame.batch, frame.head, frame.row, frame.endOfRows, /*columns=*/ValueRange());
   return success();
 }
 

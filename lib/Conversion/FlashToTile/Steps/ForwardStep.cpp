@@ -262,7 +262,7 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
     else // tile.store writes the output 16 bytes at a time
       tile::StoreOp::create(b, isOutput ? output : lse,
                             frame.signature.getMemRef(out.argument, /*alignment=*/isOutput ? 16 : 0), frame.batch,
-                            frame.head, frame.row, frame.endOfRows);
+                            frame.head, frame.row, frame.endOfRows, /*columns=*/ValueRange());
   }
   return success();
 }

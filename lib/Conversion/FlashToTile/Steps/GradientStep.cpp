@@ -44,6 +44,8 @@ void GradientStep::emitAllocations() {
 }
 
 SmallVector<Value> GradientStep::emitIdentity() {
+  if (isOfPairs()) // whose queries are other ones in each visit
+    return {frame.splat(tile::getAccType(nest.streamedTile, b.getF32Type()), 0.0)};
   if (!hasResidentKeys()) {
     lse = emitRowsOfQueries(frame, "lse");
     delta = emitRowsOfQueries(frame, "delta");
@@ -115,7 +117,9 @@ FailureOr<Value> GradientStep::emitSlopes(Value visit, Value position, Value pro
   return sumsScoreGradients() ? slopes.getResult() : round(slopes.getResult());
 }
 
-Value GradientStep::addRows(Value sums, Value dx) {
+Value GradientStep::addScores(Value sums, Value dx) {
+  if (isOfPairs())
+    return arith::AddFOp::create(b, sums, dx);
   Value added = tile::RowReduceOp::create(b, sums.getType(), tile::ReduceKind::Sum, dx);
   return arith::AddFOp::create(b, sums, added);
 }
@@ -188,9 +192,13 @@ FailureOr<SmallVector<Value>> GradientStep::emit(Value visit, ValueRange state) 
 
 /// dP runs while the exponentials are computed.
 FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRange state) {
+  if (isOfPairs()) {
+    lse = emitRowsOfQueries(frame, "lse");
+    delta = emitRowsOfQueries(frame, "delta");
+  }
   if (!lse || !delta)
     return failure();
-  Value key = frame.visits.emitPosition(b, visit);
+  Value key = isOfPairs() ? frame.columns.front() : frame.visits.emitPosition(b, visit);
   Value kTile = frame.loadStreamed("k", key), vTile = frame.loadStreamed("v", key);
   Value ofScores = startProduct(frame.getResident("q"), kTile), ofGradients = startProduct(frame.getResident("do"), vTile);
   FailureOr<Value> kept = dropout.emitMask(key);
@@ -206,7 +214,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfQueries(Value visit, ValueRang
   if (!dx)
     return failure();
   if (sumsScoreGradients())
-    return SmallVector<Value>{addRows(state[0], dx)};
+    return SmallVector<Value>{addScores(state[0], dx)};
   return SmallVector<Value>{wait(startSum(round(dx), kTile, state[0]), /*pending=*/0)};
 }
 
@@ -245,7 +253,7 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
   if (!dx)
     return failure();
   if (sumsScoreGradients())
-    return SmallVector<Value>{addRows(state.front(), dx)};
+    return SmallVector<Value>{addScores(state.front(), dx)};
   Value operand = round(dx);
   if (shared)
     addToQueries(operand, query);
@@ -260,13 +268,15 @@ FailureOr<SmallVector<Value>> GradientStep::emitOfKeys(Value visit, ValueRange s
 LogicalResult GradientStep::emitOutputs(ValueRange state) {
   SmallVector<flash::StepOperand> parts = getOp().getStepState();
   for (auto [result, part] : llvm::zip_equal(getCarried(), state)) {
-    Value gradient = sumsScoreGradients() ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
+    Value gradient = isOfPairs()            ? part
+                     : sumsScoreGradients() ? tile::CombineOp::create(b, tile::getRowType(b.getF32Type()), part).getResult()
                                           : frame.scale(part, parts[result].name == "dv" ? dropout.getScale() : frame.regions.getScale());
     FailureOr<SmallVector<Value>> destinations = frame.getDestinations(result);
     if (failed(destinations))
       return failure();
     for (Value destination : *destinations)
-      tile::StoreOp::create(b, gradient, destination, frame.batch, frame.head, frame.row, frame.endOfRows);
+      tile::StoreOp::create(b, gradient, destination, frame.batch, frame.head, frame.row, frame.endOfRows,
+                            getOp().has(Gradients::Pairs) ? ValueRange(frame.columns) : ValueRange());
   }
   return success();
 }

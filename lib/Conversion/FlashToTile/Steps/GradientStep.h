@@ -37,8 +37,9 @@ private:
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfKeys(mlir::Value visit, mlir::ValueRange state);
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> emitOfQueries(mlir::Value visit, mlir::ValueRange state);
   bool sumsScoreGradients() const { return getOp().sumsScoreGradients(); }
-  /// Sums of rows, one step on.
-  mlir::Value addRows(mlir::Value sums, mlir::Value dx);
+  /// The sums of rows, or of pairs, one step on.
+  mlir::Value addScores(mlir::Value sums, mlir::Value dx);
+  bool isOfPairs() const { return getOp().isOfPairs(); }
   bool hasResidentKeys() const { return nest.getStep().getResidentDim() == mlir::flash::StepDim::J; }
   mlir::Value startProduct(mlir::Value a, mlir::Value slot);
   /// The score's derivative at the products of a visit, rounded to what holds half as much where dX is rounded; null if

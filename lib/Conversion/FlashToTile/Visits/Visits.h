@@ -41,6 +41,13 @@ public:
   static mlir::FailureOr<Visits> emit(mlir::ImplicitLocOpBuilder &b, LoopNest &nest, ScalarCloner &scalars,
                                       KernelSignature &signature, mlir::Value ownRow, bool hasList);
 
+  /// `total` visits, all of which are masked, and whose positions the caller knows.
+  static Visits allMasked(mlir::Value total) {
+    Visits visits;
+    visits.total = total, visits.isMasked = true, visits.isFull = false;
+    return visits;
+  }
+
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
   mlir::Value getTotal() const { return total; }
   /// The visits of a warpgroup, if they are its own and not all; see tile.own_visits.

@@ -67,6 +67,18 @@ void storeF32(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adapt
   }
 }
 
+/// Columns from the first one on, below the end: pairs may lie across it, and at any address.
+void storeColumns(Emitter &emit, const KernelContext &kernel, Adaptor<StoreOp> adaptor, Type element,
+                  ArrayRef<Value> position, int64_t half, Value predicate, Value first, Value end) {
+  ValueRange source = adaptor.getSource();
+  for (int64_t block = 0, blocks = source.size() / 4; block < blocks; ++block)
+    for (int64_t pair = 0; pair < 2; ++pair) {
+      Value col = emit.add(first, emit.add(emit.mul(kernel.laneCol, 2), 8 * block + pair));
+      Value isInside = arith::AndIOp::create(emit.builder, emit.loc, predicate, getPredicate(emit, col, end));
+      storeWords(emit, pointerAt(emit, adaptor, element, position, col), source[4 * block + 2 * half + pair], isInside);
+    }
+}
+
 /// Lane c of four holds word c of rows (blocks) 0 to 3; afterwards it holds row c's words 0 to 3.
 void transposeQuad(Emitter &emit, const KernelContext &kernel, MutableArrayRef<Value> words) {
   Value odd = emit.equal(emit.bitAnd(kernel.laneCol, 1), 1);
@@ -119,7 +131,12 @@ TileValues lowerStore(StoreOp op, Adaptor<StoreOp> adaptor, Emitter &emit, Kerne
       storeWords(emit, getElementPointer(emit, adaptor.getDest(), element, {b, h, row}), source[half], predicate);
       continue;
     }
-    if (element.isF32())
+    SmallVector<Value> place{b, h, row};
+    if (!op.getColumns().empty())
+      storeColumns(emit, kernel, adaptor, element,
+                   ArrayRef(place).take_back(cast<MemRefType>(op.getDest().getType()).getRank() - 1), half, predicate, emit.toI32(op.getColumns()[0]),
+                   emit.toI32(op.getColumns()[1]));
+    else if (element.isF32())
       storeF32(emit, kernel, adaptor, element, {b, h, row}, half, predicate);
     else
       store16(emit, kernel, adaptor, element, {b, h, row}, half, predicate);

@@ -207,15 +207,17 @@ private:
 
   /// What of the state query i adds to: where its keys begin, and of how many it is.
   SmallVector<OpFoldResult> getPlace(ImplicitLocOpBuilder &b, ValueRange at, Value state) {
-    if (op.has(Gradients::Diagonals)) {
-      Value queries = getValueOrCreateConstantIndexOp(b, b.getLoc(), tensor::getMixedSize(b, b.getLoc(), op.getQ(), 2));
-      Value last = arith::SubIOp::create(b, queries, arith::ConstantIndexOp::create(b, 1));
-      return {at[0], at[1], b.createOrFold<arith::SubIOp>(last, at[2])};
-    }
-    SmallVector<OpFoldResult> place{at[0], at[1], at[2], b.getIndexAttr(0)};
+    SmallVector<OpFoldResult> place{at[0], at[1]};
     for (int64_t dim : {0, 1})
       if (cast<RankedTensorType>(state.getType()).getDimSize(dim) == 1)
         place[dim] = b.getIndexAttr(0);
+    if (op.has(Gradients::Diagonals)) {
+      Value queries = getValueOrCreateConstantIndexOp(b, b.getLoc(), tensor::getMixedSize(b, b.getLoc(), op.getQ(), 2));
+      Value last = arith::SubIOp::create(b, queries, arith::ConstantIndexOp::create(b, 1));
+      place.push_back(b.createOrFold<arith::SubIOp>(last, at[2]));
+    } else {
+      place.append({at[2], b.getIndexAttr(0)});
+    }
     return place;
   }
 

@@ -128,6 +128,18 @@ static void adaptRegions(OpBuilder &b, StepOpInterface whole, StepOpInterface ti
       exclude(dim);
 }
 
+void mlir::flash::guardTilesOfPairs(OpBuilder &b, StepOpInterface op) {
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(op);
+  for (Region &region : op->getRegions())
+    if (!region.empty())
+      guardPositions(b, region, {region.getArguments().end()[-2], region.getArguments().end()[-1]});
+  for (auto [dim, sequence] : {std::pair(StepDim::I, op.getQ()), std::pair(StepDim::J, op.getK())}) {
+    OpFoldResult length = tensor::getMixedSize(b, op.getLoc(), sequence, 2);
+    joinLimit(b, op.getLoc(), op.getMask(), dim, getValueOrCreateConstantIndexOp(b, op.getLoc(), length));
+  }
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // Steps
 //===--------------------------------------------------------------------------------------------------------------===//

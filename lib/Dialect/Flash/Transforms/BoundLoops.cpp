@@ -69,12 +69,13 @@ static scf::ForOp matchStreamedLoop(StepOpInterface op) {
 }
 
 /// How many positions of the resident tile exist: all of them, or those that a padded tile was made from. Of fewer than
-/// a tile there is no slice, but the array itself.
+/// a tile there is no slice, but the array itself. Where all of them add to what is streamed, all of them count: those that
+/// do not exist are masked.
 static OpFoldResult getNumResident(StepOpInterface op, scf::ForOp loop) {
   StepDim resident = op.getResidentDim();
   OpFoldResult all = OpBuilder(op).getIndexAttr(op.getTileExtent(resident));
   auto pad = (resident == StepDim::I ? op.getQ() : op.getK()).getDefiningOp<tensor::PadOp>();
-  if (!pad || pad.getSourceType().getRank() != 4 || !isConstantIntValue(pad.getMixedLowPad()[2], 0))
+  if (op.addsToStreamed() || !pad || pad.getSourceType().getRank() != 4 || !isConstantIntValue(pad.getMixedLowPad()[2], 0))
     return all;
   OpFoldResult size;
   if (auto slice = pad.getSource().getDefiningOp<tensor::ExtractSliceOp>()) {

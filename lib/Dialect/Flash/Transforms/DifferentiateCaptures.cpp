@@ -91,8 +91,8 @@ FailureOr<SmallVector<CapturedRead>> Rewriter::findReads() {
       return refuse("the captured tensor to be read outside of control flow");
     CaptureIndex index = analyzeCaptureIndex(score, read);
     if (!index.gradients)
-      return refuse("indices of queries alone, of keys alone, of the distance j - i, or a dimension each for the queries "
-                    "and for the keys,");
+      return refuse("indices that hang on queries alone, on keys alone, on their distance alone, or in one dimension on "
+                    "the query and in another on the key, each at a place of its own");
     reads.push_back({read, index});
     return WalkResult::advance();
   });
@@ -110,10 +110,10 @@ FailureOr<Value> Rewriter::emitSums(CapturedRead &read, Value delta, int64_t num
     sizes.push_back(queries);
   if (gradients == Gradients::Columns || gradients == Gradients::Pairs)
     sizes.push_back(keys);
-  if (gradients == Gradients::Pairs) {
+  if (gradients == Gradients::Pairs || gradients == Gradients::Diagonals)
     sizes[0] = read.index.dependsOnBatch ? sizes[0] : b.getIndexAttr(1);
+  if (gradients == Gradients::Pairs) // diagonals of one head are few enough for a kernel
     sizes[1] = read.index.dependsOnHead ? sizes[1] : b.getIndexAttr(1);
-  }
   if (gradients == Gradients::Diagonals) {
     AffineExpr q, k;
     bindDims(b.getContext(), q, k);

@@ -267,9 +267,13 @@ LogicalResult StoreOp::verify() {
   auto dest = cast<MemRefType>(getDest().getType());
   bool isRow = hasEncoding<RowAttr>(getSource().getType());
   RankedTensorType source = getSource().getType();
-  if (dest.getRank() != (isRow ? 3 : 4))
+  bool mayLackBatch = !getColumns().empty() && (dest.getRank() == 2 || dest.getRank() == 3);
+  if (dest.getRank() != (isRow ? 3 : 4) && !mayLackBatch)
     return emitOpError() << "expected a destination of rank " << (isRow ? 3 : 4) << ", got " << dest;
-  if (!isRow && dest.getShape().back() != source.getDimSize(1))
+  if (!getColumns().empty() && (isRow || getColumns().size() != 2 || !dest.getElementType().isF32()))
+    return emitOpError() << "expected the first and the end of columns beside a tile that is stored in f32, got "
+                         << getColumns().size() << " numbers and " << dest;
+  if (!isRow && getColumns().empty() && dest.getShape().back() != source.getDimSize(1))
     return emitOpError() << "expected " << source.getDimSize(1) << " columns in the destination, got " << dest;
   return success();
 }

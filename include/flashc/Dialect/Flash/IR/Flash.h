@@ -65,6 +65,10 @@ bool isRounding(linalg::GenericOp op);
 /// where there are `queries` queries.
 SmallVector<Value> emitPairOfSum(OpBuilder &b, Location loc, Gradients gradients, ValueRange at, Value queries);
 
+/// Has the regions of a step on whole sequences take pairs beyond the last query or key, too, which its tiles stick out
+/// to: its mask keeps none of them, and reads stay inside their arrays.
+void guardTilesOfPairs(OpBuilder &b, StepOpInterface op);
+
 /// Clones the single block of `region` here with `arguments` for its arguments; returns what it yields.
 Value inlineRegion(OpBuilder &b, Region &region, ValueRange arguments);
 

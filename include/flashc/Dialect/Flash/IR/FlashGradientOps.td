@@ -124,7 +124,7 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | `<rows>`       | queries  | keys     | sums of dX over the keys                                            |
     | `<columns>`    | keys     | queries  | sums of dX over the queries                                         |
     | `<pairs>`      | both     | batches and heads | dX of each pair; with an extent of 1 for B or Hq a sum over it |
-    | `<diagonals>`  | j - i    | queries  | sums of dX over pairs of one distance, that of j - i at j - i + Nq - 1 |
+    | `<diagonals>`  | j - i    | queries, batches and heads | sums of dX over pairs of one distance, that of j - i at j - i + Nq - 1; likewise |
 
     An op of pairs or diagonals is of whole sequences: it is not tiled at L1, where it decomposes into loops over rows.
 
@@ -141,7 +141,7 @@ def Flash_AccumulateGradientsOp : Flash_StepOp<"accumulate_gradients", [AttrSize
     | rows       | `[B, Hq, Nq]`     | f32          |
     | columns    | `[B, Hq, Nk]`     | f32          |
     | pairs      | `[B or 1, Hq or 1, Nq, Nk]` | f32 |
-    | diagonals  | `[B, Hq, Nq + Nk - 1]` | f32     |
+    | diagonals  | `[B or 1, Hq or 1, Nq + Nk - 1]` | f32 |
 
     The gradients of keys and values are those of one query head; the heads of a group are added up behind the loops.
 

@@ -465,11 +465,14 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let summary = "write a tile to device memory, the rows below `limit` only";
   let description = [{
     An `#tile.acc` tile goes to `dest[b, h, row .. row+63, :]`, rounded to the element type; an `#tile.row` tile goes to
-    `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. The stores are predicated, never branched around:
+    `dest[b, h, row .. row+63]`. Rows from `limit` on are not written. With `columns(first, end)` an `#tile.acc` tile of
+    f32 goes to a part of longer rows: its columns are those from `first` on, and from `end` on they are not written; the
+    destination may then lack `b`, or `b` and `h`. The stores are predicated, never branched around:
     a divergent branch in a consumer's loop makes ptxas keep loop state per thread.
   }];
-  let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit);
-  let assemblyFormat = "$source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit attr-dict `:` type($source) `,` type($dest)";
+  let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$row, Index:$limit,
+                       Variadic<Index>:$columns);
+  let assemblyFormat = "$source `,` $dest `[` $b `,` $h `,` $row `]` `limit` $limit (`columns` `(` $columns^ `)`)? attr-dict `:` type($source) `,` type($dest)";
   let hasVerifier = 1;
 }
 
