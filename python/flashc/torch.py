@@ -6,8 +6,8 @@ of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fa
 `flashc.varlen_attention` and the drop-ins become `torch.ops.flashc.attention`. CUDA graphs capture both, after one call
 outside the capture has compiled and loaded the kernel.
 
-All of them are differentiable to first order, inside of graphs through `torch.ops.flashc.attention_backward`. A tensor
-that a mask or a score reads may not require a gradient. Under torch.autocast they cast as PyTorch's own attention does.
+All of them are differentiable to first order, inside of graphs through `torch.ops.flashc.attention_backward`; there, a
+tensor that a mask or a score reads may not require a gradient. Under torch.autocast they cast as PyTorch's own attention does.
 """
 
 import itertools

@@ -144,7 +144,8 @@ def make_all(kind, make, b, h, nq, nk):
 CASES = [("scores", name) for name in names("scores")] + [("captured", name) for name in names("captured")]
 
 
-def gradients(kind, name, device, shape, dtype, keep=None, limit=1e-4, seed=0, **keywords):
+def gradients(kind, name, device, shape, dtype, keep=None, limit=1e-4, limit_of_captured=1e-4, seed=0,
+              **keywords):
     """Checks o, dq, dk, dv and the gradients of what a score reads; returns the latter."""
     b, h, hk, nq, nk, d = shape
     make = Maker(device, seed)
@@ -165,6 +166,6 @@ def gradients(kind, name, device, shape, dtype, keep=None, limit=1e-4, seed=0, *
         assert not x.isnan().any(), (name, number)
         # What is left of differences is of the size of their rounding.
         floor = (0.02 if number < 3 else 0.3) * scale * y.numel()**0.5
-        most = limit if number < 3 else 2e-3 if of.dtype == torch.float16 else 1e-4
+        most = limit if number < 3 else 2e-3 if of.dtype == torch.float16 else limit_of_captured
         assert (x - y).norm() <= most * (y.norm() + floor), (name, number, float((x - y).norm()), float(y.norm()))
     return got[3:]

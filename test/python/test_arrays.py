@@ -383,7 +383,7 @@ def test_torch_refusals():
     slopes, bias = torch.zeros(1, requires_grad=True), torch.zeros(1, 1, 8, 8, requires_grad=True)
     for functions in ({"score": lambda s, b, h, i, j: s + slopes[h]}, {"mask": bias}):
         with pytest.raises(flashc.Error, match="expected an array that the mask or the score reads without gradients"):
-            flashc.attention(q, q, q, **functions)
+            flashc.attention(q, q, q, out=torch.zeros(1, 1, 8, 8), **functions)
         with torch.no_grad():
             flashc.attention(q, q, q, **functions)
     with torch.no_grad():

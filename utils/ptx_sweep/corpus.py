@@ -148,6 +148,8 @@ for _d in (64, 128):
                   deterministic=True)
     for _name in ("soft cap", "alibi", "bias of all", "t5"):
         add_operation(f"backward: {_name}", _d, library.ATTENTION_BACKWARD, score=SCORES[_name])
+    add_operation("backward: symmetric alibi, causal", _d, library.ATTENTION_BACKWARD, mask=MASKS["causal"],
+                  score=SCORES["symmetric alibi"])
 add_operation("backward: dv=96", 40, library.ATTENTION_BACKWARD, dv=96)
 for _d, _dv in ((192, 192), (256, 256), (192, 128), (40, 200)):
     for _name in ("none", "causal", "memory"):

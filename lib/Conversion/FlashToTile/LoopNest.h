@@ -8,6 +8,7 @@
 #include "flashc/Conversion/HostToKernel/ScatterKernel.h"
 #include "flashc/Conversion/HostToKernel/SinkKernel.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -68,6 +69,8 @@ struct PairWalk {
   bool sumsBatches, sumsHeads;
   /// Of diagonals: what adds their tiles up.
   std::optional<DiagonalSums> diagonal = {};
+  /// What the mask needs of the tiles in all visits, where that is known from the first one.
+  std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 
 /// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads

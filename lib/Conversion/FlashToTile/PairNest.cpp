@@ -18,7 +18,6 @@ using flash::StepDim;
 
 FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGradientsOp op) {
   OpBuilder b(op);
-  flash::guardTilesOfPairs(b, op);
   auto step = cast<flash::StepOpInterface>(op.getOperation());
   auto state = cast<RankedTensorType>(op.getResult(0).getType());
   LoopNest nest;
@@ -44,7 +43,6 @@ FailureOr<LoopNest> flashc::matchPairNest(func::FuncOp func, flash::AccumulateGr
   nest.groupSize = op.getGroup();
   nest.score = op.hasScore() ? &op.getScore() : nullptr;
   nest.derivative = op.getDerivative().empty() ? nullptr : &op.getDerivative();
-  nest.mask = &op.getMask();
   nest.results.push_back(op.getResult(0));
   nest.groupSums.resize(1);
   auto scatter = op.getResult(0).hasOneUse() ? dyn_cast<flash::ScatterSumOp>(*op.getResult(0).user_begin())
@@ -85,6 +83,24 @@ static DiagonalSums getDiagonalSums(LoopNest &nest, int64_t rows, int64_t cols) 
   return sums;
 }
 
+/// What of the mask is known before the kernel runs; the mask gets its guards.
+static void readMask(LoopNest &nest) {
+  auto op = cast<flash::AccumulateGradientsOp>(nest.end);
+  auto step = cast<flash::StepOpInterface>(op.getOperation());
+  PairWalk &pairs = *nest.pairs;
+  pairs.neededKeys = flash::emitNeededKeys(step, {nest.residentTile, nest.streamedTile});
+  OpBuilder b(op);
+  flash::guardTilesOfPairs(b, step);
+  nest.mask = &op.getMask();
+  if (!pairs.neededKeys)
+    return;
+  bool isOfVisit = (pairs.neededKeys->dependsOnBatch && pairs.sumsBatches) ||
+                   (pairs.neededKeys->dependsOnHead && pairs.sumsHeads) ||
+                   (pairs.diagonal && !pairs.neededKeys->isOfDistance);
+  if (isOfVisit)
+    pairs.neededKeys.reset();
+}
+
 Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
   schedule.kvTile = 64; // part of a tile of queries, so that tiles on a diagonal begin where tiles do
   schedule.consumers = 2;
@@ -100,6 +116,7 @@ Schedule flashc::choosePairSchedule(LoopNest &nest, Schedule schedule) {
   nest.streamedTile = schedule.kvTile;
   if (isDiagonal)
     nest.pairs->diagonal = getDiagonalSums(nest, nest.residentTile, nest.streamedTile);
+  readMask(nest);
   return schedule;
 }
 
@@ -155,6 +172,28 @@ LogicalResult PairFrame::emitPositions(Value theWarpgroup) {
     emitDiagonalPositions();
   else
     emitPairPositions();
+  return skipUnneeded();
+}
+
+/// No visits where the mask keeps no pair of the first one, and so none of any.
+LogicalResult PairFrame::skipUnneeded() {
+  if (!nest.pairs->neededKeys)
+    return success();
+  const flash::NeededKeys &needed = *nest.pairs->neededKeys;
+  Place place = getPlace(index(0));
+  scalars.map(needed.batch, place.batch);
+  scalars.map(needed.head, place.head);
+  scalars.map(needed.query, place.query);
+  Value begin = scalars.get(b, b.getLoc(), needed.begin), end = scalars.get(b, b.getLoc(), needed.end);
+  if (!begin || !end)
+    return failure();
+  auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(b, predicate, x, y);
+  };
+  Value isBehind = compare(arith::CmpIPredicate::sgt, add(place.key, index(nest.streamedTile)), begin);
+  Value isInFront = compare(arith::CmpIPredicate::slt, place.key, end);
+  Value isNeeded = arith::AndIOp::create(b, isBehind, isInFront);
+  total = tile::UniformOp::create(b, arith::SelectOp::create(b, isNeeded, total, index(0)).getResult());
   return success();
 }
 

@@ -37,6 +37,7 @@ private:
   mlir::LogicalResult emitPositions(mlir::Value warpgroup) override;
   mlir::LogicalResult emitExtents();
   mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
+  mlir::LogicalResult skipUnneeded();
   void emitPairPositions();
   void emitDiagonalPositions();
   Place getPlace(mlir::Value visit);

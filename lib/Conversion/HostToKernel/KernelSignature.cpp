@@ -109,6 +109,19 @@ Value flashc::emitLaneSum(ImplicitLocOpBuilder &b, Value value, int64_t lanes) {
   return value;
 }
 
+Value flashc::emitScratch(ImplicitLocOpBuilder &b, gpu::GPUFuncOp kernel, int64_t count) {
+  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
+  auto type = MemRefType::get({count}, b.getF32Type(), MemRefLayoutAttrInterface(), space);
+  std::string name = (kernel.getName() + "_scratch").str();
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPoint(kernel);
+    memref::GlobalOp::create(b, name, b.getStringAttr("private"), type, b.getUnitAttr(), /*constant=*/false,
+                             /*alignment=*/IntegerAttr());
+  }
+  return memref::GetGlobalOp::create(b, type, name);
+}
+
 FailureOr<ManifestKernel>
 flashc::emitPlainKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name, int64_t threads,
                         const TileTables &tables,

@@ -70,7 +70,6 @@ private:
   Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
   Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
 
-  Value emitScratch();
   LogicalResult emitElement(ValueRange element, Value lane);
   FailureOr<SmallVector<Range>> emitRanges(ValueRange element);
   Value emitIndex(unsigned number, ValueRange at);
@@ -87,7 +86,9 @@ private:
   flash::ScatterSumOp op;
   SmallVector<ScatterIndex> indices;
   int64_t group;
-  Value array, scratch, queries;
+  Value array, queries;
+  /// A number for each warp.
+  Value scratch;
   SmallVector<Value> extents;
 };
 } // namespace
@@ -95,7 +96,7 @@ private:
 /// CTA n has kThreads / group elements of one line of the result.
 LogicalResult ScatterKernel::emit() {
   if (group == kThreads)
-    scratch = emitScratch();
+    scratch = emitScratch(b, kernel, kThreads / kLanes);
   queries = scalars.get(b, op.getQueries());
   for (OpFoldResult extent : sums.extents)
     extents.push_back(scalars.get(b, b.getLoc(), extent));
@@ -128,20 +129,6 @@ LogicalResult ScatterKernel::emit() {
   }
   gpu::ReturnOp::create(b);
   return success();
-}
-
-/// A number for each warp, in shared memory.
-Value ScatterKernel::emitScratch() {
-  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  auto type = MemRefType::get({kThreads / kLanes}, b.getF32Type(), MemRefLayoutAttrInterface(), space);
-  std::string name = (kernel.getName() + "_scratch").str();
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPoint(kernel);
-    memref::GlobalOp::create(b, name, b.getStringAttr("private"), type, b.getUnitAttr(), /*constant=*/false,
-                             /*alignment=*/IntegerAttr());
-  }
-  return memref::GetGlobalOp::create(b, type, name);
 }
 
 LogicalResult ScatterKernel::emitElement(ValueRange element, Value lane) {

@@ -24,7 +24,7 @@ public:
   }
 
   LogicalResult emit() {
-    Value scratch = emitScratch(), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+    Value scratch = emitScratch(b, kernel, kThreads / kLanes), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     head = gpu::BlockIdOp::create(b, gpu::Dimension::x);
     Value sum = emitSumOfThread(thread);
     if (!sum)
@@ -46,20 +46,6 @@ public:
 
 private:
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-
-  /// A number for each warp, in shared memory.
-  Value emitScratch() {
-    auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-    auto type = MemRefType::get({kThreads / kLanes}, b.getF32Type(), MemRefLayoutAttrInterface(), space);
-    std::string name = (kernel.getName() + "_scratch").str();
-    {
-      OpBuilder::InsertionGuard guard(b);
-      b.setInsertionPoint(kernel);
-      memref::GlobalOp::create(b, name, b.getStringAttr("private"), type, b.getUnitAttr(), /*constant=*/false,
-                               /*alignment=*/IntegerAttr());
-    }
-    return memref::GetGlobalOp::create(b, type, name);
-  }
 
   void emitIfZero(Value value, llvm::function_ref<void()> emitThen) {
     auto branch = scf::IfOp::create(b, arith::CmpIOp::create(b, arith::CmpIPredicate::eq, value, index(0)));

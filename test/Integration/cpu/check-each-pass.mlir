@@ -9,6 +9,7 @@
 // FA1: after flash-to-tensors: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-fuse: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-tabulate-rows: @causal: {{.*}} PASS
+// FA1-NEXT: after flash-differentiate-captures: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-differentiate-scores: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-online-softmax: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-tile: @causal: {{.*}} PASS

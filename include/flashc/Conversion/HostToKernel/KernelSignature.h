@@ -57,6 +57,9 @@ private:
 /// The sum of `value` over neighbouring `lanes`, a power of two up to 32, in all of them.
 mlir::Value emitLaneSum(mlir::ImplicitLocOpBuilder &b, mlir::Value value, int64_t lanes);
 
+/// `count` numbers of f32 in the shared memory of a kernel's CTA.
+mlir::Value emitScratch(mlir::ImplicitLocOpBuilder &b, mlir::gpu::GPUFuncOp kernel, int64_t count);
+
 /// Makes the kernel `name`, of `threads` threads a CTA, in the module of `main`, out of code of the host function:
 /// `emitBody` fills it. Returns how it is launched, with a grid of one CTA, or fails after an error.
 mlir::FailureOr<ManifestKernel>

@@ -72,7 +72,8 @@ static KeyOrder getKeyOrder(Region &mask) {
 namespace {
 class Simplifier {
 public:
-  explicit Simplifier(tile::MapOp map) : map(map), yield(cast<tile::YieldOp>(map.getBody().front().getTerminator())) {}
+  Simplifier(tile::MapOp map, bool rowsAreKeys)
+      : map(map), rowsAreKeys(rowsAreKeys), yield(cast<tile::YieldOp>(map.getBody().front().getTerminator())) {}
 
   ScoreMap run(bool canSplit, bool toProduct, Region *mask) {
     double factor = 1.0;
@@ -117,6 +118,7 @@ private:
   void allowContraction();
 
   tile::MapOp map;
+  bool rowsAreKeys;
   tile::YieldOp yield;
 };
 } // namespace
@@ -133,6 +135,8 @@ static Value skipCasts(Value value) {
 void Simplifier::dropMagnitudes(Region &mask) {
   std::optional<KeyOrder> order;
   Value i = map.getBody().getArgument(1), j = map.getBody().getArgument(2);
+  if (rowsAreKeys)
+    std::swap(i, j);
   for (Operation &op : llvm::make_early_inc_range(map.getBody().front())) {
     Value operand = tile::getMagnitudeOperand(&op);
     auto difference = operand ? skipCasts(operand).getDefiningOp<arith::SubIOp>() : arith::SubIOp();
@@ -236,10 +240,12 @@ void Simplifier::allowContraction() {
   });
 }
 
-void flashc::simplifyDerivativeMap(tile::MapOp map, Region *mask) { Simplifier(map).runKeepingResult(mask); }
+void flashc::simplifyDerivativeMap(tile::MapOp map, Region *mask, bool rowsAreKeys) {
+  Simplifier(map, rowsAreKeys).runKeepingResult(mask);
+}
 
-ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct, Region *mask) {
-  return Simplifier(map).run(canSplit, toProduct, mask);
+ScoreMap flashc::simplifyScoreMap(tile::MapOp map, bool canSplit, bool toProduct, Region *mask, bool rowsAreKeys) {
+  return Simplifier(map, rowsAreKeys).run(canSplit, toProduct, mask);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -319,5 +325,6 @@ bool flashc::hasSlopes(Region &score, double scale) {
   for (Operation &op : score.front().without_terminator())
     b.clone(op, mapping);
   tile::YieldOp::create(b, loc, mapping.lookupOrDefault(score.front().getTerminator()->getOperand(0)));
-  return static_cast<bool>(simplifyScoreMap(map, /*canSplit=*/true, /*toProduct=*/true, /*mask=*/nullptr).slopes);
+  return static_cast<bool>(simplifyScoreMap(map, /*canSplit=*/true, /*toProduct=*/true, /*mask=*/nullptr,
+                                            /*rowsAreKeys=*/false).slopes);
 }

@@ -29,11 +29,12 @@ struct ScoreMap {
 /// and lets products and sums contract. The second result comes about if `canSplit`: whoever takes the maximum and the
 /// exponentials of the scores must add it. If `toProduct`, slopes of an otherwise plain score are apart, too, in front
 /// of the loop. Scores of pairs that `mask` (a region of flash.attention, or null) does not keep may become anything.
-ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask);
+/// `rowsAreKeys`: and columns queries; otherwise it is the other way around.
+ScoreMap simplifyScoreMap(mlir::tile::MapOp map, bool canSplit, bool toProduct, mlir::Region *mask, bool rowsAreKeys);
 
 /// Simplifies the map of a score's derivative, in the same way but for its result: what both compute, a soft cap's tanh,
 /// is the same code afterwards, which LLVM computes once.
-void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask);
+void simplifyDerivativeMap(mlir::tile::MapOp map, mlir::Region *mask, bool rowsAreKeys);
 
 /// `term`, a value of the map, times `factor`, if that costs nothing for an element: the factor goes to what is the
 /// same in the row. Otherwise null.

@@ -149,7 +149,8 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   b.setInsertionPointAfter(map);
   auto asWritten = cast<tile::MapOp>(b.clone(*map));
   ScoreMap simple =
-      simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running, /*toProduct=*/schedule.tensorBias, nest.mask);
+      simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running, /*toProduct=*/schedule.tensorBias, nest.mask,
+                       /*rowsAreKeys=*/false);
   remainingScale = simple.factor;
   slopes = simple.slopes;
   if (simple.map.getOffset()) {

@@ -113,7 +113,7 @@ FailureOr<Value> GradientStep::emitSlopes(Value visit, Value position, Value pro
   tile::MapOp slopes = frame.regions.emitDerivative(products, position, frame.emitIsMasked(visit));
   if (!slopes)
     return failure();
-  simplifyDerivativeMap(slopes, nest.mask);
+  simplifyDerivativeMap(slopes, nest.mask, hasResidentKeys());
   return sumsScoreGradients() ? slopes.getResult() : round(slopes.getResult());
 }
 

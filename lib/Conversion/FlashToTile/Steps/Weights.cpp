@@ -83,7 +83,8 @@ Value flashc::emitWeights(KernelFrame &frame, Value visit, Value position, Value
     tile::MapOp map = frame.regions.emitScore(products, position, frame.emitIsMasked(visit));
     if (!map)
       return {};
-    ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/false, /*toProduct=*/false, frame.nest.mask);
+    ScoreMap simple = simplifyScoreMap(map, /*canSplit=*/false, /*toProduct=*/false, frame.nest.mask,
+                                       /*rowsAreKeys=*/!isOfQueries(frame.nest));
     products = simple.map.getResult(), factor = simple.factor;
   }
   Value exponentials = emitExponentials(frame, visit, position, products, factor * llvm::numbers::log2e, lse);

@@ -290,13 +290,18 @@ static SmallVector<NamedShape> getBackwardInputs(ScoresOpInterface op, Value v, 
   return values;
 }
 
+/// What whole ops of gradients read besides: o, and the gradient of the log-sum-exp, if it is given.
+static void addForwardResults(SmallVectorImpl<NamedShape> &values, Value o, Value dlse) {
+  values.push_back(getShape("o", o, {"B", "Hq", "Nq", "Dv"}, {}));
+  if (dlse)
+    values.push_back(getShape("dlse", dlse, {"B", "Hq", "Nq"}, Float32Type::get(dlse.getContext())));
+}
+
 LogicalResult AttentionBackwardOp::verify() {
   if (failed(verifyNumOutputs(*this)))
     return failure();
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
-  values.push_back(getShape("o", getO(), {"B", "Hq", "Nq", "Dv"}, {}));
-  if (Value dlse = getDlse())
-    values.push_back(getShape("dlse", dlse, {"B", "Hq", "Nq"}, Float32Type::get(getContext())));
+  addForwardResults(values, getO(), getDlse());
   values.push_back({"dq", getOutputType(0), {"B", "Hq", "Nq", "D"}});
   values.push_back({"dk", getOutputType(1), {"B", "Hk", "Nk", "D"}});
   values.push_back({"dv", getOutputType(2), {"B", "Hk", "Nk", "Dv"}});
@@ -320,9 +325,7 @@ LogicalResult CapturedGradientOp::verify() {
   if (failed(verifyNumOutputs(*this)))
     return failure();
   SmallVector<NamedShape> values = getBackwardInputs(*this, getV(), getDout(), getLse());
-  values.push_back(getShape("o", getO(), {"B", "Hq", "Nq", "Dv"}, {}));
-  if (Value dlse = getDlse())
-    values.push_back(getShape("dlse", dlse, {"B", "Hq", "Nq"}, Float32Type::get(getContext())));
+  addForwardResults(values, getO(), getDlse());
   if (failed(verifyBuffers(*this, values)))
     return failure();
   RankedTensorType captured = getCaptured().getType(), result = cast<RankedTensorType>(getResult(0).getType());

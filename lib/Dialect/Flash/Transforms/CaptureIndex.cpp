@@ -4,7 +4,6 @@
 #include "flashc/Analysis/LinearExpr.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace mlir::flash;
@@ -23,6 +22,8 @@ public:
                         anyDepends(score.getArgument(2))};
     return result;
   }
+
+  bool hangsOnDistance(Value value) { return isOfDistance(value); }
 
 private:
   std::optional<Gradients> getGradients(ValueRange indices, bool onQuery, bool onKey) {
@@ -118,6 +119,8 @@ private:
   DenseMap<Value, bool> ofDistance;
 };
 } // namespace
+
+bool mlir::flash::hangsOnDistance(Region &region, Value value) { return Analyzer(region).hangsOnDistance(value); }
 
 CaptureIndex mlir::flash::analyzeCaptureIndex(Region &score, tensor::ExtractOp read) {
   return Analyzer(score).analyze(read.getIndices());

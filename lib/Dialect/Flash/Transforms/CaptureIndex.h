@@ -18,6 +18,10 @@ struct CaptureIndex {
 /// Of a read directly in `score`, the region of an op with scores.
 CaptureIndex analyzeCaptureIndex(Region &score, tensor::ExtractOp read);
 
+/// Whether code of `region`, a score or a mask, computes `value` of b, h and the distance j - i, and of nothing else that
+/// differs between pairs.
+bool hangsOnDistance(Region &region, Value value);
+
 } // namespace mlir::flash
 
 #endif // FLASHC_LIB_DIALECT_FLASH_TRANSFORMS_CAPTUREINDEX_H

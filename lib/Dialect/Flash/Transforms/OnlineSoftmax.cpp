@@ -162,7 +162,12 @@ struct OnlineSoftmax : flash::impl::OnlineSoftmaxBase<OnlineSoftmax> {
       isConverted &= TypeSwitch<Operation *, bool>(op)
                          .Case([&](AttentionOp op) { return succeeded(convertToOnlineSoftmax(rewriter, op, normalize)); })
                          .Case([&](ColumnSumsOp op) { return succeeded(convertToColumnSumsStep(rewriter, op)); })
-                         .Case([&](AttentionBackwardOp op) { return succeeded(convertToGradientStep(rewriter, op)); });
+                         .Case([&](AttentionBackwardOp op) { return succeeded(convertToGradientStep(rewriter, op)); })
+                         .Case([](CapturedGradientOp op) {
+                           op.emitOpError() << "expected no gradients of captured tensors "
+                                               "(flash-differentiate-captures comes first)";
+                           return false;
+                         });
     });
     if (!isConverted)
       signalPassFailure();

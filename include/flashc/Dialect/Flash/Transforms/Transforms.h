@@ -75,6 +75,22 @@ bool isTile(StepOpInterface op, TileSizes sizes);
 /// replaces it; returns its tile. Emits an error and fails if a size is not positive.
 FailureOr<StepOpInterface> tileStep(RewriterBase &rewriter, StepOpInterface op, TileSizes sizes);
 
+/// The tiles of keys that a tile of queries from `query` on may need, of one batch and head: those at 0, sizes.kv, ... that
+/// have a key from `begin` to `end`. The three positions are values that stand for any: code of a kernel has its own in
+/// their place.
+struct NeededKeys {
+  Value batch, head, query;
+  OpFoldResult begin, end;
+  /// Whether begin or end hang on the batch, or the head.
+  bool dependsOnBatch, dependsOnHead;
+  /// Whether the mask does on i and j by their distance alone, so that what holds for one tile holds for all equally far
+  /// from the diagonal, as far as there are queries and keys.
+  bool isOfDistance;
+};
+
+/// Computes them in front of `op`, a step on whole sequences; none without a mask.
+std::optional<NeededKeys> emitNeededKeys(StepOpInterface op, TileSizes sizes);
+
 /// A mask, and the bounds that it gives to the loop over tiles of the streamed dimension, in that loop's view.
 struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // whose values the others have
