@@ -44,14 +44,21 @@ static FailureOr<Schedule> getSchedule(const LoopNest &nest, StringRef target, S
   return *schedule;
 }
 
-/// The schedule, if it is the one that L1 was tiled for.
+/// The schedule, if it is the one that L1 was tiled for; of pairs, which L1 does not tile, their own, unless an override
+/// asks for another.
 static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
   FailureOr<Schedule> schedule = getSchedule(nest, target, overrides);
   if (failed(schedule))
     return failure();
-  if (nest.pairs)
-    return choosePairSchedule(nest, *schedule);
+  if (nest.pairs) {
+    Schedule ofPairs = choosePairSchedule(nest, *schedule);
+    for (auto [field, other] : llvm::zip_equal(ofPairs.getFields(), schedule->getFields()))
+      if (field.second != other.second && hasOverride(overrides, field.first))
+        return op.emitError() << "schedule: expected " << field.first << "=" << field.second
+                              << " for sums of pairs of queries and keys, got " << field.first << "=" << other.second;
+    return ofPairs;
+  }
   if (nest.residentTile != schedule->getQTile() || nest.streamedTile != schedule->kvTile)
     return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
                           << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "

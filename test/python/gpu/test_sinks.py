@@ -66,7 +66,7 @@ def check(b, hq, hk, nq, nk, d, dtype, causal=False, rescore=None, limit=None, *
                                   enable_gqa=True, out=tuple(out for out, _ in outs), schedule=schedule, **keywords)
         for name, (out, behind), expected in zip(("dq", "dk", "dv", "dsinks"), outs, want):
             # What o's rounding makes of delta counts where there are few keys.
-            close(out, expected, 2 * limit, (name, nq, nk, d, schedule))
+            close(out, expected, (3 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule))
             assert behind.isnan().all()
 
 
