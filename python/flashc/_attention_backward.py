@@ -82,7 +82,7 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         if sinks is not None and dlse is not None: # lse is the sink of its head
             results.owners[3][...] = dlse.sum(axis=(0, 2))
     else:
-        launch(specialization, extents, inputs, code, results, is_bshd)
+        launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
     return (*results.owners, *captured_gradients(captured, specialization, extents, inputs, code, is_bshd))
 
 

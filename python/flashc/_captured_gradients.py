@@ -47,7 +47,8 @@ def _launch(number: int, place: int, array: Array, specialization: Specializatio
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
         results.fill_with_zeros()
     else:
-        launch(specialization._replace(captured=place), extents, inputs, code, results, is_bshd)
+        launch(specialization._replace(captured=place), extents, inputs, code, results, is_bshd,
+               writes_bshd=False)
     return _in_shape(results.owners[0], array)
 
 

@@ -58,5 +58,5 @@ def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Windo
     if 0 in inputs["q"].shape or 0 in inputs["k"].shape:
         results.fill_with_zeros()
     else:
-        launch(specialization, extents, inputs, code, results, is_bshd)
+        launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
     return results.owners[0]

@@ -108,6 +108,19 @@ def test_packed():
         assert torch.allclose(x, y, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("heads,queries", [(2, 5), (5, 5)])
+def test_layout(heads, queries):
+    """Arrays of four dimensions are not in the layout of q, k and v."""
+    q, do = torch.randn(2, queries, heads, 8), torch.randn(2, queries, heads, 8)
+    k = torch.randn(2, 6, heads, 8)
+    bias = torch.randn(2, heads, queries, 6, requires_grad=True)
+    o = flashc.attention(q, k, k, layout="bshd", score=lambda s, b, h, i, j: s + bias[b, h, i, j])
+    got, = torch.autograd.grad(o, bias, do)
+    x, y, z = (t.transpose(1, 2).double() for t in (q, k, do))
+    want, = torch.autograd.grad((x @ y.mT * 8**-0.5 + bias).softmax(-1) @ y, bias, z)
+    assert torch.allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 def test_with_dropout_and_sinks():
     b, h, nq, nk, d, p = 2, 3, 40, 50, 8, 0.3
     q, k, v = (torch.randn(b, h, n, d) for n in (nq, nk, nk))

@@ -136,8 +136,9 @@ class Results:
 
 
 def launch(specialization: Specialization, extents: Extents, inputs: Inputs, code: Code, results: Results,
-           is_bshd: bool) -> None:
-    """Arguments of 4 dimensions are in the caller's layout, those of 3 are [B, H, N]."""
+           is_bshd: bool, writes_bshd: bool) -> None:
+    """Arguments of 4 dimensions are in the caller's layout, those of 3 are [B, H, N]; results of 4 are only if
+    `writes_bshd`."""
     inputs.check_addresses()
     if code.needs:
         code.check((extents.batch, extents.query_heads, extents.queries, extents.keys))
@@ -148,7 +149,7 @@ def launch(specialization: Specialization, extents: Extents, inputs: Inputs, cod
     frame = _Frame(specialization.ranks)
     read, written = list(inputs.arrays.values()), results.arrays
     bound = [n for one in code.bound for n in (*one.extents, *one.strides)]
-    frame.set_numbers([*_numbers(read, is_bshd), *bound, *_numbers(written, is_bshd)])
+    frame.set_numbers([*_numbers(read, is_bshd), *bound, *_numbers(written, writes_bshd)])
     values = [(x.address, 0) for x in read]
     values += [(one.address, _signed(one.scalar)) for one in code.bound] + [(x.address, 0) for x in written]
     for number, (address, scalar) in enumerate(values):
