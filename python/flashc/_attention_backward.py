@@ -6,12 +6,12 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 from ._captured_gradients import captured_gradients
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.dropout import check_philox, parse_dropout
-from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, encoded, \
-    parse_flag
+from ._runtime.library import ATTENTION_BACKWARD, ArgumentError, UnsupportedTypeError, encoded, parse_flag
 from ._runtime.specialization import Extents, Window, check_inputs, check_layout, make_code, specialize, sum_dtype, \
     target_of
+from ._trace.trace import Code
 
-__all__ = ["attention_backward"]
+__all__ = ["attention_backward", "backward_of"]
 
 
 def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
@@ -41,8 +41,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
         out: where the results go: (dq, dk, dv), and dsinks where there are sinks, with None for a new array.
 
     Returns:
-        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 and in its shape, with
-        equal bits in every run. The others are of the shapes and the element type of q, k, v and sinks, each in
+        (dq, dk, dv), and dsinks where there are sinks, then one for each array of `captured`, in f32 and in its shape,
+        with equal bits in every run. The others are of the shapes and the element type of q, k, v and sinks, each in
         an array of its input's framework that lies in memory as the input does. dk and dv are sums over the query heads
         of a key head, dsinks [Hq] is one over batches and queries, always taken in one order. A query that sees no key
         has dq = 0 and adds nothing to dk and dv.
@@ -50,6 +50,20 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     Raises:
         as `flashc.attention`.
     """
+    return backward_of(None, q, k, v, o, lse, do, dlse=dlse, causal=causal, window=window, scale=scale, mask=mask,
+                       score=score, sinks=sinks, dropout_p=dropout_p, philox=philox, captured=captured,
+                       enable_gqa=enable_gqa, layout=layout, deterministic=deterministic, out=out, schedule=schedule,
+                       static_shapes=static_shapes)
+
+
+def backward_of(code: Optional[Code], q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None,
+                causal: bool = False, window: Window = None, scale: Optional[float] = None, mask: Any = None,
+                score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
+                philox: Any = None, captured: Sequence[Any] = (), enable_gqa: bool = False, layout: str = "bhsd",
+                deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
+                static_shapes: bool = False) -> Tuple[Any, ...]:
+    """flashc.attention_backward. `code`: that of the mask and the score, traced by the forward pass: what they refer to
+    may have changed since."""
     causal, enable_gqa = parse_flag("causal", causal), parse_flag("enable_gqa", enable_gqa)
     if not isinstance(captured, (tuple, list)):
         raise UnsupportedTypeError(f"expected captured to be a tuple or a list of arrays, got {type(captured)!r}")
@@ -67,7 +81,8 @@ def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dls
     _check_outputs(inputs, extents, is_bshd)
     if rate:
         check_philox(inputs["philox"], inputs["q"])
-    code = make_code(mask, score, extents, inputs.device, inputs.stream)
+    if code is None:
+        code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
     specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), schedule,
                                 is_static, dlse is not None, ATTENTION_BACKWARD,

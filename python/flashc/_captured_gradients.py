@@ -30,7 +30,8 @@ def _gradient_of(number: int, x: Any, specialization: Specialization, extents: E
     places = [place for place, capture in enumerate(code.captures) if capture.shape]  # Others are scalars.
     found = [(place, array) for place, array in zip(places, code.arrays) if array.owner is x]
     if not found:
-        raise ArgumentError(f"expected captured[{number}] to be an array that the score reads, got another one")
+        raise ArgumentError(f"expected captured[{number}] to be an array that the score reads, got another one: the "
+                            "same object, of one dimension at least if it is no tensor that requires a gradient")
     # A mask of numbers and a score may both read it: then it is two operands of the kernel.
     gradients = [_launch(number, place, array, specialization, extents, inputs, code, is_bshd)
                  for place, array in found]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ._attention import attention_now
 from ._arrays.source import source_of
-from ._attention_backward import attention_backward
+from ._attention_backward import backward_of
 from ._runtime.dropout import parse_dropout, philox_of
 from ._runtime.library import ArgumentError, Error
 from ._runtime.specialization import check_inputs, check_layout, make_code
@@ -20,13 +20,13 @@ __all__ = ["code_of", "differentiable_attention", "gradients", "refuse_second_or
 
 def gradients(q: Tensor, k: Tensor, v: Tensor, sinks: Optional[Tensor], philox: Optional[Tensor], o: Tensor,
               lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor], deterministic: bool,
-              captured: Sequence[Tensor] = (), **keywords: Any) -> Tuple[Optional[Tensor], ...]:
-    """flashc.attention_backward of gradients as PyTorch hands them over: expanded, transposed, or none. Returns dq, dk,
+              captured: Sequence[Tensor] = (), code: Optional[Code] = None, **keywords: Any) -> Tuple[Optional[Tensor], ...]:
+    """The backward pass (backward_of) of gradients as PyTorch hands them over: expanded, transposed, or none. Returns dq, dk,
     dv and dsinks, which is None without sinks, and the gradients of `captured`, of their types."""
     do = torch.zeros_like(o) if do is None else suitable(do)
     dlse = None if dlse is None else dlse.contiguous()
     with torch.no_grad():
-        found = attention_backward(q, k, v, o, lse, do, dlse=dlse, sinks=sinks, philox=philox, captured=captured,
+        found = backward_of(code, q, k, v, o, lse, do, dlse=dlse, sinks=sinks, philox=philox, captured=captured,
                                    deterministic=deterministic, **keywords)
     dq, dk, dv, *dsinks = found[:len(found) - len(captured)]
     of_captured = [gradient.to(x.dtype) for gradient, x in zip(found[len(found) - len(captured):], captured)]
@@ -60,7 +60,7 @@ class _Gradients(torch.autograd.Function):
                 philox: Optional[Tensor], o: Tensor, lse: Tensor, do: Optional[Tensor], dlse: Optional[Tensor],
                 keywords: Dict[str, Any], *captured: Tensor) -> Tuple[Optional[Tensor], ...]:
         return gradients(q, k, v, sinks, philox, o, lse, do, dlse, torch.are_deterministic_algorithms_enabled(),
-                         keywords["captured"], **{name: x for name, x in keywords.items() if name != "captured"})
+                         **keywords)
 
     backward = staticmethod(refuse_second_order)
 
@@ -76,9 +76,10 @@ class _Attention(torch.autograd.Function):
         o, lse = attention_now(q, k, v, mask=mask, sinks=sinks, philox=philox, schedule=schedule, return_lse=True,
                                code=code, **keywords)
         is_tensor = isinstance(mask, Tensor)
-        ctx.save_for_backward(q, k, v, sinks, philox, o, lse, mask if is_tensor else None, *captured)
-        # Saved tensors come back as other objects: these are the ones that the score finds.
-        ctx.captured = captured
+        read = () if code is None else [array.owner for array in code.arrays if isinstance(array.owner, Tensor)]
+        ctx.save_for_backward(q, k, v, sinks, philox, o, lse, mask if is_tensor else None, *read)
+        # The code as it was traced, with the arrays that it found: another trace may find others.
+        ctx.code, ctx.captured = code, captured
         ctx.mask, ctx.keywords = mask, keywords
         ctx.set_materialize_grads(False)
         return o, lse
@@ -88,8 +89,8 @@ class _Attention(torch.autograd.Function):
         captured = ctx.captured
         if do is None and dlse is None:
             return (None,) * (9 + len(captured))
-        saved = ctx.saved_tensors[:7] # All are looked at: none may have been written since.
-        keywords = {"mask": ctx.mask, "captured": captured, **ctx.keywords}
+        saved = ctx.saved_tensors[:7]  # All are looked at: none may have been written since.
+        keywords = {"mask": ctx.mask, "captured": captured, "code": ctx.code, **ctx.keywords}
         dq, dk, dv, dsinks, *of_captured = _Gradients.apply(*saved, do, dlse, keywords, *captured)
         return (dq, dk, dv, dsinks, None, None, None, None, None, *of_captured)
 

@@ -121,6 +121,50 @@ def test_layout(heads, queries):
     assert torch.allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
+def test_layout_of_strided_arrays():
+    """Of three dimensions whose last one is strided: kernels have four."""
+    q, do, whole = torch.randn(1, 3, 3, 8), torch.randn(1, 3, 3, 8), torch.randn(6, 6, 6, requires_grad=True)
+    x = whole[::2, ::2, ::2]
+    o = flashc.attention(q, q, q, layout="bshd", score=lambda s, b, h, i, j: s + x[h, i, j])
+    got, = torch.autograd.grad(o, whole, do)
+    y = q.transpose(1, 2).double()
+    want, = torch.autograd.grad((y @ y.mT * 8**-0.5 + x).softmax(-1) @ y, whole, do.transpose(1, 2).double())
+    assert torch.allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+def test_loop_over_layers():
+    """A score that refers to what a loop changes is that of its iteration, and a property another array in each trace."""
+    class Layer:
+        def __init__(self):
+            self.raw = torch.randn(8, 8, requires_grad=True)
+
+        @property
+        def table(self):
+            return self.raw * 2
+
+    q, layers, outputs, wants = torch.randn(1, 2, 8, 8), [Layer() for _ in range(3)], [], []
+    for factor, layer in zip((0.5, 1.0, 4.0), layers):
+        outputs.append(flashc.attention(q, q, q, score=lambda s, b, h, i, j: s + layer.table[i, j] * factor))
+        s = q.double() @ q.double().mT * 8**-0.5 + layer.raw * 2 * factor
+        wants.append(s.softmax(-1) @ q.double())
+    do = [torch.randn_like(o) for o in outputs]
+    leaves = [layer.raw for layer in layers]
+    got = torch.autograd.grad(outputs, leaves, do)
+    want = torch.autograd.grad(wants, leaves, [x.double() for x in do])
+    for x, y in zip(got, want):
+        assert torch.allclose(x, y, rtol=1e-4, atol=1e-4)
+
+
+def test_changed_arrays():
+    """Arrays that a score reads, and that do not require gradients themselves, may not be written before the backward
+    pass reads them."""
+    q, other = torch.randn(1, 2, 8, 8, requires_grad=True), torch.randn(8)
+    o = flashc.attention(q, q, q, score=lambda s, b, h, i, j: s * other[i])
+    other.add_(1)
+    with pytest.raises(RuntimeError, match="inplace"):
+        o.sum().backward()
+
+
 def test_with_dropout_and_sinks():
     b, h, nq, nk, d, p = 2, 3, 40, 50, 8, 0.3
     q, k, v = (torch.randn(b, h, n, d) for n in (nq, nk, nk))

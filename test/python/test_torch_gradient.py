@@ -171,8 +171,8 @@ def test_autocast_casts_as_for_the_attention_of_pytorch():
 def backward_keywords(monkeypatch):
     """Those of every call of flashc.attention_backward."""
     from flashc import _torch_gradient
-    seen, function = [], _torch_gradient.attention_backward
-    monkeypatch.setattr(_torch_gradient, "attention_backward", lambda *arguments, **keywords: (
+    seen, function = [], _torch_gradient.backward_of
+    monkeypatch.setattr(_torch_gradient, "backward_of", lambda *arguments, **keywords: (
         seen.append(keywords), function(*arguments, **keywords))[1])
     return seen
 

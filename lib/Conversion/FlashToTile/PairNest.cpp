@@ -222,9 +222,7 @@ void PairFrame::emitDiagonalPositions() {
   firstTile = ceilDiv(max(sub(zero, distance), zero), rows);
   Value end = ceilDiv(max(sub(keys, distance), zero), rows);
   numTiles = max(sub(b.createOrFold<arith::MinSIOp>(end, ofQueries), firstTile), zero);
-  // Without a tile the first one is visited all the same: of queries, or keys, that do not exist.
-  Value visits = mul(numTiles, mul(nest.pairs->sumsBatches ? batches : one, nest.pairs->sumsHeads ? heads : one));
-  total = max(visits, one);
+  total = mul(numTiles, mul(nest.pairs->sumsBatches ? batches : one, nest.pairs->sumsHeads ? heads : one));
   batch = ownBatch, head = ownHead;
   row = add(mul(tile, rows), mul(warpgroup, index(tile::kTileRows)));
   endOfRows = mul(add(inFront, ceilDiv(keys, cols)), rows);

@@ -33,6 +33,8 @@ private:
       return Gradients::Diagonals;
     bool hasQuery = false, hasKey = false;
     for (Value index : indices) {
+      if (dependsOn(index, query) && dependsOn(index, key))
+        return std::nullopt;
       hasQuery |= isShifted(index, query, key);
       hasKey |= isShifted(index, key, query);
     }

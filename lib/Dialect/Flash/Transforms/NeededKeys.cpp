@@ -20,9 +20,12 @@ static bool dependsOn(OpFoldResult value, Value position, Operation *root, Dense
   if (known == position)
     return true;
   Operation *def = known.getDefiningOp();
-  return def && root->isAncestor(def) && llvm::any_of(def->getOperands(), [&](Value operand) {
-           return dependsOn(operand, position, root, seen);
-         });
+  return def && root->isAncestor(def) && def->walk([&](Operation *nested) {
+                                              for (Value operand : nested->getOperands())
+                                                if (dependsOn(operand, position, root, seen))
+                                                  return WalkResult::interrupt();
+                                              return WalkResult::advance();
+                                            }).wasInterrupted();
 }
 
 std::optional<NeededKeys> mlir::flash::emitNeededKeys(StepOpInterface op, TileSizes sizes) {
