@@ -28,6 +28,14 @@ def test_scores(kind, name):
         check(kind, name, (2, 4, 2, nq, nk, d), dtype, keep, seed=number)
 
 
+@pytest.mark.parametrize("name", ["bias", "bias of batches", "table", "buckets", "slopes", "documents", "rows and columns",
+                                  "bias and table"])
+def test_sanitized(name):
+    """A kernel of each kind at sizes for compute-sanitizer (docs/checking.md)."""
+    for number, (nq, nk, d) in enumerate([(65, 131, 64), (131, 65, 128)]):
+        check("captured", name, (1, 2, 2, nq, nk, d), keep=MASKS["causal"] if number else None, seed=number)
+
+
 @pytest.mark.parametrize("name", ["bias", "bias of pairs", "table", "clipped table", "slopes", "bias of a key"])
 def test_large(name):
     kind = "scores" if name == "bias of a key" else "captured"
