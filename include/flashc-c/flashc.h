@@ -211,6 +211,16 @@ typedef struct FlashcCapture {
  *    then   lse  [B, Hq, Nq]             f32     written, in units of the natural logarithm; not with omit_lse
  *  A row that sees no key has o = 0 and lse = -inf, or its head's sink.
  *
+ *  Of attention with `cache` the keys and values of sequence b are the first lengths[b] rows (from 0 to Nk) of k[b] and
+ *  v[b], or with `page_size` of the pages that the table names in order:
+ *    1      k    [B, Hk, Nk, head_dim], or [pages, Hk, page_size, head_dim]
+ *    2      v    [B, Hk, Nk, value_dim], or [pages, Hk, page_size, value_dim]
+ *    3      lengths [B]                  i32     read
+ *    then   table [B, M]                 i32     read; with `page_size` only: numbers of pages, Nk = M * page_size
+ *    then   sinks, captures, o, lse as above
+ *  Positions are those in the sequence: in the code of a mask or score, and for `mask`, query n of Nq is %i =
+ *  lengths[b] - Nq + n. Keys from lengths[b] on are not seen, whatever the mask says.
+ *
  *  Of column sums there is no v and no value_dim; lse, of the same attention, is read in the place of v, and the only
  *  output is c [B, Hq, Nk], or [B, Hk, Nk] for groups, in f32.
  *
@@ -273,6 +283,11 @@ typedef struct FlashcAttention {
   float dropout_p;
   /** Of the gradient of a capture: its number among `captures`, one of bf16, f16 or f32 that is no scalar. */
   size_t captured;
+  /** Of attention: k and v are caches, which hold sequences of different lengths, and q are the last Nq positions of each.
+   *  The kernel is one for decoding (docs/decode.md), with a schedule of its own. */
+  bool cache;
+  /** Rows of a page, where a cache lies in pages; 0: sequence b is k[b] and v[b]. */
+  int64_t page_size;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`
@@ -284,6 +299,13 @@ FLASHC_EXPORTED FlashcStatus flashcAttentionGetText(FlashcContext context, const
 FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const FlashcAttention *attention,
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
+
+/** The schedule that a decoding kernel (FlashcAttention::cache) is best launched with on a GPU of so many multiprocessors:
+ *  into how many parts the keys are cut, and how the parts are merged, as FlashcCompileOptions::schedule takes it. It goes
+ *  by the attention's batch, key_heads, queries and keys (of the longest sequence), all of them positive. The caller owns
+ *  `*out` and frees it with flashcStringDestroy. */
+FLASHC_EXPORTED FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64_t multiprocessors,
+                                                         char **out, char **message);
 
 /** The kernel's PTX with all entries, its manifest (JSON; docs/manifest.md), its schedule (in the form of
  *  FlashcCompileOptions::schedule; of several variants that for any number of queries), and what was chosen for every

@@ -2,6 +2,7 @@
 
 #include "Support.h"
 #include "flashc/Compiler/BuildAttention.h"
+#include "flashc/Schedule/DecodeSchedule.h"
 
 using namespace flashc;
 using namespace flashc::capi;
@@ -85,7 +86,14 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.hasSinks = attention.sinks;
   spec.dropoutP = attention.dropout_p;
   spec.captured = attention.captured;
+  spec.hasCache = attention.cache;
+  spec.pageSize = attention.page_size;
   return spec;
+}
+
+static DecodeShape getDecodeShape(const AttentionSpec &spec) {
+  int64_t elementBytes = spec.dtype == "f32" ? 4 : 2;
+  return {spec.batch, spec.keyHeads, spec.queries, spec.keys, spec.groupSize, (spec.headDim + spec.valueDim) * elementBytes};
 }
 
 static llvm::Expected<std::string> print(const FlashcAttention &attention) {
@@ -133,6 +141,24 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
     if (failed(session.parse(*text)))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
     *out = copyText(*text);
+    return succeed(message);
+  });
+}
+
+FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64_t multiprocessors, char **out,
+                                         char **message) {
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      *out = nullptr;
+    if (!attention || !out)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected an attention and a place for the text, got a null pointer", message);
+    llvm::Expected<AttentionSpec> spec = convert(*attention);
+    if (!spec)
+      return fail(FLASHC_INVALID_ARGUMENT, spec.takeError(), message);
+    if (!spec->hasCache || std::min({spec->batch, spec->keyHeads, spec->queries, spec->keys, multiprocessors}) < 1)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a cache, its batch, key_heads, queries and keys, and multiprocessors",
+                  message);
+    *out = copyText(chooseDecodeSchedule(getDecodeShape(*spec), multiprocessors).schedule.str());
     return succeed(message);
   });
 }

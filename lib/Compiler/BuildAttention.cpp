@@ -93,6 +93,11 @@ static Error checkSpec(const AttentionSpec &spec) {
   int64_t valueDim = sumsColumns(spec) ? 1 : spec.valueDim; // there are no values
   std::pair<const char *, int64_t> positive[] = {
       {"head_dim", spec.headDim}, {"value_dim", valueDim}, {"group_size", spec.groupSize}};
+  if (spec.hasCache && (spec.operation != AttentionSpec::Operation::Attention || spec.dropoutP != 0.0f))
+    return makeError("expected attention without dropout for keys and values in a cache");
+  if (spec.pageSize < 0 || (spec.pageSize > 0 && !spec.hasCache))
+    return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got %lld",
+                     static_cast<long long>(spec.pageSize));
   if (spec.hasSinks && sumsColumns(spec))
     return makeError("expected no sinks beside column sums: the log-sum-exp has them");
   if (spec.dropoutP != 0.0f && sumsColumns(spec))
@@ -180,6 +185,8 @@ public:
         q(getTensor({spec.batch, queryHeads, spec.queries, spec.headDim}, spec.dtype)),
         k(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.headDim}, spec.dtype)),
         v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)),
+        kCache(spec.pageSize ? getTensor({-1, spec.keyHeads, spec.pageSize, spec.headDim}, spec.dtype) : k),
+        vCache(spec.pageSize ? getTensor({-1, spec.keyHeads, spec.pageSize, spec.valueDim}, spec.dtype) : v),
         o(getTensor({spec.batch, queryHeads, spec.queries, spec.valueDim}, spec.dtype)),
         lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")),
         c(getTensor({spec.batch, sumsGroups() ? spec.keyHeads : queryHeads, spec.keys}, "f32")) {
@@ -200,6 +207,10 @@ private:
   void printOp();
   void printRegions(const std::optional<Code> &score, const std::optional<Code> &mask);
   void printConstants();
+  void printViews();
+  void printPosition();
+  /// What regions call the query's number among the launch's; `%i` is its position.
+  StringRef getQuery() const { return spec.hasCache ? "flashc.i" : "i"; }
   SmallVector<std::string> printWindow();
   void printMask(const std::optional<Code> &code);
 
@@ -207,11 +218,11 @@ private:
 
   const AttentionSpec &spec;
   int64_t queryHeads;
-  std::string q, k, v, o, lse, c;
+  std::string q, k, v, kCache, vCache, o, lse, c;
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
   /// Behind the inputs.
-  std::optional<NamedTensor> sinks, philox;
+  std::optional<NamedTensor> sinks, philox, lengths, table;
   /// j - (i + Nk - Nq) is from -left to right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -219,15 +230,38 @@ private:
 };
 } // namespace
 
+/// Keys and values as if they lay in one place.
+void Printer::printViews() {
+  for (auto [name, cache, type, view] : {std::tuple("%flashc.keys", "%k", &kCache, &k), std::tuple("%flashc.values", "%v", &vCache, &v)}) {
+    os << "  " << name << " = flash.cache_view " << cache << " lengths(%flashc.lengths)" << (table ? " pages(%flashc.table)" : "")
+       << " : " << *type << ", " << lengths->type;
+    if (table)
+      os << ", " << table->type;
+    os << " -> " << *view << "\n";
+  }
+}
+
+/// In a region of a cache's attention: how long the sequence is, and the query's position in it.
+void Printer::printPosition() {
+  if (!spec.hasCache)
+    return;
+  os << "        %flashc.length32 = tensor.extract %flashc.lengths[%b] : " << lengths->type << "\n"
+     << "        %flashc.length = arith.index_cast %flashc.length32 : i32 to index\n"
+     << "        %flashc.past = arith.subi %flashc.length, %flashc.nq : index\n"
+     << "        %i = arith.addi %flashc.i, %flashc.past : index\n";
+}
+
 /// What the window, and code that asks for the lengths, need outside the regions.
 void Printer::printConstants() {
+  if (spec.hasCache)
+    printViews();
   auto asksForLengths = [](StringRef code) { return code.contains("%flashc.nq") || code.contains("%flashc.nk"); };
-  if (!left && !right && !asksForLengths(spec.maskCode) && !asksForLengths(spec.scoreCode))
+  if (!spec.hasCache && !left && !right && !asksForLengths(spec.maskCode) && !asksForLengths(spec.scoreCode))
     return;
   os << "  %flashc.dim = arith.constant 2 : index\n"
      << "  %flashc.nq = tensor.dim %q, %flashc.dim : " << q << "\n"
-     << "  %flashc.nk = tensor.dim %k, %flashc.dim : " << k << "\n";
-  if (left || right)
+     << "  %flashc.nk = tensor.dim " << (spec.hasCache ? "%flashc.keys" : "%k") << ", %flashc.dim : " << k << "\n";
+  if ((left || right) && !spec.hasCache)
     os << "  %flashc.shift = arith.subi %flashc.nk, %flashc.nq : index\n";
   if (left.value_or(0))
     os << "  %flashc.left = arith.constant " << *left << " : index\n";
@@ -238,12 +272,15 @@ void Printer::printConstants() {
 /// Prints the window's conditions; returns their names.
 SmallVector<std::string> Printer::printWindow() {
   SmallVector<std::string> conditions;
-  if (left || right)
+  if (spec.hasCache) {
+    os << "        %flashc.exists = arith.cmpi slt, %j, %flashc.length : index\n";
+    conditions.push_back("%flashc.exists");
+  } else if (left || right)
     os << "        %flashc.aligned = arith.addi %i, %flashc.shift : index\n";
   auto compare = [&](const char *name, const char *predicate, const char *operation, int64_t distance) {
-    std::string bound = "%flashc.aligned";
+    std::string bound = spec.hasCache ? "%i" : "%flashc.aligned";
     if (distance) {
-      os << "        %flashc." << name << "_bound = arith." << operation << " %flashc.aligned, %flashc." << name
+      os << "        %flashc." << name << "_bound = arith." << operation << " " << bound << ", %flashc." << name
          << " : index\n";
       bound = std::string("%flashc.") + name + "_bound";
     }
@@ -259,7 +296,8 @@ SmallVector<std::string> Printer::printWindow() {
 
 /// The window and the code, joined by arith.andi, which the mask analysis takes apart again.
 void Printer::printMask(const std::optional<Code> &code) {
-  os << "      mask (%b: index, %h: index, %i: index, %j: index) {\n";
+  os << "      mask (%b: index, %h: index, %" << getQuery() << ": index, %j: index) {\n";
+  printPosition();
   SmallVector<std::string> conditions = printWindow();
   if (code) {
     os << code->body << "\n";
@@ -276,14 +314,18 @@ void Printer::printMask(const std::optional<Code> &code) {
 
 /// What the operation reads and computes, in the order of the op's operands and results.
 void Printer::chooseTensors() {
-  inputs = {{"%q", q}, {"%k", k}};
+  inputs = {{"%q", q}, {"%k", spec.hasCache ? kCache : k}};
   if (sumsColumns(spec)) {
     operation = "column_sums";
     inputs.push_back({"%flashc.lse", lse});
     results = {{"%flashc.c", c}};
     return;
   }
-  inputs.push_back({"%v", v});
+  inputs.push_back({"%v", spec.hasCache ? vCache : v});
+  if (spec.hasCache)
+    lengths = {"%flashc.lengths", getTensor({spec.batch}, "i32")};
+  if (spec.pageSize)
+    table = {"%flashc.table", getTensor({spec.batch, -1}, "i32")};
   if (spec.hasSinks)
     sinks = {"%flashc.sinks", getTensor({queryHeads}, "f32")};
   if (spec.dropoutP != 0.0f)
@@ -319,7 +361,7 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
-  for (const std::optional<NamedTensor> &vector : {sinks, philox})
+  for (const std::optional<NamedTensor> &vector : {lengths, table, sinks, philox})
     if (vector)
       os << ", " << vector->name << ": " << vector->type;
   for (const AttentionSpec::Capture &capture : spec.captures)
@@ -331,8 +373,11 @@ void Printer::printSignature(ArrayRef<NamedTensor> returned) {
 
 /// The op up to its regions.
 void Printer::printOp() {
-  os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(inputs) << " : "
-     << joinTypes(inputs) << ")";
+  SmallVector<NamedTensor> read = inputs;
+  if (spec.hasCache)
+    read[1] = {"%flashc.keys", k}, read[2] = {"%flashc.values", v};
+  os << "  " << joinNames(results) << " = flash." << operation << "\n      ins(" << joinNames(read) << " : "
+     << joinTypes(read) << ")";
   if (spec.operation == AttentionSpec::Operation::CapturedGradient) {
     const AttentionSpec::Capture &capture = spec.captures[spec.captured];
     os << " of(%" << capture.name << " : " << getType(capture) << ")";
@@ -351,10 +396,12 @@ void Printer::printOp() {
 }
 
 void Printer::printRegions(const std::optional<Code> &score, const std::optional<Code> &mask) {
-  if (score)
-    os << "      score (%s: f32, %b: index, %h: index, %i: index, %j: index) {\n"
-       << score->body << "\n        flash.yield " << score->result << " : f32\n      }\n";
-  if (left || right || mask)
+  if (score) {
+    os << "      score (%s: f32, %b: index, %h: index, %" << getQuery() << ": index, %j: index) {\n";
+    printPosition();
+    os << score->body << "\n        flash.yield " << score->result << " : f32\n      }\n";
+  }
+  if (left || right || mask || spec.hasCache)
     printMask(mask);
 }
 

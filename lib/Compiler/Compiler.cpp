@@ -67,8 +67,8 @@ LogicalResult flashc::checkTarget(ModuleOp module, StringRef target) {
 static LogicalResult checkOptions(ModuleOp module, const PipelineOptions &pipeline) {
   if (failed(checkTarget(module, pipeline.target)))
     return failure();
-  if (pipeline.algorithm != "fa2")
-    return module.emitError("expected algorithm fa2 for a kernel, got '") << pipeline.algorithm << "'";
+  if (pipeline.algorithm != "fa2" && pipeline.algorithm != "split-kv")
+    return module.emitError("expected algorithm fa2 or split-kv for a kernel, got '") << pipeline.algorithm << "'";
   return success();
 }
 
@@ -205,6 +205,8 @@ static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, Ker
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
   if (failed(checkOptions(module, options.pipeline)))
     return failure();
+  if (options.pipeline.algorithm == "split-kv" || (!options.addAlgorithm && readsCache(module)))
+    return lowerDecoding(module, options, level);
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
@@ -233,7 +235,7 @@ FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel)
   FailureOr<std::string> manifest = exportManifest(*kernel.module);
   if (failed(manifest))
     return failure();
-  return KernelDescription{std::move(*manifest), kernel.getSchedule().str(), describeDecisions(kernel)};
+  return KernelDescription{std::move(*manifest), kernel.getSchedule(), describeDecisions(kernel)};
 }
 
 FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options) {

@@ -51,11 +51,25 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
        << choice.mask << "\n";
 }
 
+static std::string describeDecoding(const Launch &launch, const ScheduleDecision &decision) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "decisions for a decoding kernel\nentry " << launch.kernel << ":\n  schedule: " << decision.decoding << "\n"
+     << "  splits: " << decision.decodingReason << "\n  CTAs: ";
+  llvm::interleave(launch.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
+  os << ", in clusters of " << launch.cluster[0] << "\n  shared memory: " << launch.dynamicSharedMemory << " bytes\n";
+  if (launch.workspace)
+    os << "  workspace: " << launch.workspace->getText() << " bytes\n";
+  return text;
+}
+
 std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   std::string text;
   llvm::raw_string_ostream os(text);
   const ScheduleDecision &decision = kernel.decision;
   SmallVector<Launch, 2> launches = *Launch::getAll(*kernel.module);
+  if (!decision.decoding.empty())
+    return describeDecoding(launches.front(), decision);
   os << "decisions for " << decision.key.str() << ": " << decision.maskReason << "\n";
   // A launch asks the variants in order; the entry for every other launch is the module's first.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))

@@ -21,6 +21,12 @@ CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice 
 /// A clone of `module` at L1, by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
 
+/// Whether an attention of `module` reads keys from a cache: its kernel is one of Flash-Decoding.
+bool readsCache(mlir::ModuleOp module);
+
+/// The one attention of `module` as a decoding kernel at `level`. Fails after a diagnostic.
+mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);
+
 } // namespace flashc
 
 #endif // FLASHC_LIB_COMPILER_LOWERING_H

@@ -27,7 +27,7 @@ struct CommandLine {
                               cl::value_desc("arch"), cl::cat(category)};
   cl::opt<std::string> emit{"emit", cl::desc("Write flash, loops, tile, nvvm, llvm, ptx or cubin (default: ptx)"),
                             cl::value_desc("level"), cl::cat(category)};
-  cl::opt<std::string> algorithm{"algorithm", cl::desc("standard, fa1 or fa2 (default: fa2)"), cl::init("fa2"),
+  cl::opt<std::string> algorithm{"algorithm", cl::desc("standard, fa1, fa2 or split-kv (default: fa2)"), cl::init("fa2"),
                                  cl::value_desc("name"), cl::cat(category)};
   cl::opt<std::string> schedule{"schedule", cl::desc("Overrides of the schedule table"),
                                 cl::value_desc("key=value,..."), cl::cat(category)};
@@ -150,8 +150,8 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   if (options.emit >= EmitKind::PTX && llvm::StringRef(options.outputFile).ends_with(".json"))
     return complain("expected -o to name the kernel, not its manifest, got '" + options.outputFile + "'");
   bool isKernel = options.runOnGPU || options.printDecisions || (options.wantsOutput && options.emit >= EmitKind::Tile);
-  if (isKernel && line.algorithm != "fa2")
-    return complain("expected --algorithm=fa2 for a kernel, got '" + line.algorithm + "'");
+  if (isKernel && line.algorithm != "fa2" && line.algorithm != "split-kv")
+    return complain("expected --algorithm=fa2 or split-kv for a kernel, got '" + line.algorithm + "'");
   options.inputs.seed = line.seed;
   if (!options.runOnCPU && !options.runOnGPU)
     options.inputs.maxElements = int64_t(1) << 44; // as the launcher's; nothing is made but what masks read

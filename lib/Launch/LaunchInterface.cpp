@@ -87,6 +87,8 @@ private:
   /// What `extent` of `role` is, by the roles before it.
   void collect(const LaunchRoles &op, ArrayRef<LaunchRole> earlier, const LaunchRole &role, Extent extent,
                StepDim moves) {
+    if (moves == StepDim::Free)
+      return;
     if (moves == StepDim::Whole)
       return requireExtent(extent, role.depth);
     if (std::optional<Extent> same = find(earlier, role, moves))
@@ -142,6 +144,18 @@ private:
 };
 } // namespace
 
+void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value table, LaunchRoles &roles) {
+  auto add = [&](StringRef ofArray, Value array, SmallVector<StepDim, 4> dims, int64_t depth = 0) {
+    if (BlockArgument argument = array ? flash::getRootArgument(array) : BlockArgument())
+      roles.roles.push_back({{ofArray, 0, std::move(dims)}, {argument.getArgNumber()}, /*isOutput=*/false, depth});
+  };
+  bool isPaged = static_cast<bool>(table);
+  add(name, cache, {isPaged ? StepDim::Free : StepDim::B, StepDim::KeyHead, isPaged ? StepDim::Free : StepDim::J, StepDim::Whole},
+      cast<ShapedType>(cache.getType()).getShape().back());
+  add("lengths", lengths, {StepDim::B});
+  add("block_table", table, {StepDim::B, StepDim::Free});
+}
+
 LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<LaunchRoles> ops) {
   LaunchInterface interface;
   for (unsigned number = 0; number < function.getNumArguments() + function.getNumResults(); ++number)
@@ -186,8 +200,13 @@ static LaunchRoles getRoles(func::FuncOp function, flash::WholeOpInterface op) {
       addArgument(function, value, role.arguments);
     llvm::sort(role.arguments);
   };
-  for (const flash::StepOperand &info : op.getInputs())
-    add(info, op->getOperand(info.number), /*isOutput=*/false);
+  for (const flash::StepOperand &info : op.getInputs()) {
+    Value value = op->getOperand(info.number);
+    if (auto view = value.getDefiningOp<flash::CacheViewOp>())
+      addCacheRoles(info.name, view.getCache(), view.getLengths(), view.getTable(), result);
+    else
+      add(info, value, /*isOutput=*/false);
+  }
   for (auto [index, info] : llvm::enumerate(op.getOutputs()))
     add(info, op->getNumResults() != 0 ? Value(op->getResult(index)) : op->getOperand(info.number), /*isOutput=*/true);
   return result;

@@ -12,7 +12,7 @@
 using namespace mlir;
 
 llvm::ArrayRef<llvm::StringRef> flashc::getAlgorithms() {
-  static const llvm::StringRef names[] = {"standard", "fa1", "fa2"};
+  static const llvm::StringRef names[] = {"standard", "fa1", "fa2", "split-kv"};
   return names;
 }
 
@@ -31,6 +31,24 @@ static void addTiledLoops(OpPassManager &pm, const flashc::PipelineOptions &opti
   tile.residentTile = options.residentTile;
   tile.streamedTile = options.streamedTile;
   pm.addPass(flash::createTile(tile));
+  pm.addPass(flash::createPageKV());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+}
+
+/// The tiled loops of Flash-Decoding, with keys and values where they lie.
+static void addSplitLoops(OpPassManager &pm, const flashc::PipelineOptions &options) {
+  pm.addPass(flash::createOnlineSoftmax());
+  flash::SplitKVOptions split;
+  split.splits = options.chunk ? 0 : options.splits;
+  split.chunk = options.chunk;
+  if (options.kvTile)
+    split.kvTile = options.kvTile;
+  pm.addPass(flash::createSplitKV(split));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  pm.addPass(flash::createPageKV());
+  pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
 }
@@ -45,6 +63,10 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   pm.addPass(flash::createTabulateRows());
   pm.addPass(flash::createDifferentiateCaptures());
   pm.addPass(flash::createDifferentiateScores());
+  if (options.algorithm == "split-kv") {
+    addSplitLoops(pm, options);
+    return;
+  }
   addTiledLoops(pm, options);
   if (options.algorithm == "fa1") {
     pm.addPass(flash::createRecomputeDelta());
@@ -60,8 +82,8 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
 }
 
 void flashc::registerPipelines() {
-  for (StringRef name : getAlgorithms())
-    PassPipelineRegistration<>("flash-" + name.str(), "L0 to L1 by the algorithm " + name.str(),
+  for (StringRef name : getAlgorithms()) // flash-split-kv is a pass
+    PassPipelineRegistration<>(name == "split-kv" ? "flash-decoding" : "flash-" + name.str(), "L0 to L1 by the algorithm " + name.str(),
                                [name](OpPassManager &pm) {
                                  PipelineOptions options;
                                  options.algorithm = name.str();

@@ -20,6 +20,7 @@ static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &option
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
   pm.addPass(flashc::createOrder());
+  pm.addPass(tile::createPrefetch());
   pm.addPass(tile::createPipeline());
   pm.addPass(tile::createPersist());
   pm.addPass(tile::createPingPong());

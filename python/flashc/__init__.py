@@ -16,6 +16,7 @@ from ._arrays.array import ArraySpec
 from ._attention import attention
 from ._attention_backward import attention_backward
 from ._column_sums import column_sums
+from ._decode import decode
 from ._dropout import dropout_mask
 from ._explain import Explanation, explain
 from ._runtime.contexts import Statistics, configure, statistics
@@ -29,5 +30,5 @@ from ._varlen import varlen_attention
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
            "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention",
-           "attention_backward", "column_sums", "compile", "configure", "devices", "dropout_mask", "explain", "masks",
+           "attention_backward", "column_sums", "compile", "configure", "decode", "devices", "dropout_mask", "explain", "masks",
            "ops", "statistics", "varlen_attention", "__version__"]

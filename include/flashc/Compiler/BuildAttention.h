@@ -81,12 +81,17 @@ struct AttentionSpec {
   float dropoutP = 0.0f;
   /// Of the gradient of a capture: its number.
   size_t captured = 0;
+  /// Of attention: k and v are caches whose sequences have lengths, and the last query is a sequence's last position. With
+  /// `pageSize` they lie in pages of so many rows, behind a table.
+  bool hasCache = false;
+  int64_t pageSize = 0;
 };
 
 /// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in
 /// FlashcAttention. What the text form can express and the op does not allow is left to the op's verifier. It is one of
 ///
 ///     @attention(%q, %k, %v, [%flashc.sinks,] [%flashc.philox,] captures...) -> (o, lse), or -> o
+///     @attention(%q, %k, %v, %flashc.lengths, [%flashc.table,] [%flashc.sinks,] captures...), of a cache
 ///     @column_sums(%q, %k, %flashc.lse, captures...) -> c
 ///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,]
 ///         [%flashc.philox,] captures...)

@@ -66,7 +66,9 @@ struct LoweredKernel {
   ScheduleDecision decision;
 
   /// That for any number of queries.
-  const Schedule &getSchedule() const { return decision.choices.back().schedule; }
+  std::string getSchedule() const {
+    return decision.decoding.empty() ? decision.choices.back().schedule.str() : decision.decoding;
+  }
 };
 
 /// The module in the first buffer of `sources`, text or bytecode, verified. Fails after a diagnostic, also for text

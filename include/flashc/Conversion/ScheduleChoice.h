@@ -50,6 +50,8 @@ struct ScheduleDecision {
   llvm::SmallVector<ScheduleChoice, 2> choices;
   /// The argument whose dimension 2 is the number of queries; only of use with several choices.
   unsigned queriesArgument = 0;
+  /// Of a decoding kernel, whose schedule is not in `choices`: that (DecodeSchedule::str), and why.
+  std::string decoding = {}, decodingReason = {};
 };
 
 /// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error

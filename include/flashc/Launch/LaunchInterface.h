@@ -38,6 +38,10 @@ struct LaunchRoles {
   int64_t groupSize = 1;
 };
 
+/// What the arrays of keys or values in a cache are to an op: `cache` to be called `name`, with the lengths and the pages of
+/// sequences, each of which may be null.
+void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths, mlir::Value table, LaunchRoles &roles);
+
 /// The interface of `function`, which computes `ops`.
 LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<LaunchRoles> ops);
 

@@ -45,9 +45,11 @@ struct PipelineOptions {
   bool alignQueries = true;
   /// Of a backward pass by fa2: which gradients have loops of their own.
   SplitGradients splitGradients = {};
+  /// Of split-kv: the parts of each tile's keys, or the keys of a part (flash-split-kv).
+  int64_t splits = 1, chunk = 0;
 };
 
-/// The names that PipelineOptions::algorithm takes: standard, fa1, fa2.
+/// The names that PipelineOptions::algorithm takes: standard, fa1, fa2, split-kv.
 llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 
 /// L0 to L1: attention becomes loops over tiles, by one of the algorithms.
@@ -56,6 +58,7 @@ llvm::ArrayRef<llvm::StringRef> getAlgorithms();
 ///             dq in memory, and the row sums of o * do in each step
 ///   fa2       FlashAttention-2: queries outermost, state in the loop, normalised at the end, masks as loop bounds; of
 ///             gradients keys outermost, in parallel, and dq added up
+///   split-kv  Flash-Decoding: rows of query heads times tokens, parts of the keys in parallel, merged
 /// Every pass may be run alone, and the IR runs on the CPU between any two of them.
 void buildAlgorithmPipeline(mlir::OpPassManager &pm, const PipelineOptions &options);
 

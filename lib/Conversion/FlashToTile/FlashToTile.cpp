@@ -3,6 +3,7 @@
 #include "KernelFrame.h"
 #include "PairNest.h"
 #include "Steps/TileStep.h"
+#include "WarpFrame.h"
 #include "WorkOrder.h"
 #include "flashc/Conversion/HostToKernel/DeltaKernel.h"
 #include "flashc/Conversion/HostToKernel/TableKernel.h"
@@ -150,7 +151,9 @@ static LaunchRoles getRoles(LoopNest &nest) {
   LaunchRoles result;
   result.groupSize = nest.groupSize;
   for (const NestOperand &operand : nest.operands)
-    if (std::optional<unsigned> argument = operand.getArgument())
+    if (flash::CacheTileOp cache = operand.cache)
+      addCacheRoles(operand.info.name, cache.getCache(), cache.getLengths(), cache.getTable(), result);
+    else if (std::optional<unsigned> argument = operand.getArgument())
       result.roles.push_back({operand.info, {*argument}, /*isOutput=*/false, operand.getCols()});
   if (Value delta = nest.getDelta())
     addRoles(*flash::matchRowDots(delta), result);
@@ -222,6 +225,19 @@ static ManifestKernel describeKernel(const Schedule &schedule, KernelSignature &
   return info;
 }
 
+/// How a decoding kernel is launched: one CTA for each part of a tile's keys.
+static ManifestKernel describeKernel(const DecodeSchedule &schedule, KernelSignature &signature, gpu::GPUFuncOp kernel,
+                                     const std::array<GridFormula, 3> &extents) {
+  ManifestKernel info;
+  info.kernel = kernel.getName();
+  info.parameters = signature.getParameters();
+  info.grid = extents;
+  info.block[0] = 32 * schedule.warps;
+  info.cluster[0] = schedule.getCluster();
+  info.dynamicSharedMemory = tile::KernelLayout(kernel).bytes;
+  return info;
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // The pass
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -237,6 +253,8 @@ struct NestKernel {
   LoopNest &nest;
   Schedule schedule;
   std::array<GridFormula, 3> extents;
+  /// Of a nest of packed rows, whose schedule this is.
+  std::optional<DecodeSchedule> decode = {};
   gpu::GPUFuncOp func = {};
   ManifestKernel info = {};
 };
@@ -282,10 +300,13 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
     name = (nest.func.getName() + "_" + nest.getStep().getStepState().front().name + Twine(number)).str();
   func = gpu::GPUFuncOp::create(b, nest.func.getLoc(), name, b.getFunctionType({}, {}));
   func->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());
-  func->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
+  if (!nest.packed)
+    func->setAttr(tile::kScheduleAttrName, getAttr(schedule, b.getContext()));
   KernelSignature signature(nest.func, func, tables);
   std::unique_ptr<KernelFrame> frame;
-  if (nest.pairs)
+  if (nest.packed)
+    frame = std::make_unique<WarpFrame>(nest, schedule, *kernel.decode, func, signature);
+  else if (nest.pairs)
     frame = std::make_unique<PairFrame>(nest, schedule, func, signature);
   else
     frame = std::make_unique<KernelFrame>(nest, schedule, func, signature);
@@ -293,7 +314,8 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
     return failure();
   schedule.ownKeys = frame->hasOwnKeys(); // where extents are known, no loop may be left that has the mask
   signature.finish();
-  info = describeKernel(schedule, signature, func, extents);
+  info = nest.packed ? describeKernel(*kernel.decode, signature, func, extents)
+                     : describeKernel(schedule, signature, func, extents);
   return success();
 }
 
@@ -310,7 +332,7 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   launch.target = GPUTarget::of(main.func).name;
   launch.arguments = std::move(interface.arguments);
   launch.requirements = std::move(interface.requirements);
-  launch.schedule = main.schedule.str();
+  launch.schedule = main.decode ? main.decode->str() : main.schedule.str();
   launch.sorted = whySorted.str();
   if (!whySorted.empty())
     launch.workTiles = main.extents;
@@ -366,6 +388,16 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
 static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target, StringRef overrides,
                               SmallVectorImpl<NestKernel> &kernels) {
   for (LoopNest &nest : nests) {
+    if (nest.packed) {
+      FailureOr<DecodeSchedule> decode = getDecodeSchedule(nest, overrides);
+      FailureOr<std::array<GridFormula, 3>> extents = getPackedExtents(nest);
+      if (failed(decode) || failed(extents))
+        return failure();
+      Schedule none;
+      none.order = Order::Closed, none.programmaticLaunch = false;
+      kernels.push_back({nest, none, *extents, *decode});
+      continue;
+    }
     FailureOr<Schedule> schedule = chooseFor(nest, target, overrides);
     if (failed(schedule))
       return failure();
@@ -393,6 +425,8 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
     return failure();
   std::string whySorted;
   for (NestKernel &kernel : kernels) {
+    if (kernel.decode)
+      continue;
     whySorted = settle(kernel.nest, !tables->empty(), kernel.schedule);
     StepShape shape = getStepShape(kernel.nest);
     llvm::Error error = kernel.nest.pairs ? llvm::Error::success() // what a list needs

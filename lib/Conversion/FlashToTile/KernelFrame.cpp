@@ -99,6 +99,12 @@ Value KernelFrame::loadStreamedElement(StringRef name, Value position, Value isM
   return scalars.loadElement(b, step, operand.info.array, {operand.batch, operand.head, position});
 }
 
+void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
+  // tile.store writes the output 16 bytes at a time.
+  tile::StoreOp::create(b, tile, signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0), batch, head, row,
+                        endOfRows, /*columns=*/ValueRange());
+}
+
 FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
   SmallVector<Value> destinations;
   if (std::optional<GroupSums> sums = nest.getGroupSums(result))

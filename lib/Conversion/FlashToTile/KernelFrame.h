@@ -32,7 +32,7 @@ public:
   KernelFrame(LoopNest &nest, const Schedule &schedule, mlir::gpu::GPUFuncOp kernel, KernelSignature &signature);
   virtual ~KernelFrame() = default;
 
-  mlir::LogicalResult build(TileStep &step);
+  virtual mlir::LogicalResult build(TileStep &step);
   /// Of a kernel that has been built: whether consumers visit the keys of their own rows.
   bool hasOwnKeys() const { return visits.getOwn() != nullptr; }
 
@@ -55,6 +55,19 @@ public:
   /// Whether a visit is masked, as a value; null where all are, or none is.
   mlir::Value emitIsMasked(mlir::Value visit);
 
+  /// Types of tiles that the program's rows have.
+  mlir::RankedTensorType getAccType(int64_t cols) { return mlir::tile::getAccType(cols, b.getF32Type(), tileRows); }
+  mlir::RankedTensorType getRowType() { return mlir::tile::getRowType(b.getF32Type(), tileRows); }
+  mlir::RankedTensorType getLanePartialType() { return mlir::tile::getLanePartialType(b.getContext(), tileRows); }
+
+  /// The states of online softmax that several programs have of the same rows, as one, of which this program stores a
+  /// part of the columns. Exponents are differences of maxima times `factor`, base 2.
+  virtual void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) {}
+  /// Stores a tile, or a value of each row, to a launch argument.
+  virtual void store(mlir::Value tile, unsigned argument, bool isMatrix);
+  /// The head of row `row` of a tile, where that is what positions of rows are (tile.rows).
+  virtual mlir::Value getHeadOfRow(mlir::Value row) { return head; }
+
   /// The arrays that a result of the nest is stored to.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>> getDestinations(unsigned result);
 
@@ -74,6 +87,8 @@ public:
   llvm::SmallVector<mlir::Value, 2> columns;
   TileRegions regions;
   Visits visits;
+  /// Of a tile.
+  int64_t tileRows = mlir::tile::kTileRows;
 
 protected:
   struct Operand {
@@ -87,9 +102,10 @@ protected:
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   /// The loop over visits; returns the state behind it.
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
-  mlir::Value load(const Operand &operand, mlir::Value position);
+  virtual mlir::Value load(const Operand &operand, mlir::Value position);
 
   llvm::SmallVector<Operand, 3> operands;
+  mlir::gpu::GPUFuncOp kernel;
 
 private:
   const Operand &find(llvm::StringRef name) const;
@@ -98,8 +114,6 @@ private:
   mlir::tile::WorkAttr getWork() const;
   mlir::Value emitFirstRow(mlir::Value tile, mlir::Value extent);
   bool isHeavyLast() const;
-
-  mlir::gpu::GPUFuncOp kernel;
 };
 
 } // namespace flashc

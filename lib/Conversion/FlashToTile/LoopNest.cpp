@@ -4,6 +4,7 @@
 #include "NestEnds.h"
 #include "PairNest.h"
 #include "Visits/RunsTable.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -45,6 +46,7 @@ private:
   LogicalResult matchRegions();
   LogicalResult matchParallelLoop();
   FailureOr<ParallelDim> matchParallelDim(Value position, StringRef name);
+  void matchPackedRows();
   LogicalResult matchOperands();
   LogicalResult matchGroup();
   FailureOr<NestOperand> matchOperand(flash::StepOpInterface op, const flash::StepOperand &info);
@@ -248,6 +250,24 @@ FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name)
   return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
 }
 
+/// Tiles of few rows are those of flash-split-kv. What is left of the parallel loop counts parts of the keys.
+void Matcher::matchPackedRows() {
+  flash::StepOpInterface op = nest.getStep();
+  ArrayRef<int64_t> tile = op.getQType().getShape();
+  if (!isa<flash::OnlineAttentionOp>(op) || tile[1] * tile[2] > tile::kWarpRows)
+    return;
+  Builder b(op.getContext());
+  nest.packed = PackedRows{tile[1], tile[2], {Value(), b.getIndexAttr(1), 1}};
+  if (std::optional<int64_t> head = getConstantIntValue(nest.head.position); head && nest.head.step == 1)
+    nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // one iteration, which is folded away
+  auto forall = dyn_cast<scf::ForallOp>(nest.epilogue->getParentOp());
+  if (!forall)
+    return;
+  for (auto [position, extent] : llvm::zip_equal(forall.getInductionVars(), forall.getMixedUpperBound()))
+    if (!llvm::is_contained({nest.batch.position, nest.head.position, nest.resident.position}, position))
+      nest.packed->part = {position, extent, 1};
+}
+
 LogicalResult Matcher::matchParallelLoop() {
   flash::StepOpInterface op = nest.getStep();
   FailureOr<ParallelDim> batch = matchParallelDim(op.getPositionIn(flash::StepDim::B), "batch");
@@ -265,7 +285,8 @@ LogicalResult Matcher::matchParallelLoop() {
   nest.batch = *batch;
   nest.head = *head;
   nest.resident = *resident;
-  if (nest.batch.step != 1 || nest.head.step != 1)
+  matchPackedRows();
+  if (nest.batch.step != 1 || nest.head.step != (nest.packed ? nest.packed->heads : 1))
     return op.emitError() << "expected one batch and one head per tile";
   int64_t step = nest.segmentTile ? 1 : nest.residentTile;
   if (isa<BlockArgument>(nest.resident.position) && nest.resident.step != step)
@@ -294,7 +315,12 @@ FailureOr<NestOperand> Matcher::matchOperand(flash::StepOpInterface op, const fl
       return op.emitError() << "expected a tile of " << info.name << " to be padded at its end only";
     value = pad.getSource();
   }
-  if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>()) {
+  if (auto cache = value.getDefiningOp<flash::CacheTileOp>()) {
+    result.cache = cache;
+    result.batch = getAsOpFoldResult(cache.getB()), result.head = getAsOpFoldResult(cache.getH());
+    row = getAsOpFoldResult(cache.getJ());
+    value = cache.getCache();
+  } else if (auto slice = value.getDefiningOp<tensor::ExtractSliceOp>()) {
     SmallVector<OpFoldResult> offsets = slice.getMixedOffsets();
     RankedTensorType source = slice.getSourceType();
     bool isWholeRows = source.getRank() == type.getRank() && slice.hasUnitStride();

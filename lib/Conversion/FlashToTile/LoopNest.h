@@ -23,6 +23,8 @@ struct NestOperand {
   mlir::OpFoldResult batch, head;
   mlir::RankedTensorType tile;
   bool isStreamed;
+  /// The tile of a cache that it is; null if it is a slice of the array.
+  mlir::flash::CacheTileOp cache = {};
 
   /// Whether it has rows of elements, which a product reads; otherwise it has one element for each position.
   bool isMatrix() const { return info.movesWith(mlir::flash::StepDim::Whole); }
@@ -73,6 +75,13 @@ struct PairWalk {
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 
+/// Of a decoding kernel's nest (flash-split-kv): rows of a tile are query heads of one group times query tokens, and each
+/// part of the keys is an iteration of the parallel loop.
+struct PackedRows {
+  int64_t heads, tokens;
+  ParallelDim part;
+};
+
 /// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads
 /// and tiles of the resident dimension, and for each of those over tiles of the streamed one, with the step's state
 /// carried from tile to tile. Holds references into the IR and makes none.
@@ -96,6 +105,7 @@ struct LoopNest {
   /// What adds the nest's only result to where code says; then there are no other outputs.
   std::optional<ScatterSums> scatterSums;
   std::optional<PairWalk> pairs;
+  std::optional<PackedRows> packed;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments

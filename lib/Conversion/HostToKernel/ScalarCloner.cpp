@@ -364,7 +364,8 @@ LogicalResult ScalarCloner::cloneInvariants(OpBuilder &b, Region &region, Value 
   // Both regions end with the arguments b, h, i, j.
   Block::BlockArgListType position = region.getArguments().take_back(4);
   map(position[0], batch);
-  map(position[1], head);
+  if (head)
+    map(position[1], head);
   for (Operation &op : region.front().without_terminator()) {
     auto isKnown = [&](Value operand) { return isArray(operand) || mapping.contains(operand); };
     bool isLoad = flash::getElementRead(&op).has_value();
@@ -385,10 +386,10 @@ static bool isCheap(Operation *op) {
          op->hasTrait<OpTrait::ConstantLike>();
 }
 
-SmallVector<Value> ScalarCloner::findRowValues(Region &region, Value row) {
+SmallVector<Value> ScalarCloner::findRowValues(Region &region, ValueRange rows) {
   llvm::SetVector<Value> ofRow; // in the order of the code
   llvm::DenseSet<Value> costly;
-  ofRow.insert(row);
+  ofRow.insert(rows.begin(), rows.end());
   auto isKnown = [&](Value operand) {
     return isa<ShapedType>(operand.getType()) || mapping.contains(operand) || ofRow.contains(operand) ||
            !region.isAncestor(operand.getParentRegion()) || operand.getDefiningOp<arith::ConstantOp>();

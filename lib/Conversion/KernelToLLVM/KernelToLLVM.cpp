@@ -167,6 +167,9 @@ struct KernelLowering : OpConversionPattern<gpu::GPUFuncOp> {
       // One CTA per SM: setmaxnreg has no effect without a register cap at entry.
       function->setAttr(NVVM::NVVMDialect::getMinctasmAttrName(), rewriter.getI32IntegerAttr(1));
     }
+    if (auto cluster = op->getAttrOfType<IntegerAttr>("flashc.cluster"))
+      function->setAttr(NVVM::NVVMDialect::getClusterDimAttrName(),
+                        rewriter.getDenseI32ArrayAttr({static_cast<int32_t>(cluster.getInt()), 1, 1}));
     for (auto [i, argument] : llvm::enumerate(op.getArgumentTypes())) {
       auto pointer = dyn_cast<LLVM::LLVMPointerType>(argument);
       if (!pointer || pointer.getAddressSpace() != 0)

@@ -1,6 +1,7 @@
 //===- TileToNVVM.cpp - the pass convert-tile-to-nvvm -------------------------------------------------------------===//
 
 #include "Hopper/Hopper.h"
+#include "Warp/Warp.h"
 #include "flashc/Conversion/Passes.h"
 #include "flashc/Dialect/Tile/IR/SharedLayout.h"
 #include "flashc/Target/PTX.h"
@@ -32,12 +33,11 @@ struct ConvertTileToNVVM : flashc::impl::ConvertTileToNVVMBase<ConvertTileToNVVM
   void runOnOperation() override {
     SmallVector<gpu::GPUFuncOp> kernels;
     getOperation()->walk([&](gpu::GPUFuncOp kernel) {
-      if (kernel->hasAttr(tile::kScheduleAttrName) || kernel->hasAttr("flashc.threads"))
+      if (hasTiles(kernel) || kernel->hasAttr("flashc.threads"))
         kernels.push_back(kernel);
     });
     for (gpu::GPUFuncOp kernel : kernels) {
-      bool hasTiles = kernel->hasAttr(tile::kScheduleAttrName);
-      if (failed(hasTiles ? convertKernel(kernel) : convertPlainKernel(kernel)))
+      if (failed(hasTiles(kernel) ? convertKernel(kernel) : convertPlainKernel(kernel)))
         return signalPassFailure();
     }
     getOperation()->walk([](gpu::GPUModuleOp module) { convertSharedArrays(module); });
@@ -45,6 +45,19 @@ struct ConvertTileToNVVM : flashc::impl::ConvertTileToNVVMBase<ConvertTileToNVVM
 
 private:
   static constexpr int64_t kMostMeasuredOps = 128;
+
+  static bool hasTiles(gpu::GPUFuncOp kernel) {
+    return kernel->hasAttr(tile::kScheduleAttrName) || tile::getWarpProgram(kernel);
+  }
+
+  /// The CTAs of a cluster are known to the kernel; its pushes are of a later version of PTX (st.async, 8.1).
+  void markCluster(gpu::GPUFuncOp kernel, int64_t cluster) {
+    if (cluster < 2)
+      return;
+    const flashc::GPUTarget &target = flashc::GPUTarget::of(kernel);
+    kernel->getParentOfType<gpu::GPUModuleOp>().setTargetsAttr(target.getAttr(&getContext(), target.atomicAddFeature));
+    kernel->setAttr("flashc.cluster", Builder(&getContext()).getI32IntegerAttr(cluster));
+  }
 
   /// Converts what a kernel of either kind has, by `patterns` and those for types.
   LogicalResult apply(gpu::GPUFuncOp kernel, TileTypeConverter &converter, RewritePatternSet patterns) {
@@ -99,8 +112,10 @@ private:
       kernel->getParentOfType<gpu::GPUModuleOp>().setTargetsAttr(
           flashc::GPUTarget::of(kernel).getAttr(&getContext(), flashc::GPUTarget::of(kernel).atomicAddFeature));
     KernelContext context = createKernelContext(kernel);
-    int64_t threads =
-        context.target.groupThreads * (context.schedule.getConsumers() + 1 + tile::hasReducer(kernel));
+    int64_t threads = 32 * context.warps;
+    if (!context.warps)
+      threads = context.target.groupThreads * (context.schedule.getConsumers() + 1 + tile::hasReducer(kernel));
+    markCluster(kernel, context.cluster);
     TileTypeConverter converter(&getContext());
     RewritePatternSet patterns(&getContext());
     KernelPatterns ofKernel{converter, patterns, context};
@@ -109,7 +124,10 @@ private:
     populateMapPatterns(ofKernel);
     populateStorePatterns(ofKernel);
     populateLoadPatterns(converter, patterns);
-    llvm::find_if(kTargets, [&](auto entry) { return entry.first == &context.target; })->second(ofKernel);
+    if (context.warps)
+      populateWarpPatterns(ofKernel);
+    else
+      llvm::find_if(kTargets, [&](auto entry) { return entry.first == &context.target; })->second(ofKernel);
     if (failed(apply(kernel, converter, std::move(patterns))))
       return failure();
     kernel->removeAttr(tile::kScheduleAttrName);

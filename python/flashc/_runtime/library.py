@@ -81,7 +81,8 @@ class Attention(ctypes.Structure):
                 ("mask_code", c_char_p), ("score_code", c_char_p), ("captures", POINTER(Capture)),
                 ("num_captures", c_size_t), ("batch", c_int64), ("key_heads", c_int64), ("queries", c_int64),
                 ("keys", c_int64), ("omit_lse", c_bool), ("operation", c_int), ("deterministic", c_bool),
-                ("sinks", c_bool), ("dropout_p", c_float), ("captured", c_size_t)]
+                ("sinks", c_bool), ("dropout_p", c_float), ("captured", c_size_t), ("cache", c_bool),
+                ("page_size", c_int64)]
 
 
 class CostStruct(ctypes.Structure):
@@ -109,6 +110,7 @@ _FUNCTIONS = {
     "flashcCompileText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Handle),
                                   POINTER(_Text)]),
     "flashcAttentionGetText": (c_int, [Handle, POINTER(Attention), POINTER(_Text), POINTER(_Text)]),
+    "flashcAttentionChooseSplits": (c_int, [POINTER(Attention), c_int64, POINTER(_Text), POINTER(_Text)]),
     "flashcCompileAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Handle),
                                        POINTER(_Text)]),
     "flashcKernelGetPTX": (c_char_p, [Handle]),
@@ -184,6 +186,16 @@ def take_text(pointer: c_void_p) -> str:
         pointer.value = None
 
 
+def choose_splits(attention: Attention, multiprocessors: int) -> str:
+    """The schedule of a decoding kernel, as the cost model chooses it."""
+    text, message = c_void_p(), c_void_p()
+    status = lib.flashcAttentionChooseSplits(ctypes.byref(attention), multiprocessors, ctypes.byref(text),
+                                             ctypes.byref(message))
+    if status:
+        fail(status, message)
+    return take_text(text)
+
+
 def fail(status: int, message: c_void_p, doing: str = "") -> None:
     """Raises what a status other than OK stands for; `message` is freed."""
     text = take_text(message).rstrip() or f"flashc failed with status {status}"
@@ -246,9 +258,9 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
                    captures: Sequence[Tuple[str, str, Tuple[int, ...]]],
                    extents: Tuple[int, int, int, int], has_lse: bool, operation: int = ATTENTION,
                    deterministic: bool = False, has_sinks: bool = False,
-                   dropout_p: float = 0.0, captured: int = 0) -> Attention:
+                   dropout_p: float = 0.0, captured: int = 0, page_size: Optional[int] = None) -> Attention:
     """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY; `has_lse`:
-    whether the log-sum-exp is an output. The structure keeps what it points to alive (ctypes holds on to it)."""
+    whether the log-sum-exp is an output; `page_size`: of a cache, 0 without pages. The structure keeps what it points to alive (ctypes holds on to it)."""
     array = (Capture * max(len(captures), 1))()
     for slot, (name, element, shape) in zip(array, captures):
         slot.name = name.encode()
@@ -258,4 +270,4 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
     return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
                      mask_code.encode() if mask_code is not None else None,
                      score_code.encode() if score_code is not None else None, array, len(captures), *extents,
-                     not has_lse, operation, deterministic, has_sinks, dropout_p, captured)
+                     not has_lse, operation, deterministic, has_sinks, dropout_p, captured, page_size is not None, page_size or 0)

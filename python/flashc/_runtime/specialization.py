@@ -44,6 +44,8 @@ class Specialization(NamedTuple):
     dropout_p: float = 0.0
     #: Of CAPTURED_GRADIENT: the number of the capture.
     captured: int = 0
+    #: Of attention: k and v are caches, in pages of so many rows, or 0: without pages. None: they are no caches.
+    page_size: Optional[int] = None
 
     @property
     def ranks(self) -> List[int]:
@@ -51,7 +53,8 @@ class Specialization(NamedTuple):
         lse, sinks = [3] if self.has_lse else [], [1] if self.has_sinks else []
         vectors = [*sinks, *([1] if self.dropout_p else [])]
         if self.operation == library.ATTENTION:
-            inputs, outputs = [4, 4, 4, *vectors], [4, *lse]
+            cache = [] if self.page_size is None else [1, 2] if self.page_size else [1]
+            inputs, outputs = [4, 4, 4, *cache, *vectors], [4, *lse]
         elif self.operation == library.ATTENTION_BACKWARD:
             inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [4, 4, 4, *sinks]
         elif self.operation == library.CAPTURED_GRADIENT:
@@ -75,7 +78,7 @@ class Specialization(NamedTuple):
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
             operation=self.operation, deterministic=self.deterministic, has_sinks=self.has_sinks,
-            dropout_p=self.dropout_p, captured=self.captured)
+            dropout_p=self.dropout_p, captured=self.captured, page_size=self.page_size)
 
     def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""

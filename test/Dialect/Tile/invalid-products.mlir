@@ -4,7 +4,7 @@
 // protocol-invalid-products.mlir.
 
 func.func @mma_a_encoding(%a: tensor<64x64xbf16, #tile.acc>, %b: !tile.slot<64, 64, bf16>) {
-  // expected-error @+1 {{'tile.mma_async' op operand #0 must be a full slot of a ring, readable by a product until it is released or a tile of 64 rows with encoding #tile.operand_a, but got 'tensor<64x64xbf16, #tile.acc>'}}
+  // expected-error @+1 {{'tile.mma_async' op operand #0 must be a full slot of a ring, readable by a product until it is released or a tile of 64 rows, or 16 of a warp, with encoding #tile.operand_a, but got 'tensor<64x64xbf16, #tile.acc>'}}
   %t = tile.mma_async %a, %b : tensor<64x64xbf16, #tile.acc>, !tile.slot<64, 64, bf16> -> !tile.token<tensor<64x64xf32, #tile.acc>>
   return
 }
@@ -156,7 +156,7 @@ func.func @columns_rows(%q: !tile.slot<64, 64, bf16>, %k: !tile.slot<64, 64, bf1
 // -----
 
 func.func @split_source(%s: tensor<64x72xf32>) {
-  // expected-error @+1 {{'tile.split_sums' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got}}
+  // expected-error @+1 {{'tile.split_sums' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got}}
   %c, %l = tile.split_sums %s : tensor<64x72xf32> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.row>
   return
 }
@@ -164,7 +164,7 @@ func.func @split_source(%s: tensor<64x72xf32>) {
 // -----
 
 func.func @split_columns(%s: tensor<64x72xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.split_sums' op result #0 must be a tile of 64 rows with encoding #tile.acc, but got}}
+  // expected-error @+1 {{'tile.split_sums' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got}}
   %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.operand_a>, tensor<64xf32, #tile.row>
   return
 }
@@ -172,7 +172,7 @@ func.func @split_columns(%s: tensor<64x72xf32, #tile.acc>) {
 // -----
 
 func.func @split_sums(%s: tensor<64x72xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.split_sums' op result #1 must be a tile of 64 rows with encoding #tile.row, but got}}
+  // expected-error @+1 {{'tile.split_sums' op result #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, but got}}
   %c, %l = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }

@@ -3,7 +3,7 @@
 // Every constraint of the ops on tiles in registers.
 
 func.func @reduce_source(%s: tensor<32x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got 'tensor<32x64xf32, #tile.acc>'}}
+  // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got 'tensor<32x64xf32, #tile.acc>'}}
   %r = tile.row_reduce max %s : tensor<32x64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
   return
 }
@@ -11,7 +11,7 @@ func.func @reduce_source(%s: tensor<32x64xf32, #tile.acc>) {
 // -----
 
 func.func @reduce_max(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<64xf32>
   return
 }
@@ -27,7 +27,7 @@ func.func @reduce_sum(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @combine_source(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.combine' op operand #0 must be a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.combine' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.combine %s : tensor<64xf32, #tile.row> -> tensor<64xf32, #tile.row>
   return
 }
@@ -35,7 +35,7 @@ func.func @combine_source(%s: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @combine_result(%s: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.combine' op result #0 must be a tile of 64 rows with encoding #tile.row, but got 'tensor<64xf32>'}}
+  // expected-error @+1 {{'tile.combine' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, but got 'tensor<64xf32>'}}
   %r = tile.combine %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32>
   return
 }
@@ -43,7 +43,7 @@ func.func @combine_result(%s: tensor<64xf32, #tile.lane_partial>) {
 // -----
 
 func.func @broadcast_source(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.broadcast' op operand #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.broadcast' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.broadcast %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>
   return
 }
@@ -51,7 +51,7 @@ func.func @broadcast_source(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows with encoding #tile.acc or a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.broadcast %s : tensor<64xf32, #tile.row> -> tensor<64x64xf32, #tile.operand_a>
   return
 }
@@ -59,7 +59,7 @@ func.func @broadcast_result(%s: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @broadcast_partial(%s: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows with encoding #tile.acc or a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.broadcast' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.broadcast %s : tensor<64xf32, #tile.lane_partial> -> tensor<64xf32, #tile.row>
   return
 }
@@ -75,7 +75,7 @@ func.func @broadcast_partial_to_partial(%s: tensor<64xf32, #tile.lane_partial>) 
 // -----
 
 func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.row_reduce' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.row_reduce max %s : tensor<64x64xf32, #tile.acc> -> tensor<32xf32, #tile.lane_partial>
   return
 }
@@ -83,7 +83,7 @@ func.func @maximum_row(%s: tensor<64x64xf32, #tile.acc>) {
 // -----
 
 func.func @scale_source(%s: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.scale_rows' op operand #0 must be a tile of 64 rows with encoding #tile.acc or a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.scale_rows' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc or a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r = tile.scale_rows %s, %s : tensor<64xf32, #tile.row>, tensor<64xf32, #tile.row>
   return
 }
@@ -91,7 +91,7 @@ func.func @scale_source(%s: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #tile.lane_partial>) {
-  // expected-error @+1 {{'tile.scale_rows' op operand #1 must be a tile of 64 rows with encoding #tile.row, but got}}
+  // expected-error @+1 {{'tile.scale_rows' op operand #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, but got}}
   %r = tile.scale_rows %s, %f : tensor<64x64xf32, #tile.acc>, tensor<64xf32, #tile.lane_partial>
   return
 }
@@ -99,7 +99,7 @@ func.func @scale_factor(%s: tensor<64x64xf32, #tile.acc>, %f: tensor<64xf32, #ti
 // -----
 
 func.func @operand_source(%s: tensor<64x64xf32>) {
-  // expected-error @+1 {{'tile.to_operand_a' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got}}
+  // expected-error @+1 {{'tile.to_operand_a' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got}}
   %r = tile.to_operand_a %s : tensor<64x64xf32> -> tensor<64x64xbf16, #tile.operand_a>
   return
 }
@@ -107,7 +107,7 @@ func.func @operand_source(%s: tensor<64x64xf32>) {
 // -----
 
 func.func @operand_result(%s: tensor<64x64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.to_operand_a' op result #0 must be a tile of 64 rows with encoding #tile.operand_a, but got}}
+  // expected-error @+1 {{'tile.to_operand_a' op result #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.operand_a, but got}}
   %r = tile.to_operand_a %s : tensor<64x64xf32, #tile.acc> -> tensor<64x64xbf16, #tile.acc>
   return
 }
@@ -168,7 +168,7 @@ func.func @map_two_values(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
 // -----
 
 func.func @map_offset(%s: tensor<64x64xf32, #tile.acc>, %i: index) {
-  // expected-error @+1 {{'tile.map' op result #1 must be a tile of 64 rows with encoding #tile.lane_partial, but got}}
+  // expected-error @+1 {{'tile.map' op result #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.lane_partial, but got}}
   %r, %o = tile.map %s at(%i, %i) {
   ^bb0(%e: f32, %row: index, %col: index):
     %h = arith.constant 1.0 : f32
@@ -289,7 +289,7 @@ func.func @pair_of_nibbles(%m: memref<4xi4>, %i: index) {
 // -----
 
 func.func @within_rows(%x: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.all_within' op operand #0 must be a tile of 64 rows with encoding #tile.acc, of f32, but got}}
+  // expected-error @+1 {{'tile.all_within' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, of f32, but got}}
   %r = tile.all_within %x {limit = 1.0 : f32} : tensor<64xf32, #tile.row>
   return
 }
@@ -297,7 +297,7 @@ func.func @within_rows(%x: tensor<64xf32, #tile.row>) {
 // -----
 
 func.func @within_type(%x: tensor<64x64xf16, #tile.acc>) {
-  // expected-error @+1 {{'tile.all_within' op operand #0 must be a tile of 64 rows with encoding #tile.acc, of f32, but got 'tensor<64x64xf16, #tile.acc>'}}
+  // expected-error @+1 {{'tile.all_within' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, of f32, but got 'tensor<64x64xf16, #tile.acc>'}}
   %r = tile.all_within %x {limit = 1.0 : f32} : tensor<64x64xf16, #tile.acc>
   return
 }
@@ -322,7 +322,7 @@ func.func @within_all(%x: tensor<64x64xf32, #tile.acc>) {
 
 // Tiles of another rank.
 func.func @reduce_rank(%s: tensor<64xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got}}
+  // expected-error @+1 {{'tile.row_reduce' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got}}
   %r = tile.row_reduce max %s : tensor<64xf32, #tile.acc> -> tensor<64xf32, #tile.row>
   return
 }
@@ -330,7 +330,7 @@ func.func @reduce_rank(%s: tensor<64xf32, #tile.acc>) {
 // -----
 
 func.func @split_rank(%s: tensor<64x72xf32, #tile.acc>) {
-  // expected-error @+1 {{'tile.split_sums' op result #1 must be a tile of 64 rows with encoding #tile.row, but got}}
+  // expected-error @+1 {{'tile.split_sums' op result #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, but got}}
   %c, %r = tile.split_sums %s : tensor<64x72xf32, #tile.acc> -> tensor<64x64xf32, #tile.acc>, tensor<f32, #tile.row>
   return
 }

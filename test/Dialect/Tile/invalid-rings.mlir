@@ -118,7 +118,7 @@ func.func @release_negative(%s: !tile.slot<64, 64, bf16>, %x: tensor<64x64xf32, 
 // -----
 
 func.func @release_after_row(%s: !tile.slot<64, 64, bf16>, %x: tensor<64xf32, #tile.row>) {
-  // expected-error @+1 {{'tile.release' op operand #1 must be a tile of 64 rows with encoding #tile.acc, but got 'tensor<64xf32, #tile.row>'}}
+  // expected-error @+1 {{'tile.release' op operand #1 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got 'tensor<64xf32, #tile.row>'}}
   tile.release %s after %x : tensor<64xf32, #tile.row> {elements = 2} : !tile.slot<64, 64, bf16>
   return
 }

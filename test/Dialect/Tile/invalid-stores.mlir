@@ -3,7 +3,7 @@
 // Every constraint of stores. Those of the ring protocol are in protocol-invalid-stores.mlir.
 
 func.func @store_source(%s: tensor<64xf32, #tile.lane_partial>, %m: memref<1x1x64xf32>, %i: index) {
-  // expected-error @+1 {{'tile.store' op operand #0 must be a tile of 64 rows with encoding #tile.row or a tile of 64 rows with encoding #tile.acc, but got}}
+  // expected-error @+1 {{'tile.store' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row or a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got}}
   tile.store %s, %m[%i, %i, %i] limit %i : tensor<64xf32, #tile.lane_partial>, memref<1x1x64xf32>
   return
 }
@@ -45,7 +45,7 @@ func.func @store_async_output(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tens
 // -----
 
 func.func @store_async_source(%x: tensor<64x64xbf16, #tile.operand_a>, %map: !tile.tensor_map<64 x bf16>, %q: !tile.slot<64, 64, bf16>, %i: index) {
-  // expected-error @+1 {{'tile.store_async' op operand #0 must be a tile of 64 rows with encoding #tile.acc, but got 'tensor<64x64xbf16, #tile.operand_a>'}}
+  // expected-error @+1 {{'tile.store_async' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.acc, but got 'tensor<64x64xbf16, #tile.operand_a>'}}
   tile.store_async %x, %map[%i, %i, %i] through %q : tensor<64x64xbf16, #tile.operand_a>, !tile.tensor_map<64 x bf16>, !tile.slot<64, 64, bf16>
   return
 }
@@ -112,7 +112,7 @@ func.func @store_async_dest(%x: tensor<64x64xf32, #tile.acc>, %map: !tile.tensor
 
 func.func @store_slopes_source(%rows: tensor<64xf32, #tile.lane_partial>) {
   %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
-  // expected-error @+1 {{'tile.store_slopes' op operand #0 must be a tile of 64 rows with encoding #tile.row, of f32, but got 'tensor<64xf32, #tile.lane_partial>'}}
+  // expected-error @+1 {{'tile.store_slopes' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, of f32, but got 'tensor<64xf32, #tile.lane_partial>'}}
   tile.store_slopes %rows into %slopes : tensor<64xf32, #tile.lane_partial>, !tile.slot<64, 16, bf16>
   return
 }
@@ -121,7 +121,7 @@ func.func @store_slopes_source(%rows: tensor<64xf32, #tile.lane_partial>) {
 
 func.func @store_slopes_element(%rows: tensor<64xf16, #tile.row>) {
   %slopes = tile.alloc_slot slopes : !tile.slot<64, 16, bf16>
-  // expected-error @+1 {{'tile.store_slopes' op operand #0 must be a tile of 64 rows with encoding #tile.row, of f32, but got}}
+  // expected-error @+1 {{'tile.store_slopes' op operand #0 must be a tile of 64 rows, or 16 of a warp, with encoding #tile.row, of f32, but got}}
   tile.store_slopes %rows into %slopes : tensor<64xf16, #tile.row>, !tile.slot<64, 16, bf16>
   return
 }

@@ -26,13 +26,13 @@ public:
   mlir::Value get(mlir::OpBuilder &b, mlir::Value value);
   mlir::Value get(mlir::OpBuilder &b, mlir::Location loc, mlir::OpFoldResult value);
 
-  /// Copies what a score or mask region uses of its surroundings, and what it computes of that, b and h alone. Done
-  /// ahead of the loop over keys, this keeps it out of the loop.
+  /// Copies what a score or mask region uses of its surroundings, and what it computes of that, b and h alone; of b alone,
+  /// where `head` is null: rows have heads of their own. Done ahead of the loop over keys, this keeps it out of the loop.
   mlir::LogicalResult cloneInvariants(mlir::OpBuilder &b, mlir::Region &region, mlir::Value batch, mlir::Value head);
 
-  /// The values of a region, after `cloneInvariants`, that depend on its argument `row`, but on no other, and that code
+  /// The values of a region, after `cloneInvariants`, that depend on its arguments `rows`, but on no other, and that code
   /// which does depend on others reads; of the ones that cost more than a few instructions.
-  llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region, mlir::Value row);
+  llvm::SmallVector<mlir::Value> findRowValues(mlir::Region &region, mlir::ValueRange rows);
 
   /// Copies the rest of the region for these values of its arguments; returns the copy of what it yields. Where a tile
   /// sticks out, flash-tile has kept the region's loads inside their arrays.

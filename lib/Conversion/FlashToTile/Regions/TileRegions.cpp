@@ -12,6 +12,24 @@ bool TileRegions::hasScoreMap() const { return nest.score || !isExponentFactor(g
 
 LogicalResult TileRegions::emitInvariants(Value ofBatch, Value ofHead, Value firstRow) {
   batch = ofBatch, head = ofHead, row = firstRow;
+  return emitAllInvariants();
+}
+
+LogicalResult TileRegions::emitInvariants(Value ofBatch, const Packing &ofRows) {
+  packing = ofRows;
+  // Of one head rows are queries, of one token heads: the other one is the same in all rows.
+  batch = ofBatch, head = packing->heads == 1 ? packing->head : Value();
+  row = arith::ConstantIndexOp::create(b, 0);
+  return emitAllInvariants();
+}
+
+std::pair<Value, Value> TileRegions::emitHeadAndQuery(Value ofRow) {
+  Value tokens = arith::ConstantIndexOp::create(b, packing->tokens);
+  Value ofHeads = b.createOrFold<arith::DivUIOp>(ofRow, tokens), ofQueries = b.createOrFold<arith::RemUIOp>(ofRow, tokens);
+  return {b.createOrFold<arith::AddIOp>(packing->head, ofHeads), b.createOrFold<arith::AddIOp>(packing->query, ofQueries)};
+}
+
+LogicalResult TileRegions::emitAllInvariants() {
   for (Region *region : {nest.score, nest.derivative, nest.mask})
     if (region && (failed(scalars.cloneInvariants(b, *region, batch, head)) || failed(emitRows(*region))))
       return failure();
@@ -23,16 +41,29 @@ Value TileRegions::getRowArgument(Region &region) {
   return region.getArguments().end()[nest.getStep().getResidentDim() == flash::StepDim::I ? -2 : -1];
 }
 
+SmallVector<Value, 2> TileRegions::getRowArguments(Region &region) {
+  SmallVector<Value, 2> arguments{getRowArgument(region)};
+  if (packing && !head)
+    arguments.push_back(region.getArguments().end()[-3]);
+  return arguments;
+}
+
 /// What a region computes of its row's position, and not of the score or the column, once per row; unless it is a few
 /// instructions.
 LogicalResult TileRegions::emitRows(Region &region) {
-  for (Value value : scalars.findRowValues(region, getRowArgument(region))) {
-    auto type = RankedTensorType::get({tile::kTileRows}, value.getType(), tile::RowAttr::get(b.getContext()));
+  for (Value value : scalars.findRowValues(region, getRowArguments(region))) {
+    auto type = tile::getRowType(value.getType(), packing ? tile::kWarpRows : tile::kTileRows);
     auto rows = tile::RowsOp::create(b, type, row);
     OpBuilder::InsertionGuard guard(b);
     Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
     ScalarCloner inside = scalars; // what it maps holds in these rows only
-    inside.map(getRowArgument(region), body->getArgument(0));
+    if (packing) {
+      auto [ofHead, query] = emitHeadAndQuery(body->getArgument(0));
+      inside.map(region.getArguments().end()[-3], ofHead);
+      inside.map(getRowArgument(region), query);
+    } else {
+      inside.map(getRowArgument(region), body->getArgument(0));
+    }
     Value copy = inside.get(b, value);
     if (!copy)
       return failure();
@@ -65,6 +96,10 @@ SmallVector<Value> TileRegions::getPosition(tile::MapOp map) {
   Value ofRow = map.getBody().getArgument(1), ofColumn = map.getBody().getArgument(2);
   if (nest.getStep().getResidentDim() == flash::StepDim::J)
     std::swap(ofRow, ofColumn);
+  if (packing) {
+    auto [ofHead, query] = emitHeadAndQuery(ofRow);
+    return {batch, ofHead, query, ofColumn};
+  }
   return {batch, head, ofRow, ofColumn};
 }
 

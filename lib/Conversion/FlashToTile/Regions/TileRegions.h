@@ -13,12 +13,22 @@ namespace flashc {
 /// columns are streamed ones.
 class TileRegions {
 public:
+  /// Where rows are query heads times tokens: row r of a tile is head `head` + r / tokens and query `query` + r mod tokens.
+  struct Packing {
+    int64_t heads, tokens;
+    mlir::Value head, query;
+  };
+
   TileRegions(const LoopNest &nest, ScalarCloner &scalars, mlir::ImplicitLocOpBuilder &b)
       : nest(nest), scalars(scalars), b(b) {}
 
   /// Emits what the regions compute that is the same for all elements of a row, in front of the loop over streamed
   /// tiles.
   mlir::LogicalResult emitInvariants(mlir::Value batch, mlir::Value head, mlir::Value row);
+  /// The same of packed rows, whose positions are from 0 on.
+  mlir::LogicalResult emitInvariants(mlir::Value batch, const Packing &packing);
+  /// The head and the query of a packed row.
+  std::pair<mlir::Value, mlir::Value> emitHeadAndQuery(mlir::Value row);
 
   /// Whether scores pass through `emitScore`: there is a score region, or the scale cannot be left to an exponent's
   /// factor (the maximum is taken of unscaled scores, so it must be positive, and neither tiny nor huge).
@@ -44,7 +54,10 @@ private:
     mlir::Value inL1, tile;
   };
 
+  mlir::LogicalResult emitAllInvariants();
   mlir::LogicalResult emitRows(mlir::Region &region);
+  /// The arguments of a region that differ between rows.
+  llvm::SmallVector<mlir::Value, 2> getRowArguments(mlir::Region &region);
   mlir::tile::MapOp emitOfScore(mlir::Region *region, mlir::Value products, mlir::Value column, mlir::Value isMasked);
   mlir::tile::MapOp beginMap(mlir::Value tile, mlir::Value column, mlir::Region *region);
   llvm::SmallVector<mlir::Value> getPosition(mlir::tile::MapOp map);
@@ -55,6 +68,7 @@ private:
   ScalarCloner &scalars;
   mlir::ImplicitLocOpBuilder &b;
   mlir::Value batch, head, row;
+  std::optional<Packing> packing;
   llvm::SmallVector<RowValue> rowValues;
 };
 

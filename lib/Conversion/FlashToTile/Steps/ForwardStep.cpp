@@ -57,7 +57,7 @@ void ForwardStep::emitAllocations() {
 }
 
 RankedTensorType ForwardStep::getOutputType() {
-  return tile::getAccType(valueDim + (ones ? frame.getTarget().colStep : 0), b.getF32Type());
+  return frame.getAccType(valueDim + (ones ? frame.getTarget().colStep : 0));
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -67,12 +67,11 @@ RankedTensorType ForwardStep::getOutputType() {
 SmallVector<Value> ForwardStep::emitIdentity() {
   remainingScale = frame.regions.hasScoreMap() ? 1.0 : frame.regions.getScale();
   sinks = emitSinks(); // in front of the loop, where nothing waits for memory
-  Type f32 = b.getF32Type();
   SmallVector<Value> identity{splat(getOutputType(), 0.0)};
   if (schedule.max == Max::Running)
-    identity.push_back(splat(tile::getRowType(f32), kNegInf));
+    identity.push_back(splat(frame.getRowType(), kNegInf));
   if (!ones)
-    identity.push_back(splat(tile::getLanePartialType(b.getContext()), 0.0));
+    identity.push_back(splat(frame.getLanePartialType(), 0.0));
   return identity;
 }
 
@@ -92,7 +91,7 @@ FailureOr<SmallVector<Value>> ForwardStep::emit(Value visit, ValueRange carried)
 }
 
 FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
-  RankedTensorType scoreType = tile::getAccType(nest.streamedTile, b.getF32Type());
+  RankedTensorType scoreType = frame.getAccType(nest.streamedTile);
   Value key = frame.visits.emitPosition(b, visit), firstKey = key;
   Value kTile = frame.loadStreamed("k", firstKey);
   auto product = tile::MmaAsyncOp::create(b, tile::TokenType::get(b.getContext(), scoreType), frame.getResident("q"), kTile,
@@ -106,7 +105,7 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
   Value probabilities = softmax->probabilities, sum;
   if (!ones) {
     Value addend =
-        tile::RowReduceOp::create(b, tile::getLanePartialType(b.getContext()), tile::ReduceKind::Sum, probabilities);
+        tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Sum, probabilities);
     Value before = tile::ScaleRowsOp::create(b, state.sum.getType(), state.sum, softmax->rescaleFactor);
     sum = arith::AddFOp::create(b, before, addend);
   }
@@ -149,7 +148,7 @@ FailureOr<ForwardStep::Scores> ForwardStep::emitScoreRegion(Value visit, Value k
   b.setInsertionPointAfter(map);
   auto asWritten = cast<tile::MapOp>(b.clone(*map));
   ScoreMap simple =
-      simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running, /*toProduct=*/schedule.tensorBias, nest.mask,
+      simplifyScoreMap(map, /*canSplit=*/schedule.max == Max::Running && !nest.packed, /*toProduct=*/schedule.tensorBias, nest.mask,
                        /*rowsAreKeys=*/false);
   remainingScale = simple.factor;
   slopes = simple.slopes;
@@ -204,12 +203,14 @@ FailureOr<Value> ForwardStep::emitSinks() {
       return nest.epilogue->emitError() << "expected the sink of the tile's head";
     sinks = slice.getSource();
   }
-  Value ofHead = frame.scalars.loadElement(b, nest.epilogue, sinks, frame.head);
+  Value ofHead = nest.packed ? Value() : frame.scalars.loadElement(b, nest.epilogue, sinks, frame.head);
+  auto rows = tile::RowsOp::create(b, frame.getRowType(), frame.row);
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  if (nest.packed)
+    ofHead = frame.scalars.loadElement(b, nest.epilogue, sinks, frame.getHeadOfRow(body->getArgument(0)));
   if (!ofHead)
     return failure();
-  auto rows = tile::RowsOp::create(b, tile::getRowType(b.getF32Type()), frame.row);
-  OpBuilder::InsertionGuard guard(b);
-  b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   tile::YieldOp::create(b, ofHead);
   return rows.getResult();
 }
@@ -232,16 +233,17 @@ ForwardStep::WithSinks ForwardStep::emitWithSinks(Value sinks, Value lse, Value 
 /// o = acc / sum, and the log-sum-exp; 0 and -inf in a row that has seen no key.
 LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   State state = getState(carried);
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  RankedTensorType rowType = frame.getRowType();
   Value acc = state.acc, sum;
   if (ones) {
-    auto split = tile::SplitSumsOp::create(b, tile::getAccType(valueDim, b.getF32Type()), rowType, acc);
+    auto split = tile::SplitSumsOp::create(b, frame.getAccType(valueDim), rowType, acc);
     acc = split.getColumns(), sum = split.getSums();
   } else {
     sum = tile::CombineOp::create(b, rowType, state.sum);
   }
   if (failed(sinks))
     return failure();
+  frame.emitMerged(acc, state.max, sum, getExponentFactor());
   Value lse, divisor = sum;
   if (*sinks) {
     lse = state.max ? emitLogSumExp(state.max, sum) : scale(math::Log2Op::create(b, sum), llvm::numbers::ln2);
@@ -260,10 +262,8 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
     bool isOutput = out.result == kOutput;
     if (isOutput && schedule.store != Store::Registers && !std::exchange(isStored, true)) // a second copy has no slot to go through
       emitStoreByTMA(out.argument, output);
-    else // tile.store writes the output 16 bytes at a time
-      tile::StoreOp::create(b, isOutput ? output : lse,
-                            frame.signature.getMemRef(out.argument, /*alignment=*/isOutput ? 16 : 0), frame.batch,
-                            frame.head, frame.row, frame.endOfRows, /*columns=*/ValueRange());
+    else
+      frame.store(isOutput ? output : lse, out.argument, isOutput);
   }
   return success();
 }

@@ -69,7 +69,7 @@ FailureOr<ForwardStep::Softmax> ForwardStep::emitSoftmax(Value visit, Value key,
 /// Scores that are split from their terms, or what the score region says, where a term may be large.
 FailureOr<ForwardStep::Exponents> ForwardStep::emitEither(Value visit, Value key, Scores scores, Value oldMax,
                                                               Softmax &result) {
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  RankedTensorType rowType = frame.getRowType();
   Type types[] = {scores.tile.getType(), scores.offset.getType(), rowType, rowType, b.getI1Type()};
   auto branch = scf::IfOp::create(b, types, hasLargeTerms, /*addThenBlock=*/true, /*addElseBlock=*/true);
   auto fill = [&](Block *block, Operation *map, auto emit) -> LogicalResult {
@@ -111,7 +111,7 @@ FailureOr<ForwardStep::Exponents> ForwardStep::emitLazily(Value visit, Value key
   FailureOr<Scores> masked = emitMasked(visit, key, scores, kNegInf);
   if (failed(masked))
     return failure();
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  RankedTensorType rowType = frame.getRowType();
   Type types[] = {masked->tile.getType(), masked->offset ? masked->offset.getType() : rowType, rowType, rowType,
                   b.getI1Type()};
   auto branch = scf::IfOp::create(b, types, emitMayExceed(*masked, oldMax), /*addThenBlock=*/true,
@@ -141,7 +141,7 @@ Value ForwardStep::emitShift(Scores scores, Value max) {
 
 /// Of scores that are exponents of 2 once they are multiplied with `factor`.
 void ForwardStep::emitNewMaximum(Scores scores, Value oldMax, double factor, Softmax &result) {
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  RankedTensorType rowType = frame.getRowType();
   Value newMax = emitMaximum(scores);
   Value increase = scale(arith::SubFOp::create(b, newMax, oldMax), factor);
   Value isStale = arith::CmpFOp::create(b, arith::CmpFPredicate::OGT, increase, splat(rowType, kRescaleThreshold));
@@ -194,7 +194,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
   Value numKeys = frame.scalars.getExtent(b, nest.getStep(), nest.getOperand("k").array, 2);
   if (!numKeys)
     return failure();
-  RankedTensorType type = tile::getLanePartialType(b.getContext());
+  RankedTensorType type = frame.getLanePartialType();
   Value limit = splat(type, kFar / remainingScale), isLarge;
   for (Value key : {frame.index(0), numKeys}) {
     IRMapping mapping; // the code may have the first column by itself
@@ -218,7 +218,7 @@ LogicalResult ForwardStep::emitHasLargeTerms(tile::MapOp split) {
 /// Whether a score of the warp's rows may exceed the row's maximum by kRescaleThreshold: if one does, and sometimes if
 /// none does. Always in rows whose maximum is far from 0 (emitExponents), or -inf.
 Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
-  RankedTensorType rowType = tile::getRowType(b.getF32Type()), partialType = tile::getLanePartialType(b.getContext());
+  RankedTensorType rowType = frame.getRowType(), partialType = frame.getLanePartialType();
   Value limit = arith::AddFOp::create(b, oldMax, splat(rowType, kRescaleThreshold / getExponentFactor()));
   limit = tile::BroadcastOp::create(b, partialType, limit);
   if (scores.offset)
@@ -239,12 +239,12 @@ Value ForwardStep::emitMayExceed(Scores scores, Value oldMax) {
 
 /// The maximum of a tile's scores in each row and lane, without the offset.
 Value ForwardStep::emitMost(Scores scores) {
-  return tile::RowReduceOp::create(b, tile::getLanePartialType(b.getContext()), tile::ReduceKind::Max, scores.tile);
+  return tile::RowReduceOp::create(b, frame.getLanePartialType(), tile::ReduceKind::Max, scores.tile);
 }
 
 /// The maximum of a tile's scores in each row.
 Value ForwardStep::emitMaximum(Scores scores) {
-  RankedTensorType rowType = tile::getRowType(b.getF32Type());
+  RankedTensorType rowType = frame.getRowType();
   tile::ReduceKind kind = tile::ReduceKind::Max;
   if (scores.offset)
     return tile::CombineOp::create(b, rowType, kind, arith::AddFOp::create(b, emitMost(scores), scores.offset));

@@ -197,6 +197,8 @@ Value Visits::emitPieceOfTable(ImplicitLocOpBuilder &b, Value visit) const {
 }
 
 Value Visits::emitPosition(ImplicitLocOpBuilder &b, Value visit) const {
+  if (arePositions)
+    return visit;
   Value distance = arith::MulIOp::create(b, visit, arith::ConstantIndexOp::create(b, tile));
   auto choose = [&](ArrayRef<Piece> pieces) {
     Value key = pieces.front().key;

@@ -48,6 +48,13 @@ public:
     return visits;
   }
 
+  /// Of a loop over positions: visits are these, and all are masked if there is a mask.
+  static Visits ofPositions(bool isMasked) {
+    Visits visits;
+    visits.arePositions = true, visits.isMasked = isMasked, visits.isFull = false;
+    return visits;
+  }
+
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
   mlir::Value getTotal() const { return total; }
   /// The visits of a warpgroup, if they are its own and not all; see tile.own_visits.
@@ -76,7 +83,7 @@ private:
   /// The number of full visits that a CTA's first one is behind that of the first tile; null: none.
   mlir::Value rotation;
   mlir::tile::OwnVisitsOp own;
-  bool isMasked, isFull, isBackwards;
+  bool isMasked, isFull, isBackwards, arePositions = false;
   /// In the order of visits; one run of keys is one masked piece, and all pieces among own visits are. With pieces of
   /// both kinds `emitIsMasked` chooses.
   llvm::SmallVector<Piece> masked, full;

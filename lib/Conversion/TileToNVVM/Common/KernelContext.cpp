@@ -34,7 +34,13 @@ KernelContext flashc::tiletonvvm::createKernelContext(gpu::GPUFuncOp kernel) {
   context.inGroup = emit.bitAnd(thread, context.target.groupThreads - 1);
   Value lane = emit.bitAnd(thread, 31);
   context.laneCol = emit.bitAnd(lane, 3);
-  context.row = emit.add(emit.mul(emit.shr(context.inGroup, 5), 16), emit.shr(lane, 2));
+  if (WarpProgramOp program = getWarpProgram(kernel)) {
+    context.warp = emit.makeUniform(emit.shr(thread, 5));
+    context.row = emit.shr(lane, 2);
+    context.warps = program.getWarps(), context.cluster = program.getCluster();
+  } else {
+    context.row = emit.add(emit.mul(emit.shr(context.inGroup, 5), 16), emit.shr(lane, 2));
+  }
   return context;
 }
 

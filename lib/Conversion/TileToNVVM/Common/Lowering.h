@@ -35,10 +35,13 @@ struct KernelContext {
   mlir::tile::KernelLayout layout;
   /// Numbers of a place for broadcasts.
   int64_t publishWords;
+  /// Of a tile.warp_program: its warps, and the CTAs of a cluster.
+  int64_t warps = 0, cluster = 0;
 
   mlir::Value sharedBase; // i32, aligned to the swizzle
   mlir::Value isThread0;  // i1, thread 0 of the CTA
   mlir::Value warpgroup;  // i32, uniform: 0 the producer, 1.. the consumers
+  mlir::Value warp;       // i32, uniform: of a tile.warp_program
   mlir::Value inGroup;    // i32, thread within the warpgroup
   mlir::Value row;        // i32, this thread's first row in a tile
   mlir::Value laneCol;    // i32, lane mod 4
@@ -159,6 +162,9 @@ void populateDropoutPatterns(KernelPatterns &patterns);
 void populateLoadPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
 /// What kernels without tiles have.
 void populatePlainPatterns(TileTypeConverter &converter, mlir::RewritePatternSet &patterns);
+
+/// Stores one, two or four `words` (32 bits each) at `pointer` if `predicate` (i32) is not 0.
+void storeWords(Emitter &emit, mlir::Value pointer, llvm::ArrayRef<mlir::Value> words, mlir::Value predicate);
 
 /// Makes an scf.while of every loop that has a tile.repeat_if.
 void expandRepeatedLoops(mlir::gpu::GPUFuncOp kernel);

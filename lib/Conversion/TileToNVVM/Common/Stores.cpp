@@ -27,10 +27,7 @@ Value flashc::tiletonvvm::getElementPointer(Emitter &emit, ValueRange memref, Me
   return getElementPointer(emit, memref, type.getElementType(), positions);
 }
 
-namespace {
-
-/// Store `words` (32 bits each) at `pointer` if `predicate`.
-void storeWords(Emitter &emit, Value pointer, ArrayRef<Value> words, Value predicate) {
+void flashc::tiletonvvm::storeWords(Emitter &emit, Value pointer, ArrayRef<Value> words, Value predicate) {
   bool isFloat = words.front().getType().isF32();
   std::string vector = words.size() == 1 ? "" : ".v" + std::to_string(words.size());
   std::string text = "{\n .reg .pred p;\n setp.ne.u32 p, $1, 0;\n @p st.global" + vector + ".b32 [$0], ";
@@ -44,6 +41,8 @@ void storeWords(Emitter &emit, Value pointer, ArrayRef<Value> words, Value predi
   text += (words.size() == 1 ? values : "{" + values + "}") + ";\n }";
   emit.ptx(text, constraints + ",~{memory}", operands);
 }
+
+namespace {
 
 Value getPredicate(Emitter &emit, Value row, Value limit) {
   Value below = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, row, limit);

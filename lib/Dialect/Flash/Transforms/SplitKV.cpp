@@ -41,8 +41,10 @@ struct SplitKV : flash::impl::SplitKVBase<SplitKV> {
         ops.push_back(op);
     });
     IRRewriter rewriter(&getContext());
+    bool isTiled = splits != 0 || chunk != 0;
     for (OnlineAttentionOp op : ops)
-      if (failed(splitKeys(rewriter, op, kvChunk)))
+      if (failed(isTiled ? splitTiles(rewriter, op, {rows, kvTile, splits, chunk})
+                         : LogicalResult(splitKeys(rewriter, op, kvChunk))))
         return signalPassFailure();
   }
 };

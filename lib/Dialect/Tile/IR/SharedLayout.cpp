@@ -36,10 +36,16 @@ static SharedAllocation getAllocation(AllocSlotOp alloc, const GPUTarget &target
   return {alloc.isPrivate() ? consumers : 1, alloc.getBytes(target)};
 }
 
+int64_t tile::getClusterMergeBytes(MergeClusterOp op) {
+  int64_t floats = cast<RankedTensorType>(op.getAcc().getType()).getDimSize(1) / 2 + 4; // of a thread: its tile, two rows
+  return op->getParentOfType<WarpProgramOp>().getWarps() * 32 * floats * 4;
+}
+
 KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
   const GPUTarget &target = GPUTarget::of(kernel);
   auto schedule = kernel->getAttrOfType<ScheduleAttr>(kScheduleAttrName);
-  int64_t consumers = schedule ? schedule.getConsumers() : 1;
+  WarpProgramOp ofWarps = getWarpProgram(kernel);
+  int64_t consumers = ofWarps ? ofWarps.getWarps() : schedule ? schedule.getConsumers() : 1;
   SmallVector<SharedAllocation> allocations;
   auto add = [&](auto alloc) {
     numbers[alloc] = allocations.size();
@@ -59,6 +65,16 @@ KernelLayout::KernelLayout(gpu::GPUFuncOp kernel) {
         add(alloc);
     });
   addRings(/*areOfF32=*/true);
+  kernel.walk([&](Operation *op) {
+    auto add = [&](SharedAllocation allocation) {
+      numbers[op] = allocations.size();
+      allocations.push_back(allocation);
+    };
+    if (isa<MergeWarpsOp>(op)) // a maximum and a sum of each row
+      add({consumers, kWarpRows * 2 * 4});
+    else if (auto merge = dyn_cast<MergeClusterOp>(op))
+      add({1, getClusterMergeBytes(merge), /*isRing=*/true});
+  });
   static_cast<SharedLayout &>(*this) =
       layOutShared(target, allocations, drawsNumbers(kernel) ? getPublishWords(kernel) : 0);
 }

@@ -58,16 +58,21 @@ SlotType tile::getSlopesType(const GPUTarget &target, Type element) {
   return getColumnsType(target, kTileRows, element);
 }
 
-RankedTensorType tile::getAccType(int64_t cols, Type element) {
-  return RankedTensorType::get({kTileRows, cols}, element, AccAttr::get(element.getContext()));
+RankedTensorType tile::getAccType(int64_t cols, Type element, int64_t rows) {
+  return RankedTensorType::get({rows, cols}, element, AccAttr::get(element.getContext()));
 }
 
-RankedTensorType tile::getRowType(Type element) {
-  return RankedTensorType::get({kTileRows}, element, RowAttr::get(element.getContext()));
+RankedTensorType tile::getRowType(Type element, int64_t rows) {
+  return RankedTensorType::get({rows}, element, RowAttr::get(element.getContext()));
 }
 
-RankedTensorType tile::getLanePartialType(MLIRContext *context) {
-  return RankedTensorType::get({kTileRows}, Float32Type::get(context), LanePartialAttr::get(context));
+RankedTensorType tile::getLanePartialType(MLIRContext *context, int64_t rows) {
+  return RankedTensorType::get({rows}, Float32Type::get(context), LanePartialAttr::get(context));
+}
+
+WarpProgramOp tile::getWarpProgram(gpu::GPUFuncOp kernel) {
+  auto programs = kernel.getBody().getOps<WarpProgramOp>();
+  return programs.empty() ? WarpProgramOp() : *programs.begin();
 }
 
 bool tile::drawsNumbers(gpu::GPUFuncOp kernel) {

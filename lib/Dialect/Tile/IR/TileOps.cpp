@@ -96,7 +96,8 @@ LogicalResult MmaAsyncOp::verify() {
   RankedTensorType result = getToken().getType().getResultType();
   if (a.element != b.getElementType() || !is16Bit(a.element))
     return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
-  if (a.rows != target.productRows || a.depth != depth)
+  bool isOfWarp = a.rows == kWarpRows && !isa<SlotType>(getA().getType());
+  if ((a.rows != target.productRows && !isOfWarp) || a.depth != depth)
     return emitOpError() << "expected A of " << target.productRows << " x " << depth << ", got " << a.rows << " x "
                          << a.depth;
   if (getOnes()) {
@@ -108,8 +109,8 @@ LogicalResult MmaAsyncOp::verify() {
       return emitOpError() << "expected ones of type " << ones << ", got " << getOnes().getType();
     cols += target.colStep;
   }
-  if (result != getAccType(cols, Float32Type::get(getContext())))
-    return emitOpError() << "expected a result of 64 x " << cols << " x f32 with encoding #tile.acc, got " << result;
+  if (result != getAccType(cols, Float32Type::get(getContext()), a.rows))
+    return emitOpError() << "expected a result of " << a.rows << " x " << cols << " x f32 with encoding #tile.acc, got " << result;
   Type acc = getAcc() ? getAcc().getType() : Type();
   if (acc && acc != result && acc != getToken().getType())
     return emitOpError() << "expected an accumulator of type " << result << ", got " << acc;

@@ -326,14 +326,39 @@ def Parallelize : Pass<"flash-parallelize"> {
 }
 
 def SplitKV : Pass<"flash-split-kv"> {
-  let summary = "fold chunks of keys side by side, then merge them: Flash-Decoding";
+  let summary = "fold parts of the keys side by side, then merge them: Flash-Decoding";
   let description = [{
-    Reassociates the fold over keys of every `flash.online_attention`: chunks of `kv-chunk` keys are folded into states
-    of their own, in a parallel loop, and the states are merged by their log-sum-exp (Dao et al. 2023). With few
-    queries, as in decoding, the chunks are the parallelism. It uses the upstream partial-reduction interface; run it
-    before `flash-tile`, which then tiles the chunks.
+    Reassociates the fold over keys of every `flash.online_attention` (Dao et al. 2023): with few queries, as in
+    decoding, parts of the keys are the parallelism.
 
-    Before: `flash-online-softmax`'s one step over all keys. After:
+    **With `splits`** an attention (the step on whole sequences and its `flash.finalize`, of flash-online-softmax)
+    becomes the tiled loops of a decoding kernel. The rows of a tile are `rows` at most: the query heads of a group times
+    as many query tokens as there is room for. The keys that the mask needs of a tile of queries (all, if its bounds are
+    not known, or differ between the heads of a tile) are cut into `splits` parts of equally many tiles of `kv-tile` keys.
+
+    Before: one step over everything. After, of 8 query heads in groups of 4:
+    ```mlir
+    %parts:2 = scf.forall (%b, %h, %i, %s) = (0, 0, 0, 0) to (B, 8, Nq, 2) step (1, 4, 4, 1) shared_outs(...) {
+      %begin, %end = ...                          // of the keys that queries %i to %i + 3 need
+      %n     = (%end - %begin) ceildiv 16         // tiles
+      %lower = %begin + 16 * (%n * %s floordiv 2)
+      %upper = %begin + 16 * (%n * (%s + 1) floordiv 2)
+      %state:3 = scf.for %j = %lower to %upper step 16 iter_args(...) {
+        %tile:3 = flash.online_attention ins(%q[%b, %h, %i], ...) ... at(%b, %h, %i, %j)   // 1x4x4xD
+      }
+      %o, %lse = flash.finalize ...               // of the part, in f32
+      tensor.parallel_insert_slice ...            // into [%s, %b, %h, %i, ...] of [splits, B, Hq, Nq, ...]
+    }
+    %o, %lse = flash.merge_states ins(%parts#0, %parts#1) ...
+    ```
+    With `splits=1` the loop's results are those of the attention, and nothing is merged. Sinks join when parts are
+    merged, once.
+
+    **With `chunk`** a part is as many keys of each sequence, from 0 on, and there are as many parts as the longest one
+    has: what is added to what depends on a row's own keys alone, not on the other sequences of a batch.
+
+    **Without either** the parts are chunks of `kv-chunk` keys of whole sequences, by the upstream partial-reduction
+    interface; run it before `flash-tile`, which then tiles the chunks:
     ```mlir
     %p:3 = scf.forall (%j) = (0) to (Nk) step (1024) shared_outs(%accs, %ms, %ls) {  // [chunks, B, Hq, Nq, ...]
       %chunk = %j floordiv 1024
@@ -347,9 +372,32 @@ def SplitKV : Pass<"flash-split-kv"> {
     ```
     The chunk that sticks out is padded and masked as `flash-tile` does. An op inside a loop is left alone.
 
-    Refuses a chunk below 1: "expected a positive chunk of keys".
+    Refuses a chunk or a number of parts below 1, and an attention with `splits` that does not end in a flash.finalize
+    with normalize = deferred.
   }];
-  let options = [Option<"kvChunk", "kv-chunk", "int64_t", "1024", "keys per chunk">];
+  let options = [Option<"kvChunk", "kv-chunk", "int64_t", "1024", "keys per chunk of whole sequences">,
+                 Option<"splits", "splits", "int64_t", "0", "parts of each tile's keys; 0: chunks">,
+                 Option<"chunk", "chunk", "int64_t", "0", "keys of a part, of tiled loops; 0: equal parts">,
+                 Option<"rows", "rows", "int64_t", "16", "rows of a tile at most: query heads times tokens">,
+                 Option<"kvTile", "kv-tile", "int64_t", "16", "keys of a tile">];
+}
+
+def PageKV : Pass<"flash-page-kv"> {
+  let summary = "read tiles of keys and values where they lie in a cache: PagedAttention";
+  let description = [{
+    Before, a slice of all keys and values as they would be if they were in one place:
+    ```mlir
+    %k = flash.cache_view %pool lengths(%lengths) pages(%table) : ... -> tensor<?x8x?x128xbf16>
+    ... %s = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, %n, 128] [1, 1, 1, 1] ...
+        %t = tensor.pad %s ... : tensor<1x1x?x128xbf16> to tensor<1x1x64x128xbf16>
+    ```
+    After, a tile through the table of pages, with zeros behind the sequence's end:
+    ```mlir
+    ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths) pages(%table) : ... -> tensor<1x1x64x128xbf16>
+    ```
+    Extents of the view become those of its arrays. What reads the view in any other way keeps it, and
+    `flash-decompose` makes an array of it there. Run it behind the passes that tile.
+  }];
 }
 
 include "flashc/Dialect/Flash/Transforms/GradientPasses.td"

@@ -63,6 +63,18 @@ bool recomputeDelta(RewriterBase &rewriter, AccumulateGradientsOp op);
 /// and replaces it. Emits an error and fails if the chunk is not positive.
 FailureOr<scf::SCFTilingResult> splitKeys(RewriterBase &rewriter, OnlineAttentionOp op, int64_t kvChunk);
 
+/// The tiles of a decoding kernel, and how many parts their keys have.
+struct SplitSizes {
+  /// Of query heads times tokens, and of keys.
+  int64_t rows = 16, kv = 16;
+  /// Equal parts of each tile's keys; or with `chunk` parts of so many keys.
+  int64_t splits = 1, chunk = 0;
+};
+
+/// Replaces `op`, on whole sequences, and the flash.finalize of its state by tiled loops over parts of the keys
+/// (flash-split-kv says how). Emits an error and fails if there is no such finalize, or a size is not positive.
+LogicalResult splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const SplitSizes &sizes);
+
 /// Queries and keys per tile (FlashAttention's Br and Bc).
 struct TileSizes {
   int64_t q = 64, kv = 64;

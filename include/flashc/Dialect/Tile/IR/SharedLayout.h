@@ -37,6 +37,9 @@ struct KernelLayout : SharedLayout {
   llvm::MapVector<Operation *, unsigned> numbers;
 };
 
+/// What the CTAs of a cluster push into the shared memory of each of them, in bytes.
+int64_t getClusterMergeBytes(MergeClusterOp op);
+
 } // namespace mlir::tile
 
 #endif // FLASHC_DIALECT_TILE_IR_SHAREDLAYOUT_H

@@ -40,6 +40,8 @@ int64_t getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type e
 namespace mlir::tile {
 /// Rows of a tile that four warps hold in fragments of 16 rows each: its encodings say where.
 constexpr int64_t kTileRows = 64;
+/// Rows of a tile that one warp holds in one such fragment (tile.warp_program).
+constexpr int64_t kWarpRows = 16;
 /// Warpgroups that compute in a CTA: five of them, and one that loads, would have 80 registers a thread.
 constexpr int64_t kMaxConsumers = 4;
 
@@ -67,24 +69,27 @@ bool hasEncoding(Type type) {
   return tensor && isa_and_nonnull<Encoding>(tensor.getEncoding());
 }
 
-/// Whether `type` is one of 64 rows: of columns, or of a value for each row.
+/// Whether `type` is one of 64 rows, or of a warp's 16: of columns, or of a value for each row.
 template <typename Encoding>
 bool isTile(Type type) {
   constexpr int64_t rank = llvm::is_one_of<Encoding, RowAttr, LanePartialAttr>::value ? 1 : 2;
   auto tensor = dyn_cast<RankedTensorType>(type);
-  return hasEncoding<Encoding>(type) && tensor.getRank() == rank && tensor.getDimSize(0) == kTileRows &&
-         tensor.hasStaticShape();
+  return hasEncoding<Encoding>(type) && tensor.getRank() == rank && tensor.hasStaticShape() &&
+         (tensor.getDimSize(0) == kTileRows || tensor.getDimSize(0) == kWarpRows);
 }
 
 /// Whether `type` is a tile of a value for each column.
 bool isColTile(Type type);
 
-/// `tensor<64 x cols x element, #tile.acc>`.
-RankedTensorType getAccType(int64_t cols, Type element);
+/// `tensor<64 x cols x element, #tile.acc>`, or of so many rows.
+RankedTensorType getAccType(int64_t cols, Type element, int64_t rows = kTileRows);
 /// `tensor<64 x element, #tile.row>`.
-RankedTensorType getRowType(Type element);
+RankedTensorType getRowType(Type element, int64_t rows = kTileRows);
 /// `tensor<64 x f32, #tile.lane_partial>`.
-RankedTensorType getLanePartialType(MLIRContext *context);
+RankedTensorType getLanePartialType(MLIRContext *context, int64_t rows = kTileRows);
+
+/// The program of warps of `kernel`; null if it has none.
+WarpProgramOp getWarpProgram(gpu::GPUFuncOp kernel);
 
 /// The slot of ones: what one step of a product reads.
 SlotType getOnesType(const GPUTarget &target, Type element);

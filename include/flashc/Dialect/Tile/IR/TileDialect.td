@@ -19,8 +19,11 @@ def Tile_Dialect : Dialect {
     if it loaded its own data) or, after `tile-specialize`, one `tile.warp_specialize` (a producer that fills
     shared-memory rings, and consumers that drain them).
 
-    Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them; `arith` and `math`
-    work on them unchanged:
+    Where a kernel is bound by the bytes that it reads, it holds one `tile.warp_program` instead: what one warp does, with
+    tiles of 16 rows.
+
+    Values are builtin tensors with an encoding that says how a warpgroup (128 threads) holds them, or in a
+    `tile.warp_program` a warp its 16 rows; `arith` and `math` work on them unchanged:
 
     | encoding            | shape  | held as (per thread)                                                              |
     |---------------------|--------|-----------------------------------------------------------------------------------|
@@ -60,7 +63,7 @@ def Tile_Flags : Tile_Encoding<"Flags", "flags"> { let summary = "a flag for eac
 
 class Tile_Tile<Tile_Encoding encoding>
     : Type<CPred<"::mlir::tile::isTile<" # encoding.cppNamespace # "::" # encoding.cppClassName # ">($_self)">,
-           "a tile of 64 rows with encoding #tile." # encoding.mnemonic, "::mlir::RankedTensorType">;
+           "a tile of 64 rows, or 16 of a warp, with encoding #tile." # encoding.mnemonic, "::mlir::RankedTensorType">;
 def Tile_AccTile : Tile_Tile<Tile_Acc>;
 def Tile_RowTile : Tile_Tile<Tile_Row>;
 def Tile_LanePartialTile : Tile_Tile<Tile_LanePartial>;

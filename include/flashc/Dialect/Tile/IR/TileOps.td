@@ -366,6 +366,7 @@ def Tile_AtomicAddOp : Tile_Op<"atomic_add", [MemoryEffects<[MemRead, MemWrite]>
 }
 
 include "flashc/Dialect/Tile/IR/TileRegisterOps.td"
+include "flashc/Dialect/Tile/IR/TileWarpOps.td"
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // Numbers drawn by CTAs

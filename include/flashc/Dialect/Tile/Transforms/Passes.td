@@ -187,6 +187,35 @@ def PingPong : Pass<"tile-ping-pong"> {
   let statistics = [Statistic<"numTurns", "num-turns", "turns, where they are written">];
 }
 
+def Prefetch : Pass<"tile-prefetch"> {
+  let summary = "start the loads of a warp program iterations ahead";
+  let description = [{
+    A `tile.warp_program` has no producer: each warp starts its own copies, `stages` iterations before it reads them.
+
+    Before:
+    ```mlir
+    %r = scf.for %u = %lower to %upper step %step iter_args(%x = %x0) {
+      %k = tile.load %kmap[%b, %h, f(%u)] into %kring                    // two stages
+      ...
+    ```
+    After:
+    ```mlir
+    scf.if %lower < %upper { tile.copy_async %kmap[%b, %h, f(%lower)] into %kring[0] }
+    scf.if %lower + %step < %upper { tile.copy_async %kmap[%b, %h, f(%lower + %step)] into %kring[1] }
+    %r = scf.for %u = %lower to %upper step %step iter_args(%x = %x0, %n = 0) {
+      %k = tile.wait %kring[%n]
+      ...
+      %next = %u + 2 * %step
+      scf.if %next < %upper { tile.copy_async %kmap[%b, %h, f(%next)] into %kring[%n + 2] }
+      scf.yield ..., %n + 1
+    ```
+    What f reads from memory (a page's number) is read an iteration earlier still, and carried.
+
+    Refuses a load that is not directly in a loop of the program, rings of one loop with different numbers of stages,
+    and a load whose place hangs on what the loop carries.
+  }];
+}
+
 def Specialize : Pass<"tile-specialize"> {
   let summary = "one program becomes a producer of tiles and their consumers";
   let description = [{

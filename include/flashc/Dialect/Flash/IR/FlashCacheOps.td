@@ -1,0 +1,88 @@
+//===- FlashCacheOps.td - keys and values in a cache --------------------------------------------------------------===//
+//
+// A part of FlashOps.td, which includes it.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_FLASH_CACHE_OPS_TD
+#define FLASHC_FLASH_CACHE_OPS_TD
+
+include "mlir/Interfaces/InferTypeOpInterface.td"
+
+def Flash_I32Vector : 1DTensorOf<[I32]>;
+def Flash_I32Matrix : 2DTensorOf<[I32]>;
+
+class Flash_CacheOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemonic, [
+    Pure, AttrSizedOperandSegments,
+    DeclareOpInterfaceMethods<AggregatedOpInterface, ["decomposeOperation"]>] # traits> {
+  let results = (outs 4DTensorOf<[BF16, F16, F32]>:$result);
+  let hasVerifier = 1;
+}
+
+def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
+    DeclareOpInterfaceMethods<ReifyRankedShapedTypeOpInterface, ["reifyResultShapes"]>]> {
+  let summary = "the keys or values of sequences in a cache, in pages or not, as [B, Hk, N, D]";
+  let description = [{
+    What attention reads as `k` or `v` where it lies in a cache (Kwon et al. 2023, PagedAttention):
+
+        result[b, h, j, :] = cache[table[b, j div S], h, j mod S, :]    with a table, pages of S rows
+        result[b, h, j, :] = cache[b, h, j, :]                          without
+        result[b, h, j, :] = 0                                          for j >= lengths[b]
+
+    Rows of the cache that are not part of a sequence (behind its length, in pages that no entry of it names) are never
+    read, nor are entries of the table behind the last page of a sequence.
+
+    | value   | shape                                                    | element type |
+    |---------|----------------------------------------------------------|--------------|
+    | cache   | `[pages, Hk, S, D]` with a table, `[B, Hk, N, D]` without | T            |
+    | lengths | `[B]`, from 0 to N; without it all sequences have N      | i32          |
+    | table   | `[B, M]`: numbers of pages; N = M * S                    | i32          |
+    | result  | `[B, Hk, N, D]`                                          | T            |
+
+    The cache may have any strides in memory: `[pages, S, Hk, D]` is the same op.
+
+    Constraints:
+    - (C1) the result has the element type, Hk and D of the cache; D is static, and with a table S.
+    - (C2) B agrees wherever it is known, and N is M * S, or the cache's.
+    - (C3) there are lengths or a table.
+
+    Lowers to: `linalg.generic` (`flash-decompose`); where tiles of it are read, `flash.cache_tile` (`flash-page-kv`).
+
+    Example:
+    ```mlir
+    %k = flash.cache_view %pool lengths(%lengths) pages(%table)
+        : tensor<?x8x16x128xbf16>, tensor<?xi32>, tensor<?x?xi32> -> tensor<?x8x?x128xbf16>
+    ```
+  }];
+  let arguments = (ins 4DTensorOf<[BF16, F16, F32]>:$cache, Optional<Flash_I32Vector>:$lengths,
+                       Optional<Flash_I32Matrix>:$table);
+  let assemblyFormat = [{
+    $cache (`lengths` `(` $lengths^ `)`)? (`pages` `(` $table^ `)`)? attr-dict
+    `:` type($cache) (`,` type($lengths)^)? (`,` type($table)^)? `->` type($result)
+  }];
+}
+
+def Flash_CacheTileOp : Flash_CacheOp<"cache_tile"> {
+  let summary = "a tile of keys or values of one sequence and head, out of a cache";
+  let description = [{
+    Where a tile of `flash.cache_view` lies: of sequence `b` and key head `h`, rows `j` to `j` + n - 1, with zeros behind
+    the sequence's length and behind N. `flash-page-kv` makes it of a slice.
+
+    Constraints: those of `flash.cache_view`; the result is `[1, 1, n, D]`, all static.
+
+    Lowers to: `linalg.generic` (`flash-decompose`), or loads of a kernel (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths) pages(%table)
+        : tensor<?x8x16x128xbf16>, tensor<?xi32>, tensor<?x?xi32> -> tensor<1x1x64x128xbf16>
+    ```
+  }];
+  let arguments = (ins 4DTensorOf<[BF16, F16, F32]>:$cache, Index:$b, Index:$h, Index:$j,
+                       Optional<Flash_I32Vector>:$lengths, Optional<Flash_I32Matrix>:$table);
+  let assemblyFormat = [{
+    $cache `[` $b `,` $h `,` $j `]` (`lengths` `(` $lengths^ `)`)? (`pages` `(` $table^ `)`)? attr-dict
+    `:` type($cache) (`,` type($lengths)^)? (`,` type($table)^)? `->` type($result)
+  }];
+}
+
+#endif // FLASHC_FLASH_CACHE_OPS_TD

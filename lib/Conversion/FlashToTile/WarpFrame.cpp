@@ -1,0 +1,204 @@
+//===- WarpFrame.cpp - the frame of a decoding kernel -------------------------------------------------------------===//
+
+#include "WarpFrame.h"
+#include "Steps/TileStep.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+using namespace flashc;
+
+FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef overrides) {
+  flash::StepOpInterface op = nest.getStep();
+  DecodeSchedule schedule;
+  auto refuse = [&](llvm::Error error) { return op.emitError() << "schedule: " << llvm::toString(std::move(error)); };
+  if (auto carried = nest.func->getAttrOfType<StringAttr>(kDecodeScheduleAttrName))
+    if (llvm::Error error = schedule.override(carried.getValue()))
+      return refuse(std::move(error));
+  if (llvm::Error error = schedule.override(overrides))
+    return refuse(std::move(error));
+  int64_t depth = nest.getOperand("k").getCols() + nest.getOperand("v").getCols();
+  if (llvm::Error error = schedule.check(*GPUTarget::lookup(kDefaultTarget), depth))
+    return refuse(std::move(error));
+  if (nest.streamedTile != DecodeSchedule::kKeys)
+    return op.emitError() << "expected tiles of " << DecodeSchedule::kKeys << " keys, got " << nest.streamedTile;
+  std::optional<int64_t> parts = getConstantIntValue(nest.packed->part.extent);
+  if (schedule.chunk == 0 && parts != schedule.splits)
+    return op.emitError() << "expected " << schedule.splits << " parts of the keys (schedule " << schedule.str() << ")";
+  return schedule;
+}
+
+FailureOr<std::array<GridFormula, 3>> flashc::getPackedExtents(LoopNest &nest) {
+  auto get = [](const ParallelDim &dim) { return getFormula(dim.extent); };
+  std::optional<GridFormula> parts = get(nest.packed->part), heads = get(nest.head), queries = get(nest.resident), batches = get(nest.batch);
+  if (!parts || !heads || !queries || !batches)
+    return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
+  return std::array<GridFormula, 3>{*parts, ceilDiv(*heads, nest.packed->heads) * ceilDiv(*queries, nest.packed->tokens), *batches};
+}
+
+WarpFrame::WarpFrame(LoopNest &nest, const Schedule &schedule, const DecodeSchedule &decode, gpu::GPUFuncOp kernel,
+                     KernelSignature &signature)
+    : KernelFrame(nest, schedule, kernel, signature), decode(decode) {
+  tileRows = tile::kWarpRows;
+}
+
+LogicalResult WarpFrame::checkOperands() {
+  flash::StepOpInterface op = nest.getStep();
+  if (op.getDropout())
+    return op.emitError() << "expected no dropout in a decoding kernel (algorithm split-kv)";
+  if (!nest.elementType.isBF16() && !nest.elementType.isF16())
+    return op.emitError() << "expected keys and values of bf16 or f16, got " << nest.elementType;
+  for (const Operand &operand : operands)
+    if (flash::CacheTileOp cache = operand.info.cache; cache && cache.getTable()) {
+      int64_t page = cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2);
+      if (page % nest.streamedTile != 0)
+        return op.emitError() << "expected pages of a multiple of " << nest.streamedTile << " rows, got " << page;
+    }
+  return success();
+}
+
+LogicalResult WarpFrame::build(TileStep &step) {
+  if (failed(checkOperands()) || failed(step.check()))
+    return failure();
+  b.setInsertionPointToStart(&kernel.getBody().front());
+  if (failed(emitRings()))
+    return failure();
+  step.emitAllocations();
+  auto program = tile::WarpProgramOp::create(b, decode.warps, decode.getCluster());
+  gpu::ReturnOp::create(b);
+  Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  b.setInsertionPointToStart(body);
+  warp = program.getWarp();
+  column = index(0);
+  if (failed(emitPositions(warp)))
+    return failure();
+  FailureOr<ValueRange> state = emitLoop(step);
+  if (failed(state))
+    return failure();
+  return step.emitOutputs(*state);
+}
+
+LogicalResult WarpFrame::emitRings() {
+  for (Operand &operand : operands)
+    if (operand.info.isStreamed)
+      operand.map = signature.getTensorMap(*operand.info.getArgument(), nest.streamedTile);
+  for (Operand &operand : operands) {
+    if (!operand.info.isStreamed)
+      continue;
+    auto type = tile::RingType::get(b.getContext(), decode.stages, nest.streamedTile, operand.info.getCols(), nest.elementType,
+                                    /*isPrivate=*/true);
+    operand.ring = tile::AllocRingOp::create(b, type);
+  }
+  return success();
+}
+
+/// Where the rows of an operand's sequence end; null where nothing but the array's end is.
+Value WarpFrame::emitEnd(const Operand &operand) {
+  flash::CacheTileOp cache = operand.info.cache;
+  if (!cache || !cache.getLengths())
+    return {};
+  Value length = scalars.loadElement(b, cache, cache.getLengths(), batch);
+  return length ? arith::IndexCastOp::create(b, b.getIndexType(), length).getResult() : Value();
+}
+
+LogicalResult WarpFrame::emitPositions(Value) {
+  Value part = gpu::BlockIdOp::create(b, gpu::Dimension::x), tile = gpu::BlockIdOp::create(b, gpu::Dimension::y);
+  batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
+  const PackedRows &packed = *nest.packed;
+  Value heads = scalars.get(b, b.getLoc(), nest.head.extent);
+  endOfRows = scalars.get(b, b.getLoc(), nest.resident.extent);
+  if (!heads || !endOfRows)
+    return failure();
+  Value headTiles = b.createOrFold<arith::CeilDivUIOp>(heads, index(packed.heads));
+  head = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::RemUIOp>(tile, headTiles), index(packed.heads));
+  row = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::DivUIOp>(tile, headTiles), index(packed.tokens));
+  std::pair<Value, Value> positions[] = {{packed.part.position, part}, {nest.batch.position, batch}, {nest.head.position, head}, {nest.resident.position, row}};
+  for (auto [inL1, here] : positions)
+    if (isa_and_nonnull<BlockArgument>(inL1))
+      scalars.map(inL1, here);
+  for (Operand &operand : operands) {
+    operand.batch = scalars.get(b, b.getLoc(), operand.info.batch);
+    operand.head = scalars.get(b, b.getLoc(), operand.info.head);
+    if (!operand.batch || !operand.head)
+      return failure();
+    ends.push_back(emitEnd(operand));
+    if (operand.info.isStreamed)
+      continue;
+    auto type = RankedTensorType::get({tileRows, operand.info.getCols()}, nest.elementType, tile::OperandAAttr::get(b.getContext()));
+    Value array = signature.getMemRef(*operand.info.getArgument(), /*alignment=*/4);
+    operand.resident = tile::ReadRowsOp::create(b, type, array, batch, head, row, endOfRows, packed.heads, packed.tokens);
+  }
+  return regions.emitInvariants(batch, {packed.heads, packed.tokens, head, row});
+}
+
+FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
+  visits = Visits::ofPositions(/*isMasked=*/nest.mask != nullptr);
+  Value begin = scalars.get(b, b.getLoc(), nest.segments.front().begin), end = scalars.get(b, b.getLoc(), nest.segments.back().end);
+  if (!begin || !end)
+    return failure();
+  // Read from memory, perhaps, but the same in all lanes.
+  begin = tile::UniformOp::create(b, begin), end = tile::UniformOp::create(b, end);
+  Value tile = index(nest.streamedTile);
+  Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, warp, tile));
+  SmallVector<Value> identity = step.emitIdentity();
+  auto loop = scf::ForOp::create(b, first, end, index(nest.streamedTile * decode.warps), identity);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());
+  if (failed(next))
+    return failure();
+  scf::YieldOp::create(b, *next);
+  return ValueRange(loop.getResults());
+}
+
+/// Through the table of pages, if there is one. What lies behind the end of a sequence becomes zeros.
+Value WarpFrame::load(const Operand &operand, Value position) {
+  auto ring = cast<tile::RingType>(operand.ring.getType());
+  Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
+  Value outer = operand.batch, place = position;
+  flash::CacheTileOp cache = operand.info.cache;
+  if (cache && cache.getTable()) {
+    int64_t page = cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2);
+    Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
+    if (!pages)
+      return {};
+    // Of a tile that is not there any entry will do: it is read ahead, and not used.
+    Value number = arith::MinUIOp::create(b, arith::DivUIOp::create(b, position, index(page)), arith::SubIOp::create(b, pages, index(1)));
+    Value entry = scalars.loadElement(b, cache, cache.getTable(), {operand.batch, number});
+    if (!entry)
+      return {};
+    outer = arith::IndexCastOp::create(b, b.getIndexType(), entry);
+    place = arith::RemUIOp::create(b, position, index(page));
+  }
+  Value loaded = tile::LoadOp::create(b, slot, operand.map, outer, operand.head, place, operand.ring);
+  if (Value end = ends[&operand - operands.begin()]) {
+    Value left = arith::SubIOp::create(b, end, position);
+    Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, left, index(nest.streamedTile));
+    auto branch = scf::IfOp::create(b, TypeRange(), sticksOut, /*addElseBlock=*/false);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    tile::ClearRowsOp::create(b, loaded, left);
+  }
+  return loaded;
+}
+
+void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
+  int64_t cols = llvm::divideCeil(cast<RankedTensorType>(acc.getType()).getDimSize(1) / tile::kBlockCols, decode.warps) * tile::kBlockCols;
+  FloatAttr exponents = b.getF32FloatAttr(factor);
+  RankedTensorType type = getAccType(cols);
+  auto merged = tile::MergeWarpsOp::create(b, type, getRowType(), getRowType(), acc, max, sum, exponents);
+  acc = merged.getMerged(), max = merged.getMergedMax(), sum = merged.getMergedSum();
+  Value part = warp;
+  if (decode.getCluster() > 1) {
+    auto ofCluster = tile::MergeClusterOp::create(b, TypeRange{type, getRowType(), getRowType(), b.getIndexType()}, acc, max, sum, exponents);
+    acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(), part = ofCluster.getPart();
+  }
+  column = arith::MulIOp::create(b, part, index(cols));
+}
+
+void WarpFrame::store(Value tile, unsigned argument, bool isMatrix) {
+  Value dest = signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0);
+  tile::WriteRowsOp::create(b, tile, dest, batch, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens);
+}

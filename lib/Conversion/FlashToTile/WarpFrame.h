@@ -1,0 +1,53 @@
+//===- WarpFrame.h - the frame of a decoding kernel ---------------------------------------------------------------===//
+#ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_WARPFRAME_H
+#define FLASHC_LIB_CONVERSION_FLASHTOTILE_WARPFRAME_H
+
+#include "KernelFrame.h"
+#include "flashc/Schedule/DecodeSchedule.h"
+
+namespace flashc {
+
+/// The schedule that the nest's function carries, or the default. Emits an error and fails if it does not fit.
+mlir::FailureOr<DecodeSchedule> getDecodeSchedule(LoopNest &nest, llvm::StringRef overrides);
+
+/// Parts of the keys along x, tiles of query heads and tokens along y, batches along z.
+mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);
+
+/// A `tile.warp_program` for a nest of packed rows: each warp has all of the tile's rows, and of the CTA's part of the
+/// keys the tiles of 16 that follow its own number in steps of the warps.
+///
+///   rings of one warp for k and v
+///   tile.warp_program {
+///     positions; rows of q in registers; what score and mask regions compute of them
+///     scf.for over tiles of 16 keys, with the step's state { the step }
+///     the states of the warps, and of a cluster's CTAs, as one; the step's outputs are stored
+///   }
+class WarpFrame : public KernelFrame {
+public:
+  WarpFrame(LoopNest &nest, const Schedule &schedule, const DecodeSchedule &decode, mlir::gpu::GPUFuncOp kernel,
+            KernelSignature &signature);
+
+  mlir::LogicalResult build(TileStep &step) override;
+  void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
+  void store(mlir::Value tile, unsigned argument, bool isMatrix) override;
+  mlir::Value getHeadOfRow(mlir::Value row) override { return regions.emitHeadAndQuery(row).first; }
+
+private:
+  mlir::LogicalResult checkOperands();
+  mlir::LogicalResult emitRings();
+  mlir::LogicalResult emitPositions(mlir::Value warp) override;
+  mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
+  mlir::Value load(const Operand &operand, mlir::Value position) override;
+  mlir::Value emitEnd(const Operand &operand);
+
+  const DecodeSchedule &decode;
+  mlir::Value warp;
+  /// What is stored: the first column of this program's part.
+  mlir::Value column;
+  /// Of each operand in a cache: where its sequence ends; null where the array does.
+  llvm::SmallVector<mlir::Value, 3> ends;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_LIB_CONVERSION_FLASHTOTILE_WARPFRAME_H

@@ -1,0 +1,106 @@
+//===- Products.cpp - products of one warp as mma.sync (PTX ISA 9.7.14.5) -----------------------------------------===//
+//
+// mma.m16n8k16: A is the warp's 16 rows in registers, in the order of #tile.operand_a; B a block of eight columns and 16
+// elements of depth, two registers a thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in the 128-byte
+// swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has an accumulator's order.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+
+#include "Warp.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace mlir::tile;
+using namespace flashc::tiletonvvm;
+
+namespace {
+
+constexpr int64_t kDepthStep = 16, kChunkCols = 8, kRowBytes = 128;
+
+/// Reads 8 x 8 matrices of a slot.
+class MatrixReader {
+public:
+  MatrixReader(Emitter &emit, const KernelContext &kernel, SlotType slot, Value address, bool isTransposed)
+      : emit(emit), slot(slot), address(address), isTransposed(isTransposed) {
+    Value lane = getLane(emit, kernel);
+    rowInMatrix = emit.bitAnd(lane, 7), lowBit = emit.bitAnd(emit.shr(lane, 3), 1), highBit = emit.shr(lane, 4);
+  }
+
+  /// B of two blocks of columns from `block` on, or of the last one alone, for the depth from `depth` on: two registers
+  /// of each block. Lane l says where row l mod 8 of matrix l / 8 is.
+  SmallVector<Value> read(int64_t block, int64_t numBlocks, int64_t depth) {
+    // Matrices: the depth's halves of the first block, then those of the second one.
+    Value row, chunk;
+    int64_t firstRow, firstChunk;
+    if (isTransposed) { // rows are columns of B, the depth is along a row
+      row = emit.add(emit.mul(highBit, 8), rowInMatrix), chunk = lowBit;
+      firstRow = 8 * block, firstChunk = depth / kChunkCols;
+    } else {
+      row = emit.add(emit.mul(lowBit, 8), rowInMatrix), chunk = highBit;
+      firstRow = depth, firstChunk = block;
+    }
+    // Both blocks of a pair are in one panel: their first one is even.
+    int64_t panel = firstChunk / 8, offset = (panel * slot.getRows() + firstRow) * kRowBytes;
+    Value place = arith::XOrIOp::create(emit.builder, emit.loc, emit.add(chunk, firstChunk % 8), rowInMatrix);
+    Value at = emit.add(emit.add(address, emit.mul(row, kRowBytes)), emit.mul(place, 16));
+    int64_t count = 2 * numBlocks;
+    std::string list = count == 4 ? "{$0, $1, $2, $3}, [$4+" : "{$0, $1}, [$2+";
+    std::string text = "ldmatrix.sync.aligned.m8n8.x" + std::to_string(count) + (isTransposed ? "" : ".trans") +
+                       ".shared.b16 " + list + std::to_string(offset) + "];";
+    SmallVector<Type> types(count, emit.builder.getI32Type());
+    return emit.ptx(types, text, count == 4 ? "=r,=r,=r,=r,r,~{memory}" : "=r,=r,r,~{memory}", {at});
+  }
+
+private:
+  Emitter &emit;
+  SlotType slot;
+  Value address, rowInMatrix, lowBit, highBit;
+  bool isTransposed;
+};
+
+/// acc += A B of one block of columns and one step of depth.
+void emitMma(Emitter &emit, Type element, MutableArrayRef<Value> acc, ArrayRef<Value> a, ArrayRef<Value> b) {
+  std::string type = element.isBF16() ? "bf16" : "f16";
+  std::string text = "mma.sync.aligned.m16n8k16.row.col.f32." + type + "." + type +
+                     ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};";
+  SmallVector<Value> operands(a);
+  llvm::append_range(operands, b);
+  llvm::append_range(operands, acc);
+  SmallVector<Type> types(4, emit.builder.getF32Type());
+  llvm::copy(emit.ptx(types, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", operands), acc.begin());
+}
+
+TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SlotType slot = op.getB().getType();
+  bool isTransposed = op.getTransposeB();
+  int64_t depth = isTransposed ? slot.getCols() : slot.getRows(), blocks = (isTransposed ? slot.getRows() : slot.getCols()) / 8;
+  SmallVector<Value> acc = llvm::to_vector(adaptor.getAcc());
+  if (acc.empty())
+    acc.assign(4 * blocks, arith::ConstantOp::create(emit.builder, emit.loc, emit.builder.getF32FloatAttr(0.0f)));
+  // Columns behind the last one of a panel are zeros, and so is A there.
+  SmallVector<Value> a = llvm::to_vector(adaptor.getA());
+  a.resize(llvm::alignTo(a.size(), 4), Value());
+  for (Value &word : a)
+    word = word ? word : emit.i32(0);
+  MatrixReader reader(emit, kernel, slot, adaptor.getB()[0], isTransposed);
+  for (int64_t step = 0; step < depth; step += kDepthStep)
+    for (int64_t block = 0; block < blocks; block += 2) {
+      int64_t count = std::min<int64_t>(2, blocks - block);
+      SmallVector<Value> b = reader.read(block, count, step);
+      for (int64_t i = 0; i < count; ++i)
+        emitMma(emit, slot.getElementType(), MutableArrayRef(acc).slice(4 * (block + i), 4),
+                ArrayRef(a).slice(step / 4, 4), ArrayRef(b).slice(2 * i, 2));
+    }
+  return {acc};
+}
+
+/// The registers are there when the instruction has run.
+TileValues lowerMmaWait(MmaWaitOp op, Adaptor<MmaWaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  return {llvm::to_vector(adaptor.getToken())};
+}
+
+} // namespace
+
+void flashc::tiletonvvm::populateWarpProductPatterns(KernelPatterns &patterns) {
+  patterns.add(lowerMmaAsync, lowerMmaWait);
+}

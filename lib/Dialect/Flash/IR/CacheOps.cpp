@@ -1,0 +1,151 @@
+//===- CacheOps.cpp - keys and values in a cache: constraints, shapes, and the ops as linalg ----------------------===//
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+
+static bool mayBeSame(int64_t x, int64_t y) { return ShapedType::isDynamic(x) || ShapedType::isDynamic(y) || x == y; }
+
+/// What both ops ask of their operands.
+template <typename CacheOp>
+static LogicalResult verifyCache(CacheOp op) {
+  auto cache = cast<RankedTensorType>(op.getCache().getType()), result = cast<RankedTensorType>(op.getResult().getType());
+  if (cache.getElementType() != result.getElementType() || cache.isDynamicDim(3) || cache.getDimSize(3) != result.getDimSize(3))
+    return op.emitOpError() << "expected a result of the cache's element type and static head dimension (C1), got "
+                            << cache << " and " << result;
+  if (op.getTable() && cache.isDynamicDim(2))
+    return op.emitOpError() << "expected pages of a static number of rows (C1), got " << cache;
+  if (!op.getLengths() && !op.getTable())
+    return op.emitOpError() << "expected lengths or pages (C3)";
+  return success();
+}
+
+LogicalResult CacheViewOp::verify() {
+  if (failed(verifyCache(*this)))
+    return failure();
+  auto cache = cast<RankedTensorType>(getCache().getType()), result = cast<RankedTensorType>(getResult().getType());
+  if (!mayBeSame(cache.getDimSize(1), result.getDimSize(1)))
+    return emitOpError() << "expected as many key heads as the cache has (C1), got " << cache << " and " << result;
+  SmallVector<int64_t, 3> batches{result.getDimSize(0)};
+  if (getLengths())
+    batches.push_back(cast<RankedTensorType>(getLengths().getType()).getDimSize(0));
+  int64_t keys = cache.getDimSize(2);
+  if (getTable()) {
+    auto table = cast<RankedTensorType>(getTable().getType());
+    batches.push_back(table.getDimSize(0));
+    keys = table.isDynamicDim(1) ? ShapedType::kDynamic : table.getDimSize(1) * cache.getDimSize(2);
+  } else {
+    batches.push_back(cache.getDimSize(0));
+  }
+  for (int64_t x : batches)
+    for (int64_t y : batches)
+      if (!mayBeSame(x, y))
+        return emitOpError() << "expected one number of sequences (C2), got " << x << " and " << y;
+  if (!mayBeSame(keys, result.getDimSize(2)))
+    return emitOpError() << "expected " << keys << " keys (C2), got " << result.getDimSize(2);
+  return success();
+}
+
+LogicalResult CacheTileOp::verify() {
+  if (failed(verifyCache(*this)))
+    return failure();
+  auto result = cast<RankedTensorType>(getResult().getType());
+  if (!result.hasStaticShape() || result.getDimSize(0) != 1 || result.getDimSize(1) != 1)
+    return emitOpError() << "expected a tile of 1 x 1 x n x D, got " << result;
+  return success();
+}
+
+LogicalResult CacheViewOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTypeDims &shapes) {
+  auto getSize = [&](Value array, int64_t dim) { return tensor::getMixedSize(b, getLoc(), array, dim); };
+  OpFoldResult keys = getSize(getCache(), 2);
+  if (getTable()) {
+    auto pages = cast<RankedTensorType>(getCache().getType()).getDimSize(2);
+    keys = affine::makeComposedFoldedAffineApply(b, getLoc(), b.getAffineDimExpr(0) * pages, {getSize(getTable(), 1)});
+  }
+  shapes.push_back({getSize(getTable() ? getTable() : getCache(), 0), getSize(getCache(), 1), keys, getSize(getCache(), 3)});
+  return success();
+}
+
+namespace {
+/// The arrays of either op.
+struct Cache {
+  Value rows, lengths, table;
+};
+} // namespace
+
+/// The element (b, h, j, d) of a cache; 0 where `j` is none of the sequence's rows. Nothing is read there.
+static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column) {
+  Type element = getElementTypeOrSelf(cache.rows.getType());
+  auto getExtent = [&](Value array, int64_t dim) {
+    return getValueOrCreateConstantIndexOp(b, b.getLoc(), tensor::getMixedSize(b, b.getLoc(), array, dim));
+  };
+  Value page = getExtent(cache.rows, 2), end = page;
+  if (cache.table)
+    end = arith::MulIOp::create(b, getExtent(cache.table, 1), page);
+  if (cache.lengths) {
+    Value length = arith::IndexCastOp::create(b, b.getIndexType(), tensor::ExtractOp::create(b, cache.lengths, batch).getResult());
+    end = arith::MinSIOp::create(b, end, length);
+  }
+  Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, key, end);
+  auto read = scf::IfOp::create(
+      b, exists,
+      [&](OpBuilder &builder, Location loc) {
+        ImplicitLocOpBuilder inside(loc, builder);
+        SmallVector<Value> place{batch, head, key, column};
+        if (cache.table) {
+          Value number = arith::DivUIOp::create(inside, key, page);
+          Value entry = tensor::ExtractOp::create(inside, cache.table, ValueRange{batch, number});
+          place[0] = arith::IndexCastOp::create(inside, inside.getIndexType(), entry);
+          place[2] = arith::RemUIOp::create(inside, key, page);
+        }
+        scf::YieldOp::create(inside, tensor::ExtractOp::create(inside, cache.rows, place).getResult());
+      },
+      [&](OpBuilder &builder, Location loc) {
+        Value zero = arith::ConstantOp::create(builder, loc, builder.getFloatAttr(element, 0.0));
+        scf::YieldOp::create(builder, loc, zero);
+      });
+  return read.getResult(0);
+}
+
+/// [sizes] elements of a cache from `at` on.
+static Value emitElements(ImplicitLocOpBuilder &b, Cache cache, ArrayRef<Value> at, ArrayRef<OpFoldResult> sizes,
+                          Type type) {
+  Type element = getElementTypeOrSelf(type);
+  Value empty = tensor::EmptyOp::create(b, sizes, element);
+  AffineMap identity = b.getMultiDimIdentityMap(4);
+  SmallVector<utils::IteratorType> loops(4, utils::IteratorType::parallel);
+  auto elements = linalg::GenericOp::create(
+      b, empty.getType(), ValueRange(), empty, identity, loops, [&](OpBuilder &builder, Location loc, ValueRange) {
+        ImplicitLocOpBuilder inside(loc, builder);
+        SmallVector<Value> position;
+        for (int64_t dim = 0; dim < 4; ++dim) {
+          Value index = linalg::IndexOp::create(inside, dim);
+          position.push_back(at[dim] ? arith::AddIOp::create(inside, index, at[dim]).getResult() : index);
+        }
+        linalg::YieldOp::create(inside, emitElement(inside, cache, position[0], position[1], position[2], position[3]));
+      });
+  Value result = elements.getResult(0);
+  return result.getType() == type ? result : tensor::CastOp::create(b, type, result);
+}
+
+FailureOr<SmallVector<Value>> CacheViewOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  ReifiedRankedShapedTypeDims shapes;
+  if (failed(reifyResultShapes(b, shapes)))
+    return failure();
+  return SmallVector<Value>{emitElements(b, {getCache(), getLengths(), getTable()}, {{}, {}, {}, {}}, shapes.front(), getType())};
+}
+
+FailureOr<SmallVector<Value>> CacheTileOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  SmallVector<OpFoldResult> sizes = getAsIndexOpFoldResult(getContext(), cast<RankedTensorType>(getType()).getShape());
+  return SmallVector<Value>{
+      emitElements(b, {getCache(), getLengths(), getTable()}, {getB(), getH(), getJ(), {}}, sizes, getType())};
+}

@@ -1,0 +1,64 @@
+//===- PageKV.cpp - tiles of keys and values out of a cache: PagedAttention ---------------------------------------===//
+
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+namespace mlir::flash {
+#define GEN_PASS_DEF_PAGEKV
+#include "flashc/Dialect/Flash/Transforms/Passes.h.inc"
+} // namespace mlir::flash
+
+using namespace mlir;
+using namespace mlir::flash;
+
+/// Replaces a slice of whole rows of `view`, of one sequence and head, padded with zeros or not, by a tile of the cache.
+static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::ExtractSliceOp slice) {
+  SmallVector<OpFoldResult> offsets = slice.getMixedOffsets(), sizes = slice.getMixedSizes();
+  bool isTile = slice.hasUnitStride() && slice.getType().getRank() == 4 && isConstantIntValue(sizes[0], 1) &&
+                isConstantIntValue(sizes[1], 1) && isConstantIntValue(offsets[3], 0);
+  if (!isTile)
+    return;
+  Operation *replaced = slice;
+  if (auto pad = slice->hasOneUse() ? dyn_cast<tensor::PadOp>(*slice->user_begin()) : tensor::PadOp())
+    replaced = pad;
+  auto type = cast<RankedTensorType>(replaced->getResult(0).getType());
+  if (!type.hasStaticShape())
+    return;
+  rewriter.setInsertionPoint(replaced);
+  auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(rewriter, slice.getLoc(), value); };
+  rewriter.replaceOpWithNewOp<CacheTileOp>(replaced, type, view.getCache(), get(offsets[0]), get(offsets[1]),
+                                           get(offsets[2]), view.getLengths(), view.getTable());
+}
+
+/// Extents of the view become those of the arrays that it shows.
+static void replaceDims(RewriterBase &rewriter, CacheViewOp view) {
+  SmallVector<tensor::DimOp> dims;
+  for (Operation *user : view->getUsers())
+    if (auto dim = dyn_cast<tensor::DimOp>(user); dim && dim.getConstantIndex())
+      dims.push_back(dim);
+  if (dims.empty())
+    return;
+  rewriter.setInsertionPointAfter(view);
+  ReifiedRankedShapedTypeDims shapes;
+  (void)view.reifyResultShapes(rewriter, shapes); // it does not fail
+  for (tensor::DimOp dim : dims)
+    rewriter.replaceOp(dim, getValueOrCreateConstantIndexOp(rewriter, dim.getLoc(), shapes.front()[*dim.getConstantIndex()]));
+}
+
+namespace {
+struct PageKV : flash::impl::PageKVBase<PageKV> {
+  void runOnOperation() override {
+    SmallVector<CacheViewOp> views;
+    getOperation()->walk([&](CacheViewOp view) { views.push_back(view); });
+    IRRewriter rewriter(&getContext());
+    for (CacheViewOp view : views) {
+      replaceDims(rewriter, view);
+      for (Operation *user : llvm::make_early_inc_range(view->getUsers()))
+        if (auto slice = dyn_cast<tensor::ExtractSliceOp>(user))
+          replaceSlice(rewriter, view, slice);
+    }
+  }
+};
+} // namespace

@@ -1,0 +1,164 @@
+//===- Prefetch.cpp - a warp starts its loads iterations ahead ----------------------------------------------------===//
+
+#include "flashc/Dialect/Tile/IR/Tile.h"
+#include "flashc/Dialect/Tile/Transforms/Passes.h"
+#include "flashc/Support/CloneSlice.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::tile {
+#define GEN_PASS_DEF_PREFETCH
+#include "flashc/Dialect/Tile/Transforms/Passes.h.inc"
+} // namespace mlir::tile
+
+using namespace mlir;
+using namespace mlir::tile;
+
+namespace {
+/// The loads of one loop.
+class Prefetcher {
+public:
+  explicit Prefetcher(scf::ForOp loop) : loop(loop), b(loop.getLoc(), loop.getContext()) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult findLoads();
+  Value emitAfter(Value position, int64_t iterations);
+  SmallVector<Value> emitReads(Value position);
+  void emitCopies(Value position, ValueRange numbers, Value count);
+  Value isInside(Value position);
+
+  scf::ForOp loop;
+  ImplicitLocOpBuilder b;
+  SmallVector<LoadOp> loads;
+  /// What the places of loads are computed of and memory holds: the numbers of pages.
+  SmallVector<memref::LoadOp> reads;
+  int64_t stages = 0;
+};
+} // namespace
+
+LogicalResult Prefetcher::findLoads() {
+  llvm::append_range(loads, loop.getBody()->getOps<LoadOp>());
+  for (LoadOp load : loads) {
+    int64_t ofRing = load.getRing().getType().getStages();
+    if (stages && ofRing != stages)
+      return load.emitOpError() << "expected rings of as many stages in all of the loop, got " << stages << " and " << ofRing;
+    stages = ofRing;
+    llvm::SetVector<Operation *> slice;
+    BackwardSliceOptions options;
+    options.omitBlockArguments = true;
+    options.filter = [&](Operation *op) { return op->getBlock() == loop.getBody(); };
+    for (Value place : {load.getB(), load.getH(), load.getRow()}) {
+      (void)getBackwardSlice(place, &slice, options);
+      if (is_contained(loop.getRegionIterArgs(), place))
+        return load.emitOpError() << "expected a place that is known iterations ahead";
+    }
+    for (Operation *op : slice) {
+      for (Value operand : op->getOperands())
+        if (is_contained(loop.getRegionIterArgs(), operand))
+          return load.emitOpError() << "expected a place that is known iterations ahead";
+      if (auto read = dyn_cast<memref::LoadOp>(op); read && !is_contained(reads, read))
+        reads.push_back(read);
+    }
+  }
+  return success();
+}
+
+Value Prefetcher::emitAfter(Value position, int64_t iterations) {
+  for (int64_t i = 0; i < iterations; ++i)
+    position = b.createOrFold<arith::AddIOp>(position, loop.getStep());
+  return position;
+}
+
+Value Prefetcher::isInside(Value position) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::slt, position, loop.getUpperBound());
+}
+
+/// A value of the loop's body is none of its surroundings.
+static Value getOutside(scf::ForOp loop, Value value) { return loop.isDefinedOutsideOfLoop(value) ? value : Value(); }
+
+/// What is read for the iteration at `position`; places that do not exist are inside of their array all the same.
+SmallVector<Value> Prefetcher::emitReads(Value position) {
+  IRMapping mapping;
+  mapping.map(loop.getInductionVar(), position);
+  SmallVector<Value> numbers;
+  for (memref::LoadOp read : reads)
+    numbers.push_back(flashc::cloneSlice(b, read.getResult(), mapping, [&](Value value) { return getOutside(loop, value); }));
+  return numbers;
+}
+
+/// Starts all loads of the iteration at `position`, if there is one: they are number `count` of their rings.
+void Prefetcher::emitCopies(Value position, ValueRange numbers, Value count) {
+  auto exists = scf::IfOp::create(b, TypeRange(), isInside(position), /*addElseBlock=*/false);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(exists.thenBlock());
+  IRMapping mapping;
+  mapping.map(loop.getInductionVar(), position);
+  for (auto [read, number] : llvm::zip_equal(reads, numbers))
+    mapping.map(read.getResult(), number);
+  auto get = [&](Value value) {
+    return flashc::cloneSlice(b, value, mapping, [&](Value leaf) { return getOutside(loop, leaf); });
+  };
+  for (LoadOp load : loads)
+    CopyAsyncOp::create(b, load.getMap(), get(load.getB()), get(load.getH()), get(load.getRow()), load.getRing(), count,
+                        /*owner=*/IntegerAttr());
+}
+
+LogicalResult Prefetcher::run() {
+  if (failed(findLoads()))
+    return failure();
+  if (loads.empty())
+    return success();
+  b.setInsertionPoint(loop);
+  auto index = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
+  for (int64_t stage = 0; stage < stages; ++stage) {
+    Value position = emitAfter(loop.getLowerBound(), stage);
+    emitCopies(position, emitReads(position), index(stage));
+  }
+  SmallVector<Value> more = emitReads(emitAfter(loop.getLowerBound(), stages));
+  more.insert(more.begin(), index(0));
+  size_t numCarried = loop.getNumRegionIterArgs();
+  IRRewriter rewriter(loop.getContext());
+  rewriter.setInsertionPoint(loop);
+  auto yieldMore = [&](OpBuilder &nested, Location, ArrayRef<BlockArgument> arguments) {
+    OpBuilder::InsertionGuard guard(b);
+    b.restoreInsertionPoint(nested.saveInsertionPoint());
+    Value count = arguments.front(), next = emitAfter(loop.getInductionVar(), stages);
+    emitCopies(next, ValueRange(SmallVector<Value>(arguments.drop_front())), arith::AddIOp::create(b, count, index(stages)));
+    SmallVector<Value> yielded{arith::AddIOp::create(b, count, index(1))};
+    llvm::append_range(yielded, emitReads(emitAfter(next, 1)));
+    return yielded;
+  };
+  // The body is the old loop's until the new one takes it, and the loads are those that were found.
+  auto replaced = loop.replaceWithAdditionalYields(rewriter, more, /*replaceInitOperandUsesInLoop=*/false, yieldMore);
+  if (failed(replaced))
+    return failure();
+  loop = cast<scf::ForOp>(replaced->getOperation());
+  Value count = loop.getRegionIterArgs()[numCarried];
+  for (LoadOp load : loads) {
+    b.setInsertionPoint(load);
+    load.replaceAllUsesWith(WaitOp::create(b, load.getSlot().getType(), load.getRing(), count).getResult());
+    load.erase();
+  }
+  return success();
+}
+
+namespace {
+struct Prefetch : tile::impl::PrefetchBase<Prefetch> {
+  void runOnOperation() override {
+    bool isOk = true;
+    getOperation()->walk([&](WarpProgramOp program) {
+      program.walk([&](scf::ForOp loop) { isOk &= succeeded(Prefetcher(loop).run()); });
+      program.walk([&](LoadOp load) {
+        load.emitOpError() << "expected to stand directly in a loop of its tile.warp_program";
+        isOk = false;
+      });
+    });
+    if (!isOk)
+      signalPassFailure();
+  }
+};
+} // namespace

@@ -1,0 +1,94 @@
+//===- DecodeSchedule.cpp - the choices of a decoding kernel ------------------------------------------------------===//
+
+#include "flashc/Schedule/DecodeSchedule.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace flashc;
+using llvm::StringRef;
+
+namespace {
+struct Number {
+  StringRef key;
+  int64_t DecodeSchedule::*member;
+  int64_t least;
+};
+} // namespace
+
+static constexpr Number kNumbers[] = {{"warps", &DecodeSchedule::warps, 1},
+                                      {"stages", &DecodeSchedule::stages, 2},
+                                      {"splits", &DecodeSchedule::splits, 1},
+                                      {"chunk", &DecodeSchedule::chunk, 0}};
+
+std::string DecodeSchedule::str() const {
+  std::string text;
+  for (const Number &number : kNumbers)
+    text += (number.key + "=" + llvm::Twine(this->*number.member) + ",").str();
+  return text + "merge=" + (merge == Merge::Cluster ? "cluster" : "kernel");
+}
+
+llvm::Error DecodeSchedule::override(StringRef text) {
+  for (StringRef item : llvm::split(text, ',')) {
+    auto [key, value] = item.split('=');
+    key = key.trim(), value = value.trim();
+    if (key.empty())
+      continue;
+    if (key == "merge") {
+      if (value != "cluster" && value != "kernel")
+        return llvm::createStringError("expected cluster or kernel for 'merge', got '" + value + "'");
+      merge = value == "cluster" ? Merge::Cluster : Merge::Kernel;
+      continue;
+    }
+    auto *number = llvm::find_if(kNumbers, [&](const Number &known) { return known.key == key; });
+    if (number == std::end(kNumbers))
+      return llvm::createStringError("expected warps, stages, splits, chunk or merge in the schedule of a decoding kernel, "
+                                     "got '" + key + "'");
+    if (value.getAsInteger(10, this->*number->member) || this->*number->member < number->least)
+      return llvm::createStringError("expected a number of at least " + llvm::Twine(number->least) + " for '" + key +
+                                     "', got '" + value + "'");
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error DecodeSchedule::check(const GPUTarget &target, int64_t depth) const {
+  if (warps > 16)
+    return llvm::createStringError("expected at most 16 warps, got " + llvm::Twine(warps));
+  if (chunk % kKeys != 0)
+    return llvm::createStringError("expected chunks of a multiple of " + llvm::Twine(kKeys) + " keys, got " + llvm::Twine(chunk));
+  if (int64_t cluster = getCluster(); cluster > 1) {
+    if (cluster > kMostCluster || !llvm::isPowerOf2_64(cluster) || warps % cluster != 0)
+      return llvm::createStringError("expected 2, 4 or 8 splits that divide the warps for merge=cluster, got " +
+                                     llvm::Twine(splits) + " of " + llvm::Twine(warps) + " warps");
+  }
+  if (chunk != 0 && merge == Merge::Cluster)
+    return llvm::createStringError("expected merge=kernel for chunks, whose number is that of the longest sequence");
+  int64_t bytes = warps * stages * target.getSlotBytes(kKeys, depth);
+  if (bytes > target.maxSharedMemory)
+    return llvm::createStringError("expected at most " + llvm::Twine(target.maxSharedMemory) + " bytes of shared memory, got " +
+                                   llvm::Twine(bytes));
+  return llvm::Error::success();
+}
+
+DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount) {
+  DecodeSchedule schedule;
+  int64_t rows = shape.groupSize * std::max<int64_t>(shape.queries, 1);
+  int64_t tiles = shape.batches * shape.keyHeads * llvm::divideCeil(rows, DecodeSchedule::kRows);
+  if (tiles == 0 || shape.keys == 0) {
+    schedule.splits = 4;
+    return {schedule, "the batch, the heads or the keys are not known: four parts"};
+  }
+  int64_t bytes = shape.batches * shape.keyHeads * shape.keys * shape.keyBytes;
+  // A few tiles of keys for each warp, or the merge costs more than the part saves.
+  int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);
+  constexpr int64_t kManyBytes = 200 << 20;
+  if (bytes < kManyBytes || tiles > smCount / 2) {
+    while (schedule.splits < DecodeSchedule::kMostCluster && 2 * schedule.splits * tiles <= smCount * 17 / 20 &&
+           2 * schedule.splits <= mostParts)
+      schedule.splits *= 2;
+    return {schedule, "as many CTAs as fit beside each other, in clusters"};
+  }
+  schedule.splits = std::min(std::max<int64_t>(smCount / tiles, 1), mostParts);
+  if (schedule.splits > 1)
+    schedule.merge = Merge::Kernel;
+  return {schedule, "a CTA for each multiprocessor: the cache is large, and the merge is small beside it"};
+}

@@ -1,0 +1,166 @@
+"""flashc.decode: the last tokens of sequences against their caches."""
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, Optional, Tuple
+
+from ._arrays.array import CPU, Array
+from ._arrays.source import source_of
+from ._runtime import library
+from ._runtime.calls import Inputs, Results, launch
+from ._runtime.launch import gives_lse
+from ._runtime.library import ArgumentError, UnsupportedTypeError, encoded, parse_flag
+from ._runtime.sinks import read_sinks
+from ._runtime.specialization import Extents, Specialization, Window, check_inputs, check_layout, make_code, specialize, \
+    sum_dtype, target_of
+from ._runtime.vectors import with_vector
+
+__all__ = ["decode"]
+
+#: Keys of a part with batch_invariant.
+_CHUNK = 1024
+
+
+def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, *, causal: bool = True,
+           window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
+           score: Optional[Callable[..., Any]] = None, sinks: Any = None, return_lse: bool = False,
+           layout: str = "bshd", splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
+           schedule: Optional[str] = None) -> Any:
+    """Attention of the last tokens of each sequence to its cached keys and values: what
+    `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
+    where the tokens of q are in the cache already (`flashc.append_kv`).
+
+    Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions. Rows of the
+    caches behind a sequence's end, and pages that are not its own, are never used, whatever they hold.
+
+    Args:
+        q: [B, T, Hq, D]: the last T tokens of each sequence, one or a few. bf16 or f16; on the CPU f32, too.
+        k_cache, v_cache: [B, N, Hk, D] and [B, N, Hk, Dv], or with a block_table [pages, page_size, Hk, D] and
+            [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
+            be interleaved. Pages have a multiple of 16 rows.
+        lengths: [B] in int32: tokens of each sequence, those of q among them; from 0 to N, or page_size * M. A query
+            whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after the new tokens.)
+        block_table: [B, M] in int32: the pages of each sequence, in order. What is behind its last page is not used.
+        causal: query i sees key j when j <= i.
+        window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
+        scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
+        layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
+        splits: into how many parts the keys of a sequence are cut, which run in parallel and are merged. None: a cost
+            model says, from the shapes alone (docs/decode.md).
+        batch_invariant: parts are of 1024 keys, so that a row's bits depend on its own sequence alone, whatever else
+            is in the batch.
+        out: where the result goes: o, or (o, lse).
+        schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3".
+
+    Returns:
+        o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that
+        sees nothing has o = 0 and lse = -inf, or its head's sink.
+
+    No decision depends on what arrays on a GPU hold: calls may be captured in CUDA graphs, and replayed with other lengths.
+
+    Raises:
+        as `flashc.attention`.
+    """
+    causal, return_lse = parse_flag("causal", causal), parse_flag("return_lse", return_lse)
+    batch_invariant, is_bshd = parse_flag("batch_invariant", batch_invariant), check_layout(layout)
+    if mask is not None and not callable(mask):
+        raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
+    tables = {} if block_table is None else {"block_table": block_table}
+    inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **tables)
+    extents, page_size = _check(inputs, is_bshd)
+    code = make_code(mask, score, extents, inputs.device, inputs.stream)
+    inputs.prepare_code(code)
+    if sinks is not None:
+        code = with_vector(code, read_sinks(sinks, inputs["q"], extents.query_heads, inputs.stream))
+    has_lse = return_lse or (out is not None and gives_lse(out))
+    results = Results(inputs, code)
+    o, lse = (out if gives_lse(out) else (out, None)) if out is not None else (None, None)
+    shape = (extents.batch, extents.queries, extents.query_heads, extents.value_dim)
+    results.add("out", o, "q", shape if is_bshd else (shape[0], shape[2], shape[1], shape[3]), inputs["q"].dtype)
+    if has_lse:
+        results.add("lse", lse, "q", (extents.batch, extents.query_heads, extents.queries), sum_dtype(inputs["q"].dtype))
+    if 0 in inputs["q"].shape:
+        pass
+    elif 0 in inputs["k_cache"].shape or extents.keys == 0:
+        results.fill_with_zeros()
+        if has_lse:
+            _fill_lse(results.owners[1], sinks)
+    else:
+        specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), None,
+                                    False, has_lse, has_sinks=sinks is not None)
+        specialization = specialization._replace(
+            page_size=page_size, extents=(library.ANY, extents.key_heads, extents.queries, library.ANY))
+        if inputs.device != CPU:
+            text = _schedule(specialization, extents, splits, batch_invariant, schedule)
+            specialization = specialization._replace(schedule=text)
+        launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
+    return tuple(results.owners[:2]) if return_lse else results.owners[0]
+
+
+def _fill_lse(lse: Any, sinks: Any) -> None:
+    if sinks is None:
+        source_of(lse).fill(lse, -math.inf)
+    else:
+        lse[...] = sinks[None, :, None]
+
+
+def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
+    """The extents of the attention, and the rows of a page, or 0."""
+    q, k, v = inputs["q"], inputs["k_cache"], inputs["v_cache"]
+    rows, heads = (1, 2) if is_bshd else (2, 1)
+    for name in ("q", "k_cache", "v_cache"):
+        if len(inputs[name].shape) != 4:
+            raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(inputs[name].shape)}")
+    batch, page_size, keys = q.shape[0], 0, k.shape[rows]
+    if "block_table" in inputs.arrays:
+        table = inputs["block_table"]
+        if len(table.shape) != 2:
+            raise ArgumentError(f"expected block_table of shape [B, M], got {tuple(table.shape)}")
+        inputs.check("block_table", "q", "i32", "[B, M]", (batch, table.shape[1]))
+        page_size, keys = k.shape[rows], table.shape[1] * k.shape[rows]
+        if page_size % 16 and inputs.device != CPU:
+            raise ArgumentError(f"expected pages of a multiple of 16 rows on a GPU, got {page_size}")
+    inputs.check("lengths", "q", "i32", "[B]", (batch,))
+
+    def as_sequences(x: Array) -> Array:
+        """A cache as if it were [B, N, Hk, D]: what check_inputs knows."""
+        if not page_size:
+            return x
+        shape = list(x.shape)
+        shape[0], shape[rows] = batch, keys
+        return x._replace(shape=tuple(shape))
+
+    if k.shape[0] != v.shape[0] or k.shape[rows] != v.shape[rows]:
+        raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
+    extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)
+    return extents, page_size
+
+
+# What the cost model says, by what it goes by.
+_schedules: Dict[Tuple[Any, ...], str] = {}
+
+
+def _schedule(specialization: Specialization, extents: Extents, splits: Optional[int], batch_invariant: bool,
+              schedule: Optional[str]) -> str:
+    """The text of a decoding kernel's schedule."""
+    if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < 1):
+        raise ArgumentError(f"expected splits to be a positive number or None, got {splits!r}")
+    if schedule is not None:
+        encoded("schedule", schedule)
+    if batch_invariant:
+        if splits is not None:
+            raise ArgumentError("expected no splits beside batch_invariant, whose parts are of one size")
+        text = f"chunk={_CHUNK},merge=kernel"
+    elif splits is not None:
+        text = f"splits={splits},merge={'cluster' if splits in (1, 2, 4, 8) else 'kernel'}"
+    else:
+        key = (extents, specialization.dtype)
+        known = _schedules.get(key)
+        text = known if known is not None else _schedules.setdefault(key, _choose(specialization, extents))
+    return text if schedule is None else f"{text},{schedule}"
+
+
+def _choose(specialization: Specialization, extents: Extents) -> str:
+    attention = specialization._replace(
+        extents=(extents.batch, extents.key_heads, extents.queries, extents.keys)).describe()
+    return library.choose_splits(attention, multiprocessors=132)
