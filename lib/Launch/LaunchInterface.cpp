@@ -173,9 +173,10 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
   }
 }
 
-static LaunchRoles getRoles(func::FuncOp function, flash::WholeOpInterface op) {
+/// Of an op with these inputs and outputs.
+static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash::StepOperand> inputs,
+                            ArrayRef<flash::StepOperand> outputs) {
   LaunchRoles result;
-  result.groupSize = op.getGroup();
   auto add = [&](const flash::StepOperand &info, Value value, bool isOutput) {
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, isOutput});
     if (info.movesWith(StepDim::Whole))
@@ -186,15 +187,23 @@ static LaunchRoles getRoles(func::FuncOp function, flash::WholeOpInterface op) {
       addArgument(function, value, role.arguments);
     llvm::sort(role.arguments);
   };
-  for (const flash::StepOperand &info : op.getInputs())
+  for (const flash::StepOperand &info : inputs)
     add(info, op->getOperand(info.number), /*isOutput=*/false);
-  for (auto [index, info] : llvm::enumerate(op.getOutputs()))
+  for (auto [index, info] : llvm::enumerate(outputs))
     add(info, op->getNumResults() != 0 ? Value(op->getResult(index)) : op->getOperand(info.number), /*isOutput=*/true);
   return result;
 }
 
+LaunchRoles flashc::getLaunchRoles(func::FuncOp function, flash::PlainOpInterface op) {
+  return getRoles(function, op, op.getInputs(), op.getOutputs());
+}
+
 LaunchInterface flashc::describeLaunch(func::FuncOp function) {
   std::vector<LaunchRoles> ops;
-  function.walk([&](flash::WholeOpInterface op) { ops.push_back(getRoles(function, op)); });
+  function.walk([&](flash::WholeOpInterface op) {
+    ops.push_back(getRoles(function, op, op.getInputs(), op.getOutputs()));
+    ops.back().groupSize = op.getGroup();
+  });
+  function.walk([&](flash::PlainOpInterface op) { ops.push_back(getLaunchRoles(function, op)); });
   return describeLaunch(function, ops);
 }
