@@ -233,7 +233,8 @@ FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel)
   FailureOr<std::string> manifest = exportManifest(*kernel.module);
   if (failed(manifest))
     return failure();
-  return KernelDescription{std::move(*manifest), kernel.getSchedule().str(), describeDecisions(kernel)};
+  std::string schedule = kernel.decision.key.kind == kPlainKind ? "" : kernel.getSchedule().str();
+  return KernelDescription{std::move(*manifest), std::move(schedule), describeDecisions(kernel)};
 }
 
 FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options) {
