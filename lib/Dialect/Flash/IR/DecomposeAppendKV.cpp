@@ -75,7 +75,8 @@ private:
     emitLoop(getDim(op.getK(), 2), [&](Value head) {
       SmallVector<Value> from{batch, token, head}, to{page, row, head};
       int64_t pairs = op.getNumPairs();
-      emitLoop(index(pairs), [&](Value pair) { rotate(pair, position, from, to); });
+      if (pairs)
+        emitLoop(index(pairs), [&](Value pair) { rotate(pair, position, from, to); });
       emitLoop(index(2 * pairs), getDim(op.getK(), 3),
                [&](Value column) { store(load(op.getK(), from, column), op.getKCache(), to, column); });
       emitLoop(getDim(op.getV(), 3),
