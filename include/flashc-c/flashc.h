@@ -307,6 +307,64 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
 FLASHC_EXPORTED FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64_t multiprocessors,
                                                          char **out, char **message);
 
+/** A merge of partial results of attention, over S parts of the keys, into one (docs/merge-states.md). The kernel's
+ *  arguments are, in order,
+ *    0      o_parts   [S, B, H, N, value_dim]  parts_dtype  read
+ *    1      lse_parts [S, B, H, N]             f32          read, in units of the natural logarithm
+ *    then   sinks     [H]                      f32          read; with `sinks` only
+ *    then   o         [B, H, N, value_dim]     dtype        written
+ *    then   lse       [B, H, N]                f32          written
+ *  A part of lse = -inf gives nothing, whatever its o holds. Where there is no other, o = 0 and lse = -inf, or the head's
+ *  sink. Equal arguments give equal bits. */
+typedef struct FlashcMergeStates {
+  /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32, each. */
+  FlashcDType parts_dtype, dtype;
+  /** Positive. A multiple of 16 bytes makes the fastest kernel. */
+  int64_t value_dim;
+  /** One part more, without an output, whose log-sum-exp is the head's sink. */
+  bool sinks;
+} FlashcMergeStates;
+
+/** As flashcAttentionGetText and flashcCompileAttention. A kernel for a GPU has no schedule. */
+FLASHC_EXPORTED FlashcStatus flashcMergeStatesGetText(FlashcContext context, const FlashcMergeStates *merge, char **out,
+                                                      char **message);
+FLASHC_EXPORTED FlashcStatus flashcCompileMergeStates(FlashcContext context, const FlashcMergeStates *merge,
+                                                      const FlashcCompileOptions *options, FlashcKernel *out,
+                                                      char **message);
+
+/** New tokens into a cache of keys and values, in place (docs/append-kv.md). The kernel's arguments are, in order,
+ *    0      k         [B, T, Hk, head_dim]             dtype         read
+ *    1      v         [B, T, Hk, value_dim]            dtype         read
+ *    2      positions [B]                              i32           read: where token 0 goes, and token t to t beyond it
+ *    then   counts    [B]                              i32           read; with `counts` only: tokens that there are
+ *    then   table     [B, M]                           i32           read; with `paged` only
+ *    then   cos, sin  [max position, rotary_dim / 2]   rotary_dtype  read; with `rotary_dim` only
+ *    then   k_cache   [pages, page, Hk, head_dim], or [B, N, Hk, head_dim]    dtype  written in part
+ *    then   v_cache   [pages, page, Hk, value_dim], or [B, N, Hk, value_dim]  dtype  written in part
+ *  A token whose position the cache, the table, or cos does not have is not written, and no element beside. */
+typedef struct FlashcAppendKV {
+  /** FLASHC_BF16, FLASHC_F16 or FLASHC_F32. */
+  FlashcDType dtype;
+  /** Positive. Multiples of 16 bytes make the fastest kernel. */
+  int64_t head_dim, value_dim;
+  /** The cache is pages, which a table gives to sequences. */
+  bool paged;
+  /** Sequences have their own number of new tokens. */
+  bool counts;
+  /** The first columns of a key, which are rotated: even, at most head_dim; 0: none. */
+  int64_t rotary_dim;
+  /** FLASHC_F32, or dtype. */
+  FlashcDType rotary_dtype;
+  /** Columns 2 c and 2 c + 1 are a pair (GPT-J); otherwise c and c + rotary_dim / 2 (Llama, GPT-NeoX). */
+  bool interleaved;
+} FlashcAppendKV;
+
+FLASHC_EXPORTED FlashcStatus flashcAppendKVGetText(FlashcContext context, const FlashcAppendKV *append, char **out,
+                                                   char **message);
+FLASHC_EXPORTED FlashcStatus flashcCompileAppendKV(FlashcContext context, const FlashcAppendKV *append,
+                                                   const FlashcCompileOptions *options, FlashcKernel *out,
+                                                   char **message);
+
 /** The kernel's PTX with all entries, its manifest (JSON; docs/manifest.md), its schedule (in the form of
  *  FlashcCompileOptions::schedule; of several variants that for any number of queries), and what was chosen for every
  *  entry and why, for people (docs/schedules.md). They belong to the kernel. For the CPU all but the manifest are empty.

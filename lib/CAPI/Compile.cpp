@@ -101,9 +101,8 @@ static llvm::Expected<std::string> print(const FlashcAttention &attention) {
   return spec ? printAttention(*spec) : spec.takeError();
 }
 
-/// Finds or compiles the kernel of `text`, and hands it to the caller.
-static FlashcStatus compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options,
-                                FlashcKernel *out, char **message) {
+FlashcStatus capi::compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options,
+                               FlashcKernel *out, char **message) {
   KernelRequest request = makeRequest(std::move(text), options);
   const std::shared_ptr<Context> &context = unwrap(handle);
   llvm::Expected<std::shared_ptr<const CachedKernel>> kernel = context->kernels.get(request);

@@ -83,6 +83,10 @@ FlashcStatus succeed(char **message);
 /// What to compile, and how; null options stand for the defaults.
 KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options);
 
+/// Finds or compiles the kernel of `text`, and hands it to the caller.
+FlashcStatus compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options, FlashcKernel *out,
+                         char **message);
+
 /// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise.
 /// None after a null pointer where there should be one.
 std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,

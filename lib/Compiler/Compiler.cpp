@@ -6,6 +6,7 @@
 #include "ShortSequences.h"
 #include "Variants.h"
 #include "flashc/Conversion/ExpandMath.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Launch/Launch.h"
 #include "flashc/Target/PTX.h"
@@ -235,7 +236,8 @@ FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel)
   FailureOr<std::string> manifest = exportManifest(*kernel.module);
   if (failed(manifest))
     return failure();
-  return KernelDescription{std::move(*manifest), kernel.getSchedule(), describeDecisions(kernel)};
+  std::string schedule = kernel.decision.key.kind == kPlainKind ? "" : kernel.getSchedule();
+  return KernelDescription{std::move(*manifest), std::move(schedule), describeDecisions(kernel)};
 }
 
 FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options) {
@@ -281,6 +283,12 @@ FailureOr<std::string> flashc::printAtLevel(ModuleOp module, Level level, const 
 
 FailureOr<Cost> flashc::countAlgorithmCost(func::FuncOp function, ArrayRef<SmallVector<int64_t, 4>> shapes,
                                            const CompileOptions &options) {
+  WalkResult plain = function.walk([](flash::PlainOpInterface op) {
+    op->emitOpError() << "expected an op with scores: the cost of others is not counted";
+    return WalkResult::interrupt();
+  });
+  if (plain.wasInterrupted())
+    return failure();
   auto loops = lowerToLoops(function->getParentOfType<ModuleOp>(), options);
   if (failed(loops))
     return failure();

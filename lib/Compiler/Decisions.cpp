@@ -19,6 +19,12 @@ static std::string describe(ArrayRef<LaunchCondition> conditions) {
   return llvm::join(llvm::map_range(conditions, print), " and ");
 }
 
+static void printGrid(llvm::raw_ostream &os, const ManifestKernel &kernel) {
+  os << "  CTAs: ";
+  llvm::interleave(kernel.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
+  os << "\n";
+}
+
 static void printEntry(llvm::raw_ostream &os, const Launch &launch, const ScheduleChoice &choice,
                        const ScheduleDecision &decision) {
   os << "entry " << launch.kernel << ": ";
@@ -34,9 +40,7 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
   printChoice(os, choice, decision);
   if (!choice.queryTiles.empty())
     os << "  tiles of queries: " << choice.queryTiles << "\n";
-  os << "  CTAs: ";
-  llvm::interleave(launch.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
-  os << "\n";
+  printGrid(os, launch);
   if (launch.workspace)
     os << "  workspace: " << launch.workspace->getText() << " bytes\n";
   if (decision.key.kind == kBackwardKind)
@@ -70,6 +74,12 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
   SmallVector<Launch, 2> launches = *Launch::getAll(*kernel.module);
   if (!decision.decoding.empty())
     return describeDecoding(launches.front(), decision);
+  if (decision.key.kind == kPlainKind) {
+    os << "entry " << launches.front().kernel << ": a kernel without tiles, of " << launches.front().block[0]
+       << " threads a CTA; there is no schedule to choose\n";
+    printGrid(os, launches.front());
+    return text;
+  }
   os << "decisions for " << decision.key.str() << ": " << decision.maskReason << "\n";
   // A launch asks the variants in order; the entry for every other launch is the module's first.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))

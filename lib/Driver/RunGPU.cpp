@@ -21,11 +21,13 @@ static LogicalResult complain(llvm::Error error) {
 /// What the dimensions of an output of the function's ops move with; empty if no output has this name.
 static SmallVector<flash::StepDim, 4> findDims(func::FuncOp function, StringRef name) {
   SmallVector<flash::StepDim, 4> dims;
-  function.walk([&](flash::WholeOpInterface op) {
+  auto find = [&](auto op) {
     for (const flash::StepOperand &output : op.getOutputs())
       if (output.name == name)
         dims = output.dims;
-  });
+  };
+  function.walk([&](flash::WholeOpInterface op) { find(op); });
+  function.walk([&](flash::PlainOpInterface op) { find(op); });
   return dims;
 }
 

@@ -61,7 +61,7 @@ static FailureOr<SmallVector<NamedOutput, 2>> runOnInputs(ModuleChecker::Runner 
 
   SmallVector<NamedOutput, 2> outputs;
   for (auto [info, argument] : llvm::zip(inputs.arguments, arguments))
-    if (info.role == ArgumentRole::Output)
+    if (info.role != ArgumentRole::Input)
       outputs.push_back({info.name, argument});
   for (auto [name, result] : llvm::zip_equal(inputs.resultNames, *results))
     outputs.push_back({name, result});

@@ -93,13 +93,15 @@ void InputDescriber::markSorted(flash::AssumeSortedOp op) {
 }
 
 StringRef flashc::getDimName(flash::StepDim dim) {
-  static constexpr StringLiteral names[] = {"B", "Hq", "Nq", "Nk", "Hk"}; // in the order of StepDim
+  static constexpr StringLiteral names[] = {"B",  "Hq", "Nq",    "Nk",   "Hk",   // in the order of StepDim
+                                            "D", "S",  "pages", "page", "slots", "positions"};
   return names[static_cast<unsigned>(dim)];
 }
 
 /// As the option --dims calls them.
 static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) {
-  bool isScored = llvm::is_contained({"q", "k", "dq", "dk"}, operand.name), isVector = operand.dims.size() == 1;
+  bool isScored = llvm::is_contained({"q", "k", "dq", "dk", "k_cache"}, operand.name);
+  bool isVector = operand.dims.size() == 1 || operand.movesWith(flash::StepDim::Position);
   return llvm::map_to_vector<4>(operand.dims, [&](flash::StepDim dim) -> StringRef {
     return dim != flash::StepDim::Whole ? getDimName(dim) : isVector ? "" : isScored ? "D" : "Dv";
   });
@@ -107,9 +109,10 @@ static SmallVector<StringRef, 4> getDimNames(const flash::StepOperand &operand) 
 
 void InputDescriber::nameOperands(Operation *op) {
   auto scores = dyn_cast<flash::ScoresOpInterface>(op);
-  if (!scores)
+  auto plain = dyn_cast<flash::PlainOpInterface>(op);
+  if (!scores && !plain)
     return;
-  if (!group && (isArgument(scores.getQ()) || isArgument(scores.getK())))
+  if (scores && !group && (isArgument(scores.getQ()) || isArgument(scores.getK())))
     group = scores.getGroup();
   auto name = [&](ArrayRef<flash::StepOperand> operands, ArgumentRole role) {
     for (const flash::StepOperand &operand : operands)
@@ -123,6 +126,10 @@ void InputDescriber::nameOperands(Operation *op) {
     name(whole.getInputs(), ArgumentRole::Input);
     if (op->getNumResults() == 0)
       name(whole.getOutputs(), ArgumentRole::Output);
+  } else if (plain) {
+    name(plain.getInputs(), ArgumentRole::Input);
+    if (op->getNumResults() == 0)
+      name(plain.getOutputs(), plain.updatesOutputs() ? ArgumentRole::Update : ArgumentRole::Output);
   }
 }
 
@@ -190,8 +197,13 @@ int64_t InputDescriber::getDefault(StringRef dim) const {
     return found->second;
   if (auto found = options.dims.find(dim.str()); found != options.dims.end())
     return found->second;
+  static constexpr std::pair<StringLiteral, int64_t> defaults[] = {
+      {"Nq", 63}, {"Nk", 65}, {"S", 3}, {"pages", 80}, {"page", 16}, {"slots", 5}, {"positions", 64}};
+  for (auto [name, extent] : defaults)
+    if (dim == name)
+      return extent;
   if (!dim.empty())
-    return dim == "Nq" ? 63 : dim == "Nk" ? 65 : 1;
+    return 1;
   int64_t largest = 1;
   for (StringRef each : {"B", "Hq", "Nq", "Nk"})
     largest = std::max(largest, getDefault(each));
@@ -258,6 +270,8 @@ void InputDescriber::nameResults() {
     Operation *op = value ? value.getDefiningOp() : nullptr;
     if (auto whole = dyn_cast_or_null<flash::WholeOpInterface>(op))
       name = whole.getOutputs()[cast<OpResult>(value).getResultNumber()].name;
+    else if (auto plain = dyn_cast_or_null<flash::PlainOpInterface>(op))
+      name = plain.getOutputs()[cast<OpResult>(value).getResultNumber()].name;
     else if (auto epilogue = dyn_cast_or_null<flash::EpilogueOpInterface>(op))
       name = epilogue.getEpilogueResults()[cast<OpResult>(value).getResultNumber()].name;
     result.resultNames.push_back(name);

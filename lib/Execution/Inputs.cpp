@@ -95,7 +95,7 @@ HostTensor flashc::makeInput(const FunctionInputs &inputs, size_t number, uint64
     fillSorted(tensor, info, std::max(inputs.dims.at("Nq"), inputs.dims.at("Nk")), generator);
     return tensor;
   }
-  if (info.name == "lse") {
+  if (info.name == "lse" || info.name == "lse_parts") {
     fillLogSumExps(tensor, std::max<int64_t>(inputs.dims.at("Nk"), 1), generator);
     return tensor;
   }

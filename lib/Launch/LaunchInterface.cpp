@@ -87,8 +87,6 @@ private:
   /// What `extent` of `role` is, by the roles before it.
   void collect(const LaunchRoles &op, ArrayRef<LaunchRole> earlier, const LaunchRole &role, Extent extent,
                StepDim moves) {
-    if (moves == StepDim::Free)
-      return;
     if (moves == StepDim::Whole)
       return requireExtent(extent, role.depth);
     if (std::optional<Extent> same = find(earlier, role, moves))
@@ -150,10 +148,10 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
       roles.roles.push_back({{ofArray, 0, std::move(dims)}, {argument.getArgNumber()}, /*isOutput=*/false, depth});
   };
   bool isPaged = static_cast<bool>(table);
-  add(name, cache, {isPaged ? StepDim::Free : StepDim::B, StepDim::KeyHead, isPaged ? StepDim::Free : StepDim::J, StepDim::Whole},
+  add(name, cache, {isPaged ? StepDim::Page : StepDim::B, StepDim::KeyHead, isPaged ? StepDim::PageRow : StepDim::J, StepDim::Whole},
       cast<ShapedType>(cache.getType()).getShape().back());
   add("lengths", lengths, {StepDim::B});
-  add("block_table", table, {StepDim::B, StepDim::Free});
+  add("block_table", table, {StepDim::B, StepDim::PageSlot});
 }
 
 LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<LaunchRoles> ops) {
@@ -187,9 +185,10 @@ static void findResults(func::FuncOp function, Value value, SmallVectorImpl<unsi
   }
 }
 
-static LaunchRoles getRoles(func::FuncOp function, flash::WholeOpInterface op) {
+/// Of an op with these inputs and outputs.
+static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash::StepOperand> inputs,
+                            ArrayRef<flash::StepOperand> outputs) {
   LaunchRoles result;
-  result.groupSize = op.getGroup();
   auto add = [&](const flash::StepOperand &info, Value value, bool isOutput) {
     LaunchRole &role = result.roles.emplace_back(LaunchRole{info, {}, isOutput});
     if (info.movesWith(StepDim::Whole))
@@ -200,20 +199,28 @@ static LaunchRoles getRoles(func::FuncOp function, flash::WholeOpInterface op) {
       addArgument(function, value, role.arguments);
     llvm::sort(role.arguments);
   };
-  for (const flash::StepOperand &info : op.getInputs()) {
+  for (const flash::StepOperand &info : inputs) {
     Value value = op->getOperand(info.number);
     if (auto view = value.getDefiningOp<flash::CacheViewOp>())
       addCacheRoles(info.name, view.getCache(), view.getLengths(), view.getTable(), result);
     else
       add(info, value, /*isOutput=*/false);
   }
-  for (auto [index, info] : llvm::enumerate(op.getOutputs()))
+  for (auto [index, info] : llvm::enumerate(outputs))
     add(info, op->getNumResults() != 0 ? Value(op->getResult(index)) : op->getOperand(info.number), /*isOutput=*/true);
   return result;
 }
 
+LaunchRoles flashc::getLaunchRoles(func::FuncOp function, flash::PlainOpInterface op) {
+  return getRoles(function, op, op.getInputs(), op.getOutputs());
+}
+
 LaunchInterface flashc::describeLaunch(func::FuncOp function) {
   std::vector<LaunchRoles> ops;
-  function.walk([&](flash::WholeOpInterface op) { ops.push_back(getRoles(function, op)); });
+  function.walk([&](flash::WholeOpInterface op) {
+    ops.push_back(getRoles(function, op, op.getInputs(), op.getOutputs()));
+    ops.back().groupSize = op.getGroup();
+  });
+  function.walk([&](flash::PlainOpInterface op) { ops.push_back(getLaunchRoles(function, op)); });
   return describeLaunch(function, ops);
 }

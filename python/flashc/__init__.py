@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from . import masks, ops
 from ._arrays.array import ArraySpec
+from ._append_kv import append_kv
 from ._attention import attention
 from ._attention_backward import attention_backward
 from ._column_sums import column_sums
 from ._decode import decode
 from ._dropout import dropout_mask
 from ._explain import Explanation, explain
+from ._merge_states import merge_states
 from ._runtime.contexts import Statistics, configure, statistics
 from ._runtime.kernel import Cost, Kernel, compile
 from ._runtime.library import ArgumentError, CompileError, Error, GPUError, OutOfMemoryError, UnsupportedTypeError, \
@@ -29,6 +31,6 @@ from ._varlen import varlen_attention
 
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
-           "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "assume_sorted", "attention",
-           "attention_backward", "column_sums", "compile", "configure", "decode", "devices", "dropout_mask", "explain", "masks",
-           "ops", "statistics", "varlen_attention", "__version__"]
+           "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "append_kv", "assume_sorted",
+           "attention", "attention_backward", "column_sums", "compile", "configure", "decode", "devices", "dropout_mask",
+           "explain", "masks", "merge_states", "ops", "statistics", "varlen_attention", "__version__"]

@@ -14,6 +14,9 @@
 
 namespace flashc {
 
+/// The kind of a kernel without tiles, which no table knows (Flash_PlainOpInterface).
+constexpr llvm::StringLiteral kPlainKind = "plain";
+
 /// What a user asks for.
 struct ScheduleRequest {
   llvm::StringRef target = kDefaultTarget;
@@ -55,7 +58,8 @@ struct ScheduleDecision {
 };
 
 /// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error
-/// on the attention if one does not fit the hardware, and on the module for a table that cannot be read.
+/// on the attention if one does not fit the hardware, and on the module for a table that cannot be read. A module with a
+/// plain op instead gets one choice of kind kPlainKind, which says nothing.
 mlir::FailureOr<ScheduleDecision> decideSchedules(mlir::ModuleOp module, const ScheduleRequest &request);
 
 /// Says why an entry has its schedule: the row, where each field comes from, the budgets; some indented lines.

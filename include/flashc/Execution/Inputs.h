@@ -37,6 +37,7 @@ std::optional<std::string> parseShapes(llvm::StringRef text, InputOptions &optio
 enum class ArgumentRole {
   Input,  ///< read: q, k, v, or anything that a region captures
   Output, ///< an `outs` operand: written
+  Update, ///< an `outs` operand of which elements may keep their value
 };
 
 /// One argument of a function, all extents known.
@@ -65,7 +66,7 @@ llvm::StringRef getDimName(mlir::flash::StepDim dim);
 
 /// Decides every extent and stride. A dynamic extent is, in this order: what `options.shapes` says of its argument,
 /// what another argument or `options.dims` says of the same dimension, B = 1, Hk = 2, Hq = Hk times the group size,
-/// Nq = 63, Nk = 65. In an argument that is no operand of an attention op it is the largest of B, Hq, Nq, Nk, so that
+/// Nq = 63, Nk = 65; of a merge S = 3, and of a cache 80 pages of 16 rows, 5 pages a sequence, 64 positions. In an argument that is no operand of an attention op it is the largest of B, Hq, Nq, Nk, so that
 /// any position indexes it. A dynamic stride leaves a gap of 8 elements. Diagnoses types that the host cannot provide
 /// and contradictions.
 mlir::FailureOr<FunctionInputs> describeInputs(mlir::func::FuncOp function, const InputOptions &options);

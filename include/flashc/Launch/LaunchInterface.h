@@ -6,7 +6,7 @@
 #ifndef FLASHC_LAUNCH_LAUNCHINTERFACE_H
 #define FLASHC_LAUNCH_LAUNCHINTERFACE_H
 
-#include "flashc/Dialect/Flash/IR/Step.h"
+#include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Runtime/Manifest.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -44,6 +44,9 @@ void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths,
 
 /// The interface of `function`, which computes `ops`.
 LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<LaunchRoles> ops);
+
+/// What the arguments of `function` are to an op of it; inputs come first, then outputs.
+LaunchRoles getLaunchRoles(mlir::func::FuncOp function, mlir::flash::PlainOpInterface op);
 
 /// The interface of a function at L0.
 LaunchInterface describeLaunch(mlir::func::FuncOp function);

@@ -2,6 +2,7 @@
 
 #include "KernelFrame.h"
 #include "PairNest.h"
+#include "PlainLaunch.h"
 #include "Steps/TileStep.h"
 #include "WarpFrame.h"
 #include "WorkOrder.h"
@@ -453,6 +454,11 @@ struct ConvertFlashToTile : flashc::impl::ConvertFlashToTileBase<ConvertFlashToT
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
+    if (flash::PlainOpInterface plain = findPlainOp(module)) {
+      if (failed(convertPlainFunction(module, plain, target)))
+        signalPassFailure();
+      return;
+    }
     FailureOr<SmallVector<LoopNest, 1>> nests = matchLoopNests(module);
     if (failed(nests) || failed(convert(module, *nests, target, overrides)))
       signalPassFailure();

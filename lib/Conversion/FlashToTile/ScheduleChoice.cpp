@@ -1,6 +1,7 @@
 //===- ScheduleChoice.cpp - the schedules of an attention in IR ---------------------------------------------------===//
 
 #include "flashc/Conversion/ScheduleChoice.h"
+#include "PlainLaunch.h"
 #include "Regions/ScoreMap.h"
 #include "Regions/SmallTanh.h"
 #include "flashc/Analysis/MaskProver.h"
@@ -294,10 +295,23 @@ static ShapedType getOutputType(flash::AttentionOp op) {
   return cast<ShapedType>((op->getNumResults() ? op->getResult(0) : op.getOuts()[0]).getType());
 }
 
+/// What stands for a choice where there is nothing to choose.
+static FailureOr<ScheduleDecision> decidePlain(flash::PlainOpInterface op, const ScheduleRequest &request) {
+  if (!request.overrides.empty())
+    return op->emitOpError() << "expected no schedule for a kernel without tiles, got '" << request.overrides << "'";
+  ScheduleDecision decision;
+  decision.key.kind = kPlainKind;
+  decision.key.target = request.target.str();
+  decision.choices.push_back({});
+  return decision;
+}
+
 FailureOr<ScheduleDecision> flashc::decideSchedules(ModuleOp module, const ScheduleRequest &request) {
   llvm::Expected<ScheduleTable> table = ScheduleTable::parse(request.table, "schedule table");
   if (!table)
     return module.emitError() << llvm::toString(table.takeError());
+  if (flash::PlainOpInterface plain = findPlainOp(module))
+    return decidePlain(plain, request);
   flash::ScoresOpInterface op = findScores(module);
   if (!op)
     return module.emitError() << "expected an attention in the module, got none";

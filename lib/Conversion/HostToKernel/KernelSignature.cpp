@@ -126,9 +126,15 @@ FailureOr<ManifestKernel>
 flashc::emitPlainKernel(func::FuncOp host, gpu::GPUFuncOp main, StringRef name, int64_t threads,
                         const TileTables &tables,
                         llvm::function_ref<LogicalResult(gpu::GPUFuncOp, KernelSignature &)> emitBody) {
-  OpBuilder b(host.getContext());
-  b.setInsertionPointToEnd(main->getBlock());
-  gpu::GPUFuncOp kernel = createPlainKernel(b, main.getLoc(), name, threads);
+  return emitPlainKernel(host, main->getParentOfType<gpu::GPUModuleOp>(), name, threads, tables, emitBody);
+}
+
+FailureOr<ManifestKernel>
+flashc::emitPlainKernel(func::FuncOp host, gpu::GPUModuleOp module, StringRef name, int64_t threads,
+                        const TileTables &tables,
+                        llvm::function_ref<LogicalResult(gpu::GPUFuncOp, KernelSignature &)> emitBody) {
+  OpBuilder b = OpBuilder::atBlockEnd(module.getBody());
+  gpu::GPUFuncOp kernel = createPlainKernel(b, host.getLoc(), name, threads);
   KernelSignature signature(host, kernel, tables);
   if (failed(emitBody(kernel, signature)))
     return failure();

@@ -150,6 +150,12 @@ class Context(_Owned):
                  ctypes.byref(handle))
         return CompiledKernel(handle, self)
 
+    def compile_plain(self, function: Callable[..., int], described: Any, target: str) -> CompiledKernel:
+        """By flashcCompileMergeStates or flashcCompileAppendKV."""
+        options, handle = CompileOptions(encoded("target", target), None, None, None), Handle()
+        checked(function, self.handle, ctypes.byref(described), ctypes.byref(options), ctypes.byref(handle))
+        return CompiledKernel(handle, self)
+
     def explain(self, attention: Attention, target: str, schedule: Optional[str], arguments: Any,
                 count: int) -> Explanation:
         text, options, handle = self.attention_text(attention).encode(), self._options(target, schedule), Handle()

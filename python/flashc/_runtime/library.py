@@ -85,6 +85,15 @@ class Attention(ctypes.Structure):
                 ("page_size", c_int64)]
 
 
+class MergeStates(ctypes.Structure):
+    _fields_ = [("parts_dtype", c_int), ("dtype", c_int), ("value_dim", c_int64), ("sinks", c_bool)]
+
+
+class AppendKV(ctypes.Structure):
+    _fields_ = [("dtype", c_int), ("head_dim", c_int64), ("value_dim", c_int64), ("paged", c_bool), ("counts", c_bool),
+                ("rotary_dim", c_int64), ("rotary_dtype", c_int), ("interleaved", c_bool)]
+
+
 class CostStruct(ctypes.Structure):
     _fields_ = [(name, c_double) for name in ("matmul_flops", "other_flops", "bytes_read", "bytes_written")]
 
@@ -113,6 +122,10 @@ _FUNCTIONS = {
     "flashcAttentionChooseSplits": (c_int, [POINTER(Attention), c_int64, POINTER(_Text), POINTER(_Text)]),
     "flashcCompileAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Handle),
                                        POINTER(_Text)]),
+    "flashcCompileMergeStates": (c_int, [Handle, POINTER(MergeStates), POINTER(CompileOptions), POINTER(Handle),
+                                         POINTER(_Text)]),
+    "flashcCompileAppendKV": (c_int, [Handle, POINTER(AppendKV), POINTER(CompileOptions), POINTER(Handle),
+                                      POINTER(_Text)]),
     "flashcKernelGetPTX": (c_char_p, [Handle]),
     "flashcKernelGetManifest": (c_char_p, [Handle]),
     "flashcKernelGetSchedule": (c_char_p, [Handle]),

@@ -66,6 +66,11 @@ mlir::FailureOr<ManifestKernel>
 emitPlainKernel(mlir::func::FuncOp host, mlir::gpu::GPUFuncOp main, llvm::StringRef name, int64_t threads,
                 const TileTables &tables,
                 llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
+/// The same, in `module`, where it may be the main kernel.
+mlir::FailureOr<ManifestKernel>
+emitPlainKernel(mlir::func::FuncOp host, mlir::gpu::GPUModuleOp module, llvm::StringRef name, int64_t threads,
+                const TileTables &tables,
+                llvm::function_ref<mlir::LogicalResult(mlir::gpu::GPUFuncOp, KernelSignature &)> emitBody);
 
 } // namespace flashc
 

@@ -54,6 +54,22 @@ def Flash_WholeOpInterface : OpInterface<"WholeOpInterface", [Flash_ScoresOpInte
   ];
 }
 
+def Flash_PlainOpInterface : OpInterface<"PlainOpInterface"> {
+  let cppNamespace = "::mlir::flash";
+  let description = [{
+    An op of L0 without scores, which one kernel of plain loads and stores computes. On tensors it has results; on memrefs
+    its outputs are operands.
+  }];
+  let methods = [
+    InterfaceMethod<"What is read, in the order of the operands.",
+                    "::llvm::SmallVector<::mlir::flash::StepOperand>", "getInputs">,
+    InterfaceMethod<"What is computed, in the order of the results. The numbers are those of operands, on memrefs.",
+                    "::llvm::SmallVector<::mlir::flash::StepOperand>", "getOutputs">,
+    InterfaceMethod<"Whether elements of outputs keep their value where the op does not write them.",
+                    "bool", "updatesOutputs", (ins), "", "return false;">
+  ];
+}
+
 def Flash_StepOpInterface : OpInterface<"StepOpInterface", [Flash_ScoresOpInterface]> {
   let cppNamespace = "::mlir::flash";
   let description = [{

@@ -1,0 +1,103 @@
+//===- BuildPlain.cpp - what surrounds attention, from plain values -----------------------------------------------===//
+
+#include "flashc/Compiler/BuildPlain.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace flashc;
+using namespace llvm;
+
+static Error checkPositive(StringRef name, int64_t value) {
+  if (value > 0)
+    return Error::success();
+  return createStringError(formatv("expected {0} to be positive, got {1}", name, value));
+}
+
+static std::string getShape(unsigned numAny, int64_t depth) {
+  std::string text;
+  for (unsigned dim = 0; dim < numAny; ++dim)
+    text += "?x";
+  return depth ? text + std::to_string(depth) + "x" : text;
+}
+
+/// A tensor of `numAny` extents that are known at launch, and of `depth`, unless that is 0.
+static std::string getTensor(unsigned numAny, int64_t depth, StringRef type) {
+  return "tensor<" + getShape(numAny, depth) + type.str() + ">";
+}
+
+/// A memref of any strides but the last.
+static std::string getMemRef(unsigned numAny, int64_t depth, StringRef type) {
+  SmallVector<StringRef> strides(numAny + (depth != 0), "?");
+  strides.back() = "1";
+  return "memref<" + getShape(numAny, depth) + type.str() + ", strided<[" + join(strides, ", ") + "], offset: ?>>";
+}
+
+namespace {
+/// A value of the function, by name.
+struct Named {
+  StringRef name;
+  std::string type;
+};
+} // namespace
+
+/// ` keyword(%a, %b : type, type)`, or nothing if there are no values.
+static std::string getOperands(StringRef keyword, ArrayRef<Named> values) {
+  if (values.empty())
+    return "";
+  std::string names = join(map_range(values, [](const Named &value) { return "%" + value.name.str(); }), ", ");
+  std::string types = join(map_range(values, [](const Named &value) { return value.type; }), ", ");
+  return formatv(" {0}({1} : {2})", keyword, names, types);
+}
+
+static std::string getParameters(ArrayRef<ArrayRef<Named>> groups) {
+  SmallVector<std::string> parameters;
+  for (ArrayRef<Named> group : groups)
+    for (const Named &value : group)
+      parameters.push_back("%" + value.name.str() + ": " + value.type);
+  return join(parameters, ", ");
+}
+
+Expected<std::string> flashc::printMerge(const MergeSpec &spec) {
+  if (Error error = checkPositive("value_dim", spec.valueDim))
+    return std::move(error);
+  SmallVector<Named, 2> parts{{"o_parts", getTensor(4, spec.valueDim, spec.partsType)},
+                              {"lse_parts", getTensor(4, 0, "f32")}};
+  SmallVector<Named, 1> sinks;
+  if (spec.hasSinks)
+    sinks.push_back({"sinks", getTensor(1, 0, "f32")});
+  std::string results = getTensor(3, spec.valueDim, spec.outputType) + ", " + getTensor(3, 0, "f32");
+  return formatv("func.func @merge_states({0}) -> ({1}) {{\n"
+                 "  %o, %lse = flash.merge_states{2}{3} -> {1}\n"
+                 "  return %o, %lse : {1}\n"
+                 "}\n",
+                 getParameters({parts, sinks}), results, getOperands("ins", parts), getOperands("sinks", sinks))
+      .str();
+}
+
+Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
+  for (auto [name, value] : {std::pair("head_dim", spec.headDim), std::pair("value_dim", spec.valueDim)})
+    if (Error error = checkPositive(name, value))
+      return std::move(error);
+  if (spec.rotaryDim < 0 || spec.rotaryDim % 2)
+    return createStringError(formatv("expected rotary_dim to be even and not negative, got {0}", spec.rotaryDim));
+  SmallVector<Named, 3> news{{"k", getMemRef(3, spec.headDim, spec.dtype)},
+                             {"v", getMemRef(3, spec.valueDim, spec.dtype)},
+                             {"positions", getMemRef(1, 0, "i32")}};
+  SmallVector<Named, 1> counts, table;
+  SmallVector<Named, 2> rotary, caches{{"k_cache", getMemRef(3, spec.headDim, spec.dtype)},
+                                       {"v_cache", getMemRef(3, spec.valueDim, spec.dtype)}};
+  if (spec.hasCounts)
+    counts.push_back({"counts", getMemRef(1, 0, "i32")});
+  if (spec.isPaged)
+    table.push_back({"table", getMemRef(2, 0, "i32")});
+  if (spec.rotaryDim)
+    rotary = {{"cos", getMemRef(1, spec.rotaryDim / 2, spec.rotaryType)},
+              {"sin", getMemRef(1, spec.rotaryDim / 2, spec.rotaryType)}};
+  return formatv("func.func @append_kv({0}) {{\n  flash.append_kv{1}{2}{3}{4}{5}{6}\n  return\n}\n",
+                 getParameters({news, counts, table, rotary, caches}), getOperands("ins", news),
+                 getOperands("counts", counts), getOperands("table", table), getOperands("rotary", rotary),
+                 getOperands("outs", caches), spec.isInterleaved ? " {interleaved}" : "")
+      .str();
+}

@@ -1,0 +1,233 @@
+//===- AppendKernel.cpp - the kernel that writes new tokens to a cache --------------------------------------------===//
+
+#include "flashc/Conversion/HostToKernel/AppendKernel.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+using namespace flashc;
+using Predicate = arith::CmpIPredicate;
+
+/// A sequence that gets one token of eight heads of 128 columns is one CTA.
+static constexpr int64_t kThreads = 128, kBytes = 16;
+
+namespace {
+/// How a row of keys or values is cut into the threads' vectors.
+struct RowSplit {
+  explicit RowSplit(flash::AppendKVOp op) {
+    MemRefType k = op.getKType();
+    depth = k.getDimSize(3), valueDepth = op.getVType().getDimSize(3), pairs = op.getNumPairs();
+    isInterleaved = op.getInterleaved();
+    width = kBytes * 8 / k.getElementTypeBitWidth();
+    // Partners are in one vector, or in two.
+    int64_t rotated = isInterleaved ? 2 * pairs : pairs;
+    while (depth % width || valueDepth % width || rotated % width)
+      width /= 2;
+  }
+
+  int64_t getVectors() const { return std::max(depth, valueDepth) / width; }
+
+  int64_t depth, valueDepth, pairs, width;
+  bool isInterleaved;
+};
+
+/// Writes the kernel's body. CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has vector
+/// t of the tile, in the order of tokens, heads and columns, of keys and of values.
+class AppendKernel {
+public:
+  AppendKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
+      : b(kernel.getLoc(), kernel.getContext()), signature(signature), scalars(signature), op(op), split(op) {
+    b.setInsertionPointToStart(&kernel.getBody().front());
+  }
+
+  LogicalResult emit() {
+    Value tokens = getExtent(op.getK(), 1), heads = getExtent(op.getK(), 2), vectors = index(split.getVectors());
+    Value ofSequence = mul(mul(tokens, heads), vectors);
+    Value tiles = b.createOrFold<arith::CeilDivUIOp>(ofSequence, index(kThreads));
+    Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
+    batch = div(block, tiles);
+    Value number = add(mul(rem(block, tiles), index(kThreads)), thread), row = div(number, vectors);
+    column = mul(rem(number, vectors), index(split.width)), head = rem(row, heads), token = div(row, heads);
+    emitIf(compare(Predicate::ult, number, ofSequence), [&] { emitToken(); });
+    gpu::ReturnOp::create(b);
+    return success();
+  }
+
+private:
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
+  Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
+  Value compare(Predicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
+  Value select(Value condition, Value x, Value y) { return arith::SelectOp::create(b, condition, x, y); }
+
+  void emitIf(Value condition, llvm::function_ref<void()> body) {
+    auto branch = scf::IfOp::create(b, condition);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    body();
+  }
+
+  unsigned getArgument(Value array) { return flash::getRootArgument(array).getArgNumber(); }
+  /// Of an array that is an argument of the host function, as all are.
+  Value getExtent(Value array, int64_t dim) { return scalars.getExtent(b, op, array, dim); }
+
+  Value loadIndex(Value array, ValueRange place) {
+    Value number = memref::LoadOp::create(b, signature.getMemRef(getArgument(array)), place);
+    return arith::IndexCastOp::create(b, b.getIndexType(), number);
+  }
+
+  /// Elements that neighbour each other.
+  Value loadVector(Value array, SmallVector<Value> row, Value at, int64_t width) {
+    row.push_back(at);
+    return vector::LoadOp::create(b, VectorType::get({width}, getElementTypeOrSelf(array.getType())),
+                                  getVectorArray(array, width), row);
+  }
+
+  void storeVector(Value vector, Value array, SmallVector<Value> row) {
+    row.push_back(column);
+    vector::StoreOp::create(b, vector, getVectorArray(array, split.width), row);
+  }
+
+  Value getVectorArray(Value array, int64_t width) {
+    int64_t bytes = width * getElementTypeOrSelf(array.getType()).getIntOrFloatBitWidth() / 8;
+    return signature.getMemRef(getArgument(array), width == 1 ? 0 : std::min(bytes, kBytes));
+  }
+
+  /// The number of positions that there are. A position has 32 bits, of which a negative one has the highest.
+  Value getLimit() {
+    Value limit = getExtent(op.getKCache(), 1);
+    if (op.getTable())
+      limit = mul(limit, getExtent(op.getTable(), 1));
+    if (op.getCos())
+      limit = arith::MinUIOp::create(b, limit, getExtent(op.getCos(), 0));
+    return arith::MinUIOp::create(b, limit, index(std::numeric_limits<int32_t>::max()));
+  }
+
+  void emitToken() {
+    Value position = add(loadIndex(op.getPositions(), batch), token);
+    Value exists = compare(Predicate::ult, position, getLimit());
+    if (op.getCounts())
+      exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, loadIndex(op.getCounts(), batch)));
+    emitIf(exists, [&] {
+      if (!op.getTable())
+        return emitVectors(position, {batch, position, head});
+      Value rows = getExtent(op.getKCache(), 1), page = loadIndex(op.getTable(), {batch, div(position, rows)});
+      emitIf(compare(Predicate::ult, page, getExtent(op.getKCache(), 0)),
+             [&] { emitVectors(position, {page, rem(position, rows), head}); });
+    });
+  }
+
+  /// Both are read before one of them is written.
+  void emitVectors(Value position, SmallVector<Value> place) {
+    SmallVector<Value> row{batch, token, head};
+    if (split.depth == split.valueDepth) {
+      Value value = loadVector(op.getV(), row, column, split.width);
+      storeVector(emitKey(position, row), op.getKCache(), place);
+      return storeVector(value, op.getVCache(), place);
+    }
+    emitIf(compare(Predicate::ult, column, index(split.depth)),
+           [&] { storeVector(emitKey(position, row), op.getKCache(), place); });
+    emitIf(compare(Predicate::ult, column, index(split.valueDepth)),
+           [&] { storeVector(loadVector(op.getV(), row, column, split.width), op.getVCache(), place); });
+  }
+
+  Value emitKey(Value position, SmallVector<Value> row) {
+    Value key = loadVector(op.getK(), row, column, split.width);
+    if (!op.getCos())
+      return key;
+    if (2 * split.pairs == split.depth)
+      return emitRotated(key, position, row);
+    auto branch = scf::IfOp::create(b, TypeRange{key.getType()},
+                                    compare(Predicate::ult, column, index(2 * split.pairs)), /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(b, emitRotated(key, position, row));
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, key);
+    return branch.getResult(0);
+  }
+
+  Value emitRotated(Value key, Value position, SmallVector<Value> row) {
+    return split.isInterleaved ? rotateInside(key, position) : rotateHalves(key, position, row);
+  }
+
+  /// Element `number` of a vector, in f32.
+  Value getElement(Value vector, int64_t number) {
+    Value element = vector::ExtractOp::create(b, vector, number);
+    return element.getType().isF32() ? element : arith::ExtFOp::create(b, b.getF32Type(), element).getResult();
+  }
+
+  Value makeKey(ArrayRef<Value> elements) {
+    Value all = vector::FromElementsOp::create(b, VectorType::get({split.width}, b.getF32Type()), elements);
+    Type type = op.getKType().getElementType();
+    return type.isF32() ? all : arith::TruncFOp::create(b, VectorType::get({split.width}, type), all).getResult();
+  }
+
+  Value multiply(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
+
+  /// The vector has columns of one half, and its partner the same of the other.
+  Value rotateHalves(Value key, Value position, SmallVector<Value> row) {
+    Value half = index(split.pairs), isFirst = compare(Predicate::ult, column, half);
+    Value pair = select(isFirst, column, sub(column, half));
+    Value other = loadVector(op.getK(), row, select(isFirst, add(column, half), pair), split.width);
+    SmallVector<Value> elements;
+    Value cos = loadAngles(op.getCos(), position, pair, split.width), sin = loadAngles(op.getSin(), position, pair, split.width);
+    for (int64_t number = 0; number < split.width; ++number) {
+      Value angle = getElement(sin, number), negated = arith::NegFOp::create(b, angle);
+      Value own = multiply(getElement(key, number), getElement(cos, number));
+      Value others = multiply(getElement(other, number), select(isFirst, negated, angle));
+      elements.push_back(arith::AddFOp::create(b, own, others));
+    }
+    return makeKey(elements);
+  }
+
+  /// The vector has whole pairs.
+  Value rotateInside(Value key, Value position) {
+    int64_t pairs = split.width / 2;
+    Value first = div(column, index(2));
+    Value cos = loadAngles(op.getCos(), position, first, pairs), sin = loadAngles(op.getSin(), position, first, pairs);
+    SmallVector<Value> elements;
+    for (int64_t pair = 0; pair < pairs; ++pair) {
+      Value x = getElement(key, 2 * pair), y = getElement(key, 2 * pair + 1);
+      Value ofCos = getElement(cos, pair), ofSin = getElement(sin, pair);
+      elements.push_back(arith::SubFOp::create(b, multiply(x, ofCos), multiply(y, ofSin)));
+      elements.push_back(arith::AddFOp::create(b, multiply(y, ofCos), multiply(x, ofSin)));
+    }
+    return makeKey(elements);
+  }
+
+  Value loadAngles(Value angles, Value position, Value first, int64_t count) {
+    return loadVector(angles, {position}, first, count);
+  }
+
+  ImplicitLocOpBuilder b;
+  KernelSignature &signature;
+  ScalarCloner scalars;
+  flash::AppendKVOp op;
+  RowSplit split;
+  Value batch, token, head, column;
+};
+} // namespace
+
+FailureOr<ManifestKernel> flashc::emitAppendKernel(func::FuncOp host, gpu::GPUModuleOp module, StringRef name,
+                                                   flash::AppendKVOp op) {
+  RowSplit split(op);
+  if (split.isInterleaved && split.width == 1)
+    return op.emitOpError() << "expected D and Dv to be even beside 'interleaved', got " << split.depth << " and "
+                            << split.valueDepth;
+  auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
+    return AppendKernel(kernel, signature, op).emit();
+  };
+  FailureOr<ManifestKernel> info = emitPlainKernel(host, module, name, kThreads, /*tables=*/{}, emit);
+  if (failed(info))
+    return failure();
+  GridFormula ofSequence = *getFormula(op.getK(), 1) * *getFormula(op.getK(), 2) * split.getVectors();
+  info->grid = {*getFormula(op.getK(), 0) * ceilDiv(ofSequence, kThreads), 1, 1};
+  return info;
+}

@@ -1,0 +1,120 @@
+//===- DecomposeAppendKV.cpp - new tokens of a cache as loops -----------------------------------------------------===//
+
+#include "Decompose.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+using namespace mlir::flash;
+using namespace mlir::flash::decompose;
+using Predicate = arith::CmpIPredicate;
+
+namespace {
+/// Writes the loops over sequences, tokens, heads and columns.
+class AppendLoops {
+public:
+  AppendLoops(ImplicitLocOpBuilder &b, AppendKVOp op) : b(b), op(op) {}
+
+  void emit() {
+    emitLoop(getDim(op.getK(), 0), [&](Value batch) {
+      Value first = loadIndex(op.getPositions(), batch);
+      Value count = op.getCounts() ? loadIndex(op.getCounts(), batch) : Value();
+      emitLoop(getDim(op.getK(), 1), [&](Value token) {
+        Value position = arith::AddIOp::create(b, first, token);
+        Value exists = compare(Predicate::ult, position, getLimit());
+        if (count)
+          exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, count));
+        emitIf(exists, [&] { emitToken(batch, token, position); });
+      });
+    });
+  }
+
+private:
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value getDim(Value memref, int64_t dim) { return b.createOrFold<memref::DimOp>(memref, dim); }
+  Value loadIndex(Value memref, ValueRange indices) {
+    return arith::IndexCastOp::create(b, b.getIndexType(), memref::LoadOp::create(b, memref, indices));
+  }
+  Value compare(Predicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
+
+  void emitLoop(Value from, Value end, function_ref<void(Value)> body) {
+    auto loop = scf::ForOp::create(b, from, end, index(1));
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    body(loop.getInductionVar());
+  }
+  void emitLoop(Value end, function_ref<void(Value)> body) { emitLoop(index(0), end, body); }
+
+  void emitIf(Value condition, function_ref<void()> body) {
+    auto branch = scf::IfOp::create(b, condition);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.thenBlock());
+    body();
+  }
+
+  /// The number of positions that there are.
+  Value getLimit() {
+    Value limit = getDim(op.getKCache(), 1);
+    if (op.getTable())
+      limit = arith::MulIOp::create(b, limit, getDim(op.getTable(), 1));
+    return op.getCos() ? arith::MinUIOp::create(b, limit, getDim(op.getCos(), 0)).getResult() : limit;
+  }
+
+  void emitToken(Value batch, Value token, Value position) {
+    if (!op.getTable())
+      return emitRows(batch, token, position, batch, position);
+    Value rows = getDim(op.getKCache(), 1);
+    Value slot = arith::DivUIOp::create(b, position, rows), row = arith::RemUIOp::create(b, position, rows);
+    Value page = loadIndex(op.getTable(), {batch, slot});
+    emitIf(compare(Predicate::ult, page, getDim(op.getKCache(), 0)),
+           [&] { emitRows(batch, token, position, page, row); });
+  }
+
+  void emitRows(Value batch, Value token, Value position, Value page, Value row) {
+    emitLoop(getDim(op.getK(), 2), [&](Value head) {
+      SmallVector<Value> from{batch, token, head}, to{page, row, head};
+      int64_t pairs = op.getNumPairs();
+      if (pairs)
+        emitLoop(index(pairs), [&](Value pair) { rotate(pair, position, from, to); });
+      emitLoop(index(2 * pairs), getDim(op.getK(), 3),
+               [&](Value column) { store(load(op.getK(), from, column), op.getKCache(), to, column); });
+      emitLoop(getDim(op.getV(), 3),
+               [&](Value column) { store(load(op.getV(), from, column), op.getVCache(), to, column); });
+    });
+  }
+
+  Value load(Value memref, ArrayRef<Value> row, Value column) {
+    SmallVector<Value> indices(row);
+    indices.push_back(column);
+    return memref::LoadOp::create(b, memref, indices);
+  }
+
+  void store(Value value, Value memref, ArrayRef<Value> row, Value column) {
+    SmallVector<Value> indices(row);
+    indices.push_back(column);
+    memref::StoreOp::create(b, value, memref, indices);
+  }
+
+  void rotate(Value pair, Value position, ArrayRef<Value> from, ArrayRef<Value> to) {
+    Value first = op.getInterleaved() ? arith::MulIOp::create(b, pair, index(2)).getResult() : pair;
+    Value second = arith::AddIOp::create(b, first, index(op.getInterleaved() ? 1 : op.getNumPairs()));
+    Value x = widen(b, load(op.getK(), from, first)), y = widen(b, load(op.getK(), from, second));
+    Value cos = widen(b, load(op.getCos(), position, pair)), sin = widen(b, load(op.getSin(), position, pair));
+    auto multiply = [&](Value a, Value c) -> Value { return arith::MulFOp::create(b, a, c); };
+    Value xCos = multiply(x, cos), ySin = multiply(y, sin), yCos = multiply(y, cos), xSin = multiply(x, sin);
+    Type type = op.getKType().getElementType();
+    store(narrow(b, arith::SubFOp::create(b, xCos, ySin), type), op.getKCache(), to, first);
+    store(narrow(b, arith::AddFOp::create(b, yCos, xSin), type), op.getKCache(), to, second);
+  }
+
+  ImplicitLocOpBuilder &b;
+  AppendKVOp op;
+};
+} // namespace
+
+FailureOr<SmallVector<Value>> AppendKVOp::decomposeOperation(OpBuilder &builder) {
+  ImplicitLocOpBuilder b(getLoc(), builder);
+  AppendLoops(b, *this).emit();
+  return SmallVector<Value>();
+}

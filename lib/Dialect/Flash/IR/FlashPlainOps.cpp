@@ -1,0 +1,190 @@
+//===- FlashPlainOps.cpp - constraints of the ops that surround attention -----------------------------------------===//
+
+#include "flashc/Dialect/Flash/IR/Flash.h"
+#include <map>
+
+using namespace mlir;
+using namespace mlir::flash;
+using Dim = StepDim;
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Constraints (numbered in FlashPlainOps.td)
+//===--------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+/// A value, the names of its extents, and the element type that it has to have; null if that is looked at elsewhere.
+struct NamedShape {
+  StringRef name;
+  ShapedType type;
+  SmallVector<StringRef, 5> extents;
+  Type element = {};
+};
+
+/// What holds of the values of any plain op.
+class ShapeVerifier {
+public:
+  ShapeVerifier(Operation *op, ArrayRef<NamedShape> values) : op(op), values(values) {}
+
+  LogicalResult verify() {
+    for (const NamedShape &value : values)
+      if (failed(verifyLayout(value)) || failed(verifyType(value)))
+        return failure();
+    for (const NamedShape &value : values)
+      for (auto [extent, size] : llvm::zip_equal(value.extents, value.type.getShape()))
+        if (failed(verifyExtent(value, extent, size)))
+          return failure();
+    return success();
+  }
+
+private:
+  InFlightDiagnostic expected() { return op->emitOpError() << "expected "; }
+
+  LogicalResult verifyLayout(const NamedShape &value) {
+    const NamedShape &first = values.front();
+    auto memref = dyn_cast<MemRefType>(value.type);
+    if (!memref != !isa<MemRefType>(first.type))
+      return expected() << "only tensors or only memrefs, got " << first.name << " of type " << first.type << " and "
+                        << value.name << " of type " << value.type << " (C1)";
+    if (memref && memref.getRank() > 0 && memref.getStridesAndOffset().first.back() != 1)
+      return expected() << value.name << " to be contiguous in the innermost dimension, got " << memref << " (C1)";
+    return success();
+  }
+
+  LogicalResult verifyType(const NamedShape &value) {
+    if (value.type.getRank() != int64_t(value.extents.size()))
+      return expected() << value.name << " of rank " << value.extents.size() << ", got " << value.type << " (C2)";
+    Type element = value.type.getElementType();
+    if (value.element && element != value.element)
+      return expected() << value.name << " of element type " << value.element << ", got " << element << " (C3)";
+    if (!value.element && !element.isBF16() && !element.isF16() && !element.isF32())
+      return expected() << value.name << " of element type bf16, f16 or f32, got " << element << " (C3)";
+    return success();
+  }
+
+  /// Depths are static and positive, and extents of one name are the same wherever they are static.
+  LogicalResult verifyExtent(const NamedShape &value, StringRef extent, int64_t size) {
+    bool isDepth = extent.starts_with("D") || extent.starts_with("R2");
+    if (isDepth && size <= 0) // or dynamic, which is negative
+      return expected() << "a static, positive " << extent << ", got " << value.name << " of type " << value.type
+                        << " (C4)";
+    if (ShapedType::isDynamic(size))
+      return success();
+    auto &[other, otherSize] = known.try_emplace(extent, value.name, size).first->second;
+    if (otherSize != size)
+      return expected() << other << " and " << value.name << " to agree on " << extent << ", got " << otherSize
+                        << " and " << size << (isDepth ? " (C4)" : " (C6)");
+    return success();
+  }
+
+  Operation *op;
+  ArrayRef<NamedShape> values;
+  std::map<StringRef, std::pair<StringRef, int64_t>> known; // extent: who has it, how large it is
+};
+} // namespace
+
+static ShapedType getShape(Value value) { return cast<ShapedType>(value.getType()); }
+
+LogicalResult MergeStatesOp::verify() {
+  size_t numResults = getNumResults(), numOuts = getOuts().size();
+  bool isTensor = hasTensorSemantics();
+  if ((isTensor ? numResults : numOuts) != 2 || (isTensor ? numOuts : numResults) != 0)
+    return emitOpError() << "expected two results on tensors, or two 'outs' and no result on memrefs, got " << numResults
+                         << " results and " << numOuts << " outs (C10)";
+  Type f32 = Float32Type::get(getContext());
+  SmallVector<NamedShape> values{{"o_parts", getPartsType(), {"S", "B", "H", "N", "D"}},
+                                 {"lse_parts", getShape(getLseParts()), {"S", "B", "H", "N"}, f32},
+                                 {"o", getOutputType(0), {"B", "H", "N", "D"}},
+                                 {"lse", getOutputType(1), {"B", "H", "N"}, f32}};
+  if (getSinks())
+    values.push_back({"sinks", getShape(getSinks()), {"H"}, f32});
+  return ShapeVerifier(*this, values).verify();
+}
+
+LogicalResult AppendKVOp::verify() {
+  if (getInterleaved() && !getCos())
+    return emitOpError() << "expected 'interleaved' beside 'rotary' only (C13)";
+  Type element = getKType().getElementType(), i32 = IntegerType::get(getContext(), 32);
+  StringRef first = getTable() ? "P" : "B", second = getTable() ? "R" : "N";
+  SmallVector<NamedShape> values{{"k", getKType(), {"B", "T", "Hk", "D"}},
+                                 {"v", getVType(), {"B", "T", "Hk", "Dv"}, element},
+                                 {"positions", getShape(getPositions()), {"B"}, i32},
+                                 {"k_cache", getShape(getKCache()), {first, second, "Hk", "D"}, element},
+                                 {"v_cache", getShape(getVCache()), {first, second, "Hk", "Dv"}, element}};
+  if (getCounts())
+    values.push_back({"counts", getShape(getCounts()), {"B"}, i32});
+  if (getTable())
+    values.push_back({"table", getShape(getTable()), {"B", "M"}, i32});
+  if (getCos()) {
+    Type angle = getShape(getCos()).getElementType();
+    if (angle != element && !angle.isF32())
+      return emitOpError() << "expected cos of element type " << element << " or f32, got " << angle << " (C3)";
+    values.push_back({"cos", getShape(getCos()), {"positions", "R2 / 2"}, angle});
+    values.push_back({"sin", getShape(getSin()), {"positions", "R2 / 2"}, angle});
+  }
+  if (failed(ShapeVerifier(*this, values).verify()))
+    return failure();
+  if (int64_t pairs = getNumPairs(), depth = getKType().getDimSize(3); 2 * pairs > depth)
+    return emitOpError() << "expected R2 to be at most D, got " << 2 * pairs << " and " << depth << " (C4)";
+  return success();
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Operands
+//===--------------------------------------------------------------------------------------------------------------===//
+
+SmallVector<StepOperand> MergeStatesOp::getInputs() {
+  SmallVector<StepOperand> inputs{{"o_parts", 0, {Dim::Part, Dim::B, Dim::H, Dim::I, Dim::Whole}},
+                                  {"lse_parts", 1, {Dim::Part, Dim::B, Dim::H, Dim::I}}};
+  if (getSinks())
+    inputs.push_back({"sinks", 2, {Dim::H}});
+  return inputs;
+}
+
+SmallVector<StepOperand> MergeStatesOp::getOutputs() {
+  unsigned first = getSinks() ? 3 : 2;
+  return {{"o", first, {Dim::B, Dim::H, Dim::I, Dim::Whole}}, {"lse", first + 1, {Dim::B, Dim::H, Dim::I}}};
+}
+
+SmallVector<StepOperand> AppendKVOp::getInputs() {
+  SmallVector<StepOperand> inputs{{"k", 0, {Dim::B, Dim::I, Dim::KeyHead, Dim::Whole}},
+                                  {"v", 1, {Dim::B, Dim::I, Dim::KeyHead, Dim::Whole}},
+                                  {"positions", 2, {Dim::B}}};
+  auto add = [&](bool isThere, StringRef name, SmallVector<Dim, 4> dims) {
+    if (isThere)
+      inputs.push_back({name, static_cast<unsigned>(inputs.size()), std::move(dims)});
+  };
+  bool rotates = getCos() != nullptr;
+  add(getCounts() != nullptr, "counts", {Dim::B});
+  add(getTable() != nullptr, "table", {Dim::B, Dim::PageSlot});
+  add(rotates, "cos", {Dim::Position, Dim::Whole});
+  add(rotates, "sin", {Dim::Position, Dim::Whole});
+  return inputs;
+}
+
+SmallVector<StepOperand> AppendKVOp::getOutputs() {
+  unsigned first = getInputs().size();
+  Dim outer = getTable() ? Dim::Page : Dim::B, inner = getTable() ? Dim::PageRow : Dim::J;
+  return {{"k_cache", first, {outer, inner, Dim::KeyHead, Dim::Whole}},
+          {"v_cache", first + 1, {outer, inner, Dim::KeyHead, Dim::Whole}}};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Effects
+//===--------------------------------------------------------------------------------------------------------------===//
+
+/// On memrefs the inputs are read, and the outputs written.
+static void addEffects(PlainOpInterface op, Effects &effects) {
+  size_t numInputs = op.getInputs().size();
+  for (OpOperand &operand : op->getOpOperands()) {
+    if (!isa<MemRefType>(operand.get().getType()))
+      continue;
+    bool isRead = operand.getOperandNumber() < numInputs;
+    effects.emplace_back(isRead ? static_cast<MemoryEffects::Effect *>(MemoryEffects::Read::get())
+                                : static_cast<MemoryEffects::Effect *>(MemoryEffects::Write::get()),
+                         &operand, SideEffects::DefaultResource::get());
+  }
+}
+
+void MergeStatesOp::getEffects(Effects &effects) { addEffects(*this, effects); }
+void AppendKVOp::getEffects(Effects &effects) { addEffects(*this, effects); }

@@ -1,0 +1,90 @@
+"""flashc.merge_states: partial results of attention, over parts of the keys, become one."""
+from __future__ import annotations
+
+import math
+from typing import Any, Optional, Tuple
+
+from ._arrays.source import source_of
+from ._runtime import plain
+from ._runtime.calls import Inputs, Results
+from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._trace.trace import Code
+
+__all__ = ["merge_states"]
+
+_DTYPES = "bf16", "f16", "f32"
+
+
+def merge_states(o: Any, lse: Any, *, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
+    """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared prefix,
+    split keys and context parallelism end with it.
+
+        o1, lse1 = flashc.attention(q, k[:, :, :n], v[:, :, :n], return_lse=True)
+        o2, lse2 = flashc.attention(q, k[:, :, n:], v[:, :, n:], return_lse=True)
+        o, lse = flashc.merge_states(torch.stack([o1, o2]), torch.stack([lse1, lse2]))
+
+    Args:
+        o: what the parts gave, [S, B, H, N, D] in bf16, f16 or f32.
+        lse: their log-sum-exps, [S, B, H, N] in f32. A part of -inf gives nothing, whatever its o holds.
+        sinks: [H] in f32, or None: a score that joins every softmax of its head once, without a value. The parts have
+            none of their own then.
+        out: arrays (o, lse) that the result goes to, instead of new ones; this o may be of any of the three types.
+
+    Returns:
+        (o, lse), [B, H, N, D] in the type of the parts and [B, H, N] in f32, in arrays of the framework of o. A row whose
+        parts are all -inf has o = 0 and lse = -inf, or its head's sink. Equal arguments give equal bits.
+
+    Raises:
+        as `flashc.attention`.
+    """
+    inputs = Inputs(o=o, lse=lse) if sinks is None else Inputs(o=o, lse=lse, sinks=sinks)
+    parts = inputs["o"]
+    if len(parts.shape) != 5 or parts.shape[4] == 0:
+        raise ArgumentError(f"expected o of 5 dimensions [S, B, H, N, D], with D of at least 1, got shape "
+                            f"{tuple(parts.shape)}")
+    if parts.dtype not in _DTYPES:
+        raise UnsupportedTypeError(f"expected o of bf16, f16 or f32, got {parts.dtype}")
+    shape = tuple(parts.shape)
+    inputs.check("o", "o", parts.dtype, "[S, B, H, N, D]", shape)
+    inputs.check("lse", "o", "f32", "[S, B, H, N]", shape[:4])
+    if sinks is not None:
+        inputs.check("sinks", "o", "f32", "[H]", shape[2:3])
+    results = Results(inputs, Code())
+    merged, lse_out = (None, None) if out is None else _pair(out)
+    results.add("out[0]", merged, "o", shape[1:], _dtype_of(merged, parts.dtype, inputs))
+    results.add("out[1]", lse_out, "o", shape[1:4], "f32")
+    if 0 in shape:
+        _fill(results, sinks)
+    else:
+        inputs.check_addresses()
+        kernel = plain.Merge(parts.dtype, results.arrays[0].dtype, shape[4], sinks is not None)
+        plain.launch(kernel, [*inputs.arrays.values(), *results.arrays], inputs.device, inputs.stream)
+    return results.owners[0], results.owners[1]
+
+
+def _pair(out: Any) -> Tuple[Any, Any]:
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise ArgumentError(f"expected out to be arrays (o, lse), got {type(out)!r}")
+    return out[0], out[1]
+
+
+def _dtype_of(out: Any, dtype: str, inputs: Inputs) -> str:
+    """That of the result."""
+    if out is None:
+        return dtype
+    given = source_of(out).describe(out, inputs.stream).dtype
+    if given not in _DTYPES:
+        raise UnsupportedTypeError(f"expected out[0] of bf16, f16 or f32, got {given}")
+    return given
+
+
+def _fill(results: Results, sinks: Any) -> None:
+    """Of no parts, or nothing at all."""
+    o, lse = results.owners
+    if 0 in results.arrays[1].shape:
+        return
+    source_of(o).fill(o, 0.0)
+    if sinks is None:
+        source_of(lse).fill(lse, -math.inf)
+    else:
+        lse[...] = sinks[None, :, None]

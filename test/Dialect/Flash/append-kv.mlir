@@ -1,0 +1,51 @@
+// RUN: flashc-opt %s | flashc-opt | FileCheck %s
+// RUN: flashc-opt %s --mlir-print-op-generic | flashc-opt | FileCheck %s
+// RUN: flashc-opt %s --flash-decompose --canonicalize | FileCheck %s --check-prefix=LOOPS --implicit-check-not=flash.
+
+!new = memref<?x1x8x128xbf16>
+!cache = memref<?x16x8x128xbf16, strided<[?, ?, ?, 1], offset: ?>>
+
+// CHECK-LABEL: func @paged
+// CHECK: flash.append_kv ins(%{{.*}}, %{{.*}}, %{{.*}} : memref<?x1x8x128xbf16>, memref<?x1x8x128xbf16>, memref<?xi32>) counts(%{{.*}} : memref<?xi32>) table(%{{.*}} : memref<?x?xi32>) rotary(%{{.*}}, %{{.*}} : memref<?x32xf32>, memref<?x32xf32>) outs(%{{.*}}, %{{.*}} : memref<?x16x8x128xbf16, strided<[?, ?, ?, 1], offset: ?>>, memref<?x16x8x128xbf16, strided<[?, ?, ?, 1], offset: ?>>) {interleaved}
+// LOOPS-LABEL: func @paged(
+// LOOPS-SAME:    %[[K:.*]]: memref<?x1x8x128xbf16>, %[[V:.*]]: memref<?x1x8x128xbf16>, %[[POSITIONS:.*]]: memref<?xi32>, %[[COUNTS:[^:]*]]: memref<?xi32>, %[[TABLE:.*]]: memref<?x?xi32>, %[[COS:.*]]: memref<?x32xf32>, %[[SIN:.*]]: memref<?x32xf32>, %[[KCACHE:.*]]: memref<?x16x8x128xbf16, {{.*}}>, %[[VCACHE:[^:]*]]: memref<
+// LOOPS:         scf.for %[[B:.*]] =
+// LOOPS:           memref.load %[[POSITIONS]][%[[B]]]
+// LOOPS:           memref.load %[[COUNTS]][%[[B]]]
+// LOOPS:           %[[BEFORE:.*]] = arith.cmpi ult
+// LOOPS:           arith.andi %[[BEFORE]]
+// LOOPS:           scf.if
+// LOOPS:             %[[READ:.*]] = memref.load %[[TABLE]][%[[B]], %{{.*}}]
+// LOOPS:             %[[PAGE:.*]] = arith.index_cast %[[READ]]
+// LOOPS:             %[[ISPAGE:.*]] = arith.cmpi ult, %[[PAGE]], %{{.*}}
+// LOOPS:             scf.if %[[ISPAGE]]
+// LOOPS:               scf.for %[[H:.*]] =
+// Pairs of neighbours: 2 c and 2 c + 1.
+// LOOPS:                 scf.for %[[C:.*]] = %c0 to %c32
+// LOOPS:                   %[[FIRST:.*]] = arith.muli %[[C]], %c2
+// LOOPS:                   %[[SECOND:.*]] = arith.addi %[[FIRST]], %c1
+// LOOPS:                   memref.load %[[COS]][%{{.*}}, %[[C]]]
+// LOOPS:                   memref.store %{{.*}}, %[[KCACHE]][%[[PAGE]], %{{.*}}, %[[H]], %[[FIRST]]]
+// LOOPS:                   memref.store %{{.*}}, %[[KCACHE]][%[[PAGE]], %{{.*}}, %[[H]], %[[SECOND]]]
+// The columns behind them.
+// LOOPS:                 scf.for %{{.*}} = %c64 to %c128
+// LOOPS:                 scf.for %{{.*}} = %c0 to %c128
+// LOOPS:                   memref.store %{{.*}}, %[[VCACHE]]
+func.func @paged(%k: !new, %v: !new, %positions: memref<?xi32>, %counts: memref<?xi32>, %table: memref<?x?xi32>,
+                 %cos: memref<?x32xf32>, %sin: memref<?x32xf32>, %k_cache: !cache, %v_cache: !cache) {
+  flash.append_kv ins(%k, %v, %positions : !new, !new, memref<?xi32>) counts(%counts : memref<?xi32>)
+    table(%table : memref<?x?xi32>) rotary(%cos, %sin : memref<?x32xf32>, memref<?x32xf32>)
+    outs(%k_cache, %v_cache : !cache, !cache) {interleaved}
+  return
+}
+
+// CHECK-LABEL: func @contiguous
+// CHECK: flash.append_kv ins(%{{.*}}, %{{.*}}, %{{.*}} : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>) outs(%{{.*}}, %{{.*}} : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+// LOOPS-LABEL: func @contiguous
+// LOOPS-NOT:     arith.mulf
+func.func @contiguous(%k: memref<2x3x4x24xf32>, %v: memref<2x3x4x8xf32>, %positions: memref<2xi32>,
+                      %k_cache: memref<2x99x4x24xf32>, %v_cache: memref<2x99x4x8xf32>) {
+  flash.append_kv ins(%k, %v, %positions : memref<2x3x4x24xf32>, memref<2x3x4x8xf32>, memref<2xi32>)
+    outs(%k_cache, %v_cache : memref<2x99x4x24xf32>, memref<2x99x4x8xf32>)
+  return
+}

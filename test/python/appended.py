@@ -1,0 +1,53 @@
+"""Caches of keys and values that get new tokens, by the book, and cases of them."""
+import numpy as np
+
+
+def append(k_cache, v_cache, k, v, table, positions, counts=None, rotary=None):
+    """Writes into caches of float64. Whatever has no place is left out."""
+    k = np.array(k, np.float64)
+    length = k_cache.shape[1] if table is None else table.shape[1] * k_cache.shape[1]
+    for b in range(k.shape[0]):
+        for t in range(k.shape[1] if counts is None else min(max(int(counts[b]), 0), k.shape[1])):
+            position = int(positions[b]) + t
+            page, row = b, position
+            if not 0 <= position < (length if rotary is None else min(length, len(rotary[0]))):
+                continue
+            if table is not None:
+                page, row = int(table[b, position // k_cache.shape[1]]), position % k_cache.shape[1]
+                if not 0 <= page < k_cache.shape[0]:
+                    continue
+            k_cache[page, row] = k[b, t] if rotary is None else rotate(k[b, t], position, *rotary)
+            v_cache[page, row] = v[b, t]
+
+
+def rotate(x, position, cos, sin, interleaved):
+    """Rows of one token."""
+    cos, sin = (np.asarray(angles[position], np.float64) for angles in (cos, sin))
+    half, x = len(cos), x.copy()
+    first, second = (slice(0, 2 * half, 2), slice(1, 2 * half, 2)) if interleaved else \
+        (slice(0, half), slice(half, 2 * half))
+    a, b = x[..., first].copy(), x[..., second].copy()
+    x[..., first], x[..., second] = a * cos - b * sin, b * cos + a * sin
+    return x
+
+
+def make_table(rng, batch, slots, pages):
+    """A page of its own for every slot, as far as there are pages; the others have none, or none that there is."""
+    table = np.array([-1, pages, pages + 1, -2**31, 2**31 - 1], np.int32)[rng.integers(0, 5, (batch, slots))]
+    count = min(pages, batch * slots)
+    places = rng.permutation(batch * slots)[:count]
+    table.reshape(-1)[places] = rng.permutation(pages)[:count]
+    return table
+
+
+def make_positions(rng, batch, tokens, length, page):
+    """Where sequences end, and on both sides of where pages and the cache do."""
+    edges = [0, page - 1, page, page - tokens, length - 1, length - tokens, length, -1, -tokens, -2**31, 2**31 - 1]
+    chosen = np.where(rng.random(batch) < 0.5, rng.integers(0, length + 1, batch), rng.choice(edges, batch))
+    return chosen.astype(np.int32)
+
+
+def make_angles(rng, rows, half):
+    """cos and sin of rotary embeddings, of random frequencies."""
+    angles = np.arange(rows)[:, None] * np.exp(-rng.random(half) * 6)
+    return np.cos(angles), np.sin(angles)
