@@ -3,6 +3,7 @@
 #include "flashc/Launch/TileTables.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -13,10 +14,36 @@ using namespace flashc;
 /// None if one of those that it is made of is none.
 using Formula = std::optional<GridFormula>;
 
+/// Of sums, products and quotients that are rounded up; none of others.
+static Formula evaluate(AffineExpr expr, affine::AffineApplyOp op) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(expr))
+    return constant.getValue() < 0 ? Formula() : Formula(constant.getValue());
+  if (auto dim = dyn_cast<AffineDimExpr>(expr))
+    return getFormula(OpFoldResult(op.getDimOperands()[dim.getPosition()]));
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expr))
+    return getFormula(OpFoldResult(op.getSymbolOperands()[symbol.getPosition()]));
+  auto binary = cast<AffineBinaryOpExpr>(expr);
+  Formula x = evaluate(binary.getLHS(), op), y = evaluate(binary.getRHS(), op);
+  if (!x || !y)
+    return std::nullopt;
+  switch (expr.getKind()) {
+  case AffineExprKind::Add:
+    return *x + *y;
+  case AffineExprKind::Mul:
+    return *x * *y;
+  case AffineExprKind::CeilDiv:
+    return ceilDiv(*x, *y);
+  default:
+    return std::nullopt;
+  }
+}
+
 Formula flashc::getFormula(OpFoldResult extent) {
   if (std::optional<int64_t> constant = getConstantIntValue(extent))
     return *constant;
   Operation *def = cast<Value>(extent).getDefiningOp();
+  if (auto apply = dyn_cast_or_null<affine::AffineApplyOp>(def))
+    return evaluate(apply.getAffineMap().getResult(0), apply);
   if (!isa_and_nonnull<tensor::DimOp, memref::DimOp>(def))
     return std::nullopt;
   std::optional<int64_t> dim = getConstantIntValue(def->getOperand(1));

@@ -262,7 +262,7 @@ struct NestKernel {
 } // namespace
 
 /// The tables that kernels of the launch pass to each other.
-static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests) {
+static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests, ArrayRef<NestKernel> kernels) {
   FailureOr<TileTables> tables = TileTables::get(nests.front().func);
   if (failed(tables))
     return failure();
@@ -271,6 +271,14 @@ static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests) {
       tables->add(*table);
     return succeeded(table);
   };
+  for (const NestKernel &kernel : kernels) {
+    std::optional<MergedStates> states = kernel.decode ? getMergedStates(kernel.nest, *kernel.decode) : std::nullopt;
+    if (!states)
+      continue;
+    FailureOr<SmallVector<TileTables::Table, 2>> parts = states->getTables();
+    if (failed(parts) || !llvm::all_of(*parts, [&](const TileTables::Table &table) { return add(table); }))
+      return failure();
+  }
   for (LoopNest &nest : nests) {
     for (unsigned result = 0; result < nest.results.size(); ++result)
       if (std::optional<GroupSums> sums = nest.getGroupSums(result); sums && !add(sums->getTable()))
@@ -356,6 +364,13 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   for (NestKernel &kernel : kernels)
     if (failed(emitLastKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
       return failure();
+  if (std::optional<MergedStates> states = main.decode ? getMergedStates(main.nest, *main.decode) : std::nullopt) {
+    FailureOr<ManifestKernel> merge = emitMergeKernel(host, main.func->getParentOfType<gpu::GPUModuleOp>(),
+                                                      (main.func.getName() + "_merge").str(), tables, *states);
+    if (failed(merge))
+      return failure();
+    launch.after.push_back(std::move(*merge));
+  }
   for (auto [number, kernel] : llvm::enumerate(kernels)) {
     const std::optional<ScatterSums> &sums = kernel.nest.scatterSums;
     if (!sums)
@@ -421,7 +436,7 @@ static LogicalResult convert(ModuleOp module, MutableArrayRef<LoopNest> nests, S
   SmallVector<NestKernel, 1> kernels;
   if (failed(schedule(nests, target, overrides, kernels)))
     return failure();
-  FailureOr<TileTables> tables = getTables(nests);
+  FailureOr<TileTables> tables = getTables(nests, kernels);
   if (failed(tables))
     return failure();
   std::string whySorted;

@@ -65,6 +65,12 @@ public:
   virtual void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) {}
   /// Stores a tile, or a value of each row, to a launch argument.
   virtual void store(mlir::Value tile, unsigned argument, bool isMatrix);
+  /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are stored,
+  /// by `storePart`.
+  virtual bool storesParts() const { return false; }
+  virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result) { return mlir::failure(); }
+  /// The sinks that join the rows' sums here; null if there are none.
+  virtual mlir::Value getSinks() const { return mlir::cast<mlir::flash::FinalizeOp>(nest.epilogue).getSinks(); }
   /// The head of row `row` of a tile, where that is what positions of rows are (tile.rows).
   virtual mlir::Value getHeadOfRow(mlir::Value row) { return head; }
 

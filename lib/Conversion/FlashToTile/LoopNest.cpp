@@ -457,6 +457,10 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       continue;
     }
     Value next;
+    if (auto merge = dyn_cast<flash::MergeStatesOp>(user); merge && nest.packed && use.getOperandNumber() == result) {
+      nest.packed->merge = merge;
+      next = merge->getResult(result);
+    }
     auto generic = dyn_cast<linalg::GenericOp>(user);
     if (generic && isGroupSums(generic, result)) {
       nest.groupSums[result] = generic;

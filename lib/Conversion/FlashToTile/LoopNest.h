@@ -80,6 +80,8 @@ struct PairWalk {
 struct PackedRows {
   int64_t heads, tokens;
   ParallelDim part;
+  /// What merges several parts, whose results then are the outputs.
+  mlir::flash::MergeStatesOp merge = {};
 };
 
 /// The loops of one step in L1 (StepOpInterface), as `convert-flash-to-tile` needs them: in parallel over batches, heads

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -104,7 +105,8 @@ Value WarpFrame::emitEnd(const Operand &operand) {
 }
 
 LogicalResult WarpFrame::emitPositions(Value) {
-  Value part = gpu::BlockIdOp::create(b, gpu::Dimension::x), tile = gpu::BlockIdOp::create(b, gpu::Dimension::y);
+  part = gpu::BlockIdOp::create(b, gpu::Dimension::x);
+  Value tile = gpu::BlockIdOp::create(b, gpu::Dimension::y);
   batch = gpu::BlockIdOp::create(b, gpu::Dimension::z);
   const PackedRows &packed = *nest.packed;
   Value heads = scalars.get(b, b.getLoc(), nest.head.extent);
@@ -190,12 +192,45 @@ void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
   RankedTensorType type = getAccType(cols);
   auto merged = tile::MergeWarpsOp::create(b, type, getRowType(), getRowType(), acc, max, sum, exponents);
   acc = merged.getMerged(), max = merged.getMergedMax(), sum = merged.getMergedSum();
-  Value part = warp;
+  Value number = warp;
   if (decode.getCluster() > 1) {
     auto ofCluster = tile::MergeClusterOp::create(b, TypeRange{type, getRowType(), getRowType(), b.getIndexType()}, acc, max, sum, exponents);
-    acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(), part = ofCluster.getPart();
+    acc = ofCluster.getMerged(), max = ofCluster.getMergedMax(), sum = ofCluster.getMergedSum(), number = ofCluster.getPart();
   }
-  column = arith::MulIOp::create(b, part, index(cols));
+  column = arith::MulIOp::create(b, number, index(cols));
+}
+
+Value WarpFrame::getSinks() const {
+  if (nest.packed->merge)
+    return storesParts() ? Value() : nest.packed->merge.getSinks();
+  return KernelFrame::getSinks();
+}
+
+std::optional<MergedStates> flashc::getMergedStates(LoopNest &nest, const DecodeSchedule &schedule) {
+  if (!nest.packed->merge || schedule.getCluster() > 1)
+    return std::nullopt;
+  MergedStates states{nest.packed->merge, {nest.packed->part.extent, nest.batch.extent, nest.head.extent, nest.resident.extent}};
+  states.extents.push_back(Builder(nest.end->getContext()).getIndexAttr(nest.getOperand("v").getCols()));
+  for (const NestOutput &output : nest.outputs)
+    (output.result == 0 ? states.outputs : states.lses).push_back(output.argument);
+  return states;
+}
+
+/// The parts are one array of parts times batches.
+LogicalResult WarpFrame::storePart(Value tile, unsigned result) {
+  MergedStates states = *getMergedStates(nest, decode);
+  OpBuilder inL1(nest.end);
+  auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(inL1, nest.end->getLoc(), value); };
+  Value batches = get(states.extents[1]);
+  Value all = arith::MulIOp::create(inL1, nest.end->getLoc(), get(states.extents[0]), batches);
+  SmallVector<OpFoldResult> extents(states.extents.begin() + 1, states.extents.end() - result);
+  extents.front() = all;
+  Value array = scalars.getTableArray(b, states.op->getOperand(result), extents), numBatches = scalars.get(b, batches);
+  if (!array || !numBatches)
+    return failure();
+  Value place = arith::AddIOp::create(b, arith::MulIOp::create(b, part, numBatches), batch);
+  tile::WriteRowsOp::create(b, tile, array, place, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens);
+  return success();
 }
 
 void WarpFrame::store(Value tile, unsigned argument, bool isMatrix) {

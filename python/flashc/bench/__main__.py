@@ -25,6 +25,7 @@ EXAMPLES = """examples:
   python -m flashc.bench --cells related --peers ''
   python -m flashc.bench --read a.csv b.csv --plot bench.png     measure nothing: table and plot of earlier runs
   python -m flashc.bench --latency
+  python -m flashc.bench --decode heads=32/8 d=128 b=1,16 n=4096,65536 page=0,16
   python -m flashc.bench --masks
   python -m flashc.bench --backward --peers cudnn,flex --csv backward.csv --plot backward.png
   python -m flashc.bench --backward --masks
@@ -59,6 +60,9 @@ def build_parser():
                         help="measure what masks and scores cost instead: masks by the tile that they visit over no "
                         "mask, a window and packed documents beside FlexAttention and the dense kernel, ALiBi and soft "
                         "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
+    parser.add_argument("--decode", nargs="*", metavar="KEY=VALUES",
+                        help="time decoding instead, one query token against caches, beside cuDNN's and FlashAttention-2 "
+                        "(SDPA): heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16; what is left out is the whole grid")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser
@@ -222,6 +226,16 @@ def main(arguments=None):
         return read(options, parser)
     if options.latency and options.backward:
         parser.error("expected --backward or --latency, got both")
+    if options.decode is not None:
+        require_torch(parser)
+        from . import _decode, _measure
+        try:
+            cells = _decode.parse(options.decode)
+        except ValueError as error:
+            parser.error(f"--decode: {error}")
+        names = list(_decode.PEERS) if options.peers is None else [name for name in options.peers.split(",") if name]
+        print(_measure.describe_device())
+        return int(not _decode.run(cells, variants, names, options.csv))
     if options.latency:
         from . import _latency
         return _latency.main()

@@ -195,7 +195,7 @@ Value ForwardStep::emitIsEmpty(Value sum) {
 
 /// The sink of the head, in every row; null if there is none. Fails after an error.
 FailureOr<Value> ForwardStep::emitSinks() {
-  Value sinks = cast<flash::FinalizeOp>(nest.epilogue).getSinks();
+  Value sinks = frame.getSinks();
   if (!sinks)
     return Value();
   if (auto slice = sinks.getDefiningOp<tensor::ExtractSliceOp>()) {
@@ -257,6 +257,8 @@ LogicalResult ForwardStep::emitOutputs(ValueRange carried) {
   Value output = tile::ScaleRowsOp::create(b, acc.getType(), acc, inverse);
   if (state.max && !lse)
     lse = emitLogSumExp(state.max, sum);
+  if (frame.storesParts())
+    return success(succeeded(frame.storePart(output, kOutput)) && succeeded(frame.storePart(lse, kOutput + 1)));
   bool isStored = false;
   for (const NestOutput &out : nest.outputs) {
     bool isOutput = out.result == kOutput;

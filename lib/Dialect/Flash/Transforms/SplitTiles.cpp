@@ -90,7 +90,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitNeededKeys(ValueRange positi
 /// Where part `position[3]` of those keys begins and ends, in whole tiles.
 std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange position, OpFoldResult count) {
   auto [begin, end] = emitNeededKeys(position, count);
-  auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1), z = b.getAffineDimExpr(2);
+  auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
   if (sizes.chunk != 0) {
     OpFoldResult part = position[3];
     OpFoldResult lower = apply(x * sizes.chunk, {part});
@@ -106,7 +106,6 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange positi
                                           getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(position[3])})));
     return apply(x + y.floorDiv(sizes.splits) * sizes.kv, {begin, OpFoldResult(product)});
   };
-  (void)z;
   return {at(0), at(1)};
 }
 
@@ -207,8 +206,11 @@ LogicalResult Splitter::run() {
       return failure();
   }
   SmallVector<Value> results(forall.getResults());
-  if (!isOnePart())
-    return op.emitOpError() << "several parts";
+  if (!isOnePart()) {
+    auto merge = MergeStatesOp::create(b, loc, finalize.getResultTypes(), results[0], results[1], finalize.getSinks(),
+                                       /*outs=*/ValueRange());
+    results.assign(merge->result_begin(), merge->result_end());
+  }
   for (auto [result, replaced] : llvm::zip_equal(results, finalize.getResults()))
     if (result.getType() != replaced.getType())
       result = tensor::CastOp::create(b, loc, replaced.getType(), result);

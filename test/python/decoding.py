@@ -1,0 +1,89 @@
+"""Decoding against the formula in f64, for the tests on the CPU and on a GPU: caches whose other rows are NaN."""
+import numpy as np
+import torch
+
+import flashc
+
+
+def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
+    """o [B, T, Hq, Dv] and the log-sum-exp [B, Hq, T] in f64 of q [B, T, Hq, D] and k, v [B, N, Hk, D]; `keep` and
+    `rescore` are functions of positions in the sequence."""
+    q, k, v = (x.double() for x in (q, k, v))
+    batch, tokens, heads, depth = q.shape
+    group = heads // k.shape[2]
+    o = torch.zeros(batch, tokens, heads, v.shape[3], dtype=torch.float64, device=q.device)
+    lse = torch.full((batch, heads, tokens), -torch.inf, dtype=torch.float64, device=q.device)
+    head = torch.arange(heads, device=q.device)[:, None, None]
+    for b, length in enumerate(lengths.tolist()):
+        keys, values = (x[b, :length].repeat_interleave(group, 1).transpose(0, 1) for x in (k, v))
+        s = q[b].transpose(0, 1) @ keys.mT * depth**-0.5
+        i = torch.arange(tokens, device=q.device)[:, None] + length - tokens
+        j = torch.arange(length, device=q.device)
+        if rescore is not None:
+            s = rescore(s, torch.tensor(b, device=q.device), head, i, j)
+        kept = (j <= i) if keep is None else keep(torch.tensor(b, device=q.device), head, i, j)
+        s = s.masked_fill(~kept.expand(s.shape), -torch.inf)
+        if sinks is not None:
+            s = torch.cat([s, sinks.double()[:, None, None].expand(heads, tokens, 1)], -1)
+        lse[b] = s.logsumexp(-1) if s.shape[-1] else -torch.inf
+        p = (s - lse[b].clamp(min=-1e300)[..., None]).exp()
+        o[b] = (p[..., :length] @ values).transpose(0, 1)
+    return o, lse
+
+
+class Cache:
+    """k and v of sequences, and the caches that hold them: everything else in those is NaN."""
+
+    def __init__(self, lengths, heads, depth, value_depth, capacity, page=0, device="cpu", dtype=torch.float32, order="nhd",
+                 interleaved=False):
+        self.lengths = torch.tensor(lengths, dtype=torch.int32, device=device)
+        batch = len(lengths)
+        self.k, self.v = (torch.randn(batch, capacity, heads, d, device=device).to(dtype) for d in (depth, value_depth))
+        self.page, self.table = page, None
+        if not page:
+            self.k_cache, self.v_cache = self.k.clone(), self.v.clone()
+            for b, length in enumerate(lengths):
+                self.k_cache[b, length:], self.v_cache[b, length:] = torch.nan, torch.nan
+        else:
+            self._fill_pages(lengths, capacity, page, interleaved)
+        if order == "hnd":  # rows of a head side by side
+            self.k_cache, self.v_cache = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (self.k_cache, self.v_cache))
+
+    def _fill_pages(self, lengths, capacity, page, interleaved):
+        batch, device, dtype = len(lengths), self.k.device, self.k.dtype
+        slots = -(-capacity // page)
+        pages = batch * slots + 3
+        shape = pages, page, self.k.shape[2]
+        if interleaved and self.k.shape[3] == self.v.shape[3]:
+            both = torch.full((pages, 2, *shape[1:], self.k.shape[3]), torch.nan, device=device, dtype=dtype)
+            self.k_cache, self.v_cache = both[:, 0], both[:, 1]
+        else:
+            self.k_cache, self.v_cache = (torch.full((*shape, x.shape[3]), torch.nan, device=device, dtype=dtype)
+                                          for x in (self.k, self.v))
+        # Entries behind a sequence's last page lead nowhere.
+        table = np.full((batch, slots), 1 << 30, np.int32)
+        free = list(np.random.default_rng(int(torch.randint(1 << 30, ()))).permutation(pages))
+        for b, length in enumerate(lengths):
+            for slot in range(-(-length // page)):
+                number, first = int(free.pop()), slot * page
+                table[b, slot] = number
+                rows = min(page, length - first)
+                for cache, x in ((self.k_cache, self.k), (self.v_cache, self.v)):
+                    cache[number, :rows] = x[b, first:first + rows]
+        self.table = torch.from_numpy(table).to(device)
+
+    def arguments(self):
+        return (self.k_cache, self.v_cache, self.lengths) + (() if self.table is None else (self.table,))
+
+
+def check(cache, q, limit, keep=None, rescore=None, sinks=None, **keywords):
+    """Compares flashc.decode with the formula; returns o."""
+    o, lse = flashc.decode(q, *cache.arguments(), return_lse=True, score=rescore, sinks=sinks, **keywords)
+    want_o, want_lse = attention(q, cache.k, cache.v, cache.lengths, keep, rescore, sinks)
+    assert not o.isnan().any() and not lse.isnan().any()
+    assert (o.double() - want_o).norm() <= limit * (want_o.norm() + 1e-3), float((o.double() - want_o).norm() / want_o.norm())
+    assert torch.equal(lse.isinf(), want_lse.isinf())
+    seen = ~want_lse.isinf()
+    error = (lse.double() - want_lse)[seen].abs()
+    assert not error.numel() or error.max() <= 5e-3 * want_lse[seen].abs().max().clamp(min=1.0), float(error.max())
+    return o

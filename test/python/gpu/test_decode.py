@@ -1,0 +1,151 @@
+"""flashc.decode on a GPU against the formula in f64. Skipped where there is no GPU."""
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+import decoding  # noqa: E402
+import flashc  # noqa: E402
+
+LIMIT = {torch.bfloat16: 8e-3, torch.float16: 2e-3}
+RAGGED = [1000, 1, 0, 37, 517, 16, 333]
+
+
+def make(lengths, heads=8, group=4, tokens=1, depth=128, value_depth=None, page=0, dtype=torch.bfloat16, capacity=None,
+         **keywords):
+    cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, "cuda", dtype,
+                           **keywords)
+    q = torch.randn(len(lengths), tokens, heads * group, depth, device="cuda").to(dtype)
+    return cache, q
+
+
+@pytest.mark.parametrize("splits", [1, 2, 4, 8, 3, 16])
+@pytest.mark.parametrize("page", [0, 16, 64, 256])
+def test_splits(page, splits):
+    cache, q = make(RAGGED, page=page)
+    decoding.check(cache, q, LIMIT[q.dtype], splits=splits)
+
+
+@pytest.mark.parametrize("depth,value_depth", [(64, 64), (128, 128), (40, 40), (64, 128), (96, 96), (256, 256), (192, 128)])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_dimensions(depth, value_depth, dtype):
+    for splits in (1, 8):
+        cache, q = make([65, 300, 7], heads=2, depth=depth, value_depth=value_depth, dtype=dtype)
+        decoding.check(cache, q, LIMIT[dtype], splits=splits)
+
+
+@pytest.mark.parametrize("heads,group,tokens", [(8, 1, 1), (1, 8, 1), (2, 3, 1), (2, 16, 1), (1, 64, 1), (4, 4, 2), (2, 8, 4),
+                                                (2, 4, 16), (3, 5, 3), (1, 1, 64), (2, 2, 17), (1, 24, 2)])
+@pytest.mark.parametrize("page", [0, 32])
+def test_rows(heads, group, tokens, page):
+    cache, q = make([130, 64, 2, 1, 0, 400], heads=heads, group=group, tokens=tokens, page=page)
+    decoding.check(cache, q, LIMIT[q.dtype])
+
+
+@pytest.mark.parametrize("page,order,interleaved", [(0, "hnd", False), (16, "hnd", False), (128, "nhd", True), (64, "hnd", True)])
+def test_layouts(page, order, interleaved):
+    cache, q = make(RAGGED, page=page, order=order, interleaved=interleaved)
+    decoding.check(cache, q, LIMIT[q.dtype])
+    heads_first = [x.transpose(1, 2) for x in (q, cache.k_cache, cache.v_cache)]
+    o = flashc.decode(*heads_first, *cache.arguments()[2:], layout="bhsd")
+    assert torch.equal(o.transpose(1, 2), flashc.decode(q, *cache.arguments()))
+
+
+MASKS = {"window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
+         "all": dict(causal=False, keep=lambda b, h, i, j: j >= 0),
+         "strided": dict(mask=lambda b, h, i, j: (i - j) % 3 == 0, keep=lambda b, h, i, j: (j <= i) & ((i - j) % 3 == 0)),
+         "heads": dict(mask=lambda b, h, i, j: j >= h * 10, keep=lambda b, h, i, j: (j <= i) & (j >= h * 10)),
+         "sink and window": dict(mask=lambda b, h, i, j: (j < 4) | (i - j < 20),
+                                 keep=lambda b, h, i, j: (j <= i) & ((j < 4) | (i - j < 20)))}
+
+
+@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("page,tokens", [(0, 1), (16, 3)])
+def test_masks(name, page, tokens):
+    cache, q = make(RAGGED, page=page, tokens=tokens, heads=4)
+    decoding.check(cache, q, LIMIT[q.dtype], **MASKS[name])
+
+
+@pytest.mark.parametrize("page,tokens", [(0, 1), (64, 4)])
+def test_scores(page, tokens):
+    cache, q = make(RAGGED, page=page, tokens=tokens, heads=4)
+    slopes = torch.rand(16, device="cuda") * 0.1
+    bias = torch.randn(16, 1000, device="cuda")
+    scores = {"alibi": lambda s, b, h, i, j: s - slopes[h] * (i - j), "cap": lambda s, b, h, i, j: 20 * (s / 20).tanh(),
+              "bias": lambda s, b, h, i, j: s + bias[h, j]}
+    for name, rescore in scores.items():
+        decoding.check(cache, q, LIMIT[q.dtype], rescore=rescore)
+
+
+@pytest.mark.parametrize("splits", [1, 4, 5])
+def test_sinks(splits):
+    cache, q = make(RAGGED, tokens=2)
+    decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(32, device="cuda"), splits=splits)
+
+
+def test_tree():
+    """Speculative decoding: tokens see their ancestors, a table of which is data."""
+    tokens = 8
+    cache, q = make([300, 77, 9], tokens=tokens, heads=2)
+    parents = [-1, 0, 0, 1, 1, 2, 3, 5]
+    tree = torch.zeros(tokens, tokens, dtype=torch.bool)
+    for t in range(tokens):
+        at = t
+        while at >= 0:
+            tree[t, at], at = True, parents[at]
+    tree, lengths = tree.cuda(), cache.lengths
+
+    def sees(b, h, i, j):
+        first = lengths[b] - tokens
+        return (j < first) | tree[i - first, (j - first).clip(0, tokens - 1)]
+    decoding.check(cache, q, LIMIT[q.dtype], mask=sees, causal=False,
+                   keep=lambda b, h, i, j: (j < int(lengths[b]) - tokens) | tree[
+                       (i - int(lengths[b]) + tokens), (j - int(lengths[b]) + tokens).clip(0, tokens - 1)])
+
+
+def test_batch_invariant():
+    lengths = [5000, 1024, 300, 0, 4097]
+    cache, q = make(lengths, capacity=6000)
+    together = decoding.check(cache, q, LIMIT[q.dtype], batch_invariant=True)
+    for b, length in enumerate(lengths):
+        alone = flashc.decode(q[b:b + 1], cache.k_cache[b:b + 1, :max(length, 1)], cache.v_cache[b:b + 1, :max(length, 1)],
+                              cache.lengths[b:b + 1], batch_invariant=True)
+        assert torch.equal(alone[0], together[b])
+
+
+@pytest.mark.parametrize("splits", [1, 8, 16])
+def test_graphs(splits):
+    """In a CUDA graph, with lengths that change between replays."""
+    cache, q = make([700, 123], capacity=1500, page=64)
+    whole = decoding.Cache([1500, 1500], 8, 128, 128, 1500, 64, "cuda", torch.bfloat16)
+    flashc.decode(q, *whole.arguments(), splits=splits)
+    torch.cuda.synchronize()
+    lengths = whole.lengths.clone()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o = flashc.decode(q, whole.k_cache, whole.v_cache, lengths, whole.table, splits=splits)
+    for new in ([1500, 1500], [3, 900], [0, 1]):
+        lengths.copy_(torch.tensor(new, dtype=torch.int32))
+        o.fill_(torch.nan)
+        graph.replay()
+        want, _ = decoding.attention(q, whole.k, whole.v, lengths)
+        assert (o.double() - want).norm() <= LIMIT[q.dtype] * (want.norm() + 1e-3)
+
+
+@pytest.mark.parametrize("splits", [2, 8, 16])
+def test_many_launches(splits):
+    """Equal bits in every launch, beside other work."""
+    cache, q = make(RAGGED, page=16)
+    first = flashc.decode(q, *cache.arguments(), splits=splits)
+    other, side = torch.randn(2048, 2048, device="cuda"), torch.cuda.Stream()
+    different = torch.zeros((), dtype=torch.int64, device="cuda")
+    out = torch.empty_like(first)
+    for turn in range(2000):
+        if turn % 20 == 0:
+            with torch.cuda.stream(side):
+                other @ other
+        out.fill_(torch.nan)
+        flashc.decode(q, *cache.arguments(), splits=splits, out=out)
+        different += (out.view(torch.int16) != first.view(torch.int16)).any()
+    assert int(different) == 0
