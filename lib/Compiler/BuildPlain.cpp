@@ -86,8 +86,8 @@ Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
                              {"v", getMemRef(3, spec.valueDim, spec.dtype)},
                              {"positions", getMemRef(1, 0, "i32")}};
   SmallVector<Named, 1> counts, table;
-  SmallVector<Named, 2> rotary, caches{{"k_cache", getMemRef(3, spec.headDim, spec.dtype)},
-                                       {"v_cache", getMemRef(3, spec.valueDim, spec.dtype)}};
+  SmallVector<Named, 2> rotary,
+      caches{{"k_cache", getMemRef(3, spec.headDim, spec.dtype)}, {"v_cache", getMemRef(3, spec.valueDim, spec.dtype)}};
   if (spec.hasCounts)
     counts.push_back({"counts", getMemRef(1, 0, "i32")});
   if (spec.isPaged)
