@@ -61,7 +61,8 @@ def check_paged(rng, page, layout="nhd", dtype=BF16, depth=64, value_depth=64, r
     k_cache, v_cache, behind = make_caches((pages, page, heads), depth, value_depth, dtype, layout)
     k, v = (guarded((batch, tokens, heads, d), dtype)[0].normal_() for d in (depth, value_depth))
     positions = make_positions(rng, batch, tokens, slots * page, page)
-    counts = rng.choice([0, -1, 1, tokens, tokens + 1, tokens // 2], batch).astype(np.int32) if rng.integers(2) else None
+    counts = rng.choice([0, -1, 1, tokens, tokens + 1, tokens // 2], batch).astype(np.int32)
+    counts = counts if rng.integers(2) else None
     check(k_cache, v_cache, k, v, make_table(rng, batch, slots, pages), positions, counts, rotary)
     assert all(x.isnan().all() for x in behind)
 
@@ -139,7 +140,8 @@ def test_attention_of_a_cache():
     """Keys that were appended page by page are those of a whole array."""
     q, k, v = (torch.randn(2, 4, 64, 64, device="cuda").to(BF16) for _ in range(3))
     cache, other = (torch.zeros(2, 64, 4, 64, device="cuda", dtype=BF16) for _ in range(2))
-    flashc.append_kv(cache, other, k.transpose(1, 2), v.transpose(1, 2), None, torch.zeros(2, device="cuda", dtype=torch.int32))
+    start = torch.zeros(2, device="cuda", dtype=torch.int32)
+    flashc.append_kv(cache, other, k.transpose(1, 2), v.transpose(1, 2), None, start)
     got = flashc.attention(q, cache.transpose(1, 2), other.transpose(1, 2))
     assert torch.equal(got, flashc.attention(q, k, v))
 
