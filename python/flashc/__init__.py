@@ -31,5 +31,5 @@ from ._varlen import varlen_attention
 __version__ = version()
 __all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
            "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "append_kv", "assume_sorted",
-           "attention", "attention_backward", "column_sums", "compile", "configure", "devices", "dropout_mask",
-           "explain", "masks", "merge_states", "ops", "statistics", "varlen_attention", "__version__"]
+           "attention", "attention_backward", "column_sums", "compile", "configure", "devices", "dropout_mask", "explain",
+           "masks", "merge_states", "ops", "statistics", "varlen_attention", "__version__"]
