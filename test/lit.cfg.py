@@ -5,7 +5,7 @@
 #   %python      an interpreter             %ptxas           the PTX assembler (with REQUIRES: ptxas)
 #   %capi        test/CAPI/capi-test.c      %capi_launch     test/CAPI/launch-test.c
 #   %capi_explain  test/CAPI/explain-test.c   %capi_memory   test/CAPI/memory-test.c
-#   %capi_lazy     test/CAPI/lazy-test.c
+#   %capi_lazy     test/CAPI/lazy-test.c      %capi_plain      test/CAPI/plain-test.c
 #   %cc          the C compiler            %cxx             the C++ compiler
 #   %unittests   the GoogleTest programs (with REQUIRES: unittests)
 # Features: `ptxas` (an assembler is installed), `disassembler` (nvdisasm or cuobjdump is), `gpu` (the CUDA driver loads
@@ -58,6 +58,7 @@ config.substitutions.append(("%capi_explain", os.path.join(capi_dir, "flashc-exp
 config.substitutions.append(("%capi_lazy", os.path.join(capi_dir, "flashc-lazy-test") + " " +
                              os.path.join(capi_dir, "fake-cuda.so")))
 config.substitutions.append(("%capi_memory", os.path.join(capi_dir, "flashc-memory-test")))
+config.substitutions.append(("%capi_plain", os.path.join(capi_dir, "flashc-plain-test")))
 config.substitutions.append((r"%capi\b", os.path.join(capi_dir, "flashc-capi-test")))
 config.substitutions.append(("%flashc_src", config.flashc_src_root))
 config.substitutions.append(("%flashc_version", config.flashc_version))

@@ -31,8 +31,8 @@ static llvm::Expected<std::string> print(const FlashcAppendKV &append) {
   llvm::Expected<std::string> rotary = getFloatName(append.rotary_dtype, "rotary_dtype");
   if (!rotary)
     return rotary.takeError();
-  return printAppend({*dtype, append.head_dim, append.value_dim, append.paged, append.counts, append.rotary_dim, *rotary,
-                      append.interleaved});
+  return printAppend({*dtype, append.head_dim, append.value_dim, append.paged, append.counts, append.rotary_dim,
+                      *rotary, append.interleaved});
 }
 
 template <typename Spec>
@@ -41,8 +41,8 @@ static FlashcStatus getText(FlashcContext context, const Spec *spec, char **out,
     if (out)
       *out = nullptr;
     if (!context.ptr || !spec || !out)
-      return fail(FLASHC_INVALID_ARGUMENT, "expected a context, an operation and a place for the text, got a null pointer",
-                  message);
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  "expected a context, an operation and a place for the text, got a null pointer", message);
     llvm::Expected<std::string> text = print(*spec);
     if (!text)
       return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);

@@ -61,7 +61,7 @@ static std::string getParameters(ArrayRef<ArrayRef<Named>> groups) {
 
 Expected<std::string> flashc::printMerge(const MergeSpec &spec) {
   if (Error error = checkPositive("value_dim", spec.valueDim))
-    return std::move(error);
+    return error;
   SmallVector<Named, 2> parts{{"o_parts", getTensor(4, spec.valueDim, spec.partsType)},
                               {"lse_parts", getTensor(4, 0, "f32")}};
   SmallVector<Named, 1> sinks;
@@ -79,15 +79,15 @@ Expected<std::string> flashc::printMerge(const MergeSpec &spec) {
 Expected<std::string> flashc::printAppend(const AppendSpec &spec) {
   for (auto [name, value] : {std::pair("head_dim", spec.headDim), std::pair("value_dim", spec.valueDim)})
     if (Error error = checkPositive(name, value))
-      return std::move(error);
+      return error;
   if (spec.rotaryDim < 0 || spec.rotaryDim % 2)
     return createStringError(formatv("expected rotary_dim to be even and not negative, got {0}", spec.rotaryDim));
   SmallVector<Named, 3> news{{"k", getMemRef(3, spec.headDim, spec.dtype)},
                              {"v", getMemRef(3, spec.valueDim, spec.dtype)},
                              {"positions", getMemRef(1, 0, "i32")}};
   SmallVector<Named, 1> counts, table;
-  SmallVector<Named, 2> rotary, caches{{"k_cache", getMemRef(3, spec.headDim, spec.dtype)},
-                                       {"v_cache", getMemRef(3, spec.valueDim, spec.dtype)}};
+  SmallVector<Named, 2> rotary,
+      caches{{"k_cache", getMemRef(3, spec.headDim, spec.dtype)}, {"v_cache", getMemRef(3, spec.valueDim, spec.dtype)}};
   if (spec.hasCounts)
     counts.push_back({"counts", getMemRef(1, 0, "i32")});
   if (spec.isPaged)

@@ -3,7 +3,9 @@
 `PROGRAMS` maps the name of a program to a function that compiles it, and `EXAMPLES` the name of one to the arguments of
 the driver. A name says what the program is, and stays: the record is kept under it.
 """
+import json
 import pathlib
+from types import SimpleNamespace
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import numpy as np
@@ -12,6 +14,7 @@ import flashc
 import scores
 from flashc import masks
 from flashc._runtime import library
+from flashc._runtime.plain import Append, Merge, Plain
 from flashc._runtime.specialization import GPU_TARGET, Specialization, parse_mask
 from flashc._trace.trace import trace
 from test_classes import EXACT
@@ -197,6 +200,29 @@ for _name in ("alibi", "relative table", "bias of all"):
         add_operation(f"captured: {_name}, {_mask}", 64, library.CAPTURED_GRADIENT, mask=MASKS[_mask],
                       score=SCORES[_name], captured=-1)
 
+# --- What surrounds attention -----------------------------------------------------------------------------------------
+
+
+def add_plain(name: str, plain: Plain) -> None:
+    def compile_plain() -> Any:
+        kernel = plain.compile(GPU_TARGET)
+        return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
+    PROGRAMS[name] = compile_plain
+
+
+for _parts, _dtype in (("f32", "bf16"), ("f32", "f32"), ("bf16", "bf16"), ("f16", "f32")):
+    for _d in (64, 100, 128, 33):
+        add_plain(f"merge: {_parts} to {_dtype}, d={_d}", Merge(_parts, _dtype, _d, _d != 100))
+for _rotary, _is_interleaved in ((0, False), (64, False), (64, True), (128, False), (128, True)):
+    _how = f"rotary {_rotary}{', interleaved' if _is_interleaved else ''}" if _rotary else "no rotary"
+    for _is_paged in (False, True):
+        add_plain(f"append: {_how}, {'paged' if _is_paged else 'contiguous'}",
+                  Append("bf16", 128, 128, _is_paged, _is_paged, _rotary, "f32", _is_interleaved))
+add_plain("append: f32", Append("f32", 64, 64, True, False, 64, "f32", False))
+add_plain("append: angles of f16", Append("f16", 128, 128, True, False, 128, "f16", False))
+add_plain("append: d=192, dv=128", Append("bf16", 192, 128, True, False, 0, "f32", False))
+add_plain("append: d=33", Append("bf16", 33, 33, True, True, 0, "f32", False))
+
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 
 SCHEDULES = [
@@ -231,4 +257,5 @@ SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "
         "table: memory, d=256", "table: none, d=128, soft cap", "score: alibi, none, d=128",
         "mask: blocks (wide), d=64, bf16",
         "sums: groups, d=64", "call: grouped heads, packed causal",
-        "schedule: order=list, causal, d=128", "example: window")
+        "schedule: order=list, causal, d=128", "example: window", "merge: f32 to bf16, d=128",
+        "append: rotary 128, paged")

@@ -35,8 +35,8 @@ struct AppendSpec {
   bool isInterleaved = false;
 };
 
-/// The text of a module with one function; or an error that says which field is wrong, by its name in flashc.h. What the
-/// text form can express and the op does not allow is left to the op's verifier. They are
+/// The text of a module with one function; or an error that says which field is wrong, by its name in flashc.h. What
+/// the text form can express and the op does not allow is left to the op's verifier. They are
 ///
 ///     @merge_states(%o_parts, %lse_parts, [%sinks]) -> (o, lse)                                          on tensors
 ///     @append_kv(%k, %v, %positions, [%counts], [%table], [%cos, %sin], %k_cache, %v_cache)              on memrefs

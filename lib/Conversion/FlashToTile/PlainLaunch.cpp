@@ -36,7 +36,8 @@ static LogicalResult checkFunction(ModuleOp module, func::FuncOp function, flash
       return other.emitError() << "expected one function, got @" << function.getName() << " and @" << other.getName();
   for (Operation &other : function.getBody().front())
     if (&other != op && !isa<func::ReturnOp, tensor::CastOp, memref::CastOp>(other) && !isMemoryEffectFree(&other))
-      return other.emitError() << "expected a function that computes one " << op->getName() << " only, got another side effect";
+      return other.emitError() << "expected a function that computes one " << op->getName()
+                               << " only, got another side effect";
   for (OpOperand &operand : op->getOpOperands())
     if (!flash::getRootArgument(operand.get()))
       return op->emitOpError() << "expected operands that are arguments of the function, got another as number "
@@ -69,7 +70,8 @@ static LogicalResult checkResults(func::FuncOp function, const LaunchRoles &role
 LogicalResult flashc::convertPlainFunction(ModuleOp module, flash::PlainOpInterface op, StringRef target) {
   auto function = op->getParentOfType<func::FuncOp>();
   if (!GPUTarget::lookup(target))
-    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target << "'";
+    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
+                           << "'";
   if (!function || op->getParentOp() != function)
     return op->emitOpError() << "expected to stand in a function itself";
   if (failed(checkFunction(module, function, op)))

@@ -34,8 +34,9 @@ struct RowSplit {
   bool isInterleaved;
 };
 
-/// Writes the kernel's body. CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has vector
-/// t of the tile, in the order of tokens, heads and columns, of keys and of values.
+/// Writes the kernel's body. CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has
+/// vector t of the tile, in the order of tokens, heads and columns, of keys and of values.
+/// One argument of a call at most makes an op: which comes first would depend on the compiler.
 class AppendKernel {
 public:
   AppendKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, flash::AppendKVOp op)
@@ -49,8 +50,8 @@ public:
     Value tiles = b.createOrFold<arith::CeilDivUIOp>(ofSequence, index(kThreads));
     Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     batch = div(block, tiles);
-    Value number = add(mul(rem(block, tiles), index(kThreads)), thread), row = div(number, vectors);
-    column = mul(rem(number, vectors), index(split.width)), head = rem(row, heads), token = div(row, heads);
+    Value number = add(mul(rem(block, tiles), kThreads), thread), row = div(number, vectors);
+    column = mul(rem(number, vectors), split.width), head = rem(row, heads), token = div(row, heads);
     emitIf(compare(Predicate::ult, number, ofSequence), [&] { emitToken(); });
     gpu::ReturnOp::create(b);
     return success();
@@ -61,6 +62,7 @@ private:
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
   Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
   Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value mul(Value x, int64_t y) { return mul(x, index(y)); }
   Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
   Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
   Value compare(Predicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
@@ -118,8 +120,9 @@ private:
       if (!op.getTable())
         return emitVectors(position, {batch, position, head});
       Value rows = getExtent(op.getKCache(), 1), page = loadIndex(op.getTable(), {batch, div(position, rows)});
-      emitIf(compare(Predicate::ult, page, getExtent(op.getKCache(), 0)),
-             [&] { emitVectors(position, {page, rem(position, rows), head}); });
+      emitIf(compare(Predicate::ult, page, getExtent(op.getKCache(), 0)), [&] {
+        emitVectors(position, {page, rem(position, rows), head});
+      });
     });
   }
 
@@ -177,11 +180,13 @@ private:
     Value pair = select(isFirst, column, sub(column, half));
     Value other = loadVector(op.getK(), row, select(isFirst, add(column, half), pair), split.width);
     SmallVector<Value> elements;
-    Value cos = loadAngles(op.getCos(), position, pair, split.width), sin = loadAngles(op.getSin(), position, pair, split.width);
+    Value cos = loadAngles(op.getCos(), position, pair, split.width),
+          sin = loadAngles(op.getSin(), position, pair, split.width);
     for (int64_t number = 0; number < split.width; ++number) {
-      Value angle = getElement(sin, number), negated = arith::NegFOp::create(b, angle);
-      Value own = multiply(getElement(key, number), getElement(cos, number));
-      Value others = multiply(getElement(other, number), select(isFirst, negated, angle));
+      Value x = getElement(key, number), y = getElement(other, number);
+      Value ofCos = getElement(cos, number), ofSin = getElement(sin, number);
+      ofSin = select(isFirst, arith::NegFOp::create(b, ofSin), ofSin);
+      Value own = multiply(x, ofCos), others = multiply(y, ofSin);
       elements.push_back(arith::AddFOp::create(b, own, others));
     }
     return makeKey(elements);
@@ -196,8 +201,10 @@ private:
     for (int64_t pair = 0; pair < pairs; ++pair) {
       Value x = getElement(key, 2 * pair), y = getElement(key, 2 * pair + 1);
       Value ofCos = getElement(cos, pair), ofSin = getElement(sin, pair);
-      elements.push_back(arith::SubFOp::create(b, multiply(x, ofCos), multiply(y, ofSin)));
-      elements.push_back(arith::AddFOp::create(b, multiply(y, ofCos), multiply(x, ofSin)));
+      Value xCos = multiply(x, ofCos), ySin = multiply(y, ofSin);
+      Value yCos = multiply(y, ofCos), xSin = multiply(x, ofSin);
+      elements.push_back(arith::SubFOp::create(b, xCos, ySin));
+      elements.push_back(arith::AddFOp::create(b, yCos, xSin));
     }
     return makeKey(elements);
   }

@@ -36,13 +36,13 @@ FailureOr<SmallVector<TileTables::Table, 2>> MergedStates::getTables() const {
 
 namespace {
 /// Writes the kernel's body. Thread t of the grid has vector t mod V of row t / V, in the order of B, H, N.
+/// One argument of a call at most makes an op: which comes first would depend on the compiler.
 class MergeKernel {
 public:
   MergeKernel(gpu::GPUFuncOp kernel, KernelSignature &signature, const MergedStates &states)
       : b(kernel.getLoc(), kernel.getContext()), signature(signature), scalars(signature), states(states),
         op(states.op), width(getWidth(op.getPartsType())) {
-    std::optional<int64_t> known =
-        states.extents.empty() ? std::nullopt : getConstantIntValue(states.extents.front());
+    std::optional<int64_t> known = states.extents.empty() ? std::nullopt : getConstantIntValue(states.extents.front());
     if (!op.getPartsType().isDynamicDim(0))
       known = op.getPartsType().getDimSize(0);
     atOnce = std::min(kAtOnce, std::max<int64_t>(known.value_or(kAtOnce), 1));
@@ -55,10 +55,11 @@ public:
     o = getParts(op.getOParts(), ArrayRef(states.extents), width), lse = getParts(op.getLseParts(), getRowExtents(), 1);
     if (llvm::is_contained(extents, Value()) || !o || !lse)
       return failure();
-    Value first = mul(gpu::BlockIdOp::create(b, gpu::Dimension::x), index(kThreads));
-    Value number = add(first, gpu::ThreadIdOp::create(b, gpu::Dimension::x)), vectors = index(getVectors(op.getPartsType()));
+    Value first = mul(gpu::BlockIdOp::create(b, gpu::Dimension::x), kThreads);
+    Value number = add(first, gpu::ThreadIdOp::create(b, gpu::Dimension::x)),
+          vectors = index(getVectors(op.getPartsType()));
     Value row = div(number, vectors), rest = div(row, extents[3]);
-    column = mul(rem(number, vectors), index(width));
+    column = mul(rem(number, vectors), width);
     place = {div(rest, extents[2]), rem(rest, extents[2]), rem(row, extents[3])};
     auto branch = scf::IfOp::create(b, compare(arith::CmpIPredicate::ult, place[0], extents[1]));
     b.setInsertionPointToStart(branch.thenBlock());
@@ -81,18 +82,14 @@ private:
   Value constant(float value) { return arith::ConstantOp::create(b, b.getF32FloatAttr(value)); }
   Value lowest() { return constant(-std::numeric_limits<float>::infinity()); }
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value mul(Value x, int64_t y) { return b.createOrFold<arith::MulIOp>(x, index(y)); }
   Value div(Value x, Value y) { return b.createOrFold<arith::DivUIOp>(x, y); }
   Value rem(Value x, Value y) { return b.createOrFold<arith::RemUIOp>(x, y); }
-  Value compare(arith::CmpIPredicate predicate, Value x, Value y) {
-    return arith::CmpIOp::create(b, predicate, x, y);
-  }
+  Value compare(arith::CmpIPredicate predicate, Value x, Value y) { return arith::CmpIOp::create(b, predicate, x, y); }
   Value isLowest(Value x) { return arith::CmpFOp::create(b, arith::CmpFPredicate::OEQ, x, lowest()); }
   Value multiply(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
   VectorType getType(Type element) { return VectorType::get({width}, element); }
-  Value splat(Value x) {
-    return vector::FromElementsOp::create(b, getType(x.getType()), SmallVector<Value>(width, x));
-  }
+  Value splat(Value x) { return vector::FromElementsOp::create(b, getType(x.getType()), SmallVector<Value>(width, x)); }
 
   ArrayRef<OpFoldResult> getRowExtents() {
     return states.extents.empty() ? ArrayRef<OpFoldResult>() : ArrayRef(states.extents).drop_back();
@@ -128,12 +125,14 @@ private:
     Value sink = scalars.loadElement(b, op, op.getSinks(), place[1]);
     if (!sink)
       return failure();
-    return State{sink, arith::SelectOp::create(b, isLowest(sink), constant(0), constant(1)), zeros};
+    Value isNone = isLowest(sink), none = constant(0), one = constant(1);
+    return State{sink, arith::SelectOp::create(b, isNone, none, one), zeros};
   }
 
   /// Over some parts at a time. Behind the last part it is read again, with no weight.
   State emitLoop(const State &first) {
-    auto loop = scf::ForOp::create(b, index(0), extents[0], index(atOnce), ValueRange{first.m, first.l, first.acc});
+    Value begin = index(0), step = index(atOnce);
+    auto loop = scf::ForOp::create(b, begin, extents[0], step, ValueRange{first.m, first.l, first.acc});
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
     ValueRange carried = loop.getRegionIterArgs();
@@ -149,12 +148,14 @@ private:
       Value part = add(begin, index(number)), there = arith::MinUIOp::create(b, part, last);
       SmallVector<Value> at{there, place[0], place[1], place[2]};
       Value read = memref::LoadOp::create(b, lse, at);
-      lses.push_back(arith::SelectOp::create(b, compare(arith::CmpIPredicate::ule, part, last), read, lowest()));
+      Value exists = compare(arith::CmpIPredicate::ule, part, last), none = lowest();
+      lses.push_back(arith::SelectOp::create(b, exists, read, none));
       at.push_back(column);
       elements.push_back(vector::LoadOp::create(b, getType(getElementTypeOrSelf(o.getType())), o, at));
       m = arith::MaximumFOp::create(b, m, lses.back());
     }
-    Value shift = arith::SelectOp::create(b, isLowest(m), constant(0), m), kept = emitWeight(before.m, shift);
+    Value isNone = isLowest(m), zero = constant(0);
+    Value shift = arith::SelectOp::create(b, isNone, zero, m), kept = emitWeight(before.m, shift);
     Value l = multiply(before.l, kept), acc = multiply(before.acc, splat(kept));
     for (auto [ofPart, element] : llvm::zip_equal(lses, elements)) {
       Value weight = emitWeight(ofPart, shift);
@@ -207,7 +208,7 @@ private:
   ScalarCloner scalars;
   const MergedStates &states;
   flash::MergeStatesOp op;
-  int64_t width, atOnce; // columns of a thread, and parts that it reads at once
+  int64_t width, atOnce;         // columns of a thread, and parts that it reads at once
   SmallVector<Value, 4> extents; // S, B, H, N
   Value o, lse, column;
   SmallVector<Value> place; // of the row

@@ -125,6 +125,43 @@ TEST(LaunchInterface, OfColumnSums) {
             inputs + "arg1.dim0 = arg3.dim0\narg1.dim1 = arg3.dim1\narg1.dim2 = arg3.dim2");
 }
 
+TEST(LaunchInterface, OfPlainOps) {
+  EXPECT_EQ(describe(R"mlir(
+    func.func @f(%lse: tensor<?x?x?x?xf32>, %o: tensor<?x?x?x?x16xf32>) -> (tensor<?x?x?xf32>, tensor<?x?x?x16xf32>) {
+      %0:2 = flash.merge_states ins(%o, %lse : tensor<?x?x?x?x16xf32>, tensor<?x?x?x?xf32>)
+          -> tensor<?x?x?x16xf32>, tensor<?x?x?xf32>
+      return %0#1, %0#0 : tensor<?x?x?xf32>, tensor<?x?x?x16xf32>
+    })mlir"),
+            "lse_parts o_parts lse! o! \n"
+            "arg1.dim0 = arg0.dim0\n"
+            "arg1.dim1 = arg0.dim1\n"
+            "arg1.dim2 = arg0.dim2\n"
+            "arg1.dim3 = arg0.dim3\n"
+            "arg1.dim1 = arg3.dim0\n"
+            "arg1.dim2 = arg3.dim1\n"
+            "arg1.dim3 = arg3.dim2\n"
+            "arg1.dim1 = arg2.dim0\n"
+            "arg1.dim2 = arg2.dim1\n"
+            "arg1.dim3 = arg2.dim2");
+  EXPECT_EQ(describe(R"mlir(
+    !x = memref<?x?x?x16xf32>
+    func.func @f(%k: !x, %v: !x, %positions: memref<?xi32>, %table: memref<?x?xi32>, %kc: !x, %vc: !x) {
+      flash.append_kv ins(%k, %v, %positions : !x, !x, memref<?xi32>) table(%table : memref<?x?xi32>)
+          outs(%kc, %vc : !x, !x)
+      return
+    })mlir"),
+            "k v positions table k_cache! v_cache! \n"
+            "arg0.dim0 = arg1.dim0\n"
+            "arg0.dim1 = arg1.dim1\n"
+            "arg0.dim2 = arg1.dim2\n"
+            "arg0.dim0 = arg2.dim0\n"
+            "arg0.dim0 = arg3.dim0\n"
+            "arg0.dim2 = arg4.dim2\n"
+            "arg4.dim0 = arg5.dim0\n"
+            "arg4.dim1 = arg5.dim1\n"
+            "arg4.dim2 = arg5.dim2");
+}
+
 /// `arguments` and `requires` of a manifest.
 std::string getInterface(StringRef manifest) {
   llvm::json::Value value = llvm::cantFail(llvm::json::parse(manifest));

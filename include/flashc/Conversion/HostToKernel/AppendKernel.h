@@ -7,9 +7,9 @@
 
 namespace flashc {
 
-/// Makes the kernel `name` of a flash.append_kv whose operands are arguments of the host function, in `module`: a thread
-/// copies 16 bytes of a key and as many of its value, or fewer where the depths ask for it. Nothing of the launch hangs
-/// on what arrays hold. Returns how it is launched, or fails after an error.
+/// Makes the kernel `name` of a flash.append_kv whose operands are arguments of the host function, in `module`: a
+/// thread copies 16 bytes of a key and as many of its value, or fewer where the depths ask for it. Nothing of the
+/// launch hangs on what arrays hold. Returns how it is launched, or fails after an error.
 mlir::FailureOr<ManifestKernel> emitAppendKernel(mlir::func::FuncOp host, mlir::gpu::GPUModuleOp module,
                                                  llvm::StringRef name, mlir::flash::AppendKVOp op);
 

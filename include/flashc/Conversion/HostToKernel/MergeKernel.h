@@ -15,8 +15,8 @@ struct MergedStates {
   /// The arguments of the launch that o and lse are written to.
   mlir::SmallVector<unsigned, 1> outputs, lses;
 
-  /// The tables of parts that other kernels of the launch compute, in f32: o_parts and lse_parts, each row by row in the
-  /// order of `extents`. Emits an error and fails if an extent is no formula.
+  /// The tables of parts that other kernels of the launch compute, in f32: o_parts and lse_parts, each row by row in
+  /// the order of `extents`. Emits an error and fails if an extent is no formula.
   mlir::FailureOr<mlir::SmallVector<TileTables::Table, 2>> getTables() const;
 };
 

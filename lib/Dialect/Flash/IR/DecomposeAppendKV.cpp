@@ -77,8 +77,8 @@ private:
       int64_t pairs = op.getNumPairs();
       if (pairs)
         emitLoop(index(pairs), [&](Value pair) { rotate(pair, position, from, to); });
-      emitLoop(index(2 * pairs), getDim(op.getK(), 3),
-               [&](Value column) { store(load(op.getK(), from, column), op.getKCache(), to, column); });
+      Value behind = index(2 * pairs), depth = getDim(op.getK(), 3);
+      emitLoop(behind, depth, [&](Value column) { store(load(op.getK(), from, column), op.getKCache(), to, column); });
       emitLoop(getDim(op.getV(), 3),
                [&](Value column) { store(load(op.getV(), from, column), op.getVCache(), to, column); });
     });

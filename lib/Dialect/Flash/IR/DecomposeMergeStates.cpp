@@ -20,7 +20,8 @@ static Value isNegInf(ImplicitLocOpBuilder &b, Value x) {
 
 /// exp(lse - m), which is 0 where lse is -inf, also if m is.
 static Value emitPartWeight(ImplicitLocOpBuilder &b, Value lse, Value m) {
-  Value shift = arith::SelectOp::create(b, isNegInf(b, m), f32Constant(b, 0.0f), m);
+  Value isEmpty = isNegInf(b, m), zero = f32Constant(b, 0.0f);
+  Value shift = arith::SelectOp::create(b, isEmpty, zero, m);
   return math::ExpOp::create(b, arith::SubFOp::create(b, lse, shift));
 }
 
@@ -44,7 +45,8 @@ private:
   Value emitMax() {
     Value first = filledRows(kNegInf);
     if (sinks)
-      first = generic(b, 3, {{sinks, {H}}}, {first, rows}, [](ImplicitLocOpBuilder &, ValueRange args) { return args[0]; });
+      first =
+          generic(b, 3, {{sinks, {H}}}, {first, rows}, [](ImplicitLocOpBuilder &, ValueRange args) { return args[0]; });
     return generic(b, 4, {{lse, partRows}}, {first, rows}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
       return arith::MaximumFOp::create(b, args[1], args[0]);
     });
@@ -61,12 +63,13 @@ private:
   }
 
   Value emitWeightedSum() {
-    return generic(b, 5, {{o, {J, B, H, I, D}}, {lse, partRows}, {m, rows}}, {filledTensor(b, sizes, 0.0f), {B, H, I, D}},
-                   [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
+    return generic(b, 5, {{o, {J, B, H, I, D}}, {lse, partRows}, {m, rows}},
+                   {filledTensor(b, sizes, 0.0f), {B, H, I, D}}, [](ImplicitLocOpBuilder &b, ValueRange args) -> Value {
                      Value element = widen(b, args[0]), weight = emitPartWeight(b, args[1], args[2]);
                      Value product = arith::MulFOp::create(b, element, weight);
                      // What a part without weight holds may be NaN.
-                     product = arith::SelectOp::create(b, isNegInf(b, args[1]), f32Constant(b, 0.0f), product);
+                     Value isEmpty = isNegInf(b, args[1]), zero = f32Constant(b, 0.0f);
+                     product = arith::SelectOp::create(b, isEmpty, zero, product);
                      return arith::AddFOp::create(b, args[3], product);
                    });
   }

@@ -89,8 +89,8 @@ LogicalResult MergeStatesOp::verify() {
   size_t numResults = getNumResults(), numOuts = getOuts().size();
   bool isTensor = hasTensorSemantics();
   if ((isTensor ? numResults : numOuts) != 2 || (isTensor ? numOuts : numResults) != 0)
-    return emitOpError() << "expected two results on tensors, or two 'outs' and no result on memrefs, got " << numResults
-                         << " results and " << numOuts << " outs (C10)";
+    return emitOpError() << "expected two results on tensors, or two 'outs' and no result on memrefs, got "
+                         << numResults << " results and " << numOuts << " outs (C10)";
   Type f32 = Float32Type::get(getContext());
   SmallVector<NamedShape> values{{"o_parts", getPartsType(), {"S", "B", "H", "N", "D"}},
                                  {"lse_parts", getShape(getLseParts()), {"S", "B", "H", "N"}, f32},
