@@ -233,11 +233,10 @@ private:
 /// Keys and values as if they lay in one place.
 void Printer::printViews() {
   for (auto [name, cache, type, view] : {std::tuple("%flashc.keys", "%k", &kCache, &k), std::tuple("%flashc.values", "%v", &vCache, &v)}) {
-    os << "  " << name << " = flash.cache_view " << cache << " lengths(%flashc.lengths)" << (table ? " pages(%flashc.table)" : "")
-       << " : " << *type << ", " << lengths->type;
+    os << "  " << name << " = flash.cache_view " << cache << " lengths(%flashc.lengths : " << lengths->type << ")";
     if (table)
-      os << ", " << table->type;
-    os << " -> " << *view << "\n";
+      os << " pages(%flashc.table : " << table->type << ")";
+    os << " : " << *type << " -> " << *view << "\n";
   }
 }
 

@@ -43,6 +43,9 @@ FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const CompileOpt
   kernel.decision.decodingReason = why;
   if (llvm::Error error = schedule.override(options.pipeline.schedule))
     return op.emitError() << "schedule: " << llvm::toString(std::move(error));
+  int64_t depth = op.getKType().getDimSize(3) + op.getVType().getDimSize(3);
+  if (llvm::Error error = schedule.check(*GPUTarget::lookup(options.pipeline.target), depth))
+    return op.emitError() << "schedule: " << llvm::toString(std::move(error));
   CompileOptions tiled = options;
   tiled.pipeline.algorithm = "split-kv";
   tiled.pipeline.splits = schedule.splits, tiled.pipeline.chunk = schedule.chunk;

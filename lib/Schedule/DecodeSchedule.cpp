@@ -69,20 +69,31 @@ llvm::Error DecodeSchedule::check(const GPUTarget &target, int64_t depth) const 
   return llvm::Error::success();
 }
 
+/// Of the rings of a CTA, beside what merges take: deep heads have room for fewer warps.
+static constexpr int64_t kMostRingBytes = 200 << 10;
+
 DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount) {
   DecodeSchedule schedule;
   int64_t rows = shape.groupSize * std::max<int64_t>(shape.queries, 1);
   int64_t tiles = shape.batches * shape.keyHeads * llvm::divideCeil(rows, DecodeSchedule::kRows);
+  if (schedule.warps * schedule.stages * DecodeSchedule::kKeys * shape.keyBytes > kMostRingBytes)
+    schedule.warps = 4;
   if (tiles == 0 || shape.keys == 0) {
     schedule.splits = 4;
     return {schedule, "the batch, the heads or the keys are not known: four parts"};
+  }
+  if (tiles > smCount) {
+    // Three smaller CTAs share a multiprocessor, and all of them run at once.
+    if (tiles <= 3 * smCount)
+      schedule.warps = 4;
+    return {schedule, "the tiles of all sequences and heads are more than the multiprocessors"};
   }
   int64_t bytes = shape.batches * shape.keyHeads * shape.keys * shape.keyBytes;
   // A few tiles of keys for each warp, or the merge costs more than the part saves.
   int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);
   constexpr int64_t kManyBytes = 200 << 20;
   if (bytes < kManyBytes || tiles > smCount / 2) {
-    while (schedule.splits < DecodeSchedule::kMostCluster && 2 * schedule.splits * tiles <= smCount * 17 / 20 &&
+    while (schedule.splits < std::min(DecodeSchedule::kMostCluster, schedule.warps) && 2 * schedule.splits * tiles <= smCount * 17 / 20 &&
            2 * schedule.splits <= mostParts)
       schedule.splits *= 2;
     return {schedule, "as many CTAs as fit beside each other, in clusters"};

@@ -150,14 +150,20 @@ def _schedule(specialization: Specialization, extents: Extents, splits: Optional
     if batch_invariant:
         if splits is not None:
             raise ArgumentError("expected no splits beside batch_invariant, whose parts are of one size")
-        text = f"chunk={_CHUNK},merge=kernel"
+        text = f"{_warps(specialization)}chunk={_CHUNK},merge=kernel"
     elif splits is not None:
-        text = f"splits={splits},merge={'cluster' if splits in (1, 2, 4, 8) else 'kernel'}"
+        is_cluster = splits in (1, 2, 4) or (splits == 8 and not _warps(specialization))
+        text = f"{_warps(specialization)}splits={splits},merge={'cluster' if is_cluster else 'kernel'}"
     else:
         key = (extents, specialization.dtype)
         known = _schedules.get(key)
         text = known if known is not None else _schedules.setdefault(key, _choose(specialization, extents))
     return text if schedule is None else f"{text},{schedule}"
+
+
+def _warps(specialization: Specialization) -> str:
+    """Deep heads have room for the rings of fewer warps."""
+    return "warps=4," if specialization.head_dim + specialization.value_dim > 400 else ""
 
 
 def _choose(specialization: Specialization, extents: Extents) -> str:

@@ -71,7 +71,7 @@ def test_masks(name, page, tokens):
 def test_scores(page, tokens):
     cache, q = make(RAGGED, page=page, tokens=tokens, heads=4)
     slopes = torch.rand(16, device="cuda") * 0.1
-    bias = torch.randn(16, 1000, device="cuda")
+    bias = torch.randn(16, 1024, device="cuda")
     scores = {"alibi": lambda s, b, h, i, j: s - slopes[h] * (i - j), "cap": lambda s, b, h, i, j: 20 * (s / 20).tanh(),
               "bias": lambda s, b, h, i, j: s + bias[h, j]}
     for name, rescore in scores.items():

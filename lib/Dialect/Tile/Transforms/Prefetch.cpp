@@ -152,6 +152,8 @@ struct Prefetch : tile::impl::PrefetchBase<Prefetch> {
     bool isOk = true;
     getOperation()->walk([&](WarpProgramOp program) {
       program.walk([&](scf::ForOp loop) { isOk &= succeeded(Prefetcher(loop).run()); });
+      if (!isOk)
+        return;
       program.walk([&](LoadOp load) {
         load.emitOpError() << "expected to stand directly in a loop of its tile.warp_program";
         isOk = false;

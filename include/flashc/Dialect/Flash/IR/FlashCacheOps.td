@@ -28,8 +28,8 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
         result[b, h, j, :] = cache[b, h, j, :]                          without
         result[b, h, j, :] = 0                                          for j >= lengths[b]
 
-    Rows of the cache that are not part of a sequence (behind its length, in pages that no entry of it names) are never
-    read, nor are entries of the table behind the last page of a sequence.
+    Rows of the cache that are not part of a sequence, behind its length or in pages that are not its own, may hold
+    anything, and so may entries of the table behind the last page of a sequence: no page is looked up there.
 
     | value   | shape                                                    | element type |
     |---------|----------------------------------------------------------|--------------|
@@ -49,15 +49,15 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
 
     Example:
     ```mlir
-    %k = flash.cache_view %pool lengths(%lengths) pages(%table)
-        : tensor<?x8x16x128xbf16>, tensor<?xi32>, tensor<?x?xi32> -> tensor<?x8x?x128xbf16>
+    %k = flash.cache_view %pool lengths(%lengths : tensor<?xi32>) pages(%table : tensor<?x?xi32>)
+        : tensor<?x8x16x128xbf16> -> tensor<?x8x?x128xbf16>
     ```
   }];
   let arguments = (ins 4DTensorOf<[BF16, F16, F32]>:$cache, Optional<Flash_I32Vector>:$lengths,
                        Optional<Flash_I32Matrix>:$table);
   let assemblyFormat = [{
-    $cache (`lengths` `(` $lengths^ `)`)? (`pages` `(` $table^ `)`)? attr-dict
-    `:` type($cache) (`,` type($lengths)^)? (`,` type($table)^)? `->` type($result)
+    $cache (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
+    (`pages` `(` $table^ `:` type($table) `)`)? attr-dict `:` type($cache) `->` type($result)
   }];
 }
 
@@ -73,15 +73,15 @@ def Flash_CacheTileOp : Flash_CacheOp<"cache_tile"> {
 
     Example:
     ```mlir
-    %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths) pages(%table)
-        : tensor<?x8x16x128xbf16>, tensor<?xi32>, tensor<?x?xi32> -> tensor<1x1x64x128xbf16>
+    %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths : tensor<?xi32>) pages(%table : tensor<?x?xi32>)
+        : tensor<?x8x16x128xbf16> -> tensor<1x1x64x128xbf16>
     ```
   }];
   let arguments = (ins 4DTensorOf<[BF16, F16, F32]>:$cache, Index:$b, Index:$h, Index:$j,
                        Optional<Flash_I32Vector>:$lengths, Optional<Flash_I32Matrix>:$table);
   let assemblyFormat = [{
-    $cache `[` $b `,` $h `,` $j `]` (`lengths` `(` $lengths^ `)`)? (`pages` `(` $table^ `)`)? attr-dict
-    `:` type($cache) (`,` type($lengths)^)? (`,` type($table)^)? `->` type($result)
+    $cache `[` $b `,` $h `,` $j `]` (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
+    (`pages` `(` $table^ `:` type($table) `)`)? attr-dict `:` type($cache) `->` type($result)
   }];
 }
 

@@ -387,13 +387,13 @@ def PageKV : Pass<"flash-page-kv"> {
   let description = [{
     Before, a slice of all keys and values as they would be if they were in one place:
     ```mlir
-    %k = flash.cache_view %pool lengths(%lengths) pages(%table) : ... -> tensor<?x8x?x128xbf16>
+    %k = flash.cache_view %pool lengths(%lengths : ...) pages(%table : ...) : ... -> tensor<?x8x?x128xbf16>
     ... %s = tensor.extract_slice %k[%b, %h, %j, 0] [1, 1, %n, 128] [1, 1, 1, 1] ...
         %t = tensor.pad %s ... : tensor<1x1x?x128xbf16> to tensor<1x1x64x128xbf16>
     ```
     After, a tile through the table of pages, with zeros behind the sequence's end:
     ```mlir
-    ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths) pages(%table) : ... -> tensor<1x1x64x128xbf16>
+    ... %t = flash.cache_tile %pool[%b, %h, %j] lengths(%lengths : ...) pages(%table : ...) : ... -> tensor<1x1x64x128xbf16>
     ```
     Extents of the view become those of its arrays. What reads the view in any other way keeps it, and
     `flash-decompose` makes an array of it there. Run it behind the passes that tile.

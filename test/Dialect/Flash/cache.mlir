@@ -1,0 +1,41 @@
+// RUN: flashc-opt %s --split-input-file | flashc-opt --split-input-file | FileCheck %s
+// RUN: flashc-opt %s --flash-decompose --split-input-file | FileCheck %s --check-prefix=LINALG
+
+// CHECK-LABEL: func @paged(
+// CHECK:         flash.cache_view %{{.*}} lengths(%{{.*}} : tensor<?xi32>) pages(%{{.*}} : tensor<?x?xi32>) : tensor<?x8x16x128xbf16> -> tensor<?x8x?x128xbf16>
+// What does not belong to the sequence is not read: neither the table nor the page.
+// LINALG-LABEL: func @paged(
+// LINALG-SAME:      %[[CACHE:.*]]: tensor<?x8x16x128xbf16>, %[[LENGTHS:.*]]: tensor<?xi32>, %[[TABLE:.*]]: tensor<?x?xi32>)
+// LINALG:         linalg.generic
+// LINALG:           %[[EXISTS:.*]] = arith.cmpi slt
+// LINALG:           scf.if %[[EXISTS]] -> (bf16) {
+// LINALG:             tensor.extract %[[TABLE]]
+// LINALG:             tensor.extract %[[CACHE]]
+// LINALG:           } else {
+// LINALG:               scf.yield %{{.*}} : bf16
+func.func @paged(%cache: tensor<?x8x16x128xbf16>, %lengths: tensor<?xi32>, %table: tensor<?x?xi32>) -> tensor<?x8x?x128xbf16> {
+  %k = flash.cache_view %cache lengths(%lengths : tensor<?xi32>) pages(%table : tensor<?x?xi32>)
+    : tensor<?x8x16x128xbf16> -> tensor<?x8x?x128xbf16>
+  return %k : tensor<?x8x?x128xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: func @without_lengths(
+// CHECK:         flash.cache_view %{{.*}} pages(%{{.*}} : tensor<2x3xi32>) : tensor<9x2x1x8xf32> -> tensor<2x2x3x8xf32>
+func.func @without_lengths(%cache: tensor<9x2x1x8xf32>, %table: tensor<2x3xi32>) -> tensor<2x2x3x8xf32> {
+  %k = flash.cache_view %cache pages(%table : tensor<2x3xi32>): tensor<9x2x1x8xf32> -> tensor<2x2x3x8xf32>
+  return %k : tensor<2x2x3x8xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @tile(
+// CHECK:         flash.cache_tile %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] lengths(%{{.*}} : tensor<2xi32>) : tensor<2x4x64x32xf16> -> tensor<1x1x16x32xf16>
+// LINALG-LABEL: func @tile(
+// LINALG:         tensor.empty() : tensor<1x1x16x32xf16>
+// LINALG:         linalg.generic
+func.func @tile(%cache: tensor<2x4x64x32xf16>, %lengths: tensor<2xi32>, %b: index, %h: index, %j: index) -> tensor<1x1x16x32xf16> {
+  %t = flash.cache_tile %cache[%b, %h, %j] lengths(%lengths : tensor<2xi32>): tensor<2x4x64x32xf16> -> tensor<1x1x16x32xf16>
+  return %t : tensor<1x1x16x32xf16>
+}
