@@ -91,7 +91,7 @@ DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCo
   int64_t bytes = shape.batches * shape.keyHeads * shape.keys * shape.keyBytes;
   // A few tiles of keys for each warp, or the merge costs more than the part saves.
   int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);
-  constexpr int64_t kManyBytes = 200 << 20;
+  constexpr int64_t kManyBytes = 300 << 20;
   if (bytes < kManyBytes || tiles > smCount / 2) {
     while (schedule.splits < std::min(DecodeSchedule::kMostCluster, schedule.warps) && 2 * schedule.splits * tiles <= smCount * 17 / 20 &&
            2 * schedule.splits <= mostParts)

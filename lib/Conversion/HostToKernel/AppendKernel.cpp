@@ -11,9 +11,8 @@ using namespace mlir;
 using namespace flashc;
 using Predicate = arith::CmpIPredicate;
 
-/// A sequence that gets one token of eight heads of 128 columns is one CTA. A thread's vectors are read at once, and before
-/// it is known where they go: a position and a page are two reads one behind the other.
-static constexpr int64_t kThreads = 128, kBytes = 16, kVectors = 4;
+/// A sequence that gets one token of eight heads of 128 columns is one CTA.
+static constexpr int64_t kThreads = 128, kBytes = 16;
 
 namespace {
 /// How a row of keys or values is cut into the threads' vectors.
@@ -36,7 +35,7 @@ struct RowSplit {
 };
 
 /// Writes the kernel's body. CTA n has tile n mod X of sequence n / X, of X that a sequence has; its thread t has
-/// vectors t, t + kThreads, ... of the tile, in the order of tokens, heads and columns, of keys and of values.
+/// vector t of the tile, in the order of tokens, heads and columns, of keys and of values.
 /// One argument of a call at most makes an op: which comes first would depend on the compiler.
 class AppendKernel {
 public:
@@ -48,52 +47,17 @@ public:
   LogicalResult emit() {
     Value tokens = getExtent(op.getK(), 1), heads = getExtent(op.getK(), 2), vectors = index(split.getVectors());
     Value ofSequence = mul(mul(tokens, heads), vectors);
-    Value tiles = b.createOrFold<arith::CeilDivUIOp>(ofSequence, index(kThreads * kVectors));
+    Value tiles = b.createOrFold<arith::CeilDivUIOp>(ofSequence, index(kThreads));
     Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
     batch = div(block, tiles);
-    Value first = add(mul(rem(block, tiles), kThreads * kVectors), thread), last = sub(ofSequence, index(1));
-    SmallVector<Read, kVectors> reads;
-    for (int64_t i = 0; i < kVectors; ++i) {
-      Value number = add(first, index(i * kThreads)), exists = compare(Predicate::ult, number, ofSequence);
-      number = arith::MinUIOp::create(b, number, last); // what is read for others is dropped
-      Value row = div(number, vectors);
-      column = mul(rem(number, vectors), split.width), head = rem(row, heads), token = div(row, heads);
-      reads.push_back(emitRead(exists));
-    }
-    Value position = loadIndex(op.getPositions(), batch), count = op.getCounts() ? loadIndex(op.getCounts(), batch) : Value();
-    for (Read &one : reads) {
-      read = one, column = read.column, head = read.head, token = read.token;
-      emitIf(read.exists, [&] { emitToken(add(position, token), count); });
-    }
+    Value number = add(mul(rem(block, tiles), kThreads), thread), row = div(number, vectors);
+    column = mul(rem(number, vectors), split.width), head = rem(row, heads), token = div(row, heads);
+    emitIf(compare(Predicate::ult, number, ofSequence), [&] { emitToken(); });
     gpu::ReturnOp::create(b);
     return success();
   }
 
 private:
-  /// What a thread has of one place in a row: vectors of the key and the value, and the one that the key's is rotated with.
-  struct Read {
-    Value exists, token, head, column, key, other, value;
-  };
-
-  Read emitRead(Value exists) {
-    SmallVector<Value> row{batch, token, head};
-    // Of the shorter of the two, a column that it has.
-    auto keep = [&](int64_t depth) -> Value {
-      return depth == std::max(split.depth, split.valueDepth)
-                 ? column : arith::MinUIOp::create(b, column, index(depth - split.width)).getResult();
-    };
-    Value ofKey = keep(split.depth), ofValue = keep(split.valueDepth);
-    Value key = loadVector(op.getK(), row, ofKey, split.width), value = loadVector(op.getV(), row, ofValue, split.width);
-    Value other;
-    if (op.getCos() && !split.isInterleaved) { // in the other half; columns that are not rotated have none
-      Value half = index(split.pairs), isFirst = compare(Predicate::ult, ofKey, half);
-      Value place = select(isFirst, add(ofKey, half), sub(arith::MaxUIOp::create(b, ofKey, half), half));
-      place = arith::MinUIOp::create(b, place, index(split.depth - split.width));
-      other = loadVector(op.getK(), row, place, split.width);
-    }
-    return {exists, token, head, column, key, other, value};
-  }
-
   Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
   Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
   Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
@@ -147,10 +111,11 @@ private:
     return arith::MinUIOp::create(b, limit, index(std::numeric_limits<int32_t>::max()));
   }
 
-  void emitToken(Value position, Value count) {
+  void emitToken() {
+    Value position = add(loadIndex(op.getPositions(), batch), token);
     Value exists = compare(Predicate::ult, position, getLimit());
-    if (count)
-      exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, count));
+    if (op.getCounts())
+      exists = arith::AndIOp::create(b, exists, compare(Predicate::slt, token, loadIndex(op.getCounts(), batch)));
     emitIf(exists, [&] {
       if (!op.getTable())
         return emitVectors(position, {batch, position, head});
@@ -161,35 +126,38 @@ private:
     });
   }
 
+  /// Both are read before one of them is written.
   void emitVectors(Value position, SmallVector<Value> place) {
+    SmallVector<Value> row{batch, token, head};
     if (split.depth == split.valueDepth) {
-      storeVector(emitKey(position), op.getKCache(), place);
-      return storeVector(read.value, op.getVCache(), place);
+      Value value = loadVector(op.getV(), row, column, split.width);
+      storeVector(emitKey(position, row), op.getKCache(), place);
+      return storeVector(value, op.getVCache(), place);
     }
     emitIf(compare(Predicate::ult, column, index(split.depth)),
-           [&] { storeVector(emitKey(position), op.getKCache(), place); });
+           [&] { storeVector(emitKey(position, row), op.getKCache(), place); });
     emitIf(compare(Predicate::ult, column, index(split.valueDepth)),
-           [&] { storeVector(read.value, op.getVCache(), place); });
+           [&] { storeVector(loadVector(op.getV(), row, column, split.width), op.getVCache(), place); });
   }
 
-  Value emitKey(Value position) {
-    Value key = read.key;
+  Value emitKey(Value position, SmallVector<Value> row) {
+    Value key = loadVector(op.getK(), row, column, split.width);
     if (!op.getCos())
       return key;
     if (2 * split.pairs == split.depth)
-      return emitRotated(key, position);
+      return emitRotated(key, position, row);
     auto branch = scf::IfOp::create(b, TypeRange{key.getType()},
                                     compare(Predicate::ult, column, index(2 * split.pairs)), /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(branch.thenBlock());
-    scf::YieldOp::create(b, emitRotated(key, position));
+    scf::YieldOp::create(b, emitRotated(key, position, row));
     b.setInsertionPointToStart(branch.elseBlock());
     scf::YieldOp::create(b, key);
     return branch.getResult(0);
   }
 
-  Value emitRotated(Value key, Value position) {
-    return split.isInterleaved ? rotateInside(key, position) : rotateHalves(key, position);
+  Value emitRotated(Value key, Value position, SmallVector<Value> row) {
+    return split.isInterleaved ? rotateInside(key, position) : rotateHalves(key, position, row);
   }
 
   /// Element `number` of a vector, in f32.
@@ -207,9 +175,10 @@ private:
   Value multiply(Value x, Value y) { return arith::MulFOp::create(b, x, y); }
 
   /// The vector has columns of one half, and its partner the same of the other.
-  Value rotateHalves(Value key, Value position) {
+  Value rotateHalves(Value key, Value position, SmallVector<Value> row) {
     Value half = index(split.pairs), isFirst = compare(Predicate::ult, column, half);
-    Value pair = select(isFirst, column, sub(column, half)), other = read.other;
+    Value pair = select(isFirst, column, sub(column, half));
+    Value other = loadVector(op.getK(), row, select(isFirst, add(column, half), pair), split.width);
     SmallVector<Value> elements;
     Value cos = loadAngles(op.getCos(), position, pair, split.width),
           sin = loadAngles(op.getSin(), position, pair, split.width);
@@ -250,7 +219,6 @@ private:
   flash::AppendKVOp op;
   RowSplit split;
   Value batch, token, head, column;
-  Read read = {};
 };
 } // namespace
 
@@ -267,6 +235,6 @@ FailureOr<ManifestKernel> flashc::emitAppendKernel(func::FuncOp host, gpu::GPUMo
   if (failed(info))
     return failure();
   GridFormula ofSequence = *getFormula(op.getK(), 1) * *getFormula(op.getK(), 2) * split.getVectors();
-  info->grid = {*getFormula(op.getK(), 0) * ceilDiv(ofSequence, kThreads * kVectors), 1, 1};
+  info->grid = {*getFormula(op.getK(), 0) * ceilDiv(ofSequence, kThreads), 1, 1};
   return info;
 }

@@ -13,6 +13,7 @@
 // FA1-NEXT: after flash-differentiate-scores: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-online-softmax: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-tile: @causal: {{.*}} PASS
+// FA1-NEXT: after flash-page-kv: @causal: {{.*}} PASS
 // FA1-NEXT: after canonicalize: @causal: {{.*}} PASS
 // FA1-NEXT: after cse: @causal: {{.*}} PASS
 // FA1-NEXT: after flash-recompute-delta: @causal: {{.*}} PASS

@@ -26,6 +26,9 @@ LogicalResult TileRegions::emitInvariants(Value ofBatch, const Packing &ofRows) 
 std::pair<Value, Value> TileRegions::emitHeadAndQuery(Value ofRow) {
   Value tokens = arith::ConstantIndexOp::create(b, packing->tokens);
   Value ofHeads = b.createOrFold<arith::DivUIOp>(ofRow, tokens), ofQueries = b.createOrFold<arith::RemUIOp>(ofRow, tokens);
+  // Rows that are left over have the last head: what is read for them exists, and is dropped.
+  if (packing->heads * packing->tokens < tile::kWarpRows)
+    ofHeads = b.createOrFold<arith::MinUIOp>(ofHeads, arith::ConstantIndexOp::create(b, packing->heads - 1));
   return {b.createOrFold<arith::AddIOp>(packing->head, ofHeads), b.createOrFold<arith::AddIOp>(packing->query, ofQueries)};
 }
 
