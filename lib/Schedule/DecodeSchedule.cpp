@@ -88,6 +88,10 @@ DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCo
       schedule.warps = 4;
     return {schedule, "the tiles of all sequences and heads are more than the multiprocessors"};
   }
+  // A multiprocessor has one CTA, whose rings are all that is under way: narrow rows need more of them.
+  constexpr int64_t kBytesUnderWay = 128 << 10;
+  if (2 * schedule.warps * schedule.stages * DecodeSchedule::kKeys * shape.keyBytes <= kBytesUnderWay)
+    schedule.stages *= 2;
   int64_t bytes = shape.batches * shape.keyHeads * shape.keys * shape.keyBytes;
   // A few tiles of keys for each warp, or the merge costs more than the part saves.
   int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);

@@ -136,6 +136,9 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     return extents, page_size
 
 
+# Of an H100 or H200 with SXM: what the cost model is for. Another number changes how fast a kernel is, never what it computes.
+_MULTIPROCESSORS = 132
+
 # What the cost model says, by what it goes by.
 _schedules: Dict[Tuple[Any, ...], str] = {}
 
@@ -169,4 +172,4 @@ def _warps(specialization: Specialization) -> str:
 def _choose(specialization: Specialization, extents: Extents) -> str:
     attention = specialization._replace(
         extents=(extents.batch, extents.key_heads, extents.queries, extents.keys)).describe()
-    return library.choose_splits(attention, multiprocessors=132)
+    return library.choose_splits(attention, multiprocessors=_MULTIPROCESSORS)

@@ -13,13 +13,13 @@
 
 // CHECK:      decisions for a decoding kernel
 // CHECK-NEXT: entry decode:
-// CHECK-NEXT:   schedule: warps=8,stages=2,splits=8,chunk=0,merge=cluster
+// CHECK-NEXT:   schedule: warps=8,stages=4,splits=8,chunk=0,merge=cluster
 // CHECK-NEXT:   splits: as many CTAs as fit beside each other, in clusters
 // CHECK-NEXT:   CTAs: 8 x mul(ceildiv(8, 4), ceildiv(1, 1)) x 1, in clusters of 8
 // PTX:        .reqnctapercluster 8
 // PTX:        mma.sync.aligned.m16n8k16
 // PTX:        st.async.weak.shared::cluster
-// KERNEL:     schedule: warps=8,stages=2,splits=16,chunk=0,merge=kernel
+// KERNEL:     schedule: warps=8,stages=4,splits=16,chunk=0,merge=kernel
 // KERNEL:     CTAs: 16 x {{.*}}, in clusters of 1
 // CHUNK:      CTAs: 16 x {{.*}}, in clusters of 1
 // THREE:      error: schedule: expected 2, 4 or 8 splits that divide the warps for merge=cluster, got 3 of 8 warps

@@ -62,7 +62,8 @@ def build_parser():
                         "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
     parser.add_argument("--decode", nargs="*", metavar="KEY=VALUES",
                         help="time decoding instead, one query token against caches, beside cuDNN's and FlashAttention-2 "
-                        "(SDPA): heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16; what is left out is the whole grid")
+                        "(SDPA): heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 layout=hnd,nhd; what is left out is the "
+                        "whole grid, without pages")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser

@@ -29,32 +29,38 @@ class Cell:
     depth: int = 128
     #: Rows of a page; 0: no pages.
     page: int = 0
+    #: "hnd": the tokens of a head follow each other, in the cache or in its page; "nhd": the heads of a token do.
+    layout: str = "hnd"
 
     @property
     def bytes(self):
         return self.batch * self.keys * self.key_heads * self.depth * 4
 
     def __str__(self):
-        pages = f" page={self.page}" if self.page else ""
+        pages = (f" page={self.page}" if self.page else "") + (" nhd" if self.layout == "nhd" else "")
         return f"{self.query_heads}/{self.key_heads} d={self.depth} B={self.batch} N={self.keys}{pages}"
 
 
 def grid(heads=((32, 8), (64, 8), (32, 32)), depths=(128, 64), batches=(1, 4, 16, 64, 128),
-         keys=(1024, 4096, 16384, 65536), pages=(0,)):
+         keys=(1024, 4096, 16384, 65536), pages=(0,), layouts=("hnd",)):
     """Cells whose caches fit the GPU, a few times over."""
-    cells = [Cell(b, n, hq, hk, d, page) for hq, hk in heads for d in depths for b in batches for n in keys for page in pages]
+    cells = [Cell(b, n, hq, hk, d, page, layout) for hq, hk in heads for d in depths for b in batches for n in keys
+             for layout in layouts for page in pages]
     return [cell for cell in cells if 2 * cell.bytes <= MOST_BYTES // 2]
 
 
 def parse(texts):
-    """The cells of a command line: "heads=32/8,64/8", "d=128", "b=1,4", "n=1024", "page=0,16"."""
-    names = {"heads": "heads", "d": "depths", "b": "batches", "n": "keys", "page": "pages"}
+    """The cells of a command line: "heads=32/8,64/8", "d=128", "b=1,4", "n=1024", "page=0,16", "layout=hnd,nhd"."""
+    names = {"heads": "heads", "d": "depths", "b": "batches", "n": "keys", "page": "pages", "layout": "layouts"}
     axes = {}
     for text in texts:
         key, _, values = text.partition("=")
         if key not in names or not values:
-            raise ValueError(f"expected heads=, d=, b=, n= or page=, got '{text}'")
-        axes[names[key]] = [tuple(map(int, value.split("/"))) if key == "heads" else int(value) for value in values.split(",")]
+            raise ValueError(f"expected heads=, d=, b=, n=, page= or layout=, got '{text}'")
+        read = {"heads": lambda value: tuple(map(int, value.split("/"))), "layout": str}.get(key, int)
+        axes[names[key]] = list(map(read, values.split(",")))
+    if unknown := set(axes.get("layouts", ())) - {"hnd", "nhd"}:
+        raise ValueError(f"expected layout=hnd or nhd, got {min(unknown)}")
     return grid(**axes)
 
 
@@ -65,21 +71,31 @@ class Inputs:
         self.cell, self.lengths = cell, torch.full((cell.batch,), cell.keys, dtype=torch.int32, device="cuda")
         self.q = torch.randn(cell.batch, 1, cell.query_heads, cell.depth, device="cuda", dtype=torch.bfloat16)
         count = max(2, min(64, math.ceil(4 * L2_BYTES / cell.bytes) + 1))
-        shape = cell.batch, cell.key_heads, cell.keys, cell.depth
-        self.sets = [tuple(torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(2)) for _ in range(count)]
+        self.sets = [tuple(self.make_cache() for _ in range(2)) for _ in range(count)]
         self.table = None
         if cell.page:
             per_sequence = cell.keys // cell.page
             self.table = torch.randperm(cell.batch * per_sequence, device="cuda", dtype=torch.int32).view(cell.batch, -1)
 
+    def make_cache(self):
+        """[B, Hk, N, D], of the cell's layout."""
+        cell = self.cell
+        order = (cell.key_heads, cell.keys) if cell.layout == "hnd" else (cell.keys, cell.key_heads)
+        x = torch.randn((cell.batch, *order, cell.depth), device="cuda", dtype=torch.bfloat16)
+        return x if cell.layout == "hnd" else x.transpose(1, 2)
+
+    def pages_of(self, cache):
+        """The same memory as pages of the cell's layout, [P, page, Hk, D]."""
+        cell = self.cell
+        if cell.layout == "nhd":
+            return cache.transpose(1, 2).view(-1, cell.page, cell.key_heads, cell.depth)
+        return cache.view(-1, cell.key_heads, cell.page, cell.depth).transpose(1, 2)
+
     def call(self, number, **keywords):
         """flashc on one of the caches."""
-        caches = [x.transpose(1, 2) for x in self.sets[number]]
         if self.table is None:
-            return flashc.decode(self.q, *caches, self.lengths, **keywords)
-        cell = self.cell
-        pools = [x.reshape(-1, cell.page, cell.key_heads, cell.depth) for x in self.sets[number]]
-        return flashc.decode(self.q, *pools, self.lengths, self.table, **keywords)
+            return flashc.decode(self.q, *(x.transpose(1, 2) for x in self.sets[number]), self.lengths, **keywords)
+        return flashc.decode(self.q, *map(self.pages_of, self.sets[number]), self.lengths, self.table, **keywords)
 
     def call_peer(self, number, backend):
         q = self.q.transpose(1, 2)
@@ -91,8 +107,9 @@ class Inputs:
         cell = self.cell
         k, v = (x[-1].float() for x in self.sets[0])
         if is_paged:
-            k, v = (x.reshape(-1, cell.page, cell.key_heads, cell.depth)[self.table[-1].long()].reshape(
-                cell.keys, cell.key_heads, cell.depth).transpose(0, 1).float() for x in self.sets[0])
+            pages = self.table[-1].long()
+            k, v = (self.pages_of(x)[pages].reshape(cell.keys, cell.key_heads, cell.depth).transpose(0, 1).float()
+                    for x in self.sets[0])
         q = self.q[-1, 0].float().view(cell.key_heads, -1, cell.depth)
         return (((q @ k.mT) * cell.depth**-0.5).softmax(-1) @ v).reshape(1, cell.query_heads, cell.depth)
 
@@ -192,7 +209,7 @@ def run(cells, variants, peers, csv_file=None):
     if csv_file:
         with open(csv_file, "w", newline="") as out:
             writer = csv.writer(out)
-            writer.writerow(["batch", "keys", "query_heads", "key_heads", "depth", "page", "system", "microseconds", "tb_per_s"])
+            writer.writerow([field.name for field in dataclasses.fields(Cell)] + ["system", "microseconds", "tb_per_s"])
             for row in rows:
                 for name, time in row.microseconds.items():
                     writer.writerow([*dataclasses.astuple(row.cell), name, f"{time:.2f}", f"{row.cell.bytes / time / 1e6:.3f}"])

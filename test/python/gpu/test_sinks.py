@@ -39,8 +39,9 @@ def is_causal(nq, nk):
     return j <= i + nk - nq
 
 
-def close(got, want, limit, name):
-    floor = 1e-3 * want.numel()**0.5
+def close(got, want, limit, name, terms=0):
+    """Each element is a sum of some terms of either sign, each of which rounding has moved; 0: few enough."""
+    floor = 1e-3 * want.numel()**0.5 + 4e-2 * terms**0.5
     assert (got.double() - want).norm() <= limit * (want.norm() + floor), name
 
 
@@ -66,7 +67,8 @@ def check(b, hq, hk, nq, nk, d, dtype, causal=False, rescore=None, limit=None, *
                                   enable_gqa=True, out=tuple(out for out, _ in outs), schedule=schedule, **keywords)
         for name, (out, behind), expected in zip(("dq", "dk", "dv", "dsinks"), outs, want):
             # What o's rounding makes of delta counts where there are few keys.
-            close(out, expected, (3 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule))
+            close(out, expected, (3 if min(nq, nk) == 1 else 2) * limit, (name, nq, nk, d, schedule),
+                  terms=b * nq if name == "dsinks" else 0)
             assert behind.isnan().all()
 
 
@@ -134,4 +136,4 @@ def test_recorded_and_compiled():
         o = function(*leaves)
         close(o, o64.detach(), 5e-3, "o")
         for name, x, expected in zip(("dq", "dk", "dv", "dsinks"), torch.autograd.grad(o, leaves, do), want):
-            close(x, expected.double().nan_to_num(0.0), 1e-2, name)
+            close(x, expected.double().nan_to_num(0.0), 1e-2, name, terms=2 * 200 if name == "dsinks" else 0)

@@ -71,10 +71,13 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
     MergeClusterOp merge;
     op.walk([&](MergeClusterOp found) { merge = found; });
     SharedLayout::Place place = kernel.layout.getPlace(merge);
+    Value barrier = emit.add(kernel.sharedBase, place.full);
     emitIf(emit, kernel.isThread0, [&] {
-      Value barrier = emit.add(kernel.sharedBase, place.full);
       initialise(emit, barrier);
       emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
+    });
+    emitWarpBarrier(emit);
+    emitIf(emit, kernel.isThread0, [&] {
       emit.ptx("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
                {barrier, emit.i32(getClusterMergeBytes(merge))});
     });
