@@ -1,6 +1,6 @@
 """Fails unless the best of some runs of a command takes less than a number of milliseconds: start-time.py MS COMMAND...
 What counts is the processor's time: on a machine with other work a clock would tell about that. The
-milliseconds are of a machine where this interpreter starts in 20; one where that takes longer, as where page faults are slow,
+milliseconds are of a machine where this interpreter starts in 10; one where that takes longer, as where page faults are slow,
 has as much more."""
 
 import os
@@ -21,6 +21,6 @@ def time_of(command):
 
 limit, taken = float(sys.argv[1]), time_of(sys.argv[2:])
 if taken >= limit:
-    limit *= max(1.0, time_of([sys.executable, "-I", "-c", ""]) / 20)
+    limit *= max(1.0, time_of([sys.executable, "-I", "-c", ""]) / 10)
 print(f"{taken:.1f} ms of {limit:.1f}")
 sys.exit(taken >= limit)
