@@ -1,0 +1,75 @@
+// What the cost model of decoding says, by how many tiles (batch times key heads) there are beside 132 multiprocessors, and
+// how many bytes of keys and values.
+// DEFINE: %{batch} = 1
+// DEFINE: %{keys} = 4096
+// DEFINE: %{depth} = 128
+// DEFINE: %{prefix} = FEW
+// DEFINE: %{decide} = sed -e 's/BATCH/%{batch}/g; s/KEYS/%{keys}/g; s/DEPTH/%{depth}/g' %s > %t.mlir && flashc %t.mlir -o %t.ptx --print-decisions | FileCheck %s --check-prefix=%{prefix}
+
+// RUN: %{decide}
+// FEW: schedule: warps=8,stages=2,splits=8,chunk=0,merge=cluster
+
+// Parts of 128 keys are the least: a tile of 16 for each warp.
+// REDEFINE: %{keys} = 300
+// REDEFINE: %{prefix} = SHORT
+// RUN: %{decide}
+// SHORT: schedule: warps=8,stages=2,splits=2,chunk=0,merge=cluster
+
+// Narrow rows: more of them under way.
+// REDEFINE: %{keys} = 4096
+// REDEFINE: %{depth} = 64
+// REDEFINE: %{prefix} = NARROW
+// RUN: %{decide}
+// NARROW: schedule: warps=8,stages=4,splits=8,chunk=0,merge=cluster
+
+// 32 tiles: clusters of two fit beside each other, on 85% of the multiprocessors, and of four not.
+// REDEFINE: %{batch} = 4
+// REDEFINE: %{depth} = 128
+// REDEFINE: %{prefix} = CLUSTER
+// RUN: %{decide}
+// CLUSTER: schedule: warps=8,stages=2,splits=2,chunk=0,merge=cluster
+
+// A gigabyte: a CTA for each multiprocessor.
+// REDEFINE: %{keys} = 65536
+// REDEFINE: %{prefix} = LARGE
+// RUN: %{decide}
+// LARGE: schedule: warps=8,stages=2,splits=4,chunk=0,merge=kernel
+// LARGE: splits: a CTA for each multiprocessor
+
+// As many tiles as multiprocessors, or nearly: one part each.
+// REDEFINE: %{batch} = 16
+// REDEFINE: %{prefix} = FULL
+// RUN: %{decide}
+// FULL: schedule: warps=8,stages=2,splits=1,
+
+// More: small CTAs as long as three of them hold all tiles, else large ones.
+// REDEFINE: %{batch} = 32
+// REDEFINE: %{prefix} = MORE
+// RUN: %{decide}
+// MORE: schedule: warps=4,stages=2,splits=1,
+// REDEFINE: %{batch} = 64
+// REDEFINE: %{prefix} = MOST
+// RUN: %{decide}
+// MOST: schedule: warps=8,stages=2,splits=1,
+
+// Deep heads have room for the rings of fewer warps.
+// REDEFINE: %{batch} = 1
+// REDEFINE: %{keys} = 4096
+// REDEFINE: %{depth} = 256
+// REDEFINE: %{prefix} = DEEP
+// RUN: %{decide}
+// DEEP: schedule: warps=4,stages=2,splits=4,chunk=0,merge=cluster
+
+func.func @decode(%q: tensor<BATCHx32x1xDEPTHxbf16>, %kc: tensor<BATCHx8xKEYSxDEPTHxbf16>, %vc: tensor<BATCHx8xKEYSxDEPTHxbf16>,
+                  %lengths: tensor<BATCHxi32>) -> tensor<BATCHx32x1xDEPTHxbf16> {
+  %k = flash.cache_view %kc lengths(%lengths : tensor<BATCHxi32>): tensor<BATCHx8xKEYSxDEPTHxbf16> -> tensor<BATCHx8xKEYSxDEPTHxbf16>
+  %v = flash.cache_view %vc lengths(%lengths : tensor<BATCHxi32>): tensor<BATCHx8xKEYSxDEPTHxbf16> -> tensor<BATCHx8xKEYSxDEPTHxbf16>
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<BATCHx32x1xDEPTHxbf16>, tensor<BATCHx8xKEYSxDEPTHxbf16>, tensor<BATCHx8xKEYSxDEPTHxbf16>) {scale = 0.125 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %n = tensor.extract %lengths[%b] : tensor<BATCHxi32>
+      %length = arith.index_cast %n : i32 to index
+      %keep = arith.cmpi slt, %j, %length : index
+      flash.yield %keep : i1
+    } -> tensor<BATCHx32x1xDEPTHxbf16>, tensor<BATCHx32x1xf32>
+  return %o : tensor<BATCHx32x1xDEPTHxbf16>
+}
