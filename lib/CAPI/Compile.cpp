@@ -124,24 +124,45 @@ FlashcStatus flashcCompileText(FlashcContext context, const char *text, size_t l
   });
 }
 
-FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention *attention, char **out,
-                                    char **message) {
+FlashcStatus capi::getText(FlashcContext handle, const void *description, llvm::StringRef what,
+                           llvm::function_ref<llvm::Expected<std::string>()> print, char **out, char **message) {
   return guard(message, [&]() -> FlashcStatus {
     if (out)
       *out = nullptr;
-    if (!context.ptr || !attention || !out)
+    if (!handle.ptr || !description || !out)
       return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected a context, an attention and a place for the text, got a null pointer", message);
-    llvm::Expected<std::string> text = print(*attention);
+                  ("expected a context, " + what + " and a place for the text, got a null pointer").str(), message);
+    llvm::Expected<std::string> text = print();
     if (!text)
       return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
     // The verifier knows what the op does not allow.
-    Session session(unwrap(context)->registry);
+    Session session(unwrap(handle)->registry);
     if (failed(session.parse(*text)))
       return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
     *out = copyText(*text);
     return succeed(message);
   });
+}
+
+FlashcStatus capi::compile(FlashcContext handle, const void *description, llvm::StringRef what,
+                           llvm::function_ref<llvm::Expected<std::string>()> print, const FlashcCompileOptions *options,
+                           FlashcKernel *out, char **message) {
+  return guard(message, [&]() -> FlashcStatus {
+    if (out)
+      out->ptr = nullptr;
+    if (!handle.ptr || !description || !out)
+      return fail(FLASHC_INVALID_ARGUMENT,
+                  ("expected a context, " + what + " and a place for the kernel, got a null pointer").str(), message);
+    llvm::Expected<std::string> text = print();
+    if (!text)
+      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
+    return compileInto(handle, std::move(*text), options, out, message);
+  });
+}
+
+FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention *attention, char **out,
+                                    char **message) {
+  return getText(context, attention, "an attention", [&] { return print(*attention); }, out, message);
 }
 
 FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64_t multiprocessors, char **out,
@@ -164,15 +185,5 @@ FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64
 
 FlashcStatus flashcCompileAttention(FlashcContext context, const FlashcAttention *attention,
                                     const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
-  return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      out->ptr = nullptr;
-    if (!context.ptr || !attention || !out)
-      return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected a context, an attention and a place for the kernel, got a null pointer", message);
-    llvm::Expected<std::string> text = print(*attention);
-    if (!text)
-      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    return compileInto(context, std::move(*text), options, out, message);
-  });
+  return compile(context, attention, "an attention", [&] { return print(*attention); }, options, out, message);
 }

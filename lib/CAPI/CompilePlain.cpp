@@ -35,57 +35,21 @@ static llvm::Expected<std::string> print(const FlashcAppendKV &append) {
                       *rotary, append.interleaved});
 }
 
-template <typename Spec>
-static FlashcStatus getText(FlashcContext context, const Spec *spec, char **out, char **message) {
-  return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      *out = nullptr;
-    if (!context.ptr || !spec || !out)
-      return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected a context, an operation and a place for the text, got a null pointer", message);
-    llvm::Expected<std::string> text = print(*spec);
-    if (!text)
-      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    // The verifier knows what the op does not allow.
-    Session session(unwrap(context)->registry);
-    if (failed(session.parse(*text)))
-      return fail(FLASHC_COMPILE_ERROR, session.takeError(), message);
-    *out = copyText(*text);
-    return succeed(message);
-  });
-}
-
-template <typename Spec>
-static FlashcStatus compile(FlashcContext context, const Spec *spec, const FlashcCompileOptions *options,
-                            FlashcKernel *out, char **message) {
-  return guard(message, [&]() -> FlashcStatus {
-    if (out)
-      out->ptr = nullptr;
-    if (!context.ptr || !spec || !out)
-      return fail(FLASHC_INVALID_ARGUMENT,
-                  "expected a context, an operation and a place for the kernel, got a null pointer", message);
-    llvm::Expected<std::string> text = print(*spec);
-    if (!text)
-      return fail(FLASHC_INVALID_ARGUMENT, text.takeError(), message);
-    return compileInto(context, std::move(*text), options, out, message);
-  });
-}
-
 FlashcStatus flashcMergeStatesGetText(FlashcContext context, const FlashcMergeStates *merge, char **out,
                                       char **message) {
-  return getText(context, merge, out, message);
+  return getText(context, merge, "an operation", [&] { return print(*merge); }, out, message);
 }
 
 FlashcStatus flashcCompileMergeStates(FlashcContext context, const FlashcMergeStates *merge,
                                       const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
-  return compile(context, merge, options, out, message);
+  return compile(context, merge, "an operation", [&] { return print(*merge); }, options, out, message);
 }
 
 FlashcStatus flashcAppendKVGetText(FlashcContext context, const FlashcAppendKV *append, char **out, char **message) {
-  return getText(context, append, out, message);
+  return getText(context, append, "an operation", [&] { return print(*append); }, out, message);
 }
 
 FlashcStatus flashcCompileAppendKV(FlashcContext context, const FlashcAppendKV *append,
                                    const FlashcCompileOptions *options, FlashcKernel *out, char **message) {
-  return compile(context, append, options, out, message);
+  return compile(context, append, "an operation", [&] { return print(*append); }, options, out, message);
 }

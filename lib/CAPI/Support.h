@@ -87,6 +87,14 @@ KernelRequest makeRequest(std::string text, const FlashcCompileOptions *options)
 FlashcStatus compileInto(FlashcContext handle, std::string text, const FlashcCompileOptions *options, FlashcKernel *out,
                          char **message);
 
+/// The functions that give the text or the kernel of a description, which may be null like any argument. `what` is its
+/// article and name in errors, and `print` makes its text.
+FlashcStatus getText(FlashcContext handle, const void *description, llvm::StringRef what,
+                     llvm::function_ref<llvm::Expected<std::string>()> print, char **out, char **message);
+FlashcStatus compile(FlashcContext handle, const void *description, llvm::StringRef what,
+                     llvm::function_ref<llvm::Expected<std::string>()> print, const FlashcCompileOptions *options,
+                     FlashcKernel *out, char **message);
+
 /// Arguments as the launcher takes them. `needsStrides`: null strides are a mistake; they stand for none otherwise.
 /// None after a null pointer where there should be one.
 std::optional<llvm::SmallVector<LaunchArgument, 8>> convert(const FlashcArgument *arguments, size_t count,

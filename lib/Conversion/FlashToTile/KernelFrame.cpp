@@ -242,6 +242,10 @@ FailureOr<ValueRange> KernelFrame::emitLoop(TileStep &step) {
   auto loop = scf::ForOp::create(b, begin, end, index(1), identity);
   if (tile::OwnVisitsOp own = visits.getOwn(); own && own.getLast() != own.getTotal())
     tile::AdvanceRingOp::create(b, arith::SubIOp::create(b, visits.getTotal(), end), streamedRings);
+  return fillLoop(loop, step);
+}
+
+FailureOr<ValueRange> KernelFrame::fillLoop(scf::ForOp loop, TileStep &step) {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());

@@ -9,6 +9,7 @@
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Schedule/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace flashc {
@@ -108,6 +109,8 @@ protected:
   virtual mlir::FailureOr<mlir::SmallVector<mlir::Value>> emitGrid();
   /// The loop over visits; returns the state behind it.
   virtual mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step);
+  /// The body of the loop over visits: one step, whose state the loop carries. Returns the loop's results.
+  mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
   virtual mlir::Value load(const Operand &operand, mlir::Value position);
 
   llvm::SmallVector<Operand, 3> operands;

@@ -146,13 +146,7 @@ FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
   Value first = arith::AddIOp::create(b, begin, arith::MulIOp::create(b, warp, tile));
   SmallVector<Value> identity = step.emitIdentity();
   auto loop = scf::ForOp::create(b, first, end, index(nest.streamedTile * decode.warps), identity);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  FailureOr<SmallVector<Value>> next = step.emit(loop.getInductionVar(), loop.getRegionIterArgs());
-  if (failed(next))
-    return failure();
-  scf::YieldOp::create(b, *next);
-  return ValueRange(loop.getResults());
+  return fillLoop(loop, step);
 }
 
 /// Through the table of pages, if there is one. What lies behind the end of a sequence becomes zeros.
