@@ -98,7 +98,8 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
 
 static DecodeShape getDecodeShape(const AttentionSpec &spec) {
   int64_t elementBytes = !spec.cacheDType.empty() ? 1 : spec.dtype == "f32" ? 4 : 2;
-  return {spec.batch, spec.keyHeads, spec.queries, spec.keys, spec.groupSize, (spec.headDim + spec.valueDim) * elementBytes};
+  return {spec.batch, spec.keyHeads, spec.queries, spec.keys, spec.groupSize, (spec.headDim + spec.valueDim) * elementBytes,
+          !spec.cacheDType.empty()};
 }
 
 static llvm::Expected<std::string> print(const FlashcAttention &attention) {

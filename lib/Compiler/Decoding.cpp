@@ -37,6 +37,7 @@ static DecodeShape getShape(flash::AttentionOp op) {
   shape.batches = std::max(get(op.getQType(), 0), get(op.getKType(), 0));
   shape.keyHeads = get(op.getKType(), 1), shape.keys = get(op.getKType(), 2);
   shape.queries = get(op.getQType(), 2), shape.groupSize = op.getGroup();
+  shape.isWidened = getElementTypeOrSelf(getStored(op.getK())) != op.getKType().getElementType();
   for (Value array : {op.getK(), op.getV()})
     shape.keyBytes += cast<ShapedType>(array.getType()).getDimSize(3) * getElementTypeOrSelf(getStored(array)).getIntOrFloatBitWidth() / 8;
   return shape;

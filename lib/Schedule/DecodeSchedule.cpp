@@ -74,6 +74,22 @@ llvm::Error DecodeSchedule::check(const GPUTarget &target, int64_t bytes) const 
 /// Of the rings of a CTA, beside what merges take: deep heads have room for fewer warps.
 static constexpr int64_t kMostRingBytes = 200 << 10;
 
+/// The choice where elements have 8 bits: many warps on all multiprocessors, since it is instructions that take the time.
+static DecodeChoice chooseForBytes(const DecodeShape &shape, int64_t tiles, int64_t smCount) {
+  DecodeSchedule schedule;
+  constexpr int64_t kWideKey = 256;
+  if (tiles > smCount) {
+    schedule.warps = shape.keyBytes < kWideKey ? 12 : 4;
+    return {schedule, "the tiles of all sequences and heads are more than the multiprocessors"};
+  }
+  schedule.warps = 12;
+  int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);
+  schedule.splits = std::min(std::max<int64_t>(smCount / tiles, 1), mostParts);
+  if (schedule.splits > 1)
+    schedule.merge = Merge::Kernel;
+  return {schedule, "a CTA for each multiprocessor: elements of 8 bits take more instructions than bytes"};
+}
+
 /// The choice for a GPU with clusters.
 static DecodeChoice choose(const DecodeShape &shape, int64_t smCount) {
   DecodeSchedule schedule;
@@ -85,6 +101,10 @@ static DecodeChoice choose(const DecodeShape &shape, int64_t smCount) {
     schedule.splits = 4;
     return {schedule, "the batch, the heads or the keys are not known: four parts"};
   }
+  constexpr int64_t kManyBytes = 300 << 20, kManyNarrowBytes = 16 << 20;
+  int64_t bytes = shape.batches * shape.keyHeads * shape.keys * shape.keyBytes;
+  if (shape.isWidened && (tiles > smCount || bytes >= kManyNarrowBytes))
+    return chooseForBytes(shape, tiles, smCount);
   if (tiles > smCount) {
     // Smaller CTAs share a multiprocessor: all of them run at once, or in two waves that end together. The more there are,
     // the less it matters how the last ones end, and the more what each begins with. Narrow rows end sooner.
@@ -102,10 +122,8 @@ static DecodeChoice choose(const DecodeShape &shape, int64_t smCount) {
   constexpr int64_t kBytesUnderWay = 128 << 10;
   if (2 * schedule.warps * schedule.stages * DecodeSchedule::kKeys * shape.keyBytes <= kBytesUnderWay)
     schedule.stages *= 2;
-  int64_t bytes = shape.batches * shape.keyHeads * shape.keys * shape.keyBytes;
   // A few tiles of keys for each warp, or the merge costs more than the part saves.
   int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);
-  constexpr int64_t kManyBytes = 300 << 20;
   if (bytes < kManyBytes || tiles > smCount / 2) {
     while (schedule.splits < std::min(DecodeSchedule::kMostCluster, schedule.warps) && 2 * schedule.splits * tiles <= smCount * 17 / 20 &&
            2 * schedule.splits <= mostParts)

@@ -56,6 +56,8 @@ struct DecodeShape {
   int64_t groupSize = 1;
   /// Bytes of a key and its value.
   int64_t keyBytes = 0;
+  /// Whether these are elements of 8 bits, for which a kernel needs more instructions than bytes.
+  bool isWidened = false;
 };
 
 struct DecodeChoice {

@@ -410,7 +410,8 @@ static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target,
       if (failed(decode) || failed(extents))
         return failure();
       Schedule none;
-      none.order = Order::Closed, none.programmaticLaunch = false;
+      none.order = Order::Closed;
+      none.programmaticLaunch = GPUTarget::lookup(target)->hasClusters; // they came together; it is the merge that overlaps
       kernels.push_back({nest, none, *extents, *decode});
       continue;
     }

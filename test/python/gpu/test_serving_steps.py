@@ -1,0 +1,109 @@
+"""Steps of serving on a GPU, append_kv with rotary embedding and then decode, against the formula in f32: the sizes, the
+kinds of caches and of masks that serving has. Skipped where there is no GPU.
+
+    PYTHONPATH=python FLASHC_LIBRARY=build/lib/libflashc.so python3 -m pytest test/python/gpu/test_serving_steps.py
+"""
+import itertools
+
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("there is no GPU", allow_module_level=True)
+
+import decoding  # noqa: E402
+import flashc  # noqa: E402
+
+#: Queries, and rows of the cache.
+SIZES = [(1, 128), (1, 339), (3, 1024), (64, 800), (64, 256), (3, 799), (64, 2048), (16, 20000), (1, 65536), (128, 128),
+         (259, 300)]
+LIMIT = 8e-3
+
+
+def rotate(x, first, cos, sin, interleaved):
+    """x [T, H, D] at positions from `first` on, in f64."""
+    half = cos.shape[1]
+    c, s = (angles[first:first + len(x)].double()[:, None] for angles in (cos, sin))
+    a, b = (x[..., :2 * half:2], x[..., 1:2 * half:2]) if interleaved else (x[..., :half], x[..., half:2 * half])
+    rotated = torch.stack([a * c - b * s, b * c + a * s], -1).flatten(-2) if interleaved else \
+        torch.cat([a * c - b * s, b * c + a * s], -1)
+    return torch.cat([rotated, x[..., 2 * half:]], -1)
+
+
+def step(queries, keys, new, page, heads, group, depth, rotary, *, padded=False, **keywords):
+    """Sequences of random lengths get `new` tokens, of which the last `queries` ask; `padded`: the first keys of a sequence
+    are none of it."""
+    batch = 3
+    length = torch.randint(max(queries - new, 0), keys - new + 1, (batch,))
+    length[0] = keys - new
+    cache = decoding.Cache(length.tolist(), heads, depth, depth, keys, page, "cuda", torch.bfloat16)
+    if page:  # a page of its own for each slot, as appended tokens need them
+        slots = cache.table.shape[1]
+        table = torch.randperm(batch * slots).int().view(batch, slots).cuda()
+        filled = []
+        for x in (cache.k, cache.v):
+            pages = torch.full((batch * slots + 3, page, heads, depth), torch.nan, device="cuda", dtype=torch.bfloat16)
+            for b, n in enumerate(length.tolist()):
+                rows = torch.full((slots * page, heads, depth), torch.nan, device="cuda", dtype=torch.bfloat16)
+                rows[:n] = x[b, :n]
+                pages[table[b].long()] = rows.view(slots, page, heads, depth)
+            filled.append(pages)
+        (cache.k_cache, cache.v_cache), cache.table = filled, table
+    old = cache.lengths
+    total = old + new
+    q = torch.randn(batch, queries, heads * group, depth, device="cuda").bfloat16()
+    if new:
+        k, v = (torch.randn(batch, new, heads, depth, device="cuda").bfloat16() for _ in range(2))
+        flashc.append_kv(cache.k_cache, cache.v_cache, k, v, cache.table, old, rotary=rotary)
+        for b, n in enumerate(old.tolist()):
+            cache.v[b, n:n + new] = v[b]
+            cache.k[b, n:n + new] = k[b] if rotary is None else rotate(k[b].double(), n, *rotary).bfloat16()
+    if rotary is not None:
+        q = torch.stack([rotate(q[b].double(), n - queries, *rotary).bfloat16() for b, n in enumerate(total.tolist())])
+    cache.lengths = total
+    if padded:
+        first = (total // 3).int()
+        keywords["mask"] = lambda b, h, i, j: j >= first[b]
+        keywords["keep"] = lambda b, h, i, j: (j <= i) & (j >= first[int(b)])
+    decoding.check(cache, q, LIMIT, **keywords)
+
+
+@pytest.mark.parametrize("queries,keys", SIZES)
+@pytest.mark.parametrize("page", [0, 16, 256])
+@pytest.mark.parametrize("heads,group", [(6, 1), (2, 3), (1, 6)])
+def test_sizes(queries, keys, page, heads, group):
+    step(queries, keys, queries, page, heads, group, 128, None)
+
+
+@pytest.mark.parametrize("queries,keys", SIZES[:6])
+@pytest.mark.parametrize("interleaved,half", itertools.product([False, True], [16, 32]))
+@pytest.mark.parametrize("page", [0, 64])
+def test_rotary(queries, keys, interleaved, half, page):
+    angles = torch.rand(keys, half, device="cuda") * 6.3
+    step(queries, keys, queries, page, 2, 3, 64, (angles.cos(), angles.sin(), interleaved))
+
+
+@pytest.mark.parametrize("queries,new", [(1, 3), (2, 64), (16, 100), (64, 200), (3, 1)])
+@pytest.mark.parametrize("page", [0, 1, 16, 256])
+def test_new_keys_are_more_than_queries_or_fewer(queries, new, page):
+    step(queries, 800, new, page, 2, 4, 128, None)
+
+
+@pytest.mark.parametrize("queries,keys", [(1, 339), (3, 1024), (64, 800), (16, 20000)])
+@pytest.mark.parametrize("page", [0, 64])
+def test_padding_on_the_left(queries, keys, page):
+    step(queries, keys, queries, page, 2, 4, 128, None, padded=True)
+
+
+@pytest.mark.parametrize("queries,keys", [(1, 339), (3, 1024), (64, 800), (16, 20000)])
+@pytest.mark.parametrize("depth", [64, 96, 192, 256])
+def test_windows_and_slopes(queries, keys, depth):
+    slopes = torch.rand(8, device="cuda") * 0.1
+    step(queries, keys, queries, 16, 2, 4, depth, None, window=100, keep=lambda b, h, i, j: (j <= i) & (j >= i - 100),
+         rescore=lambda s, b, h, i, j: s - slopes[h] * (i - j))
+    step(queries, keys, queries, 16, 2, 4, depth, None, rescore=lambda s, b, h, i, j: 15 * (s / 15).tanh())
+
+
+@pytest.mark.parametrize("queries", [1, 4, 64])
+def test_without_causality(queries):
+    step(queries, 1000, queries, 16, 2, 4, 128, None, causal=False, keep=lambda b, h, i, j: j >= 0)

@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""What masks and scores cost in decoding: a window of a long sequence, sinks, a soft cap and ALiBi beside plain decoding over
+as many keys, on a GPU. The caches rotate through more than the L2.
+
+  decode_masks.py           prints microseconds of each, and its ratio to plain decoding
+  decode_masks.py --once    launches each once, in this order, for Nsight Compute:
+      ncu --clock-control none -k regex:attention --metrics dram__bytes_read.sum decode_masks.py --once
+
+FLASHC_LIBRARY and PYTHONPATH say where flashc is.
+"""
+import argparse
+
+import torch
+
+import flashc
+
+BATCH, HEADS, GROUP, DEPTH, KEYS, LONG = 16, 8, 4, 128, 4096, 32768
+
+
+def make(keys, count):
+    """As many caches, as they lie in memory, [B, N, Hk, D]."""
+    return [tuple(torch.randn(BATCH, HEADS, keys, DEPTH, device="cuda", dtype=torch.bfloat16).transpose(1, 2) for _ in range(2))
+            for _ in range(count)]
+
+
+def make_calls():
+    """Functions of a cache's number, by name."""
+    q = torch.randn(BATCH, 1, HEADS * GROUP, DEPTH, device="cuda", dtype=torch.bfloat16)
+    short, long = make(KEYS, 3), make(LONG, 2)
+    sinks, slopes = torch.randn(HEADS * GROUP, device="cuda"), torch.rand(HEADS * GROUP, device="cuda") * 0.1
+
+    def call(caches, **keywords):
+        lengths = torch.full((BATCH,), caches[0][0].shape[1], dtype=torch.int32, device="cuda")
+        return lambda number: flashc.decode(q, *caches[number % len(caches)], lengths, **keywords)
+    return {"plain": call(short), "window": call(long, window=KEYS - 1), "sinks": call(short, sinks=sinks),
+            "soft cap": call(short, score=lambda s, b, h, i, j: 30 * flashc.ops.tanh(s / 30)),
+            "ALiBi": call(short, score=lambda s, b, h, i, j: s - slopes[h] * (i - j)),
+            "window and sinks": call(long, window=KEYS - 1, sinks=sinks)}
+
+
+def time_of(call, calls=12, rounds=9):
+    """Microseconds of one, in a CUDA graph: the median of rounds."""
+    call(0)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for number in range(calls):
+            call(number)
+    times = []
+    for _ in range(rounds):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        times.append(1e3 * begin.elapsed_time(end) / calls)
+    return sorted(times)[rounds // 2]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--once", action="store_true", help="launch each once")
+    once = parser.parse_args().once
+    calls = make_calls()
+    print(f"{BATCH} sequences, {HEADS * GROUP}/{HEADS} heads, d={DEPTH}, {KEYS} keys that are kept: "
+          f"{BATCH * HEADS * KEYS * DEPTH * 4 / 1e6:.1f} MB")
+    if once:
+        for call in calls.values():
+            call(1)
+        torch.cuda.synchronize()
+        return
+    times = {name: time_of(call) for name, call in calls.items()}
+    for name, time in times.items():
+        print(f"{name:18} {time:7.1f} us  {time / times['plain']:.3f}")
+
+
+if __name__ == "__main__":
+    main()
