@@ -4,13 +4,14 @@
 #include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Schedule/DecodeSchedule.h"
+#include "flashc/Schedule/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace flashc;
 
-bool flashc::readsCache(ModuleOp module) {
+static bool readsCache(ModuleOp module) {
   return module.walk([](flash::CacheViewOp) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
@@ -21,6 +22,47 @@ static flash::AttentionOp findAttention(ModuleOp module) {
   flash::AttentionOp found;
   module.walk([&](flash::AttentionOp op) { found = op; });
   return found;
+}
+
+/// Rows of queries that share their keys, query heads of a group times tokens: up to so many a decoding kernel reads the
+/// keys for, 16 at a time; more fill the tiles of a forward kernel.
+static constexpr int64_t kMostDecodedRows = 64;
+
+/// Whether the schedule's text says which kernel it is of: by a field that only one of them has.
+static std::optional<bool> isOfDecoding(StringRef schedule) {
+  auto isAsked = [&](StringRef field) { return hasOverride(schedule, field); };
+  if (llvm::any_of(std::array{"splits", "chunk", "merge", "warps"}, isAsked))
+    return true;
+  for (const auto &field : Schedule().getFields())
+    if (StringRef(field.first) != "stages" && isAsked(field.first))
+      return false;
+  return std::nullopt;
+}
+
+KernelFamily flashc::chooseFamily(ModuleOp module, const CompileOptions &options) {
+  const PipelineOptions &pipeline = options.pipeline;
+  if (pipeline.algorithm == "split-kv")
+    return {true, "the algorithm split-kv was asked for"};
+  if (!readsCache(module))
+    return {};
+  if (options.addAlgorithm || !pipeline.mayDecode)
+    return {false, "the algorithm fa2 was asked for"};
+  if (std::optional<bool> asked = isOfDecoding(pipeline.schedule))
+    return {*asked, "the schedule that was asked for is of that"};
+  flash::AttentionOp op = findAttention(module);
+  if (!op)
+    return {true, ""};
+  ShapedType q = op.getQType(), v = op.getVType();
+  int64_t mostCols = GPUTarget::lookup(pipeline.target)->maxCols;
+  if (std::max(q.getDimSize(3), v.getDimSize(3)) > mostCols)
+    return {true, "heads have more than " + std::to_string(mostCols) + " columns"};
+  if (q.isDynamicDim(2))
+    return {false, "the number of queries is not known"};
+  int64_t rows = q.getDimSize(2) * op.getGroup();
+  std::string count = std::to_string(rows) + (rows == 1 ? " row" : " rows") + " of queries for a key head, ";
+  if (rows > kMostDecodedRows)
+    return {false, count + "more than " + std::to_string(kMostDecodedRows)};
+  return {true, count + std::to_string(kMostDecodedRows) + " at most"};
 }
 
 /// What is known of an attention's extents.
