@@ -65,7 +65,9 @@ Value CacheFrame::emitEnd(const Operand &operand) {
     return {};
   // Read from memory, but the same in all threads (see Visits).
   Value end = tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), length));
-  return capacity ? arith::MinSIOp::create(b, end, capacity).getResult() : end;
+  if (!capacity)
+    return end;
+  return arith::MinSIOp::create(b, arith::MaxSIOp::create(b, end, index(0)), capacity); // whatever it is, no entry is missing
 }
 
 Value CacheFrame::load(const Operand &operand, Value position) {

@@ -18,7 +18,8 @@
 // CHECK-DAG:       %[[N:.*]] = memref.load %{{.*}}[%[[B]]]
 // CHECK-DAG:       %[[LENGTH:.*]] = arith.index_cast %[[N]]
 // CHECK-DAG:       %[[SAME:.*]] = tile.uniform %[[LENGTH]]
-// CHECK-DAG:       %[[END:.*]] = arith.minsi %[[SAME]]
+// CHECK-DAG:       %[[NONNEGATIVE:.*]] = arith.maxsi %[[SAME]], %c0
+// CHECK-DAG:       %[[END:.*]] = arith.minsi %[[NONNEGATIVE]]
 // CHECK:           scf.for
 // CHECK:             %[[LEFT:.*]] = arith.subi %[[END]], %[[J:.*]] : index
 // CHECK-NEXT:        tile.load %[[KMAP]][%[[B]], %[[HK]], %[[J]]] pages(%[[TABLE:.*]] : memref<?x?xi32, strided<[?, 1]>>) of 64 until %[[END]] into %{{.*}} clear from %[[LEFT]]

@@ -12,7 +12,7 @@ gpu.module @kernels {
       // read if its rows begin before the end.
       // CHECK: expect_tx{{.*}} %c24576_i32
       // CHECK: shr.u32 n, at, 4;\0A mad.wide.u32 entry, n, 4, $6;\0A
-      // CHECK-SAME: setp.lt.s32 p, at, $5;\0A mov.b32 next, -1;\0A @p ld.global.b32 next, [entry];\0A
+      // CHECK-SAME: setp.lt.u32 p, at, $5;\0A mov.b32 next, -1;\0A @p ld.global.b32 next, [entry];\0A
       // CHECK-SAME: BOX:\0A mov.b32 page, next;\0A mov.b32 first, 0;\0A add.s32 at, at, 16;\0A
       // CHECK-SAME: @p ld.global.b32 next, [entry];\0A
       // CHECK-SAME: mov.b32 c, 0;\0A cp.async.bulk.tensor.4d{{.*}} [box+0], [$1, {c, first, $3, page}], [$2];\0A

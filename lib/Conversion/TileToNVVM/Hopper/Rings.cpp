@@ -98,12 +98,13 @@ std::string findEntry(int64_t divisor) {
   return quotient + ";\n mad.wide.u32 entry, n, 4, $6;\n";
 }
 
-/// A loop over boxes, which holds few values in the producer's few registers. An entry is read one box ahead. From the end
-/// of the sequence on it is -1: outside of the tensor, where a copy writes zeros and counts their bytes.
+/// A loop over boxes, which holds few values in the producer's few registers. An entry is read one box ahead. Outside of the
+/// sequence, behind its end or at a negative position, it is -1: outside of the tensor, where a copy writes zeros and counts
+/// their bytes.
 void copyPages(Emitter &emit, CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Value data, Value barrier) {
   RingType ring = op.getRing().getType();
   int64_t boxRows = cast<TensorMapType>(op.getMap().getType()).getRows(), pageRows = *op.getPageRows();
-  std::string read = " setp.lt.s32 p, at, $5;\n mov.b32 next, -1;\n @p ld.global.b32 next, [entry];\n", copies;
+  std::string read = " setp.lt.u32 p, at, $5;\n mov.b32 next, -1;\n @p ld.global.b32 next, [entry];\n", copies;
   for (int64_t panel = 0; panel < kHopper.countPanels(ring.getCols()); ++panel)
     copies += " mov.b32 c, " + std::to_string(panel * kHopper.getPanelCols()) +
               ";\n cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [box+" +

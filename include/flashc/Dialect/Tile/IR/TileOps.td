@@ -193,7 +193,7 @@ def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSized
     With `pages(%table) of P until %end` row r of the tile is `map[table[b, (row + r) div P], h, (row + r) mod P]`: position
     row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The map's box has as many rows as divide
     both P and the tile, a multiple of 8, and `row` is a multiple of it, so that a box lies in one page. Of a box that
-    begins at `end` or behind it no entry is read: it is zero.
+    begins at `end` or behind it, or at a negative position, no entry is read: it is zero. `end` is not negative.
 
     With `clear from %first` the slot's rows from `first` on, any number, are set to zero: each consumer does it behind its
     wait (`tile.clear_rows`).
