@@ -11,8 +11,10 @@
 using namespace mlir;
 using namespace flashc;
 
-static bool readsCache(ModuleOp module) {
-  return module.walk([](flash::CacheViewOp) { return WalkResult::interrupt(); }).wasInterrupted();
+static SmallVector<flash::CacheViewOp> findViews(ModuleOp module) {
+  SmallVector<flash::CacheViewOp> views;
+  module.walk([&](flash::CacheViewOp view) { views.push_back(view); });
+  return views;
 }
 
 /// The multiprocessors of an H200, the GPU that schedules are measured on.
@@ -39,11 +41,26 @@ static std::optional<bool> isOfDecoding(StringRef schedule) {
   return std::nullopt;
 }
 
+/// Why a forward kernel cannot read the caches of `op`, or an empty text.
+static std::string whyNotForward(flash::AttentionOp op, ArrayRef<flash::CacheViewOp> views, const GPUTarget &target) {
+  if (!target.hasTMA)
+    return "the target has no TMA";
+  for (flash::CacheViewOp view : views) {
+    auto cache = cast<RankedTensorType>(view.getCache().getType());
+    if (cache.getElementType() != op.getQType().getElementType())
+      return "caches are of another type than queries";
+    if (view.getTable() && cache.getDimSize(2) % target.getSwizzleRows() != 0)
+      return "pages have " + std::to_string(cache.getDimSize(2)) + " rows, no multiple of " + std::to_string(target.getSwizzleRows());
+  }
+  return "";
+}
+
 KernelFamily flashc::chooseFamily(ModuleOp module, const CompileOptions &options) {
   const PipelineOptions &pipeline = options.pipeline;
   if (pipeline.algorithm == "split-kv")
     return {true, "the algorithm split-kv was asked for"};
-  if (!readsCache(module))
+  SmallVector<flash::CacheViewOp> views = findViews(module);
+  if (views.empty())
     return {};
   if (options.addAlgorithm || !pipeline.mayDecode)
     return {false, "the algorithm fa2 was asked for"};
@@ -52,10 +69,9 @@ KernelFamily flashc::chooseFamily(ModuleOp module, const CompileOptions &options
   flash::AttentionOp op = findAttention(module);
   if (!op)
     return {true, ""};
-  ShapedType q = op.getQType(), v = op.getVType();
-  int64_t mostCols = GPUTarget::lookup(pipeline.target)->maxCols;
-  if (std::max(q.getDimSize(3), v.getDimSize(3)) > mostCols)
-    return {true, "heads have more than " + std::to_string(mostCols) + " columns"};
+  if (std::string why = whyNotForward(op, views, *GPUTarget::lookup(pipeline.target)); !why.empty())
+    return {true, why};
+  ShapedType q = op.getQType();
   if (q.isDynamicDim(2))
     return {false, "the number of queries is not known"};
   int64_t rows = q.getDimSize(2) * op.getGroup();

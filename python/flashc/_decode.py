@@ -93,7 +93,7 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
     else:
         specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), None,
                                     False, has_lse, has_sinks=sinks is not None)
-        is_forward = inputs.device != CPU and splits is None and _is_forward(extents)
+        is_forward = inputs.device != CPU and splits is None and _is_forward(extents, page_size)
         specialization = specialization._replace(page_size=page_size, schedule=schedule if is_forward else None, extents=(
             library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries, library.ANY))
         if inputs.device != CPU and not is_forward:
@@ -137,15 +137,14 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     if k.shape[0] != v.shape[0] or k.shape[rows] != v.shape[rows]:
         raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
     extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)
-    least = 8 if _is_forward(extents) else 16
-    if page_size % least and inputs.device != CPU:
-        raise ArgumentError(f"expected pages of a multiple of {least} rows on a GPU, got {page_size}")
+    if page_size % 16 and inputs.device != CPU and not _is_forward(extents, page_size):
+        raise ArgumentError(f"expected pages of a multiple of 16 rows on a GPU, got {page_size}")
     return extents, page_size
 
 
-def _is_forward(extents: Extents) -> bool:
+def _is_forward(extents: Extents, page_size: int) -> bool:
     """Whether there are so many rows of queries for a key head that the forward kernel reads the cache."""
-    return extents.queries * extents.query_heads > _MOST_DECODED_ROWS * extents.key_heads
+    return extents.queries * extents.query_heads > _MOST_DECODED_ROWS * extents.key_heads and page_size % 8 == 0
 
 
 # Of an H100 or H200 with SXM: what the cost model is for. Another number changes how fast a kernel is, never what it computes.
