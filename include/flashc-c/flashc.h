@@ -185,6 +185,15 @@ typedef enum FlashcOperation {
   FLASHC_CAPTURED_GRADIENT = 4
 } FlashcOperation;
 
+/** Elements of a cache of keys and values. */
+typedef enum FlashcCacheType {
+  /** The dtype of the attention. */
+  FLASHC_CACHE_DTYPE = 0,
+  /** OCP float8 e4m3: bias 7, no infinities. */
+  FLASHC_CACHE_E4M3 = 1,
+  FLASHC_CACHE_INT8 = 2
+} FlashcCacheType;
+
 /** An extent that is known at launch only. */
 #define FLASHC_ANY 0
 
@@ -217,6 +226,8 @@ typedef struct FlashcCapture {
  *    2      v    [B, Hk, Nk, value_dim], or [pages, Hk, page_size, value_dim]
  *    3      lengths [B]                  i32     read
  *    then   table [B, M]                 i32     read; with `page_size` only: numbers of pages, Nk = M * page_size
+ *    then   k_scale [P, H]               f32     read; with a `cache_type` of 8 bits only, in which k and v are then;
+ *    then   v_scale [P, H]               f32     P is 1, or with `page_scales` the pages, H 1, or with `head_scales` Hk
  *    then   sinks, captures, o, lse as above
  *  Positions are those in the sequence: in the code of a mask or score, and for `mask`, query n of Nq is %i =
  *  lengths[b] - Nq + n. Keys from lengths[b] on are not seen, whatever the mask says.
@@ -290,6 +301,10 @@ typedef struct FlashcAttention {
   bool cache;
   /** Rows of a page, where a cache lies in pages; 0: sequence b is k[b] and v[b]. */
   int64_t page_size;
+  /** Elements of k and v in a cache. Of 8 bits each stands for what it is times the scale of its page and key head, in f32;
+   *  head dimensions are multiples of 16, and pages that have scales multiples of 16 rows. */
+  FlashcCacheType cache_type;
+  bool page_scales, head_scales;
 } FlashcAttention;
 
 /** The attention as a module in MLIR's text form, for flashcCompileText or the flashc program. The caller owns `*out`
@@ -302,12 +317,13 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
                                                     const FlashcCompileOptions *options, FlashcKernel *out,
                                                     char **message);
 
-/** The schedule that a decoding kernel (FlashcAttention::cache) is best launched with on a GPU of so many multiprocessors:
+/** The schedule that a decoding kernel (FlashcAttention::cache) is best launched with on a GPU of so many multiprocessors,
+ *  compiled for `target` (FlashcCompileOptions::target; null: "sm_90a"):
  *  into how many parts the keys are cut, and how the parts are merged, as FlashcCompileOptions::schedule takes it. It goes
  *  by the attention's batch, key_heads, queries and keys (of the longest sequence), all of them positive. The caller owns
  *  `*out` and frees it with flashcStringDestroy. */
-FLASHC_EXPORTED FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64_t multiprocessors,
-                                                         char **out, char **message);
+FLASHC_EXPORTED FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, const char *target,
+                                                         int64_t multiprocessors, char **out, char **message);
 
 /** A merge of partial results of attention, over S parts of the keys, into one (docs/merge-states.md). The kernel's
  *  arguments are, in order,

@@ -88,11 +88,16 @@ static llvm::Expected<AttentionSpec> convert(const FlashcAttention &attention) {
   spec.captured = attention.captured;
   spec.hasCache = attention.cache;
   spec.pageSize = attention.page_size;
+  if (unsigned(attention.cache_type) > FLASHC_CACHE_INT8)
+    return llvm::createStringError("expected cache_type to be an FlashcCacheType from 0 to " + llvm::Twine(FLASHC_CACHE_INT8) +
+                                   ", got " + llvm::Twine(int(attention.cache_type)));
+  spec.cacheDType = llvm::ArrayRef<llvm::StringRef>{"", "f8E4M3FN", "i8"}[attention.cache_type].str();
+  spec.hasPageScales = attention.page_scales, spec.hasHeadScales = attention.head_scales;
   return spec;
 }
 
 static DecodeShape getDecodeShape(const AttentionSpec &spec) {
-  int64_t elementBytes = spec.dtype == "f32" ? 4 : 2;
+  int64_t elementBytes = !spec.cacheDType.empty() ? 1 : spec.dtype == "f32" ? 4 : 2;
   return {spec.batch, spec.keyHeads, spec.queries, spec.keys, spec.groupSize, (spec.headDim + spec.valueDim) * elementBytes};
 }
 
@@ -165,8 +170,8 @@ FlashcStatus flashcAttentionGetText(FlashcContext context, const FlashcAttention
   return getText(context, attention, "an attention", [&] { return print(*attention); }, out, message);
 }
 
-FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64_t multiprocessors, char **out,
-                                         char **message) {
+FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, const char *target, int64_t multiprocessors,
+                                         char **out, char **message) {
   return guard(message, [&]() -> FlashcStatus {
     if (out)
       *out = nullptr;
@@ -178,7 +183,11 @@ FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, int64
     if (!spec->hasCache || std::min({spec->batch, spec->keyHeads, spec->queries, spec->keys, multiprocessors}) < 1)
       return fail(FLASHC_INVALID_ARGUMENT, "expected a cache, its batch, key_heads, queries and keys, and multiprocessors",
                   message);
-    *out = copyText(chooseDecodeSchedule(getDecodeShape(*spec), multiprocessors).schedule.str());
+    const GPUTarget *gpu = GPUTarget::lookup(target ? target : kDefaultTarget.data());
+    if (!gpu)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected the target to be one of " + GPUTarget::getNames() + ", got '" + target + "'",
+                  message);
+    *out = copyText(chooseDecodeSchedule(getDecodeShape(*spec), multiprocessors, *gpu).schedule.str());
     return succeed(message);
   });
 }

@@ -98,6 +98,10 @@ static Error checkSpec(const AttentionSpec &spec) {
   if (spec.pageSize < 0 || (spec.pageSize > 0 && !spec.hasCache))
     return makeError("expected page_size of a cache to be positive, or 0 for one without pages, got %lld",
                      static_cast<long long>(spec.pageSize));
+  if (!spec.cacheDType.empty() && !spec.hasCache)
+    return makeError("expected cache_type of a cache only");
+  if ((spec.hasPageScales && (spec.cacheDType.empty() || spec.pageSize == 0)) || (spec.hasHeadScales && spec.cacheDType.empty()))
+    return makeError("expected page_scales and head_scales of a cache of 8 bits only, and page_scales of one in pages");
   if (spec.hasSinks && sumsColumns(spec))
     return makeError("expected no sinks beside column sums: the log-sum-exp has them");
   if (spec.dropoutP != 0.0f && sumsColumns(spec))
@@ -185,8 +189,7 @@ public:
         q(getTensor({spec.batch, queryHeads, spec.queries, spec.headDim}, spec.dtype)),
         k(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.headDim}, spec.dtype)),
         v(getTensor({spec.batch, spec.keyHeads, spec.keys, spec.valueDim}, spec.dtype)),
-        kCache(spec.pageSize ? getTensor({-1, spec.keyHeads, spec.pageSize, spec.headDim}, spec.dtype) : k),
-        vCache(spec.pageSize ? getTensor({-1, spec.keyHeads, spec.pageSize, spec.valueDim}, spec.dtype) : v),
+        kCache(getCache(spec.headDim)), vCache(getCache(spec.valueDim)),
         o(getTensor({spec.batch, queryHeads, spec.queries, spec.valueDim}, spec.dtype)),
         lse(getTensor({spec.batch, queryHeads, spec.queries}, "f32")),
         c(getTensor({spec.batch, sumsGroups() ? spec.keyHeads : queryHeads, spec.keys}, "f32")) {
@@ -214,6 +217,11 @@ private:
   SmallVector<std::string> printWindow();
   void printMask(const std::optional<Code> &code);
 
+  std::string getCache(int64_t depth) const {
+    int64_t outer = spec.pageSize ? -1 : spec.batch, rows = spec.pageSize ? spec.pageSize : spec.keys;
+    return getTensor({outer, spec.keyHeads, rows, depth}, spec.cacheDType.empty() ? spec.dtype : spec.cacheDType);
+  }
+
   bool sumsGroups() const { return spec.operation == AttentionSpec::Operation::GroupColumnSums; }
 
   const AttentionSpec &spec;
@@ -222,7 +230,7 @@ private:
   StringRef operation;
   SmallVector<NamedTensor> inputs, results;
   /// Behind the inputs.
-  std::optional<NamedTensor> sinks, philox, lengths, table;
+  std::optional<NamedTensor> sinks, philox, lengths, table, kScale, vScale;
   /// j - (i + Nk - Nq) is from -left to right.
   std::optional<int64_t> left, right;
   std::string text;
@@ -232,10 +240,13 @@ private:
 
 /// Keys and values as if they lay in one place.
 void Printer::printViews() {
-  for (auto [name, cache, type, view] : {std::tuple("%flashc.keys", "%k", &kCache, &k), std::tuple("%flashc.values", "%v", &vCache, &v)}) {
+  for (auto [name, cache, type, view, scale] : {std::tuple("%flashc.keys", "%k", &kCache, &k, &kScale),
+                                                std::tuple("%flashc.values", "%v", &vCache, &v, &vScale)}) {
     os << "  " << name << " = flash.cache_view " << cache << " lengths(%flashc.lengths : " << lengths->type << ")";
     if (table)
       os << " pages(%flashc.table : " << table->type << ")";
+    if (*scale)
+      os << " scales(" << (*scale)->name << " : " << (*scale)->type << ")";
     os << " : " << *type << " -> " << *view << "\n";
   }
 }
@@ -325,6 +336,10 @@ void Printer::chooseTensors() {
     lengths = {"%flashc.lengths", getTensor({spec.batch}, "i32")};
   if (spec.pageSize)
     table = {"%flashc.table", getTensor({spec.batch, -1}, "i32")};
+  if (!spec.cacheDType.empty()) {
+    std::string scales = getTensor({spec.hasPageScales ? -1 : 1, spec.hasHeadScales ? spec.keyHeads : 1}, "f32");
+    kScale = {"%flashc.k_scale", scales}, vScale = {"%flashc.v_scale", scales};
+  }
   if (spec.hasSinks)
     sinks = {"%flashc.sinks", getTensor({queryHeads}, "f32")};
   if (spec.dropoutP != 0.0f)
@@ -360,7 +375,7 @@ static std::string joinTypes(ArrayRef<NamedTensor> tensors) {
 void Printer::printSignature(ArrayRef<NamedTensor> returned) {
   os << "func.func @" << operation << "(";
   interleaveComma(inputs, os, [&](const NamedTensor &input) { os << input.name << ": " << input.type; });
-  for (const std::optional<NamedTensor> &vector : {lengths, table, sinks, philox})
+  for (const std::optional<NamedTensor> &vector : {lengths, table, kScale, vScale, sinks, philox})
     if (vector)
       os << ", " << vector->name << ": " << vector->type;
   for (const AttentionSpec::Capture &capture : spec.captures)

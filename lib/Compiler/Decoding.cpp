@@ -3,6 +3,7 @@
 #include "Lowering.h"
 #include "flashc/Conversion/ExpandMath.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Schedule/DecodeSchedule.h"
 #include "flashc/Schedule/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -81,6 +82,12 @@ KernelFamily flashc::chooseFamily(ModuleOp module, const CompileOptions &options
   return {true, count + std::to_string(kMostDecodedRows) + " at most"};
 }
 
+/// Keys or values as they lie in memory.
+static Value getStored(Value array) {
+  auto view = array.getDefiningOp<flash::CacheViewOp>();
+  return view ? view.getCache() : array;
+}
+
 /// What is known of an attention's extents.
 static DecodeShape getShape(flash::AttentionOp op) {
   auto get = [](ShapedType type, int64_t dim) { return type.isDynamicDim(dim) ? 0 : type.getDimSize(dim); };
@@ -88,8 +95,18 @@ static DecodeShape getShape(flash::AttentionOp op) {
   shape.batches = std::max(get(op.getQType(), 0), get(op.getKType(), 0));
   shape.keyHeads = get(op.getKType(), 1), shape.keys = get(op.getKType(), 2);
   shape.queries = get(op.getQType(), 2), shape.groupSize = op.getGroup();
-  shape.keyBytes = (op.getKType().getDimSize(3) + op.getVType().getDimSize(3)) * op.getKType().getElementTypeBitWidth() / 8;
+  for (Value array : {op.getK(), op.getV()})
+    shape.keyBytes += cast<ShapedType>(array.getType()).getDimSize(3) * getElementTypeOrSelf(getStored(array)).getIntOrFloatBitWidth() / 8;
   return shape;
+}
+
+/// The shared memory of a tile of keys and one of values.
+static int64_t getTileBytes(flash::AttentionOp op, const GPUTarget &target) {
+  int64_t bytes = 0;
+  for (Value array : {op.getK(), op.getV()})
+    bytes += tile::getSlotBytes(target, DecodeSchedule::kKeys, cast<ShapedType>(array.getType()).getDimSize(3),
+                                getElementTypeOrSelf(getStored(array)));
+  return bytes;
 }
 
 FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const CompileOptions &options, KernelLevel level) {
@@ -97,12 +114,12 @@ FailureOr<LoweredKernel> flashc::lowerDecoding(ModuleOp module, const CompileOpt
   if (!op)
     return module.emitError("expected a flash.attention for a decoding kernel (algorithm split-kv), got none");
   LoweredKernel kernel;
-  auto [schedule, why] = chooseDecodeSchedule(getShape(op), kMultiprocessors);
+  const GPUTarget &target = *GPUTarget::lookup(options.pipeline.target);
+  auto [schedule, why] = chooseDecodeSchedule(getShape(op), kMultiprocessors, target);
   kernel.decision.decodingReason = why;
   if (llvm::Error error = schedule.override(options.pipeline.schedule))
     return op.emitError() << "schedule: " << llvm::toString(std::move(error));
-  int64_t depth = op.getKType().getDimSize(3) + op.getVType().getDimSize(3);
-  if (llvm::Error error = schedule.check(*GPUTarget::lookup(options.pipeline.target), depth))
+  if (llvm::Error error = schedule.check(target, getTileBytes(op, target)))
     return op.emitError() << "schedule: " << llvm::toString(std::move(error));
   CompileOptions tiled = options;
   tiled.pipeline.algorithm = "split-kv";

@@ -142,7 +142,7 @@ private:
 };
 } // namespace
 
-void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value table, LaunchRoles &roles) {
+void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value table, Value scales, LaunchRoles &roles) {
   auto add = [&](StringRef ofArray, Value array, SmallVector<StepDim, 4> dims, int64_t depth = 0) {
     if (BlockArgument argument = array ? flash::getRootArgument(array) : BlockArgument())
       roles.roles.push_back({{ofArray, 0, std::move(dims)}, {argument.getArgNumber()}, /*isOutput=*/false, depth});
@@ -152,6 +152,12 @@ void flashc::addCacheRoles(StringRef name, Value cache, Value lengths, Value tab
       cast<ShapedType>(cache.getType()).getShape().back());
   add("lengths", lengths, {StepDim::B});
   add("block_table", table, {StepDim::B, StepDim::PageSlot});
+  if (!scales)
+    return;
+  auto getDim = [&](int64_t dim, StepDim moves) {
+    return cast<ShapedType>(scales.getType()).getDimSize(dim) == 1 ? StepDim::Whole : moves;
+  };
+  add((name + "_scale").str(), scales, {getDim(0, StepDim::Page), getDim(1, StepDim::KeyHead)}, /*depth=*/1);
 }
 
 LaunchInterface flashc::describeLaunch(func::FuncOp function, ArrayRef<LaunchRoles> ops) {
@@ -202,7 +208,7 @@ static LaunchRoles getRoles(func::FuncOp function, Operation *op, ArrayRef<flash
   for (const flash::StepOperand &info : inputs) {
     Value value = op->getOperand(info.number);
     if (auto view = value.getDefiningOp<flash::CacheViewOp>())
-      addCacheRoles(info.name, view.getCache(), view.getLengths(), view.getTable(), result);
+      addCacheRoles(info.name, view.getCache(), view.getLengths(), view.getTable(), view.getScales(), result);
     else
       add(info, value, /*isOutput=*/false);
   }

@@ -16,6 +16,7 @@ using namespace mlir;
 static void addSchedule(OpPassManager &pm, const flashc::PipelineOptions &options) {
   flashc::ConvertFlashToTileOptions convert;
   convert.overrides = options.schedule;
+  convert.target = options.target;
   pm.addPass(flashc::createConvertFlashToTile(convert));
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

@@ -148,7 +148,7 @@ static std::optional<int> getMapDataType(StringRef dtype) {
       .Case("bf16", cuda::kMapBFloat16)
       .Case("f16", cuda::kMapFloat16)
       .Case("f32", cuda::kMapFloat32)
-      .Case("i8", cuda::kMapUInt8)
+      .Cases({"i8", "f8E4M3FN"}, cuda::kMapUInt8)
       .Case("i32", cuda::kMapInt32)
       .Case("i64", cuda::kMapInt64)
       .Default(std::nullopt);

@@ -10,7 +10,7 @@ using namespace llvm;
 
 unsigned flashc::getManifestDTypeBytes(StringRef dtype) {
   return StringSwitch<unsigned>(dtype)
-      .Cases({"i1", "i8"}, 1)
+      .Cases({"i1", "i8", "f8E4M3FN"}, 1)
       .Cases({"bf16", "f16", "i16"}, 2)
       .Cases({"f32", "i32"}, 4)
       .Cases({"f64", "i64", "index"}, 8)

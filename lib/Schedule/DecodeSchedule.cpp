@@ -39,7 +39,7 @@ llvm::Error DecodeSchedule::override(StringRef text) {
       merge = value == "cluster" ? Merge::Cluster : Merge::Kernel;
       continue;
     }
-    auto *number = llvm::find_if(kNumbers, [&](const Number &known) { return known.key == key; });
+    auto *number = llvm::find_if(kNumbers, [key = key](const Number &known) { return known.key == key; });
     if (number == std::end(kNumbers))
       return llvm::createStringError("expected warps, stages, splits, chunk or merge in the schedule of a decoding kernel, "
                                      "got '" + key + "'");
@@ -50,29 +50,32 @@ llvm::Error DecodeSchedule::override(StringRef text) {
   return llvm::Error::success();
 }
 
-llvm::Error DecodeSchedule::check(const GPUTarget &target, int64_t depth) const {
+llvm::Error DecodeSchedule::check(const GPUTarget &target, int64_t bytes) const {
   if (warps > 16)
     return llvm::createStringError("expected at most 16 warps, got " + llvm::Twine(warps));
   if (chunk % kKeys != 0)
     return llvm::createStringError("expected chunks of a multiple of " + llvm::Twine(kKeys) + " keys, got " + llvm::Twine(chunk));
   if (int64_t cluster = getCluster(); cluster > 1) {
+    if (!target.hasClusters)
+      return llvm::createStringError("expected merge=kernel on " + target.name + ", which has no clusters");
     if (cluster > kMostCluster || !llvm::isPowerOf2_64(cluster) || warps % cluster != 0)
       return llvm::createStringError("expected 2, 4 or 8 splits that divide the warps for merge=cluster, got " +
                                      llvm::Twine(splits) + " of " + llvm::Twine(warps) + " warps");
   }
   if (chunk != 0 && merge == Merge::Cluster)
     return llvm::createStringError("expected merge=kernel for chunks, whose number is that of the longest sequence");
-  int64_t bytes = warps * stages * target.getSlotBytes(kKeys, depth);
-  if (bytes > target.maxSharedMemory)
+  int64_t ofCTA = warps * stages * bytes;
+  if (ofCTA > target.maxSharedMemory)
     return llvm::createStringError("expected at most " + llvm::Twine(target.maxSharedMemory) + " bytes of shared memory, got " +
-                                   llvm::Twine(bytes));
+                                   llvm::Twine(ofCTA));
   return llvm::Error::success();
 }
 
 /// Of the rings of a CTA, beside what merges take: deep heads have room for fewer warps.
 static constexpr int64_t kMostRingBytes = 200 << 10;
 
-DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount) {
+/// The choice for a GPU with clusters.
+static DecodeChoice choose(const DecodeShape &shape, int64_t smCount) {
   DecodeSchedule schedule;
   int64_t rows = shape.groupSize * std::max<int64_t>(shape.queries, 1);
   int64_t tiles = shape.batches * shape.keyHeads * llvm::divideCeil(rows, DecodeSchedule::kRows);
@@ -83,9 +86,16 @@ DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCo
     return {schedule, "the batch, the heads or the keys are not known: four parts"};
   }
   if (tiles > smCount) {
-    // Three smaller CTAs share a multiprocessor, and all of them run at once.
-    if (tiles <= 3 * smCount)
+    // Smaller CTAs share a multiprocessor: all of them run at once, or in two waves that end together. The more there are,
+    // the less it matters how the last ones end, and the more what each begins with. Narrow rows end sooner.
+    constexpr int64_t kWideKey = 512;
+    bool isWide = shape.keyBytes >= kWideKey;
+    if (tiles <= (isWide ? 4 : 16) * smCount) {
+      bool isOneWave = tiles <= 3 * smCount;
+      if (isWide && !isOneWave && schedule.warps > 4)
+        schedule.stages = 3;
       schedule.warps = 4;
+    }
     return {schedule, "the tiles of all sequences and heads are more than the multiprocessors"};
   }
   // A multiprocessor has one CTA, whose rings are all that is under way: narrow rows need more of them.
@@ -106,4 +116,11 @@ DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCo
   if (schedule.splits > 1)
     schedule.merge = Merge::Kernel;
   return {schedule, "a CTA for each multiprocessor: the cache is large, and the merge is small beside it"};
+}
+
+DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount, const GPUTarget &target) {
+  DecodeChoice choice = choose(shape, smCount);
+  if (!target.hasClusters && choice.schedule.splits > 1)
+    choice.schedule.merge = Merge::Kernel;
+  return choice;
 }

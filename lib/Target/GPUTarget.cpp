@@ -1,6 +1,7 @@
 //===- GPUTarget.cpp - the known targets, and how IR names one ----------------------------------------------------===//
 
 #include "flashc/Target/GPUTarget.h"
+#include "flashc/Target/Ampere.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -8,7 +9,7 @@
 using namespace mlir;
 using flashc::GPUTarget;
 
-static constexpr const GPUTarget *kTargets[] = {&flashc::kHopper};
+static constexpr const GPUTarget *kTargets[] = {&flashc::kHopper, &flashc::kAmpere};
 
 const GPUTarget *GPUTarget::lookup(StringRef name) {
   auto *found = llvm::find_if(kTargets, [&](const GPUTarget *target) { return target->name == name; });

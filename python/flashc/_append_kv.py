@@ -7,7 +7,7 @@ from ._arrays.array import Array
 from ._arrays.overlap import find_shared
 from ._arrays.source import source_of
 from ._runtime import plain
-from ._runtime.calls import Inputs
+from ._runtime.calls import Inputs, is_graph
 from ._runtime.launch import _read_result
 from ._runtime.library import ArgumentError, UnsupportedTypeError, parse_flag
 from ._trace.trace import device_name
@@ -38,13 +38,23 @@ def append_kv(k_cache: Any, v_cache: Any, k: Any, v: Any, block_table: Any = Non
 
     A token whose position is negative, or has no page or row in the table, the cache or cos, is not written, and neither
     is one whose entry in the table is no page. Positions, counts and the table are read on the device only, so that the
-    call can be captured in a CUDA graph.
+    call can be captured in a CUDA graph. Under torch.compile and torch.export it is `torch.ops.flashc.append_kv`.
 
     Raises:
         as `flashc.attention`.
     """
     if positions is None:
         raise ArgumentError("expected positions, [B] in i32, got None")
+    if is_graph(k):
+        _read_rotary(rotary)
+        from . import _torch_serving
+        return _torch_serving.append_kv(k_cache, v_cache, k, v, block_table, positions, rotary=rotary, counts=counts)
+    return append_now(k_cache, v_cache, k, v, block_table, positions, rotary, counts)
+
+
+def append_now(k_cache: Any, v_cache: Any, k: Any, v: Any, block_table: Any, positions: Any,
+               rotary: Optional[Tuple[Any, Any, bool]] = None, counts: Any = None) -> None:
+    """flashc.append_kv without a look at graphs under construction: for the op."""
     given = dict(k=k, v=v, positions=positions, counts=counts, block_table=block_table, **_read_rotary(rotary))
     inputs = Inputs(**{name: x for name, x in given.items() if x is not None})
     new = inputs["k"]

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._arrays.source import source_of
 from ._runtime import contexts
-from ._runtime.calls import READ_BY_CODE, refuse_gradient
+from ._runtime.calls import READ_BY_CODE, is_graph, refuse_gradient
 from ._runtime.dropout import parse_dropout, philox_of, read_philox
 from ._runtime.launch import Launcher, gives_lse, no_elements, wait_for
 from ._runtime.library import ArgumentError, encoded, parse_flag
@@ -88,7 +88,7 @@ def attention(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = 
     """
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(q, torch.Tensor):
-        if _is_graph(torch, q):
+        if is_graph(q):
             from . import torch as flashc_torch
             if out is not None or schedule is not None or static_shapes:
                 raise ArgumentError("expected no out, schedule or static_shapes while PyTorch traces a graph")
@@ -126,13 +126,6 @@ def _recorded(torch: Any, q: Any, k: Any, v: Any, causal: bool, window: Window, 
         refuse_gradient(name, x)
     return attention_now(q, k, v, causal, window, scale, mask, score, sinks, dropout_p, philox, enable_gqa, return_lse,
                          layout, out, schedule, static_shapes, records_gradients=True, code=code)
-
-
-def _is_graph(torch: Any, q: Any) -> bool:
-    """Whether PyTorch notes what is called instead of computing: then the call must be that of an op."""
-    if not hasattr(torch.library, "custom_op"):
-        return False  # PyTorch before 2.4
-    return torch.compiler.is_compiling() or not (type(q) is torch.Tensor or type(q) is torch.nn.Parameter)
 
 
 def attention_now(q: Any, k: Any, v: Any, causal: bool = False, window: Window = None, scale: Optional[float] = None,

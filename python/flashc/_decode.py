@@ -5,14 +5,15 @@ import math
 from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._arrays.array import CPU, Array
+from ._arrays.cuda import capability_of, multiprocessors_of
 from ._arrays.source import source_of
 from ._runtime import library
-from ._runtime.calls import Inputs, Results, launch
+from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
 from ._runtime.launch import gives_lse
 from ._runtime.library import ArgumentError, UnsupportedTypeError, encoded, parse_flag
 from ._runtime.sinks import read_sinks
-from ._runtime.specialization import Extents, Specialization, Window, check_inputs, check_layout, make_code, specialize, \
-    sum_dtype, target_of
+from ._runtime.specialization import GPU_TARGET, Extents, Specialization, Window, check_inputs, check_layout, make_code, \
+    specialize, sum_dtype, target_of
 from ._runtime.vectors import with_vector
 
 __all__ = ["decode"]
@@ -27,8 +28,8 @@ _MOST_DECODED_ROWS = 64
 def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, *, causal: bool = True,
            window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
            score: Optional[Callable[..., Any]] = None, sinks: Any = None, return_lse: bool = False,
-           layout: str = "bshd", splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
-           schedule: Optional[str] = None) -> Any:
+           k_scale: Any = None, v_scale: Any = None, layout: str = "bshd", splits: Optional[int] = None,
+           batch_invariant: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
     where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and
@@ -42,13 +43,16 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
         k_cache, v_cache: [B, N, Hk, D] and [B, N, Hk, Dv], or with a block_table [pages, page_size, Hk, D] and
             [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
-            be interleaved. Pages have a multiple of 16 rows, or of 8 for more than 64 rows of queries.
+            be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for more than 64 rows of queries.
+            float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
         lengths: [B] in int32: tokens of each sequence, those of q among them; from 0 to N, or page_size * M. A query
             whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after the new tokens.)
         block_table: [B, M] in int32: the pages of each sequence, in order. What is behind its last page is not used.
         causal: query i sees key j when j <= i.
         window: (left, right), or left alone: query i sees key j when -left <= j - i <= right, as in `flashc.attention`.
         scale, mask, score, sinks, return_lse: as in `flashc.attention`; mask is a function.
+        k_scale, v_scale: of caches of 8 bits: what each of their elements is multiplied with, in float32: for all [], for
+            each key head [Hk], or for each page [pages, 1] or [pages, Hk] (then of a multiple of 16 rows on a GPU).
         layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
         splits: into how many parts the keys of a sequence are cut, which run in parallel and are merged. None: a cost
             model says, from the shapes alone (docs/decode.md); the forward kernel has one.
@@ -62,20 +66,41 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
         sees nothing has o = 0 and lse = -inf, or its head's sink.
 
     No decision depends on what arrays on a GPU hold: calls may be captured in CUDA graphs, and replayed with other lengths.
+    Under torch.compile and torch.export a call is `torch.ops.flashc.decode`, without out and schedule.
 
     Raises:
         as `flashc.attention`.
     """
-    causal, return_lse = parse_flag("causal", causal), parse_flag("return_lse", return_lse)
-    batch_invariant, is_bshd = parse_flag("batch_invariant", batch_invariant), check_layout(layout)
     if mask is not None and not callable(mask):
         raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) of positions, got {mask!r}")
-    tables = {} if block_table is None else {"block_table": block_table}
-    inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **tables)
+    if is_graph(q):
+        if out is not None or schedule is not None:
+            raise ArgumentError("expected no out or schedule while PyTorch traces a graph")
+        from . import _torch_serving
+        return _torch_serving.decode(q, k_cache, v_cache, lengths, block_table, causal=causal, window=window, scale=scale,
+                                     mask=mask, score=score, sinks=sinks, return_lse=return_lse, k_scale=k_scale,
+                                     v_scale=v_scale, layout=layout, splits=splits, batch_invariant=batch_invariant)
+    return decode_now(q, k_cache, v_cache, lengths, block_table, causal, window, scale, mask, score, sinks, return_lse,
+                      k_scale, v_scale, layout, splits, batch_invariant, out, schedule)
+
+
+def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, causal: bool = True,
+               window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
+               score: Optional[Callable[..., Any]] = None, sinks: Any = None, return_lse: bool = False,
+               k_scale: Any = None, v_scale: Any = None, layout: str = "bshd", splits: Optional[int] = None,
+               batch_invariant: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
+    """flashc.decode without a look at graphs under construction: for the op."""
+    causal, return_lse = parse_flag("causal", causal), parse_flag("return_lse", return_lse)
+    batch_invariant, is_bshd = parse_flag("batch_invariant", batch_invariant), check_layout(layout)
+    optional = {"block_table": block_table, "k_scale": k_scale, "v_scale": v_scale}
+    optional = {name: x for name, x in optional.items() if x is not None}
+    inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **optional)
     extents, page_size = _check(inputs, is_bshd)
+    cache_dtype, scales = _check_scales(inputs, extents, page_size)
     code = make_code(mask, score, extents, inputs.device, inputs.stream)
     inputs.prepare_code(code)
     if sinks is not None:
+        refuse_gradients(sinks=sinks)
         code = with_vector(code, read_sinks(sinks, inputs["q"], extents.query_heads, inputs.stream))
     has_lse = return_lse or (out is not None and gives_lse(out))
     results = Results(inputs, code)
@@ -91,13 +116,14 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
         if has_lse:
             _fill_lse(results.owners[1], sinks)
     else:
-        specialization = specialize(inputs["q"], extents, causal, window, scale, code, target_of(inputs.device), None,
+        specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), None,
                                     False, has_lse, has_sinks=sinks is not None)
-        is_forward = inputs.device != CPU and splits is None and _is_forward(extents, page_size)
-        specialization = specialization._replace(page_size=page_size, schedule=schedule if is_forward else None, extents=(
-            library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries, library.ANY))
+        is_forward = splits is None and cache_dtype is None and _is_forward(specialization, extents, page_size)
+        specialization = specialization._replace(
+            page_size=page_size, cache_dtype=cache_dtype, scales=scales, schedule=schedule if is_forward else None, extents=(
+                library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries, library.ANY))
         if inputs.device != CPU and not is_forward:
-            text = _schedule(specialization, extents, splits, batch_invariant, schedule)
+            text = _schedule(specialization, extents, inputs.device, splits, batch_invariant, schedule)
             specialization = specialization._replace(schedule=text)
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
     return tuple(results.owners[:2]) if return_lse else results.owners[0]
@@ -127,35 +153,68 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     inputs.check("lengths", "q", "i32", "[B]", (batch,))
 
     def as_sequences(x: Array) -> Array:
-        """A cache as if it were [B, N, Hk, D]: what check_inputs knows."""
-        if not page_size:
-            return x
+        """A cache as if it were [B, N, Hk, D] of q's elements: what check_inputs knows."""
         shape = list(x.shape)
-        shape[0], shape[rows] = batch, keys
-        return x._replace(shape=tuple(shape))
+        if page_size:
+            shape[0], shape[rows] = batch, keys
+        return x._replace(shape=tuple(shape), dtype=q.dtype if x.dtype in _EIGHT_BITS else x.dtype)
 
+    if k.dtype != v.dtype:
+        raise UnsupportedTypeError(f"expected k_cache and v_cache of one element type, got {k.dtype} and {v.dtype}")
     if k.shape[0] != v.shape[0] or k.shape[rows] != v.shape[rows]:
         raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
     extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)
-    if page_size % 16 and inputs.device != CPU and not _is_forward(extents, page_size):
-        raise ArgumentError(f"expected pages of a multiple of 16 rows on a GPU, got {page_size}")
     return extents, page_size
 
 
-def _is_forward(extents: Extents, page_size: int) -> bool:
-    """Whether there are so many rows of queries for a key head that the forward kernel reads the cache."""
-    return extents.queries * extents.query_heads > _MOST_DECODED_ROWS * extents.key_heads and page_size % 8 == 0
+def _is_forward(specialization: Specialization, extents: Extents, page_size: int) -> bool:
+    """Whether there are so many rows of queries for a key head that the forward kernel reads the cache, where it can."""
+    is_many = extents.queries * extents.query_heads > _MOST_DECODED_ROWS * extents.key_heads
+    return specialization.target == GPU_TARGET and is_many and page_size % 8 == 0
 
 
-# Of an H100 or H200 with SXM: what the cost model is for. Another number changes how fast a kernel is, never what it computes.
-_MULTIPROCESSORS = 132
+_EIGHT_BITS = "f8e4m3", "i8"
+
+
+def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Optional[str], Tuple[bool, bool]]:
+    """The element type of a cache of 8 bits, or None, and whether pages and key heads have scales of their own. What
+    inputs has of them becomes [1 or pages, 1 or Hk]."""
+    dtype, names = inputs["k_cache"].dtype, ("k_scale", "v_scale")
+    given = [name in inputs.arrays for name in names]
+    if dtype not in _EIGHT_BITS:
+        if any(given):
+            raise ArgumentError(f"expected no k_scale and v_scale for caches of {dtype}")
+        return None, (False, False)
+    if not all(given):
+        raise ArgumentError(f"expected k_scale and v_scale for caches of {dtype}: what their elements are multiplied with")
+    if extents.head_dim % 16 or extents.value_dim % 16:
+        raise ArgumentError(f"expected head dimensions D and Dv of a multiple of 16 for caches of 8 bits, got "
+                            f"{extents.head_dim} and {extents.value_dim}")
+    pages = inputs["k_cache"].shape[0] if page_size else 1
+    forms = []
+    for name in names:
+        x = inputs[name]
+        shape = (1,) * (2 - len(x.shape)) + tuple(x.shape)
+        if len(shape) != 2 or shape[0] not in (1, pages) or shape[1] not in (1, extents.key_heads):
+            raise ArgumentError(f"expected {name} of shape [], [Hk], [pages, 1] or [pages, Hk], Hk = {extents.key_heads} and "
+                                f"pages = {pages}, got {tuple(x.shape)}")
+        inputs.arrays[name] = x._replace(shape=shape, strides=(1,) * (2 - len(x.shape)) + tuple(x.strides))
+        inputs.check(name, "q", "f32", "", shape)
+        forms.append((shape[0] != 1, shape[1] != 1))
+    if forms[0] != forms[1]:
+        raise ArgumentError(f"expected k_scale and v_scale of one shape, got {tuple(inputs['k_scale'].shape)} and "
+                            f"{tuple(inputs['v_scale'].shape)}")
+    if forms[0][0] and page_size % 16 and inputs.device != CPU:
+        raise ArgumentError(f"expected pages of a multiple of 16 rows where each has a scale, got {page_size}")
+    return dtype, forms[0]
+
 
 # What the cost model says, by what it goes by.
 _schedules: Dict[Tuple[Any, ...], str] = {}
 
 
-def _schedule(specialization: Specialization, extents: Extents, splits: Optional[int], batch_invariant: bool,
-              schedule: Optional[str]) -> str:
+def _schedule(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],
+              batch_invariant: bool, schedule: Optional[str]) -> str:
     """The text of a decoding kernel's schedule."""
     if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < 1):
         raise ArgumentError(f"expected splits to be a positive number or None, got {splits!r}")
@@ -166,13 +225,20 @@ def _schedule(specialization: Specialization, extents: Extents, splits: Optional
             raise ArgumentError("expected no splits beside batch_invariant, whose parts are of one size")
         text = f"{_warps(specialization)}chunk={_CHUNK},merge=kernel"
     elif splits is not None:
-        is_cluster = splits in (1, 2, 4) or (splits == 8 and not _warps(specialization))
+        is_cluster = splits == 1 or (specialization.target == GPU_TARGET and (
+            splits in (2, 4) or (splits == 8 and not _warps(specialization))))
         text = f"{_warps(specialization)}splits={splits},merge={'cluster' if is_cluster else 'kernel'}"
     else:
-        key = (extents, specialization.dtype)
+        key = (extents, specialization.dtype, specialization.cache_dtype, specialization.target, device)
         known = _schedules.get(key)
-        text = known if known is not None else _schedules.setdefault(key, _choose(specialization, extents))
+        text = known if known is not None else _schedules.setdefault(key, _choose(specialization, extents, device))
     return text if schedule is None else f"{text},{schedule}"
+
+
+def _target_of(device: int) -> str:
+    """PTX for sm_80 runs on all GPUs behind it, that for sm_90a on Hopper alone."""
+    is_hopper = device == CPU or capability_of(device) == (9, 0)
+    return target_of(device) if is_hopper else "sm_80"
 
 
 def _warps(specialization: Specialization) -> str:
@@ -180,7 +246,7 @@ def _warps(specialization: Specialization) -> str:
     return "warps=4," if specialization.head_dim + specialization.value_dim > 400 else ""
 
 
-def _choose(specialization: Specialization, extents: Extents) -> str:
+def _choose(specialization: Specialization, extents: Extents, device: int) -> str:
     attention = specialization._replace(
         extents=(extents.batch, extents.key_heads, extents.queries, extents.keys)).describe()
-    return library.choose_splits(attention, multiprocessors=_MULTIPROCESSORS)
+    return library.choose_splits(attention, specialization.target, multiprocessors_of(device))

@@ -6,7 +6,7 @@ from typing import Any, Optional, Tuple
 
 from ._arrays.source import source_of
 from ._runtime import plain
-from ._runtime.calls import Inputs, Results
+from ._runtime.calls import Inputs, Results, is_graph
 from ._runtime.library import ArgumentError, UnsupportedTypeError
 from ._trace.trace import Code
 
@@ -34,9 +34,21 @@ def merge_states(o: Any, lse: Any, *, sinks: Any = None, out: Optional[Tuple[Any
         (o, lse), [B, H, N, D] in the type of the parts and [B, H, N] in f32, in arrays of the framework of o. A row whose
         parts are all -inf has o = 0 and lse = -inf, or its head's sink. Equal arguments give equal bits.
 
+    Under torch.compile and torch.export it is `torch.ops.flashc.merge_states`, without out.
+
     Raises:
         as `flashc.attention`.
     """
+    if is_graph(o):
+        if out is not None:
+            raise ArgumentError("expected no out while PyTorch traces a graph")
+        from . import _torch_serving
+        return _torch_serving.merge_states(o, lse, sinks)
+    return merge_now(o, lse, sinks, out)
+
+
+def merge_now(o: Any, lse: Any, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
+    """flashc.merge_states without a look at graphs under construction: for the op."""
     inputs = Inputs(o=o, lse=lse) if sinks is None else Inputs(o=o, lse=lse, sinks=sinks)
     parts = inputs["o"]
     if len(parts.shape) != 5 or parts.shape[4] == 0:

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict
 
 import torch
 
-from .torch import _functions
+from ._torch_ops import functions
 
 _names: Dict[int, str] = {}
 _lock = threading.Lock()
@@ -19,7 +19,7 @@ def register(function: Callable[..., Any]) -> str:
         name = _names.get(id(function))
         if name is None:
             name = _names[id(function)] = f"function{len(_names)}"
-            _functions[name] = function
+            functions[name] = function
     return name
 
 

@@ -1,5 +1,5 @@
 """flashc for PyTorch: drop-ins for `torch.nn.functional.scaled_dot_product_attention` and FlexAttention, and the ops
-`flashc::attention` and `flashc::attention_backward`.
+`flashc::attention` and `flashc::attention_backward`, beside those of serving (`_torch_serving.py`).
 
 `flashc.attention` takes PyTorch's tensors as they are, and launches on PyTorch's current stream. What cannot see a call
 of Python needs an op: torch.compile (with fullgraph=True too), torch.export, fake tensors. There `flashc.attention`,
@@ -11,34 +11,20 @@ tensor that a mask or a score reads may not require a gradient. Under torch.auto
 """
 
 import itertools
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
 
-from . import _attention, _flex, _varlen
+from . import _attention, _flex, _torch_serving, _varlen  # noqa: F401
 from ._runtime.calls import READ_BY_CODE, refuse_gradient
 from ._runtime.dropout import parse_dropout, philox_of
 from ._runtime.library import ArgumentError, Error
 from ._torch_gradient import gradients, refuse_second_order
+from ._torch_ops import forget, functions, is_compiling, lse_like, names_of, no_sums, sees_up_to_itself, sides_of
 from ._torch_tensors import GRANULE, autocast, suitable
 
 __all__ = ["flex_attention", "scaled_dot_product_attention"]
-
-if not hasattr(torch.library, "custom_op"):
-    raise ImportError(f"flashc.torch needs PyTorch 2.4 or newer, got {torch.__version__}; flashc.attention does not")
-
-#: True while torch.compile or torch.export trace; they replace it by a constant.
-is_compiling = torch.compiler.is_compiling
-
-
-def _sees_up_to_itself(b, h, i, j):
-    return j <= i
-
-
-# Masks and scores by name: an op takes no functions.
-_UP_TO_ITSELF = "up to itself"
-_functions: Dict[str, Callable[..., Any]] = {_UP_TO_ITSELF: _sees_up_to_itself}
 
 
 # --- The ops ----------------------------------------------------------------------------------------------------------
@@ -51,8 +37,8 @@ def _keywords(mask_array: Optional[Tensor], mask: Optional[str], score: Optional
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise ArgumentError(f"expected {name} of 4 dimensions, got shape {tuple(x.shape)}")
-    keep: Any = mask_array if mask is None else _functions[mask]
-    rescore = None if score is None else _functions[score]
+    keep: Any = mask_array if mask is None else functions[mask]
+    rescore = None if score is None else functions[score]
     window = None if window_left is None and window_right is None else (window_left, window_right)
     if offsets is not None:
         keep, rescore = _varlen.of_sequences(q[0], k[0], offsets, key_offsets, causal, window, keep, rescore)
@@ -76,7 +62,7 @@ def _attention_op(q: Tensor, k: Tensor, v: Tensor, mask_array: Optional[Tensor],
         results = _attention.attention_now(suitable(q), suitable(k), suitable(v), sinks=sinks, dropout_p=dropout_p,
                                            philox=philox, return_lse=return_lse, records_gradients=records_gradients,
                                            **keywords)
-    return results if return_lse else (results, _no_sums(q))
+    return results if return_lse else (results, no_sums(q))
 
 
 @torch.library.custom_op("flashc::attention_backward", mutates_args=())
@@ -91,15 +77,7 @@ def _backward_op(q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, do: Op
                          key_offsets, q, k, v)
     dq, dk, dv, dsinks = gradients(suitable(q), suitable(k), suitable(v), sinks, philox, o, lse, do, dlse,
                                    deterministic, dropout_p=dropout_p, **keywords)
-    return dq, dk, dv, _no_sums(q) if dsinks is None else dsinks
-
-
-def _no_sums(q: Tensor) -> Tensor:
-    return q.new_empty((0,), dtype=_sum_dtype(q))
-
-
-def _sum_dtype(q: Tensor) -> torch.dtype:
-    return torch.float64 if q.dtype == torch.float64 else torch.float32
+    return dq, dk, dv, no_sums(q) if dsinks is None else dsinks
 
 
 def _like(x: Tensor, columns: int, layout: str) -> Tensor:
@@ -115,20 +93,14 @@ def _attention_fake(q, k, v, mask_array, mask, score, causal, window_left, windo
                     return_lse, offsets=None, key_offsets=None, records_gradients=False, sinks=None, dropout_p=0.0,
                     philox=None):
     torch._check(q.dim() == 4 and k.dim() == 4 and v.dim() == 4, lambda: "expected q, k and v of 4 dimensions")
-    o = _like(q, v.shape[3], layout)
-    if not return_lse:
-        return o, _no_sums(q)
-    batch, heads, queries = q.shape[:3]
-    if layout == "bshd":
-        heads, queries = queries, heads
-    return o, q.new_empty((batch, heads, queries), dtype=_sum_dtype(q))
+    return _like(q, v.shape[3], layout), lse_like(q, layout, return_lse)
 
 
 @_backward_op.register_fake
 def _backward_fake(q, k, v, o, lse, do, dlse, mask_array, mask, score, causal, window_left, window_right, scale,
                    enable_gqa, layout, offsets, key_offsets, deterministic, sinks=None, dropout_p=0.0, philox=None):
     return (*(_like(x, x.shape[3], layout) for x in (q, k, v)),
-            _no_sums(q) if sinks is None else torch.empty_like(sinks))
+            no_sums(q) if sinks is None else torch.empty_like(sinks))
 
 
 def _save(ctx, inputs, output):
@@ -168,16 +140,6 @@ def _is_plain(x: Tensor) -> bool:
     return type(x) is Tensor or type(x) is torch.nn.Parameter
 
 
-def _names_of(functions: Iterable[Any]) -> List[Optional[str]]:
-    """Those of functions that an op is called with once, outside of a graph: they are often new in every call."""
-    names = [None if function is None else f"once {next(_numbers)}" for function in functions]
-    _functions.update((name, function) for name, function in zip(names, functions) if name is not None)
-    return names
-
-
-_numbers = itertools.count()
-
-
 def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
               window: Union[None, int, Tuple[Optional[int], Optional[int]]] = None, scale: Optional[float] = None,
               mask: Any = None, score: Any = None, sinks: Optional[Tensor] = None, dropout_p: float = 0.0,
@@ -196,21 +158,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
     mask_array = None
     if isinstance(mask, Tensor):
         mask_array, mask = mask, None
-    names: Sequence[Optional[str]]
-    is_once = not is_compiling()
-    if is_once:
-        names = _names_of((mask, score))
-    elif score is None and (mask is None or mask is _sees_up_to_itself):
-        names = None if mask is None else _UP_TO_ITSELF, None
-    else:
+    names = names_of(mask, score)
+    if names is None:
         from . import _torch_graph as graph
-        if (mask is not None and graph.remembers(mask)) or (score is not None and graph.remembers(score)):
-            return graph.outside(_outside_of_graphs, q, k, v, {
-                "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
-                "score": score, "sinks": sinks, "dropout_p": dropout_p, "philox": philox, "enable_gqa": enable_gqa,
-                "return_lse": return_lse, "layout": layout, "offsets": offsets})
-        names = None if mask is None else graph.register(mask), None if score is None else graph.register(score)
-    left, right = (None, None) if window is None else (window, 0) if isinstance(window, int) else window
+        return graph.outside(_outside_of_graphs, q, k, v, {
+            "causal": causal, "window": window, "scale": scale, "mask": mask if mask_array is None else mask_array,
+            "score": score, "sinks": sinks, "dropout_p": dropout_p, "philox": philox, "enable_gqa": enable_gqa,
+            "return_lse": return_lse, "layout": layout, "offsets": offsets})
+    left, right = sides_of(window)
     records = torch.is_grad_enabled()
     is_differentiated = records and any(x is not None and x.requires_grad for x in (q, k, v, sinks))
     try:
@@ -218,9 +173,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False,
                                                     layout, return_lse or is_differentiated, *offsets, records, sinks,
                                                     dropout_p, philox)
     finally:
-        if is_once and not is_differentiated:
-            for name in names:
-                _functions.pop(name, None)
+        if not is_differentiated:
+            forget(names)
     return (o, lse) if return_lse else o
 
 
@@ -298,7 +252,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
             attn_mask = attn_mask.expand(*query.shape[:-3], *attn_mask.shape[-3:])
         attn_mask = _with_four_dimensions(attn_mask)
     square = query.shape[-2] == key.shape[-2]
-    mask = attn_mask if attn_mask is not None else _sees_up_to_itself if is_causal and not square else None
+    mask = attn_mask if attn_mask is not None else sees_up_to_itself if is_causal and not square else None
     o = _attend(q, k, v, causal=is_causal and square, scale=scale, mask=mask, dropout_p=dropout_p,
                 enable_gqa=enable_gqa)
     if o.shape[-1] != columns:

@@ -42,15 +42,30 @@
 // RUN: %{decide}
 // FULL: schedule: warps=8,stages=2,splits=1,
 
-// More: small CTAs as long as three of them hold all tiles, else large ones.
+// More: small CTAs as long as three of them hold all tiles; then two, whose rings are deeper; then large ones.
 // REDEFINE: %{batch} = 32
 // REDEFINE: %{prefix} = MORE
 // RUN: %{decide}
 // MORE: schedule: warps=4,stages=2,splits=1,
 // REDEFINE: %{batch} = 64
+// REDEFINE: %{prefix} = TWO
+// RUN: %{decide}
+// TWO: schedule: warps=4,stages=3,splits=1,
+// REDEFINE: %{batch} = 67
 // REDEFINE: %{prefix} = MOST
 // RUN: %{decide}
 // MOST: schedule: warps=8,stages=2,splits=1,
+
+// Narrow rows stay with small CTAs up to sixteen tiles for each multiprocessor.
+// REDEFINE: %{depth} = 64
+// REDEFINE: %{batch} = 264
+// REDEFINE: %{prefix} = SMALL
+// RUN: %{decide}
+// SMALL: schedule: warps=4,stages=2,splits=1,
+// REDEFINE: %{batch} = 265
+// REDEFINE: %{prefix} = LARGEST
+// RUN: %{decide}
+// LARGEST: schedule: warps=8,stages=2,splits=1,
 
 // Deep heads have room for the rings of fewer warps.
 // REDEFINE: %{batch} = 1

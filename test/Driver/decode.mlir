@@ -3,6 +3,8 @@
 // RUN: FileCheck %s --check-prefix=PTX --input-file=%t.ptx
 // RUN: flashc %s -o %t2.ptx --schedule=splits=16,merge=kernel --print-decisions | FileCheck %s --check-prefix=KERNEL
 // RUN: flashc %s -o %t3.ptx --schedule=chunk=256,merge=kernel --print-decisions | FileCheck %s --check-prefix=CHUNK
+// RUN: flashc %s -o %t5.ptx --target=sm_80 --print-decisions | FileCheck %s --check-prefix=AMPERE
+// RUN: FileCheck %s --check-prefix=PTX80 --input-file=%t5.ptx
 // RUN: not flashc %s -o %t4.ptx --schedule=splits=3 2>&1 | FileCheck %s --check-prefix=THREE
 // RUN: not flashc %s -o %t4.ptx --schedule=chunk=8,merge=kernel 2>&1 | FileCheck %s --check-prefix=EIGHT
 // RUN: not flashc %s -o %t4.ptx --schedule=chunk=256 2>&1 | FileCheck %s --check-prefix=CHUNKS
@@ -22,6 +24,9 @@
 // KERNEL:     schedule: warps=8,stages=4,splits=16,chunk=0,merge=kernel
 // KERNEL:     CTAs: 16 x {{.*}}, in clusters of 1
 // CHUNK:      CTAs: 16 x {{.*}}, in clusters of 1
+// AMPERE:     schedule: warps=8,stages=4,splits=8,chunk=0,merge=kernel
+// PTX80:      .target sm_80
+// PTX80:      cp.async.cg.shared.global
 // THREE:      error: schedule: expected 2, 4 or 8 splits that divide the warps for merge=cluster, got 3 of 8 warps
 // EIGHT:      error: schedule: expected chunks of a multiple of 16 keys, got 8
 // CHUNKS:     error: schedule: expected merge=kernel for chunks, whose number is that of the longest sequence

@@ -63,7 +63,14 @@
 // PTX-DAG: st.shared.v4.b32
 // PTX-DAG: wgmma.mma_async
 
-// Pages whose rows have no period of the swizzle are not for the forward kernel.
+// What the forward kernel cannot read is for the other one: pages whose rows have no period of the swizzle, targets without
+// TMA.
+// REDEFINE: %{options} = --target=sm_80
+// REDEFINE: %{prefix} = AMPERE
+// RUN: %{decide}
+// AMPERE: decisions for a decoding kernel: the target has no TMA
+// RUN: sed -e 's/QUERIES/?/g; s/x16x64xbf16/x12x64xbf16/g' %s > %t.mlir && flashc %t.mlir -o %t.ptx --print-decisions | FileCheck %s --check-prefix=ROWS
+// ROWS: decisions for a decoding kernel: pages have 12 rows, no multiple of 8
 // RUN: sed -e 's/QUERIES/?/g; s/x16x64xbf16/x12x64xbf16/g' %s > %t.mlir && not flashc %t.mlir -o %t.ptx --algorithm=fa2 2>&1 | FileCheck %s --check-prefix=PAGES
 // PAGES: error: expected pages of a multiple of 8 rows, got 12
 func.func @prefill(%q: tensor<?x8xQUERIESx64xbf16>, %kc: tensor<?x2x16x64xbf16>, %vc: tensor<?x2x16x64xbf16>, %lengths: tensor<?xi32>,

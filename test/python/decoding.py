@@ -32,10 +32,11 @@ def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
 
 
 class Cache:
-    """k and v of sequences, and the caches that hold them: everything else in those is NaN."""
+    """k and v of sequences, and the caches that hold them: everything else in those is NaN. Of 8 bits (`stored`), k and v are
+    what the caches stand for, with a scale "for all", "heads", "pages" or "pages and heads"."""
 
     def __init__(self, lengths, heads, depth, value_depth, capacity, page=0, device="cpu", dtype=torch.float32, order="nhd",
-                 interleaved=False):
+                 interleaved=False, stored=None, scales="all"):
         self.lengths = torch.tensor(lengths, dtype=torch.int32, device=device)
         batch = len(lengths)
         self.k, self.v = (torch.randn(batch, capacity, heads, d, device=device).to(dtype) for d in (depth, value_depth))
@@ -48,6 +49,37 @@ class Cache:
             self._fill_pages(lengths, capacity, page, interleaved)
         if order == "hnd":  # rows of a head side by side
             self.k_cache, self.v_cache = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (self.k_cache, self.v_cache))
+        self.scales = {}
+        if stored:
+            self.k, self.k_cache, self.scales["k_scale"] = self._quantise(self.k, self.k_cache, stored, scales)
+            self.v, self.v_cache, self.scales["v_scale"] = self._quantise(self.v, self.v_cache, stored, scales)
+
+    def _quantise(self, x, cache, stored, scales):
+        """What a cache of 8 bits stands for, by sequences; the cache; its scales. Scales of other pages are NaN."""
+        shape = (len(cache) if "pages" in scales else 1, cache.shape[2] if "heads" in scales else 1)
+        largest = 3.0 / (100.0 if stored == torch.int8 else 300.0)
+        scale = (torch.rand(shape, device=cache.device) + 0.5) * largest
+        wide = cache.float() / scale[:, None, :, None]
+        if stored == torch.int8:
+            wide = wide.round().clamp(-128, 127).nan_to_num(nan=-128.0)
+        else:
+            wide = wide.clamp(-448, 448)
+        narrow = wide.to(stored)
+        values = narrow.float() * scale[:, None, :, None]
+        result = x.float()
+        for b, length in enumerate(self.lengths.tolist()):
+            if self.table is None:
+                result[b, :length] = values[b, :length]
+            else:
+                pages = values[self.table[b, :-(-length // self.page)].long()]
+                result[b, :length] = pages.flatten(0, 1)[:length]
+        if shape[0] > 1:
+            owned = torch.zeros(len(cache), dtype=torch.bool, device=cache.device)
+            for b, length in enumerate(self.lengths.tolist()):
+                owned[self.table[b, :-(-length // self.page)].long()] = True
+            scale[~owned] = torch.nan
+        form = scale[0, 0] if scales == "all" else scale[0] if scales == "heads" else scale
+        return result, narrow, form.clone()
 
     def _fill_pages(self, lengths, capacity, page, interleaved):
         batch, device, dtype = len(lengths), self.k.device, self.k.dtype
@@ -78,7 +110,7 @@ class Cache:
 
 def check(cache, q, limit, keep=None, rescore=None, sinks=None, **keywords):
     """Compares flashc.decode with the formula; returns o."""
-    o, lse = flashc.decode(q, *cache.arguments(), return_lse=True, score=rescore, sinks=sinks, **keywords)
+    o, lse = flashc.decode(q, *cache.arguments(), return_lse=True, score=rescore, sinks=sinks, **cache.scales, **keywords)
     want_o, want_lse = attention(q, cache.k, cache.v, cache.lengths, keep, rescore, sinks)
     assert not o.isnan().any() and not lse.isnan().any()
     assert (o.double() - want_o).norm() <= limit * (want_o.norm() + 1e-3), float((o.double() - want_o).norm() / want_o.norm())

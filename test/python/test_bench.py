@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from flashc.bench import __main__ as command
-from flashc.bench import _bars, _plot, _report, _timing
+from flashc.bench import _bars, _decode_grid, _decode_report, _plot, _report, _timing
 from flashc.bench._grid import Cell, GridError, parse_grid, preset, related
 from flashc.bench._progress import Progress
 from flashc.bench._report import CSVWriter, Entry, Row, Table, geometric_mean, read_csv
@@ -375,6 +375,128 @@ def test_latency_arguments_are_those_of_the_program():
     assert rows == [many, one, one, many]
     assert Memory.sizes == [2 * 131072, 2 * 32768, 2 * 32768, 2 * 131072]
     assert [argument.address for argument in arguments] == [64, 128, 192, 256]
+
+
+# --- Decoding ---------------------------------------------------------------------------------------------------------
+
+def test_cells_of_decoding():
+    cells = _decode_grid.parse(["heads=32/8,64/8", "d=128", "b=1,16", "n=4096", "page=0,16", "layout=hnd,nhd"])
+    assert len(cells) == 16
+    assert str(cells[0]) == "32/8 d=128 B=1 N=4096" and cells[0].kind == "32/8 d=128"
+    assert str(cells[-1]) == "64/8 d=128 B=16 N=4096 page=16 nhd" and cells[-1].kind == "64/8 d=128 page=16 nhd"
+    assert (cells[-1].group, cells[-1].causal, cells[-1].bytes) == (8, False, 16 * 4096 * 8 * (128 + 128) * 2)
+    assert 100 < len(_decode_grid.parse([])) < 120  # Those whose caches fit.
+
+
+@pytest.mark.parametrize("text, message", [
+    ("heads=32", "heads: expected query heads / key heads, a multiple of them, got '32'"),
+    ("heads=32/5", "a multiple of them, got '32/5'"),
+    ("depth=1", "expected heads=, d=, b=, n=, page= or layout=, got 'depth=1'"),
+    ("n=", "got 'n='"),
+    ("n=many", "n: expected a positive number, got 'many'"),
+    ("b=0", "b: expected a positive number, got '0'"),
+    ("layout=dnh", "layout: expected hnd or nhd, got 'dnh'"),
+    ("page=48", "expected n to be a multiple of page, got 1024 and 48"),
+])
+def test_wrong_cells_of_decoding_are_refused(text, message, capsys):
+    status, _, err = run(["--decode", text], capsys)
+    assert status == 2 and "--decode: " in err and message in err
+
+
+def decoded(batch=1, keys=1024, notes=None, **microseconds):
+    times = {name.replace("__", ":"): time for name, time in microseconds.items()}
+    return _decode_report.Row(_decode_grid.Cell(batch, keys), times, notes or {})
+
+
+def test_ratios_of_decoding_are_to_the_best_of_all_peers():
+    row = decoded(flashc=10.0, flashc__w4=5.0, cudnn=20.0, fa2=30.0, flex=15.0)
+    assert row.ratio() == 1.5 and row.ratio("fa2") == 3.0
+    assert row.rate("flashc") == pytest.approx(1024 * 8 * 128 * 4 / 10.0 / 1e6)
+    assert row.line().startswith("32/8 d=128 B=1 N=1024 ") and row.line().endswith("  1.50")
+    assert " flex      15.0 us  0.28 TB/s" in row.line()
+    alone = decoded(flashc=10.0)
+    assert math.isnan(alone.ratio()) and math.isnan(alone.rate("flex")) and alone.line().endswith("TB/s")
+
+
+def test_summary_of_decoding():
+    rows = [decoded(flashc=10.0, flashc__w4=20.0, cudnn=20.0, fa2=40.0),
+            decoded(flashc=10.0, fa2=5.0, notes={"cudnn": "no kernel"})]
+    assert _decode_report.summary(rows) == [
+        "geometric mean of 2 ratios to the best peer: 1.000 (0.500 to 2.00)",
+        "geometric mean of 1 ratios of flashc's time to that of flashc:w4: 0.500 (0.500 to 0.50)",
+        "geometric mean of 1 ratios to cudnn: 2.000 (2.000 to 2.00)",
+        "geometric mean of 2 ratios to fa2: 1.414 (0.500 to 4.00)",
+        "note: 32/8 d=128 B=1 N=1024: cudnn: no kernel"]
+
+
+def test_what_fails_decoding():
+    assert not decoded(flashc=1.0, notes={"flex": "no kernel"}).failed
+    assert decoded(flashc=1.0, notes={"flex": "wrong: relative error 1.0"}).failed
+    assert decoded(cudnn=1.0, notes={"flashc": "no"}).failed
+    assert decoded(flashc=1.0, notes={"flashc:w4": "no"}).failed
+
+
+def test_csv_of_decoding_reads_back(tmp_path):
+    path = tmp_path / "decode.csv"
+    rows = [decoded(flashc=10.25, cudnn=20.5), decoded(16, 4096, flashc=63.5)]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        _decode_report.write_csv(file, rows[:1], with_names=True)
+        _decode_report.write_csv(file, rows[1:])
+    assert path.read_text().splitlines()[:2] == [
+        "batch,keys,query_heads,key_heads,depth,page,layout,system,microseconds,tb_per_s",
+        "1,1024,32,8,128,0,hnd,flashc,10.25,0.409"]
+    assert _decode_report.read_csv([path]) == rows
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="expected the columns batch,keys"):
+        _decode_report.read_csv([path])
+    path.write_text(",".join(_decode_report.COLUMNS) + "\n" + ",".join(["x"] * 10) + "\n")
+    with pytest.raises(ValueError, match="decode.csv:2: "):
+        _decode_report.read_csv([path])
+
+
+def test_panels_of_decoding():
+    rows = [decoded(4, 2048), decoded(4, 1024), decoded(1, 4096)]
+    rows.append(_decode_report.Row(_decode_grid.Cell(1, 1024, depth=64), {}))
+    assert {title: {batch: [row.cell.keys for row in members] for batch, members in batches.items()}
+            for title, batches in _plot.decoding_panels(rows).items()} == {
+        "32/8 d=64": {1: [1024]}, "32/8 d=128": {1: [4096], 4: [1024, 2048]}}
+
+
+def test_plot_of_decoding_is_a_png(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    table, picture = tmp_path / "decode.csv", tmp_path / "decode.png"
+    rows = [decoded(batch, keys, flashc=10.0 * batch, cudnn=12.0 * batch, **({"flex": 9.0 * batch} if batch == 1 else {}))
+            for batch in (1, 4) for keys in (1000, 1024, 4096)]
+    with open(table, "w", newline="", encoding="utf-8") as file:
+        _decode_report.write_csv(file, [*rows, decoded(16, 1024, cudnn=1.0)], with_names=True)
+    status, out, _ = run(["--decode", "--read", str(table), "--plot", str(picture)], capsys)
+    assert status == 0 and f"wrote {picture}" in out
+    assert picture.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+def test_read_makes_the_lines_of_decoding(tmp_path, capsys):
+    path = tmp_path / "decode.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        _decode_report.write_csv(file, [decoded(flashc=10.0, cudnn=20.0)], with_names=True)
+    status, out, _ = run(["--decode", "--read", str(path)], capsys)
+    assert status == 0 and out.splitlines()[0].endswith("  2.00")
+    assert "geometric mean of 1 ratios to the best peer: 2.000 (2.000 to 2.00)" in out
+    status, _, err = run(["--decode", "--read", str(tmp_path / "none.csv")], capsys)
+    assert status == 2 and "none.csv" in err
+
+
+def test_list_prints_the_cells_of_decoding(capsys):
+    status, out, _ = run(["--list", "--decode", "heads=32/8", "d=64", "b=2", "n=512,1024"], capsys)
+    assert status == 0 and out == "32/8 d=64 B=2 N=512\n32/8 d=64 B=2 N=1024\n"
+
+
+@pytest.mark.parametrize("arguments, name", [
+    (["--grid", "d=64"], "grid"), (["--cells", "related"], "cells"), (["--backward"], "backward"), (["--masks"], "masks"),
+    (["--latency"], "latency"), (["--static-shapes"], "static-shapes"), (["--bars", "x.csv"], "bars"),
+    (["--seed", "0"], "seed")])
+def test_what_does_not_go_with_decoding(arguments, name, capsys):
+    status, _, err = run(["--decode", "d=64", *arguments], capsys)
+    assert status == 2 and f"expected --decode or --{name}, got both" in err
 
 
 # --- Progress ---------------------------------------------------------------------------------------------------------

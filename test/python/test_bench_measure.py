@@ -7,7 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import fake_cuda  # noqa: E402
-from flashc.bench import __main__ as command, _gradients, _measure, _peers  # noqa: E402
+from flashc.bench import __main__ as command, _decode, _decode_grid, _gradients, _measure, _peers  # noqa: E402
 from flashc.bench._grid import Cell, parse_grid, related  # noqa: E402
 from flashc.bench._report import read_csv  # noqa: E402
 
@@ -224,3 +224,80 @@ def test_the_command_measures_writes_and_relates(monkeypatch, tmp_path, capsys):
     rows = read_csv([path])
     assert [row.cell.group for row in rows] == [2, 1]
     assert list(rows[0].entries) == ["flashc", "flashc:static", "flashc:few", "cublas"]
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    """The contenders that got a graph of decoding, the first of which takes 1 ms for a call, the second 2 ms, and so on."""
+    made = []
+
+    class Graph:
+        def __init__(self, contender):
+            contender.run(1)
+            made.append(contender)
+            self.milliseconds = float(len(made))
+
+        def measure(self, replays):
+            return replays * self.milliseconds
+
+    monkeypatch.setattr(_decode, "Graph", Graph)
+    return made
+
+
+def decoding_cell(**changes):
+    return _decode_grid.Cell(**{"batch": 2, "keys": 48, "query_heads": 4, "key_heads": 2, "depth": 16, **changes})
+
+
+@pytest.mark.parametrize("changes", [{}, {"page": 16}, {"page": 16, "layout": "nhd"}, {"layout": "nhd"}])
+def test_decoding_is_checked_and_timed(changes, graphs):
+    row = _decode.measure(decoding_cell(**changes), {"flashc": {}, "flashc:more": {"splits": 3}}, [Plain()], device="cpu")
+    assert row.microseconds == {"flashc": 1e3, "flashc:more": 2e3, "plain": 3e3} and row.ratio() == 3.0
+    assert not row.notes and not row.failed and len(graphs) == 3
+
+
+def test_wrong_and_missing_contenders_of_decoding_are_noted(graphs):
+    class Refusing(Plain):
+        name = "refusing"
+
+        def prepare(self, cell, sets):
+            raise _peers.Refused("no kernel")
+
+    class Raising(Plain):
+        name = "raising"
+
+        def prepare(self, cell, sets):
+            return _peers.Contender(lambda i: 1 // 0, len(sets))
+
+    row = _decode.measure(decoding_cell(), {"flashc": {}, "flashc:bad": {"splits": 0.5, "layout": "none"}},
+                          [Plain(step=0.25), Refusing(), Raising()], device="cpu")
+    assert row.microseconds == {"flashc": 1e3} and row.failed
+    assert row.notes.pop("plain").startswith("wrong: relative error ")
+    assert row.notes.pop("flashc:bad").startswith("ArgumentError: expected layout")
+    assert row.notes == {"refusing": "no kernel", "raising": "ZeroDivisionError: integer division or modulo by zero"}
+
+
+def test_the_command_measures_decoding(graphs, monkeypatch, tmp_path, capsys):
+    measure = _decode.measure
+    monkeypatch.setattr(_decode, "measure", lambda *arguments: measure(*arguments, device="cpu"))
+    flex = Plain(step=0.25)
+    flex.name = "flex"
+    monkeypatch.setattr(_decode, "PEERS", {"plain": Plain(), "flex": flex})
+    monkeypatch.setattr(Plain, "missing", lambda self: None, raising=False)
+    path = str(tmp_path / "decode.csv")
+    cells = ["--decode", "heads=4/2", "d=16", "b=1", "n=32,64"]
+    assert command.main([*cells, "--csv", path]) == 0  # Not beside flex, whose numbers are wrong.
+    out = capsys.readouterr().out
+    assert out.count("plain") == 3 and "flex" not in out and "geometric mean of 2 ratios to plain" in out
+    command.main([*cells, "--read", path])
+    assert out.splitlines()[1:] == capsys.readouterr().out.splitlines()
+    assert command.main([*cells, "--peers", "flex"]) == 1
+    assert "note: 4/2 d=16 B=1 N=32: flex: wrong: " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command.main([*cells, "--peers", "plain,fa3"])
+    assert "expected peers of plain, flex, got 'fa3'" in capsys.readouterr().err
+
+
+def test_peers_of_decoding():
+    assert list(_decode.PEERS) == ["cudnn", "fa2", "flex", "flex-tuned"]
+    chosen, left_out = _peers.choose_peers(None, _decode.PEERS, _decode.NOT_BY_DEFAULT)
+    assert {peer.name for peer in chosen} | set(left_out) == {"cudnn", "fa2"}

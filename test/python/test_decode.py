@@ -6,6 +6,11 @@ torch = pytest.importorskip("torch")
 
 import decoding  # noqa: E402
 import flashc  # noqa: E402
+from flashc import _decode  # noqa: E402
+from flashc._arrays import cuda  # noqa: E402
+from flashc._arrays.array import Array, contiguous_strides  # noqa: E402
+from flashc._runtime.specialization import Extents, specialize  # noqa: E402
+from flashc._trace.trace import Code  # noqa: E402
 
 
 def make(lengths, heads=2, group=2, tokens=1, depth=16, value_depth=None, page=0, capacity=None, **keywords):
@@ -18,6 +23,39 @@ def make(lengths, heads=2, group=2, tokens=1, depth=16, value_depth=None, page=0
 def test_pages(page, tokens):
     cache, q = make([37, 1, 0, 16, 2], tokens=tokens, page=page)
     decoding.check(cache, q, 1e-5)
+
+
+STORED = [torch.int8, *([torch.float8_e4m3fn] if hasattr(torch, "float8_e4m3fn") else [])]
+
+
+@pytest.mark.parametrize("stored", STORED)
+@pytest.mark.parametrize("page,scales", [(0, "all"), (0, "heads"), (7, "pages"), (16, "pages and heads"), (8, "heads")])
+def test_eight_bits(stored, page, scales):
+    cache, q = make([37, 1, 0, 16, 2], tokens=3, page=page, stored=stored, scales=scales)
+    decoding.check(cache, q, 1e-5)
+
+
+def test_scales_are_refused():
+    cache, q = make([20, 33], stored=torch.int8, scales="heads")
+    k, v, lengths = cache.arguments()
+    good = cache.scales["k_scale"]
+
+    def call(*caches, **keywords):
+        return flashc.decode(q, *caches, lengths, **keywords)
+    with pytest.raises(flashc.ArgumentError, match="expected k_scale and v_scale for caches of i8"):
+        call(k, v, k_scale=good)
+    with pytest.raises(flashc.ArgumentError, match="expected no k_scale and v_scale for caches of f32"):
+        call(k.float(), v.float(), k_scale=good, v_scale=good)
+    with pytest.raises(flashc.UnsupportedTypeError, match="expected k_cache and v_cache of one element type, got i8 and f32"):
+        call(k, v.float(), k_scale=good, v_scale=good)
+    with pytest.raises(flashc.ArgumentError, match="expected v_scale of shape"):
+        call(k, v, k_scale=good, v_scale=torch.ones(3))
+    with pytest.raises(flashc.ArgumentError, match="expected k_scale and v_scale of one shape"):
+        call(k, v, k_scale=good, v_scale=good[0])
+    with pytest.raises(flashc.UnsupportedTypeError, match="expected k_scale of f32, got f64"):
+        call(k, v, k_scale=good.double(), v_scale=good)
+    with pytest.raises(flashc.ArgumentError, match="multiple of 16 for caches of 8 bits, got 8"):
+        flashc.decode(*(x[..., :8].contiguous() for x in (q, k, v)), lengths, k_scale=good, v_scale=good)
 
 
 @pytest.mark.parametrize("order,interleaved", [("nhd", False), ("hnd", False), ("nhd", True)])
@@ -93,3 +131,150 @@ def test_refusals(changed, message):
     arguments = dict(q=q, k_cache=cache.k_cache, v_cache=cache.v_cache, lengths=cache.lengths) | changed
     with pytest.raises(flashc.Error, match=message):
         flashc.decode(**arguments)
+
+
+class TwoGPUs:
+    """The CUDA driver, as far as it knows attributes: GPU 0 has 132 multiprocessors, and GPU 1 has 16."""
+
+    def cuDeviceGet(self, handle, device):
+        handle._obj.value = device.value
+        return 0 if device.value < 2 else 101
+
+    def cuDeviceGetAttribute(self, value, attribute, handle):
+        value._obj.value = {16: (132, 16)[handle.value], 75: 9, 76: 0}[attribute.value]
+        return 0
+
+
+@pytest.fixture
+def two_gpus(monkeypatch):
+    monkeypatch.setattr(cuda, "_driver", TwoGPUs())
+    monkeypatch.setattr(_decode, "_schedules", {})
+    cuda._attribute_of.cache_clear()
+    yield
+    cuda._attribute_of.cache_clear()
+
+
+def test_schedules_go_by_the_gpu(two_gpus):
+    extents = Extents(1, 32, 8, 1, 8192, 128, 128)
+    q = Array(0, (1, 1, 32, 128), contiguous_strides((1, 1, 32, 128)), "bf16", 0, None)
+    specialization = specialize(q, extents, True, None, None, Code(), "sm_90a", None, False, False)._replace(page_size=0)
+
+    def parts(device):
+        fields = dict(field.split("=") for field in _decode._schedule(specialization, extents, device, None, False,
+                                                                      None).split(","))
+        return int(fields["splits"])
+    first = parts(0)
+    assert first > parts(1) >= 1 and parts(0) == first
+    with pytest.raises(flashc.GPUError, match="GPU 2"):
+        cuda.multiprocessors_of(2)
+
+
+# --- The ops of graphs ------------------------------------------------------------------------------------------------
+
+needs_ops = pytest.mark.skipif(not hasattr(torch.library, "custom_op"), reason="PyTorch has no torch.library.custom_op")
+
+
+def sees_every_third(b, h, i, j):
+    return (i - j) % 3 == 0
+
+
+def is_shifted(s, b, h, i, j):
+    return s - 0.25 * (i - j)
+
+
+def serve(k_cache, v_cache, lengths, table, q, k, v):
+    flashc.append_kv(k_cache, v_cache, k, v, table, lengths)
+    return flashc.decode(q, k_cache, v_cache, lengths + q.shape[1], table, mask=sees_every_third, score=is_shifted,
+                         return_lse=True)
+
+
+@needs_ops
+@pytest.mark.parametrize("page", [0, 8])
+def test_a_step_is_one_graph(page):
+    """Caches are written in place and read behind that; one graph for all batches and lengths."""
+    from torch._dynamo.testing import CompileCounterWithBackend
+    torch.compiler.reset()
+    backend = CompileCounterWithBackend("aot_eager")
+    function = torch.compile(serve, backend=backend, fullgraph=True, dynamic=True)
+    for batch, capacity in ((3, 40), (5, 24), (2, 56)):
+        cache = decoding.Cache([20] * batch, 4, 16, 16, capacity, page)
+        if page:  # every slot has a page
+            cache.table = torch.randperm(cache.k_cache.shape[0], dtype=torch.int32)[:batch * capacity // page].view(batch, -1)
+        eager, graph = ([x.nan_to_num() for x in (cache.k_cache, cache.v_cache)] for _ in range(2))
+        lengths = torch.randint(20, (batch,), dtype=torch.int32)
+        new = lengths, cache.table, torch.randn(batch, 2, 8, 16), *(torch.randn(batch, 2, 4, 16) for _ in range(2))
+        got, want = function(*graph, *new), serve(*eager, *new)
+        assert all(torch.equal(x, y) for x, y in zip([*got, *graph], [*want, *eager]))
+    assert backend.frame_count == 1
+
+
+@needs_ops
+def test_merge_states_in_a_graph():
+    torch.compiler.reset()
+    o, lse, sinks = torch.randn(3, 2, 4, 5, 8), torch.randn(3, 2, 4, 5), torch.randn(4)
+    function = torch.compile(lambda o, lse, sinks: flashc.merge_states(o, lse, sinks=sinks), backend="aot_eager",
+                             fullgraph=True)
+    for given in (sinks, None):
+        assert all(map(torch.equal, function(o, lse, given), flashc.merge_states(o, lse, sinks=given)))
+
+
+@needs_ops
+def test_fake_tensors():
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    cache, q = make([12, 9], tokens=3, value_depth=24)
+    real = q, *cache.arguments()
+    for layout in ("bshd", "bhsd"):
+        want = flashc.decode(*real, return_lse=True, layout=layout)
+        with FakeTensorMode() as mode:
+            got = flashc.decode(*map(mode.from_tensor, real), return_lse=True, layout=layout)
+        assert [(x.shape, x.stride(), x.dtype) for x in got] == [(x.shape, x.stride(), x.dtype) for x in want]
+        real = [x.transpose(1, 2) for x in real[:3]] + [real[3]]
+
+
+@needs_ops
+def test_ops_are_registered_as_pytorch_asks():
+    import flashc.torch  # noqa: F401
+    tests = "test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"
+    cache, q = make([12, 9], page=8, capacity=16)
+    k_cache, v_cache, lengths, table = cache.arguments()
+    k_cache, v_cache, table = k_cache.nan_to_num(), v_cache.nan_to_num(), table.clamp(max=3)
+    for return_lse in (False, True):
+        torch.library.opcheck(torch.ops.flashc.decode.default, (
+            q, k_cache, v_cache, lengths, table, None, None, True, 5, 0, 0.5, None, return_lse, "bshd", None, False),
+            test_utils=tests)
+    new = torch.randn(2, 1, 2, 16)
+    torch.library.opcheck(torch.ops.flashc.append_kv.default, (
+        k_cache, v_cache, new, new, table, lengths, None, None, False, None), test_utils=tests)
+    torch.library.opcheck(torch.ops.flashc.merge_states.default, (
+        torch.randn(3, 2, 4, 5, 8), torch.randn(3, 2, 4, 5), None), test_utils=tests)
+
+
+@needs_ops
+def test_what_graphs_refuse():
+    from torch._dynamo.exc import Unsupported
+    cache, q = make([12, 9])
+    new = torch.randn(2, 1, 2, 16)
+
+    def refuses(function, *arguments):
+        torch.compiler.reset()
+        with pytest.raises(Unsupported):
+            torch.compile(function, backend="aot_eager", fullgraph=True)(*arguments)
+    factor = torch.tensor(0.5)
+    for keywords in ({"schedule": "warps=4"}, {"out": torch.empty_like(q)}, {"score": lambda s, b, h, i, j: s * factor}):
+        refuses(lambda q: flashc.decode(q, *cache.arguments(), **keywords), q)
+    trained = q.clone().requires_grad_()
+    refuses(lambda q: flashc.decode(q * 2, *cache.arguments()), trained)
+    refuses(lambda k: flashc.append_kv(cache.k_cache, cache.v_cache, k * 2, new, None, cache.lengths),
+            new.clone().requires_grad_())
+    refuses(lambda o: flashc.merge_states(o * 2, torch.zeros(1, 2, 4, 1)), torch.randn(1, 2, 4, 1, 8, requires_grad=True))
+    with torch.no_grad():
+        o = torch.compile(lambda q: flashc.decode(q, *cache.arguments()), backend="aot_eager", fullgraph=True)(trained)
+    assert torch.equal(o, flashc.decode(q, *cache.arguments()))
+
+
+def test_gradients_are_refused():
+    cache, q = make([12, 9])
+    with pytest.raises(flashc.Error, match="expected q without gradients"):
+        flashc.decode(q.requires_grad_(), *cache.arguments())
+    with pytest.raises(flashc.Error, match="expected sinks without gradients"):
+        flashc.decode(q.detach(), *cache.arguments(), sinks=torch.zeros(4, requires_grad=True))

@@ -223,6 +223,42 @@ add_plain("append: angles of f16", Append("f16", 128, 128, True, False, 128, "f1
 add_plain("append: d=192, dv=128", Append("bf16", 192, 128, True, False, 0, "f32", False))
 add_plain("append: d=33", Append("bf16", 33, 33, True, True, 0, "f32", False))
 
+# --- Caches -----------------------------------------------------------------------------------------------------------
+
+
+def add_cached(name: str, d: int = 128, dv: Optional[int] = None, group: int = 4, tokens: int = 1, page: int = 0,
+               mask: Any = None, score: Any = None, causal: bool = True, window: Any = None, schedule: Optional[str] = None,
+               target: str = GPU_TARGET, has_sinks: bool = False, **fields: Any) -> None:
+    """Attention to keys and values in a cache, of 8 key heads. `fields`: others of the specialization."""
+    code = trace(mask, score)
+    specialization = Specialization("bf16", d, dv or d, group, d**-0.5, *parse_mask(causal, window), code.mask, code.score,
+                                    code.captures, (library.ANY, 8, tokens, library.ANY), target, schedule, False,
+                                    has_sinks=has_sinks, page_size=page)._replace(**fields)
+
+    def compile_cached() -> Any:
+        kernel = specialization.compile()
+        return SimpleNamespace(ptx=kernel.ptx(), manifest=json.loads(kernel.manifest()), decisions=kernel.decisions())
+    PROGRAMS[f"cache: {name}, d={d}"] = compile_cached
+
+
+for _d in (64, 128, 256):
+    add_cached("no pages", _d)
+    for _page in (1, 8, 16, 64):
+        add_cached(f"pages of {_page}", _d, page=_page)
+    add_cached("a cluster of 4", _d, schedule="warps=4,splits=4")
+    add_cached("5 parts", _d, page=16, schedule="splits=5,merge=kernel,warps=4")
+    add_cached("chunks", _d, schedule="chunk=1024,merge=kernel,warps=4")
+    add_cached("sm_80", _d, schedule="splits=4,merge=kernel,warps=4", target="sm_80")
+    for _type in ("f8e4m3", "i8"):
+        add_cached(f"{_type}, pages of 64", _d, page=64, cache_dtype=_type, scales=(True, True))
+        add_cached(f"{_type}, scales of heads", _d, cache_dtype=_type, scales=(False, True))
+for _name, _fields in (("tokens", {"tokens": 3}), ("many rows", {"tokens": 16}), ("one head", {"group": 1}), ("dv=64", {"dv": 64}),
+                       ("window", {"window": 200}), ("all keys", {"causal": False}), ("sinks", {"has_sinks": True}),
+                       ("soft cap", {"score": SCORES["soft cap"]}), ("alibi", {"score": SCORES["alibi"]}),
+                       ("arithmetic", {"mask": MASKS["arithmetic"]}), ("memory", {"mask": MASKS["memory"]})):
+    add_cached(_name, page=16, **_fields)
+add_cached("i8 on sm_80", cache_dtype="i8", target="sm_80")
+
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 
 SCHEDULES = [
@@ -258,4 +294,5 @@ SOME = ("table: none, d=64", "table: causal, d=128", "table: documents, d=64", "
         "mask: blocks (wide), d=64, bf16",
         "sums: groups, d=64", "call: grouped heads, packed causal",
         "schedule: order=list, causal, d=128", "example: window", "merge: f32 to bf16, d=128",
-        "append: rotary 128, paged")
+        "append: rotary 128, paged", "cache: pages of 16, d=128", "cache: pages of 8, d=64",
+        "cache: f8e4m3, scales of heads, d=128")

@@ -85,13 +85,18 @@ struct AttentionSpec {
   /// `pageSize` they lie in pages of so many rows, behind a table.
   bool hasCache = false;
   int64_t pageSize = 0;
+  /// Of a cache: its elements, f8E4M3FN or i8 with scales; empty: dtype, without. Whether pages, or key heads, have scales of
+  /// their own.
+  std::string cacheDType;
+  bool hasPageScales = false, hasHeadScales = false;
 };
 
 /// The text of a module with one function on tensors; or an error that says which field is wrong, by its name in
 /// FlashcAttention. What the text form can express and the op does not allow is left to the op's verifier. It is one of
 ///
 ///     @attention(%q, %k, %v, [%flashc.sinks,] [%flashc.philox,] captures...) -> (o, lse), or -> o
-///     @attention(%q, %k, %v, %flashc.lengths, [%flashc.table,] [%flashc.sinks,] captures...), of a cache
+///     @attention(%q, %k, %v, %flashc.lengths, [%flashc.table,] [%flashc.k_scale, %flashc.v_scale,] [%flashc.sinks,]
+///         captures...), of a cache
 ///     @column_sums(%q, %k, %flashc.lse, captures...) -> c
 ///     @attention_backward(%q, %k, %v, %flashc.o, %flashc.lse, %flashc.do, [%flashc.dlse,] [%flashc.sinks,]
 ///         [%flashc.philox,] captures...)

@@ -162,7 +162,7 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
       contiguous in its innermost dimension", "expected a constant dimension", "expected a scalar that is known before
       the loop over keys", "expected scalar code without side effects", and types that a kernel lacks: "expected a
       parameter of 1, 8, 16, 32 or 64 bits" (or an array), "expected scalar code in integers of up to 64 bits".
-    - schedules: "expected the target to be one of sm_90a", "expected bf16 or f16 on sm_90a", "expected tiles of 128
+    - schedules: "expected the target to be one of sm_90a, sm_80", "expected bf16 or f16 on sm_90a", "expected tiles of 128
       queries and 128 keys", and after "schedule: " what is wrong with the option, or what does not fit shared memory or
       registers.
   }];

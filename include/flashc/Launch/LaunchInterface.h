@@ -39,8 +39,9 @@ struct LaunchRoles {
 };
 
 /// What the arrays of keys or values in a cache are to an op: `cache` to be called `name`, with the lengths and the pages of
-/// sequences, each of which may be null.
-void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths, mlir::Value table, LaunchRoles &roles);
+/// sequences and the scales of elements, each of which may be null.
+void addCacheRoles(llvm::StringRef name, mlir::Value cache, mlir::Value lengths, mlir::Value table, mlir::Value scales,
+                   LaunchRoles &roles);
 
 /// The interface of `function`, which computes `ops`.
 LaunchInterface describeLaunch(mlir::func::FuncOp function, mlir::ArrayRef<LaunchRoles> ops);

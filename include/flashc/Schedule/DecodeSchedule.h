@@ -43,8 +43,8 @@ struct DecodeSchedule {
   std::string str() const;
   /// Sets fields from text in this form; an error names the field.
   llvm::Error override(llvm::StringRef text);
-  /// Why a kernel of this schedule would not fit the target; `depth` are the columns of keys and values together.
-  llvm::Error check(const GPUTarget &target, int64_t depth) const;
+  /// Why a kernel of this schedule would not fit the target; `bytes` are those of a tile of keys and one of values.
+  llvm::Error check(const GPUTarget &target, int64_t bytes) const;
 };
 
 /// A function at L1 carries the schedule of its decoding kernel as this attribute, the text of `str`.
@@ -66,7 +66,7 @@ struct DecodeChoice {
 
 /// The number of parts, and how they are merged, by a cost model: enough CTAs that all multiprocessors read, as few parts
 /// as that takes (docs/decode.md has the measurements).
-DecodeChoice chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount);
+DecodeChoice chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount, const GPUTarget &target);
 
 } // namespace flashc
 

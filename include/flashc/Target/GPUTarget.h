@@ -38,6 +38,10 @@ struct GPUTarget {
   /// columns of B come in such steps, up to the most.
   int64_t groupThreads = 0, productRows = 0, depthStep = 0, colStep = 0, maxCols = 0;
 
+  /// Whether warpgroups compute products (wgmma), and CTAs form clusters.
+  bool hasWarpgroupProducts = false, hasClusters = false;
+  /// Whether there are conversions from float8 (PTX ISA, cvt).
+  bool hasFloat8 = false;
   /// Whether tensor maps describe arrays in device memory, for copies of whole tiles; and the most rows of such a copy.
   bool hasTMA = false;
   int64_t maxBoxRows = 0;

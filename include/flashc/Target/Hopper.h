@@ -30,6 +30,9 @@ inline constexpr GPUTarget kHopper = [] {
   target.depthStep = 16;
   target.colStep = 8;
   target.maxCols = 256;
+  target.hasWarpgroupProducts = true;
+  target.hasClusters = true;
+  target.hasFloat8 = true;
   // The box of a tensor map has at most 256 rows (CUDA driver API, cuTensorMapEncodeTiled).
   target.hasTMA = true;
   target.maxBoxRows = 256;

@@ -27,9 +27,13 @@ int64_t CacheFrame::getBoxRows(const Operand &operand, int64_t rows) const {
 
 LogicalResult CacheFrame::build(TileStep &step) {
   int64_t least = getTarget().getSwizzleRows();
-  for (const Operand &operand : operands)
-    if (int64_t page = getPageRows(operand.info.cache); page % least != 0)
+  for (const Operand &operand : operands) {
+    flash::CacheTileOp cache = operand.info.cache;
+    if (Type stored = cache ? getElementTypeOrSelf(cache.getCache()) : nest.elementType; stored != nest.elementType)
+      return nest.getStep().emitError() << "expected caches of " << nest.elementType << " in a forward kernel (algorithm fa2), got " << stored;
+    if (int64_t page = getPageRows(cache); page % least != 0)
       return nest.getStep().emitError() << "expected pages of a multiple of " << least << " rows, got " << page;
+  }
   return KernelFrame::build(step);
 }
 

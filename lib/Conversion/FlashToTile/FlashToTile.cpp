@@ -153,7 +153,7 @@ static LaunchRoles getRoles(LoopNest &nest) {
   result.groupSize = nest.groupSize;
   for (const NestOperand &operand : nest.operands)
     if (flash::CacheTileOp cache = operand.cache)
-      addCacheRoles(operand.info.name, cache.getCache(), cache.getLengths(), cache.getTable(), result);
+      addCacheRoles(operand.info.name, cache.getCache(), cache.getLengths(), cache.getTable(), cache.getScales(), result);
     else if (std::optional<unsigned> argument = operand.getArgument())
       result.roles.push_back({operand.info, {*argument}, /*isOutput=*/false, operand.getCols()});
   if (Value delta = nest.getDelta())
@@ -407,7 +407,7 @@ static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target,
                               SmallVectorImpl<NestKernel> &kernels) {
   for (LoopNest &nest : nests) {
     if (nest.packed) {
-      FailureOr<DecodeSchedule> decode = getDecodeSchedule(nest, overrides);
+      FailureOr<DecodeSchedule> decode = getDecodeSchedule(nest, target, overrides);
       FailureOr<std::array<GridFormula, 3>> extents = getPackedExtents(nest);
       if (failed(decode) || failed(extents))
         return failure();

@@ -45,6 +45,9 @@ public:
   mlir::Value getResident(llvm::StringRef name) const { return find(name).resident; }
   /// The tile of a streamed operand from row `position` on.
   mlir::Value loadStreamed(llvm::StringRef name, mlir::Value position);
+  /// What products of a streamed operand's tile at `position` have to be multiplied with, has been: the scores of keys, and
+  /// the probabilities of values, where elements have scales. Null after an error.
+  virtual mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position) { return tile; }
   /// The element of a streamed operand that is no matrix, at `position`; where that may not exist (`isMasked`, of the
   /// visit), that of the last one. Null after an error.
   mlir::Value loadStreamedElement(llvm::StringRef name, mlir::Value position, mlir::Value isMasked);
@@ -119,9 +122,9 @@ protected:
 
   llvm::SmallVector<Operand, 3> operands;
   mlir::gpu::GPUFuncOp kernel;
+  const Operand &find(llvm::StringRef name) const;
 
 private:
-  const Operand &find(llvm::StringRef name) const;
   void emitRings(const TileStep &step);
   /// How the work tiles of the grid are distributed.
   mlir::tile::WorkAttr getWork() const;

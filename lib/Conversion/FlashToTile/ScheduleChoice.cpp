@@ -230,6 +230,9 @@ static FailureOr<ScheduleKey> makeKey(Operation *op, int64_t d, int64_t dv, Type
   if (!GPUTarget::lookup(target))
     return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target
                            << "'";
+  if (!GPUTarget::lookup(target)->hasWarpgroupProducts)
+    return op->emitError() << "expected a decoding kernel (algorithm split-kv) on " << target
+                           << ", whose warpgroups compute no products";
   if (!element.isBF16() && !element.isF16())
     return op->emitError() << "expected bf16 or f16 on " << target << ", got " << element;
   ScheduleKey key;

@@ -2,6 +2,7 @@
 
 #include "WarpFrame.h"
 #include "Steps/TileStep.h"
+#include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -11,8 +12,28 @@
 using namespace mlir;
 using namespace flashc;
 
-FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef overrides) {
+/// The rows of a page of an operand; 0: there are no pages.
+static int64_t getPageSize(const NestOperand &operand) {
+  flash::CacheTileOp cache = operand.cache;
+  return cache && cache.getTable() ? cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2) : 0;
+}
+
+/// Of its elements in memory.
+static Type getStoredType(const NestOperand &operand) {
+  flash::CacheTileOp cache = operand.cache;
+  return cache ? getElementTypeOrSelf(cache.getCache()) : operand.tile.getElementType();
+}
+
+/// Whether pages have scales of their own.
+static bool hasPageScales(const NestOperand &operand) {
+  flash::CacheTileOp cache = operand.cache;
+  return cache && cache.getScales() && cast<ShapedType>(cache.getScales().getType()).getDimSize(0) != 1;
+}
+
+FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef target, StringRef overrides) {
   flash::StepOpInterface op = nest.getStep();
+  if (!GPUTarget::lookup(target))
+    return op->emitError() << "expected the target to be one of " << GPUTarget::getNames() << ", got '" << target << "'";
   DecodeSchedule schedule;
   auto refuse = [&](llvm::Error error) { return op.emitError() << "schedule: " << llvm::toString(std::move(error)); };
   if (auto carried = nest.func->getAttrOfType<StringAttr>(kDecodeScheduleAttrName))
@@ -20,8 +41,11 @@ FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef ov
       return refuse(std::move(error));
   if (llvm::Error error = schedule.override(overrides))
     return refuse(std::move(error));
-  int64_t depth = nest.getOperand("k").getCols() + nest.getOperand("v").getCols();
-  if (llvm::Error error = schedule.check(*GPUTarget::lookup(kDefaultTarget), depth))
+  int64_t bytes = 0;
+  for (StringRef name : {"k", "v"})
+    bytes += tile::getSlotBytes(*GPUTarget::lookup(target), DecodeSchedule::kKeys, nest.getOperand(name).getCols(),
+                                getStoredType(nest.getOperand(name)));
+  if (llvm::Error error = schedule.check(*GPUTarget::lookup(target), bytes))
     return refuse(std::move(error));
   if (nest.streamedTile != DecodeSchedule::kKeys)
     return op.emitError() << "expected tiles of " << DecodeSchedule::kKeys << " keys, got " << nest.streamedTile;
@@ -51,12 +75,22 @@ LogicalResult WarpFrame::checkOperands() {
     return op.emitError() << "expected no dropout in a decoding kernel (algorithm split-kv)";
   if (!nest.elementType.isBF16() && !nest.elementType.isF16())
     return op.emitError() << "expected keys and values of bf16 or f16, got " << nest.elementType;
-  for (const Operand &operand : operands)
-    if (flash::CacheTileOp cache = operand.info.cache; cache && cache.getTable()) {
-      int64_t page = cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2);
-      if (page % nest.streamedTile != 0)
-        return op.emitError() << "expected pages of a multiple of " << nest.streamedTile << " rows, got " << page;
-    }
+  areBytes = getStoredType(nest.getOperand("k")) != nest.elementType;
+  for (const Operand &operand : operands) {
+    Type stored = getStoredType(operand.info);
+    if (!operand.info.isStreamed)
+      continue;
+    if (stored != getStoredType(nest.getOperand("k")))
+      return op.emitError() << "expected keys and values of one type in their caches, got "
+                            << getStoredType(nest.getOperand("k")) << " and " << stored;
+    if (areBytes && operand.info.getCols() % 16 != 0)
+      return op.emitError() << "expected head dimensions of a multiple of 16 for caches of 8 bits, got " << operand.info.getCols();
+    if (!stored.isInteger() && areBytes && !getTarget().hasFloat8)
+      return op.emitError() << "expected caches of i8 or 16 bits on " << getTarget().name << ", which has no float8, got " << stored;
+    if (hasPageScales(operand.info) && getPageSize(operand.info) % nest.streamedTile != 0)
+      return op.emitError() << "expected pages of a multiple of " << nest.streamedTile << " rows where each has a scale, got "
+                            << getPageSize(operand.info);
+  }
   return success();
 }
 
@@ -83,25 +117,40 @@ LogicalResult WarpFrame::build(TileStep &step) {
 
 LogicalResult WarpFrame::emitRings() {
   for (Operand &operand : operands)
-    if (operand.info.isStreamed)
+    if (operand.info.isStreamed && areBoxes(operand))
       operand.map = signature.getTensorMap(*operand.info.getArgument(), nest.streamedTile);
   for (Operand &operand : operands) {
     if (!operand.info.isStreamed)
       continue;
-    auto type = tile::RingType::get(b.getContext(), decode.stages, nest.streamedTile, operand.info.getCols(), nest.elementType,
-                                    /*isPrivate=*/true);
+    auto type = tile::RingType::get(b.getContext(), decode.stages, nest.streamedTile, operand.info.getCols(),
+                                    getStoredType(operand.info), /*isPrivate=*/true);
     operand.ring = tile::AllocRingOp::create(b, type);
   }
   return success();
 }
 
-/// Where the rows of an operand's sequence end; null where nothing but the array's end is.
-Value WarpFrame::emitEnd(const Operand &operand) {
+/// Whether tiles of a streamed operand are boxes that TMA copies.
+bool WarpFrame::areBoxes(const Operand &operand) {
+  return getTarget().hasTMA && getPageSize(operand.info) % nest.streamedTile == 0;
+}
+
+/// Where the rows of an operand's sequence end, if its tiles have to be told.
+FailureOr<Value> WarpFrame::emitEnd(const Operand &operand) {
   flash::CacheTileOp cache = operand.info.cache;
-  if (!cache || !cache.getLengths())
-    return {};
-  Value length = scalars.loadElement(b, cache, cache.getLengths(), batch);
-  return length ? arith::IndexCastOp::create(b, b.getIndexType(), length).getResult() : Value();
+  if (cache && cache.getLengths()) {
+    Value length = scalars.loadElement(b, cache, cache.getLengths(), batch);
+    if (!length)
+      return failure();
+    return arith::IndexCastOp::create(b, b.getIndexType(), length).getResult();
+  }
+  if (!operand.info.isStreamed || areBoxes(operand))
+    return Value(); // nothing but the array's end is, which TMA knows
+  int64_t page = getPageSize(operand.info);
+  Operation *op = cache ? cache.getOperation() : nest.getStep().getOperation();
+  Value extent = page ? scalars.getExtent(b, op, cache.getTable(), 1) : scalars.getExtent(b, op, operand.info.array, 2);
+  if (!extent)
+    return failure();
+  return page ? b.createOrFold<arith::MulIOp>(extent, index(page)) : extent;
 }
 
 LogicalResult WarpFrame::emitPositions(Value) {
@@ -125,12 +174,21 @@ LogicalResult WarpFrame::emitPositions(Value) {
     operand.head = scalars.get(b, b.getLoc(), operand.info.head);
     if (!operand.batch || !operand.head)
       return failure();
-    ends.push_back(emitEnd(operand));
+    FailureOr<Value> end = emitEnd(operand);
+    if (failed(end))
+      return failure();
+    ends.push_back(*end);
+    if (flash::CacheTileOp cache = operand.info.cache; cache && cache.getScales() && !hasPageScales(operand.info)) {
+      Value scale = emitScale(operand, /*page=*/index(0));
+      if (!scale)
+        return failure();
+      scales[operand.info.info.name] = scale;
+    }
     if (operand.info.isStreamed)
       continue;
     auto type = RankedTensorType::get({tileRows, operand.info.getCols()}, nest.elementType, tile::OperandAAttr::get(b.getContext()));
     Value array = signature.getMemRef(*operand.info.getArgument(), /*alignment=*/4);
-    operand.resident = tile::ReadRowsOp::create(b, type, array, batch, head, row, endOfRows, packed.heads, packed.tokens);
+    operand.resident = tile::ReadRowsOp::create(b, type, array, batch, head, row, endOfRows, packed.heads, packed.tokens, areBytes);
   }
   return regions.emitInvariants(batch, {packed.heads, packed.tokens, head, row});
 }
@@ -149,26 +207,38 @@ FailureOr<ValueRange> WarpFrame::emitLoop(TileStep &step) {
   return fillLoop(loop, step);
 }
 
-/// Through the table of pages, if there is one. What lies behind the end of a sequence becomes zeros.
 Value WarpFrame::load(const Operand &operand, Value position) {
-  auto ring = cast<tile::RingType>(operand.ring.getType());
-  Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
-  Value outer = operand.batch, place = position;
+  return areBoxes(operand) ? loadBox(operand, position) : loadRows(operand, position);
+}
+
+static Type getSlotType(Value ring) {
+  auto type = cast<tile::RingType>(ring.getType());
+  return tile::SlotType::get(type.getContext(), type.getRows(), type.getCols(), type.getElementType());
+}
+
+/// The number of the page of a tile, which is part of one. Of a tile that is not there any page will do: it is read ahead, and
+/// not used.
+Value WarpFrame::emitPage(const Operand &operand, Value position) {
   flash::CacheTileOp cache = operand.info.cache;
-  if (cache && cache.getTable()) {
-    int64_t page = cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2);
-    Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
-    if (!pages)
+  Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
+  if (!pages)
+    return {};
+  Value number = arith::MinUIOp::create(b, arith::DivUIOp::create(b, position, index(getPageSize(operand.info))),
+                                        arith::SubIOp::create(b, pages, index(1)));
+  Value entry = scalars.loadElement(b, cache, cache.getTable(), {operand.batch, number});
+  return entry ? arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult() : Value();
+}
+
+/// Through the table of pages, if there is one. What lies behind the end of a sequence becomes zeros.
+Value WarpFrame::loadBox(const Operand &operand, Value position) {
+  Value outer = operand.batch, place = position;
+  if (int64_t page = getPageSize(operand.info)) {
+    outer = emitPage(operand, position);
+    if (!outer)
       return {};
-    // Of a tile that is not there any entry will do: it is read ahead, and not used.
-    Value number = arith::MinUIOp::create(b, arith::DivUIOp::create(b, position, index(page)), arith::SubIOp::create(b, pages, index(1)));
-    Value entry = scalars.loadElement(b, cache, cache.getTable(), {operand.batch, number});
-    if (!entry)
-      return {};
-    outer = arith::IndexCastOp::create(b, b.getIndexType(), entry);
     place = arith::RemUIOp::create(b, position, index(page));
   }
-  Value loaded = tile::LoadOp::create(b, slot, operand.map, outer, operand.head, place, operand.ring);
+  Value loaded = tile::LoadOp::create(b, getSlotType(operand.ring), operand.map, outer, operand.head, place, operand.ring);
   if (Value end = ends[&operand - operands.begin()]) {
     Value left = arith::SubIOp::create(b, end, position);
     Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, left, index(nest.streamedTile));
@@ -178,6 +248,51 @@ Value WarpFrame::load(const Operand &operand, Value position) {
     tile::ClearRowsOp::create(b, loaded, left);
   }
   return loaded;
+}
+
+/// Each row from its own page, if there are pages.
+Value WarpFrame::loadRows(const Operand &operand, Value position) {
+  Value outer = operand.batch, end = ends[&operand - operands.begin()];
+  IntegerAttr size;
+  if (int64_t page = getPageSize(operand.info)) {
+    flash::CacheTileOp cache = operand.info.cache;
+    Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
+    BlockArgument table = flash::getRootArgument(cache.getTable());
+    if (!pages)
+      return {};
+    auto type = tile::getRowType(b.getI32Type(), tileRows);
+    outer = tile::ReadPagesOp::create(b, type, signature.getMemRef(table.getArgNumber()), operand.batch, position, pages, page);
+    size = b.getI64IntegerAttr(page);
+  }
+  Value source = signature.getMemRef(*operand.info.getArgument(), /*alignment=*/16);
+  return tile::LoadRowsOp::create(b, getSlotType(operand.ring), source, outer, operand.head, position, size, end, operand.ring);
+}
+
+/// The scale of a page, for all rows.
+Value WarpFrame::emitScale(const Operand &operand, Value page) {
+  flash::CacheTileOp cache = operand.info.cache;
+  bool isOfHead = cast<ShapedType>(cache.getScales().getType()).getDimSize(1) != 1;
+  Value scale = scalars.loadElement(b, cache, cache.getScales(), {page, isOfHead ? operand.head : index(0)});
+  if (!scale)
+    return {};
+  auto rows = tile::RowsOp::create(b, getRowType(), row);
+  OpBuilder::InsertionGuard guard(b);
+  b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
+  tile::YieldOp::create(b, scale);
+  return rows;
+}
+
+Value WarpFrame::emitScaled(StringRef name, Value tile, Value position) {
+  const Operand &operand = find(name);
+  flash::CacheTileOp cache = operand.info.cache;
+  if (!cache || !cache.getScales())
+    return tile;
+  Value scale = scales.lookup(name);
+  if (hasPageScales(operand.info)) {
+    Value page = emitPage(operand, position);
+    scale = page ? emitScale(operand, page) : Value();
+  }
+  return scale ? tile::ScaleRowsOp::create(b, tile.getType(), tile, scale).getResult() : Value();
 }
 
 void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
@@ -203,7 +318,9 @@ Value WarpFrame::getSinks() const {
 std::optional<MergedStates> flashc::getMergedStates(LoopNest &nest, const DecodeSchedule &schedule) {
   if (!nest.packed->merge || schedule.getCluster() > 1)
     return std::nullopt;
-  MergedStates states{nest.packed->merge, {nest.packed->part.extent, nest.batch.extent, nest.head.extent, nest.resident.extent}};
+  MergedStates states;
+  states.op = nest.packed->merge;
+  states.extents = {nest.packed->part.extent, nest.batch.extent, nest.head.extent, nest.resident.extent};
   states.extents.push_back(Builder(nest.end->getContext()).getIndexAttr(nest.getOperand("v").getCols()));
   for (const NestOutput &output : nest.outputs)
     (output.result == 0 ? states.outputs : states.lses).push_back(output.argument);
@@ -223,11 +340,11 @@ LogicalResult WarpFrame::storePart(Value tile, unsigned result) {
   if (!array || !numBatches)
     return failure();
   Value place = arith::AddIOp::create(b, arith::MulIOp::create(b, part, numBatches), batch);
-  tile::WriteRowsOp::create(b, tile, array, place, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens);
+  tile::WriteRowsOp::create(b, tile, array, place, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens, areBytes && result == 0);
   return success();
 }
 
 void WarpFrame::store(Value tile, unsigned argument, bool isMatrix) {
   Value dest = signature.getMemRef(argument, /*alignment=*/isMatrix ? 16 : 0);
-  tile::WriteRowsOp::create(b, tile, dest, batch, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens);
+  tile::WriteRowsOp::create(b, tile, dest, batch, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens, areBytes && isMatrix);
 }

@@ -9,7 +9,7 @@
 namespace flashc {
 
 /// The schedule that the nest's function carries, or the default. Emits an error and fails if it does not fit.
-mlir::FailureOr<DecodeSchedule> getDecodeSchedule(LoopNest &nest, llvm::StringRef overrides);
+mlir::FailureOr<DecodeSchedule> getDecodeSchedule(LoopNest &nest, llvm::StringRef target, llvm::StringRef overrides);
 
 /// Parts of the keys along x, tiles of query heads and tokens along y, batches along z.
 mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);
@@ -44,15 +44,24 @@ private:
   mlir::LogicalResult emitRings();
   mlir::LogicalResult emitPositions(mlir::Value warp) override;
   mlir::FailureOr<mlir::ValueRange> emitLoop(TileStep &step) override;
+  mlir::Value emitScaled(llvm::StringRef name, mlir::Value tile, mlir::Value position) override;
+  mlir::Value emitScale(const Operand &operand, mlir::Value page);
+  mlir::Value emitPage(const Operand &operand, mlir::Value position);
   mlir::Value load(const Operand &operand, mlir::Value position) override;
-  mlir::Value emitEnd(const Operand &operand);
+  mlir::Value loadBox(const Operand &operand, mlir::Value position);
+  mlir::Value loadRows(const Operand &operand, mlir::Value position);
+  bool areBoxes(const Operand &operand);
+  mlir::FailureOr<mlir::Value> emitEnd(const Operand &operand);
 
   const DecodeSchedule &decode;
   mlir::Value part, warp;
   /// What is stored: the first column of this program's part.
   mlir::Value column;
-  /// Of each operand in a cache: where its sequence ends; null where the array does.
+  /// Where each operand's sequence ends; null where its tiles need not be told.
   llvm::SmallVector<mlir::Value, 3> ends;
+  /// Whether keys and values have elements of 8 bits; their scales, but for those of pages.
+  bool areBytes = false;
+  llvm::StringMap<mlir::Value> scales;
 };
 
 } // namespace flashc

@@ -76,7 +76,8 @@ std::vector<ManifestParameter> KernelSignature::getParameters() {
     switch (parameter.kind) {
     case Kind::TensorMap: {
       ManifestParameter &map = add(ManifestKind::TensorMap, argument);
-      map.box = {uint32_t(target.getPanelCols()), uint32_t(parameter.detail), 1, 1};
+      int64_t bits = cast<ShapedType>(getType(argument)).getElementTypeBitWidth();
+      map.box = {uint32_t(target.swizzleBytes * 8 / bits), uint32_t(parameter.detail), 1, 1};
       map.swizzle = target.swizzleBytes;
       break;
     }

@@ -12,12 +12,13 @@ __all__ = ["CPU", "ITEM_SIZE", "NAMES", "Array", "ArraySpec", "contiguous_stride
 CPU = -1
 
 #: Bytes of an element. u8 is an i8 whose values are not negative.
-ITEM_SIZE = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "u8": 1, "i16": 2, "i32": 4, "i64": 8}
+ITEM_SIZE = {"bf16": 2, "f16": 2, "f32": 4, "f64": 8, "i1": 1, "i8": 1, "u8": 1, "i16": 2, "i32": 4, "i64": 8,
+             "f8e4m3": 1}
 
 #: What frameworks call them.
 NAMES = {"bfloat16": "bf16", "float16": "f16", "half": "f16", "float32": "f32", "float": "f32", "float64": "f64",
          "double": "f64", "bool": "i1", "bool_": "i1", "int8": "i8", "uint8": "u8", "int16": "i16", "int32": "i32",
-         "int64": "i64"}
+         "int64": "i64", "float8_e4m3fn": "f8e4m3"}
 
 
 class Array(NamedTuple):

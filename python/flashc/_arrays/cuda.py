@@ -2,14 +2,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from ctypes import c_int, c_size_t, c_uint64, c_void_p
-from typing import Any, Optional
+from typing import Any, Optional, Tuple
 
 from .._runtime.library import GPUError
 from .array import ITEM_SIZE, Array
 
-__all__ = ["Scratch", "copy_to_host", "cupy_stream", "device_of", "synchronize"]
+__all__ = ["Scratch", "capability_of", "copy_to_host", "cupy_stream", "device_of", "multiprocessors_of", "synchronize"]
 
 _driver: Any = None
 
@@ -40,6 +41,26 @@ def device_of(x: Any, address: int) -> int:
     if status != 0:
         raise GPUError(f"the CUDA driver knows no GPU for the address {address:#x} of an array (error {status})")
     return ordinal.value
+
+
+@functools.lru_cache(maxsize=None)
+def _attribute_of(device: int, attribute: int) -> int:
+    """A CUdevice_attribute."""
+    driver, handle, value = get_driver(), c_int(0), c_int(0)
+    status = driver.cuDeviceGet(ctypes.byref(handle), c_int(device)) or \
+        driver.cuDeviceGetAttribute(ctypes.byref(value), c_int(attribute), handle)
+    if status != 0:
+        raise GPUError(f"cannot ask GPU {device} for its attribute {attribute} (CUDA error {status})")
+    return value.value
+
+
+def multiprocessors_of(device: int) -> int:
+    return _attribute_of(device, 16)
+
+
+def capability_of(device: int) -> Tuple[int, int]:
+    """The compute capability, such as (9, 0)."""
+    return _attribute_of(device, 75), _attribute_of(device, 76)
 
 
 def cupy_stream(x: Any) -> Optional[int]:

@@ -29,7 +29,8 @@ class _DLManagedTensorVersioned(ctypes.Structure):
 _DL_CPU, _DL_CUDA, _DL_CUDA_HOST, _DL_CUDA_MANAGED = 1, 2, 3, 13
 _DL_READ_ONLY = 1
 _DL_DTYPES = {(0, 8): "i8", (0, 16): "i16", (0, 32): "i32", (0, 64): "i64", (1, 8): "u8", (2, 16): "f16",
-              (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (6, 8): "i1"}
+              (2, 32): "f32", (2, 64): "f64", (4, 16): "bf16", (6, 8): "i1",
+              (10, 8): "f8e4m3"}
 
 _capsule_is = ctypes.pythonapi.PyCapsule_IsValid
 _capsule_is.argtypes = [ctypes.py_object, c_char_p]

@@ -28,19 +28,32 @@ def refuse_gradient(name: str, x: Any) -> None:
                     "pass what its detach() returns")
 
 
+def refuse_gradients(**owners: Any) -> None:
+    """Raises an Error if one of them requires a gradient, while gradients are recorded."""
+    if records_gradients():
+        for name, x in owners.items():
+            refuse_gradient(name, x)
+
+
 def records_gradients() -> bool:
     """Whether PyTorch does."""
     torch = sys.modules.get("torch")
     return torch is not None and torch.is_grad_enabled()
 
 
+def is_graph(x: Any) -> bool:
+    """Whether PyTorch notes what is called on a tensor instead of computing: then the call must be that of an op."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, torch.Tensor) or not hasattr(torch.library, "custom_op"):
+        return False  # The last one: PyTorch before 2.4.
+    return torch.compiler.is_compiling() or not (type(x) is torch.Tensor or type(x) is torch.nn.Parameter)
+
+
 class Inputs:
     """The arrays of one call by name, the first of which is on the device and the stream of the launch."""
 
     def __init__(self, **owners: Any) -> None:
-        if records_gradients():
-            for name, x in owners.items():
-                refuse_gradient(name, x)
+        refuse_gradients(**owners)
         self.owners = owners
         first = next(iter(owners.values()))
         source = source_of(first)

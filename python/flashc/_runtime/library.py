@@ -49,6 +49,8 @@ _EXCEPTIONS = {INVALID_ARGUMENT: ArgumentError, COMPILE_ERROR: CompileError, NO_
 DTYPES = {"bf16": 0, "f16": 1, "f32": 2, "i1": 3, "i8": 4, "i32": 5, "i64": 6, "f64": 7}
 MASK_NONE, MASK_CAUSAL, MASK_WINDOW = range(3)
 ATTENTION, COLUMN_SUMS, GROUP_COLUMN_SUMS, ATTENTION_BACKWARD, CAPTURED_GRADIENT = range(5)
+#: FlashcCacheType; None: the dtype of q.
+CACHE_TYPES = {None: 0, "f8e4m3": 1, "i8": 2}
 ANY = 0
 DEVICE_CPU = -1
 
@@ -82,7 +84,7 @@ class Attention(ctypes.Structure):
                 ("num_captures", c_size_t), ("batch", c_int64), ("key_heads", c_int64), ("queries", c_int64),
                 ("keys", c_int64), ("omit_lse", c_bool), ("operation", c_int), ("deterministic", c_bool),
                 ("sinks", c_bool), ("dropout_p", c_float), ("captured", c_size_t), ("cache", c_bool),
-                ("page_size", c_int64)]
+                ("page_size", c_int64), ("cache_type", c_int), ("page_scales", c_bool), ("head_scales", c_bool)]
 
 
 class MergeStates(ctypes.Structure):
@@ -119,7 +121,7 @@ _FUNCTIONS = {
     "flashcCompileText": (c_int, [Handle, c_char_p, c_size_t, POINTER(CompileOptions), POINTER(Handle),
                                   POINTER(_Text)]),
     "flashcAttentionGetText": (c_int, [Handle, POINTER(Attention), POINTER(_Text), POINTER(_Text)]),
-    "flashcAttentionChooseSplits": (c_int, [POINTER(Attention), c_int64, POINTER(_Text), POINTER(_Text)]),
+    "flashcAttentionChooseSplits": (c_int, [POINTER(Attention), c_char_p, c_int64, POINTER(_Text), POINTER(_Text)]),
     "flashcCompileAttention": (c_int, [Handle, POINTER(Attention), POINTER(CompileOptions), POINTER(Handle),
                                        POINTER(_Text)]),
     "flashcCompileMergeStates": (c_int, [Handle, POINTER(MergeStates), POINTER(CompileOptions), POINTER(Handle),
@@ -199,11 +201,11 @@ def take_text(pointer: c_void_p) -> str:
         pointer.value = None
 
 
-def choose_splits(attention: Attention, multiprocessors: int) -> str:
+def choose_splits(attention: Attention, target: str, multiprocessors: int) -> str:
     """The schedule of a decoding kernel, as the cost model chooses it."""
     text, message = c_void_p(), c_void_p()
-    status = lib.flashcAttentionChooseSplits(ctypes.byref(attention), multiprocessors, ctypes.byref(text),
-                                             ctypes.byref(message))
+    status = lib.flashcAttentionChooseSplits(ctypes.byref(attention), target.encode(), multiprocessors,
+                                             ctypes.byref(text), ctypes.byref(message))
     if status:
         fail(status, message)
     return take_text(text)
@@ -271,9 +273,12 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
                    captures: Sequence[Tuple[str, str, Tuple[int, ...]]],
                    extents: Tuple[int, int, int, int], has_lse: bool, operation: int = ATTENTION,
                    deterministic: bool = False, has_sinks: bool = False,
-                   dropout_p: float = 0.0, captured: int = 0, page_size: Optional[int] = None) -> Attention:
+                   dropout_p: float = 0.0, captured: int = 0, page_size: Optional[int] = None,
+                   cache_dtype: Optional[str] = None, scales: Tuple[bool, bool] = (False, False)) -> Attention:
     """A FlashcAttention. `captures`: name, dtype and extents of each; `extents`: B, Hk, Nq, Nk or ANY; `has_lse`:
-    whether the log-sum-exp is an output; `page_size`: of a cache, 0 without pages. The structure keeps what it points to alive (ctypes holds on to it)."""
+    whether the log-sum-exp is an output; `page_size`: of a cache, 0 without pages; `cache_dtype`: of one of 8 bits;
+    `scales`: whether its pages and key heads have their own. The structure keeps what it points to alive (ctypes holds
+    on to it)."""
     array = (Capture * max(len(captures), 1))()
     for slot, (name, element, shape) in zip(array, captures):
         slot.name = name.encode()
@@ -283,4 +288,5 @@ def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int
     return Attention(DTYPES[dtype], head_dim, value_dim, group_size, scale, mask, window[0], window[1],
                      mask_code.encode() if mask_code is not None else None,
                      score_code.encode() if score_code is not None else None, array, len(captures), *extents,
-                     not has_lse, operation, deterministic, has_sinks, dropout_p, captured, page_size is not None, page_size or 0)
+                     not has_lse, operation, deterministic, has_sinks, dropout_p, captured,
+                     page_size is not None, page_size or 0, CACHE_TYPES[cache_dtype], *scales)

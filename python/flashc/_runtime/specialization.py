@@ -46,6 +46,9 @@ class Specialization(NamedTuple):
     captured: int = 0
     #: Of attention: k and v are caches, in pages of so many rows, or 0: without pages. None: they are no caches.
     page_size: Optional[int] = None
+    #: Of caches of 8 bits: "f8e4m3" or "i8", and whether pages and key heads have scales of their own.
+    cache_dtype: Optional[str] = None
+    scales: Tuple[bool, bool] = (False, False)
 
     @property
     def ranks(self) -> List[int]:
@@ -54,6 +57,7 @@ class Specialization(NamedTuple):
         vectors = [*sinks, *([1] if self.dropout_p else [])]
         if self.operation == library.ATTENTION:
             cache = [] if self.page_size is None else [1, 2] if self.page_size else [1]
+            cache += [] if self.cache_dtype is None else [2, 2]
             inputs, outputs = [4, 4, 4, *cache, *vectors], [4, *lse]
         elif self.operation == library.ATTENTION_BACKWARD:
             inputs, outputs = [4, 4, 4, 4, 3, 4, *lse, *vectors], [4, 4, 4, *sinks]
@@ -78,7 +82,8 @@ class Specialization(NamedTuple):
             scale=self.scale, mask=self.mask, window=self.window, mask_code=self.mask_code,
             score_code=self.score_code, captures=self.captures, extents=self.extents, has_lse=self.has_lse,
             operation=self.operation, deterministic=self.deterministic, has_sinks=self.has_sinks,
-            dropout_p=self.dropout_p, captured=self.captured, page_size=self.page_size)
+            dropout_p=self.dropout_p, captured=self.captured, page_size=self.page_size,
+            cache_dtype=self.cache_dtype, scales=self.scales)
 
     def compile(self, context: Optional[contexts.Context] = None) -> contexts.CompiledKernel:
         """The kernel, from memory, from disk or compiled. `context`: None: that of this process."""

@@ -1,11 +1,12 @@
 """The command line of `python -m flashc.bench`."""
 
 import argparse
+import contextlib
 import dataclasses
 import re
 import sys
 
-from . import _bars, _plot, _report
+from . import _bars, _decode_grid, _decode_report, _plot, _report
 from ._grid import HELP, PRESETS, GridError, parse_grid, preset, related
 from ._progress import Progress
 
@@ -26,6 +27,7 @@ EXAMPLES = """examples:
   python -m flashc.bench --read a.csv b.csv --plot bench.png     measure nothing: table and plot of earlier runs
   python -m flashc.bench --latency
   python -m flashc.bench --decode heads=32/8 d=128 b=1,16 n=4096,65536 page=0,16
+  python -m flashc.bench --decode heads=32/8 --peers cudnn,fa2,flex --csv decode.csv --plot decode.png
   python -m flashc.bench --masks
   python -m flashc.bench --backward --peers cudnn,flex --csv backward.csv --plot backward.png
   python -m flashc.bench --backward --masks
@@ -48,11 +50,14 @@ def build_parser():
     parser.add_argument("--static-shapes", action="store_true",
                         help="time flashc compiled for each cell's shapes too, as flashc:static")
     parser.add_argument("--peers", metavar="NAMES", help="separated by commas, of cudnn, fa2, flex, flex-tuned, "
-                        "flash_attn2, flash_attn3 (default: all that are installed, but for flex-tuned; '': none)")
+                        "flash_attn2, flash_attn3 (default: all that are installed, but for flex-tuned; '': none). "
+                        "With --decode, of cudnn, fa2, flex, flex-tuned (default: cudnn,fa2; FlexAttention is compiled "
+                        "anew for each cell, which takes longer than all the rest)")
     parser.add_argument("--bars", metavar="FILE", help="compare the ratios to cudnn with those of a CSV (its columns: "
                         f"{', '.join(_bars.COLUMNS)})")
     parser.add_argument("--csv", metavar="FILE", help="write every number there, cell by cell")
-    parser.add_argument("--plot", metavar="FILE", help="draw TFLOP/s over N, as PNG; needs matplotlib")
+    parser.add_argument("--plot", metavar="FILE", help="draw TFLOP/s over N, with --decode TB/s and ratios of each cell, "
+                        "as PNG; needs matplotlib")
     parser.add_argument("--seed", type=int, help="of the random inputs (default: another one each time, printed)")
     parser.add_argument("--list", action="store_true", help="print the cells, measure nothing")
     parser.add_argument("--read", nargs="+", metavar="CSV", help="measure nothing: table and plot of these files")
@@ -62,8 +67,8 @@ def build_parser():
                         "cap; with --backward, a window and packed documents by the tile, ALiBi and soft cap")
     parser.add_argument("--decode", nargs="*", metavar="KEY=VALUES",
                         help="time decoding instead, one query token against caches, beside cuDNN's and FlashAttention-2 "
-                        "(SDPA): heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 layout=hnd,nhd; what is left out is the "
-                        "whole grid, without pages")
+                        "(SDPA), and FlexAttention if --peers has it: heads=32/8,64/8 d=128 b=1,16 n=1024,65536 page=0,16 "
+                        "layout=hnd,nhd; what is left out is the whole grid, without pages")
     parser.add_argument("--latency", action="store_true",
                         help="measure the times from a program to a kernel and of a launch instead")
     return parser
@@ -75,6 +80,16 @@ def variant(text):
     if not equals or not re.fullmatch(r"[\w.+-]+", name):
         raise argparse.ArgumentTypeError(f"expected NAME=OVERRIDES such as no-turns=ping-pong=false, got '{text}'")
     return _report.VARIANT + name, overrides
+
+
+def choose_cells(options, parser):
+    if options.cells and options.grid:
+        parser.error("expected --cells or --grid, got both")
+    try:
+        cells = preset(options.cells) if options.cells else parse_grid(options.grid)
+    except GridError as error:
+        parser.error(f"--grid: {error}")
+    return [dataclasses.replace(cell, backward=options.backward) for cell in cells]
 
 
 def choose_variants(options, parser):
@@ -135,6 +150,60 @@ def require_torch(parser):
     if not torch.cuda.is_available():
         parser.exit(1, "flashc.bench needs a GPU, and PyTorch sees none\n")
     return torch
+
+
+# What --decode does not go with.
+_NOT_OF_DECODING = "grid", "cells", "backward", "bars", "masks", "latency", "static_shapes", "seed"
+
+
+def choose_decoding(options, parser):
+    """The cells of --decode."""
+    for name in _NOT_OF_DECODING:
+        if getattr(options, name) != parser.get_default(name):
+            parser.error(f"expected --decode or --{name.replace('_', '-')}, got both")
+    try:
+        return _decode_grid.parse(options.decode)
+    except ValueError as error:
+        parser.error(f"--decode: {error}")
+
+
+def finish_decoding(rows, options, device=""):
+    """Summary, plot."""
+    print("\n".join(_decode_report.summary(rows)))
+    if options.plot and rows:
+        _plot.plot_decoding(rows, options.plot, device)
+        print(f"wrote {options.plot}")
+
+
+def read_decoding(options, parser):
+    try:
+        rows = _decode_report.read_csv(options.read)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    print("\n".join(row.line() for row in rows))
+    finish_decoding(rows, options)
+    return 0
+
+
+def bench_decoding(cells, variants, options, parser):
+    require_torch(parser)
+    from . import _decode, _measure, _peers
+    try:
+        peers, left_out = _peers.choose_peers(options.peers, _decode.PEERS, _decode.NOT_BY_DEFAULT)
+    except _peers.PeerError as error:
+        parser.error(str(error))
+    device = _measure.describe_device()
+    print(device)
+    for name, reason in left_out.items():
+        print(f"not compared: {name}: {reason}")
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(open(options.csv, "w", newline="", encoding="utf-8")) if options.csv else None
+        except OSError as error:
+            parser.error(f"--csv: {error}")
+        rows = _decode.run(cells, variants, peers, file)
+    finish_decoding(rows, options, device)
+    return int(any(row.failed for row in rows))
 
 
 def bench_masks(options, parser):
@@ -203,15 +272,10 @@ def bench(cells, variants, bars, options, parser):
 def main(arguments=None):
     parser = build_parser()
     options = parser.parse_args(arguments)
-    if options.cells and options.grid:
-        parser.error("expected --cells or --grid, got both")
-    try:
-        cells = preset(options.cells) if options.cells else parse_grid(options.grid)
-    except GridError as error:
-        parser.error(f"--grid: {error}")
-    cells = [dataclasses.replace(cell, backward=options.backward) for cell in cells]
+    is_decoding = options.decode is not None
+    cells = choose_decoding(options, parser) if is_decoding else choose_cells(options, parser)
     variants = choose_variants(options, parser)
-    bars = choose_bars(cells, options, parser)
+    bars = {} if is_decoding else choose_bars(cells, options, parser)
     if options.list:
         print("\n".join(map(str, cells)))
         return 0
@@ -224,19 +288,11 @@ def main(arguments=None):
         except OSError as error:
             parser.error(f"--plot: {error}")
     if options.read:
-        return read(options, parser)
+        return read_decoding(options, parser) if is_decoding else read(options, parser)
+    if is_decoding:
+        return bench_decoding(cells, variants, options, parser)
     if options.latency and options.backward:
         parser.error("expected --backward or --latency, got both")
-    if options.decode is not None:
-        require_torch(parser)
-        from . import _decode, _measure
-        try:
-            cells = _decode.parse(options.decode)
-        except ValueError as error:
-            parser.error(f"--decode: {error}")
-        names = list(_decode.PEERS) if options.peers is None else [name for name in options.peers.split(",") if name]
-        print(_measure.describe_device())
-        return int(not _decode.run(cells, variants, names, options.csv))
     if options.latency:
         from . import _latency
         return _latency.main()

@@ -218,20 +218,20 @@ class PeerError(ValueError):
     """A peer that was asked for is unknown or not installed."""
 
 
-def choose_peers(text=None):
+def choose_peers(text=None, known=PEERS, not_by_default=NOT_BY_DEFAULT):
     """The peers of a list such as "cudnn,flex", or of everything that is installed; and {name: why it is left out}."""
     if text is None:
-        reasons = {name: peer.missing() for name, peer in PEERS.items() if name not in NOT_BY_DEFAULT}
-        return [PEERS[name] for name, reason in reasons.items() if not reason], {
+        reasons = {name: peer.missing() for name, peer in known.items() if name not in not_by_default}
+        return [known[name] for name, reason in reasons.items() if not reason], {
             name: reason for name, reason in reasons.items() if reason}
     chosen = []
     for name in filter(None, text.split(",")):
-        if name not in PEERS:
-            raise PeerError(f"expected peers of {', '.join(PEERS)}, got '{name}'")
-        reason = PEERS[name].missing()
+        if name not in known:
+            raise PeerError(f"expected peers of {', '.join(known)}, got '{name}'")
+        reason = known[name].missing()
         if reason:
             raise PeerError(f"peer {name} is not there: {reason}")
-        chosen.append(PEERS[name])
+        chosen.append(known[name])
     return list(dict.fromkeys(chosen)), {}
 
 

@@ -1,6 +1,7 @@
-"""The plot: TFLOP/s over N, one line per system, one panel per head dimension and mask."""
+"""The plots: TFLOP/s over N, one line per system, one panel per head dimension and mask; of decoding TB/s and ratios."""
 
 import importlib.util
+import math
 
 from ._report import CUBLAS, FLASHC, systems_of
 
@@ -31,42 +32,108 @@ def panels(rows):
     return found
 
 
-def plot(rows, path):
-    """Writes the picture; the format follows from the name's ending."""
+def _start(count, heights=(1,)):
+    """pyplot, a figure, and for each of `count` panels its axes, one below the other of these heights."""
     import matplotlib
     matplotlib.use("Agg")
-    from matplotlib import pyplot, ticker
+    from matplotlib import pyplot
+
+    columns = 2 if count > 1 else 1
+    lines = -(-count // columns) or 1
+    figure = pyplot.figure(figsize=(5.5 * columns, 3.6 * sum(heights) * lines), layout="constrained")
+    places = figure.add_gridspec(len(heights) * lines, columns, height_ratios=list(heights) * lines)
+    found = []
+    for place in range(count):
+        line, column = divmod(place, columns)
+        axes = []
+        for part in range(len(heights)):
+            # All panels have the first one's range, and parts of a panel the same cells.
+            axes.append(figure.add_subplot(places[line * len(heights) + part, column],
+                                           sharey=found[0][part] if found else None, sharex=axes[0] if axes else None))
+        found.append(axes)
+    return pyplot, figure, found
+
+
+def _draw(axis, system, points, **more):
+    axis.plot(*zip(*points), color=_COLOURS.get(system), marker="o", markersize=4,
+              linewidth=2.4 if system == FLASHC else 1.4, linestyle=":" if system == CUBLAS else "-",
+              zorder=3 if system == FLASHC else 2, **more)
+
+
+def _finish(axis, title, rate):
+    axis.set_title(title)
+    axis.set_ylim(bottom=0)
+    axis.grid(alpha=0.3)
+    axis.set_ylabel(rate)
+
+
+def _save(pyplot, figure, places, title, path):
+    if places:
+        places[0][0].legend(fontsize=8, loc="lower right")
+        figure.suptitle(title)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def plot(rows, path):
+    """Writes the picture; the format follows from the name's ending."""
+    from matplotlib import ticker
 
     chosen = panels(rows)
-    columns = 2 if len(chosen) > 1 else 1
-    lines = -(-len(chosen) // columns) or 1
-    figure, axes = pyplot.subplots(lines, columns, figsize=(5.5 * columns, 3.6 * lines), squeeze=False, sharey=True,
-                                   layout="constrained")
-    for (title, members), axis in zip(chosen.items(), axes.flat):
+    pyplot, figure, places = _start(len(chosen))
+    for (title, members), (axis,) in zip(chosen.items(), places):
         for system in systems_of(rows):
             points = [(row.cell.n, row.entries[system].tflops) for row in members
                       if system in row.entries and row.entries[system].counts]
             if points:
-                label = "cuBLAS 8192³" if system == CUBLAS else system
-                axis.plot(*zip(*points), label=label, color=_COLOURS.get(system), marker="o", markersize=4,
-                          linewidth=2.4 if system == FLASHC else 1.4, linestyle=":" if system == CUBLAS else "-",
-                          zorder=3 if system == FLASHC else 2)
-        axis.set_title(title)
+                _draw(axis, system, points, label="cuBLAS 8192³" if system == CUBLAS else system)
+        _finish(axis, title, "TFLOP/s")
         axis.set_xscale("log", base=2)
         lengths = sorted({row.cell.n for row in members})
         axis.xaxis.set_major_locator(ticker.FixedLocator(lengths))
         axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda n, _: f"{n:.0f}"))
         axis.xaxis.set_minor_locator(ticker.NullLocator())
-        axis.set_ylim(bottom=0)
-        axis.grid(alpha=0.3)
         axis.set_xlabel("N")
-        axis.set_ylabel("TFLOP/s")
-    for axis in list(axes.flat)[len(chosen):]:
-        axis.set_visible(False)
-    if chosen:
-        axes.flat[0].legend(fontsize=8, loc="lower right")
-        devices = ", ".join(dict.fromkeys(f"{row.device}, {row.cell.dtype}" for row in rows))
-        direction = " and ".join(dict.fromkeys("backward" if row.cell.backward else "forward" for row in rows))
-        figure.suptitle(f"attention, {direction}: {devices}")
-    figure.savefig(path, dpi=150)
-    pyplot.close(figure)
+    devices = ", ".join(dict.fromkeys(f"{row.device}, {row.cell.dtype}" for row in rows))
+    direction = " and ".join(dict.fromkeys("backward" if row.cell.backward else "forward" for row in rows))
+    _save(pyplot, figure, places, f"attention, {direction}: {devices}", path)
+
+
+def decoding_panels(rows):
+    """{title: {batch: rows by keys}} of the decoding benchmark."""
+    found = {}
+    for row in sorted(rows, key=lambda row: (row.cell.batch, row.cell.keys)):
+        found.setdefault(row.cell.kind, {}).setdefault(row.cell.batch, []).append(row)
+    return found
+
+
+def plot_decoding(rows, path, device=""):
+    """Writes the picture of the decoding benchmark: TB/s of each system in each cell, and below them flashc's ratio to the
+    best peer. Lines join the cells of a batch."""
+    chosen = decoding_panels(rows)
+    systems = list(dict.fromkeys(name for row in rows for name in row.microseconds))
+    pyplot, figure, places = _start(len(chosen), (1, 0.4))
+    for (title, batches), (rates, ratios) in zip(chosen.items(), places):
+        members = [row for batch in batches.values() for row in batch]
+        ends = {id(batch[-1]) for batch in batches.values()}
+        for system in systems:
+            points = []
+            for x, row in enumerate(members):
+                points.append((x, row.rate(system)))
+                if id(row) in ends:
+                    points.append((x, math.nan))  # A line ends here.
+            _draw(rates, system, points, label=system)
+        ratios.bar(range(len(members)), [row.ratio() for row in members], color=_COLOURS[FLASHC], alpha=0.6)
+        _finish(rates, title, "TB/s")
+        rates.tick_params(labelbottom=False)
+        ratios.axhline(1.0, color="black", linewidth=0.8)
+        ratios.grid(alpha=0.3)
+        ratios.set_ylabel("ratio")
+        ratios.set_xticks(range(len(members)), [f"{row.cell.batch} x {_short(row.cell.keys)}" for row in members],
+                          rotation=90, fontsize=7)
+        ratios.set_xlabel("batch x keys")
+    _save(pyplot, figure, places, f"decoding, one query token, bf16\n{device}".rstrip(), path)
+
+
+def _short(number):
+    return f"{number >> 10}k" if number % 1024 == 0 else str(number)

@@ -4,11 +4,15 @@
 // RUN: flashc-opt %t/parts.mlir --convert-flash-to-tile="schedule=merge=kernel" --canonicalize --cse | FileCheck %t/parts.mlir --check-prefix=KERNEL
 // RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="schedule=splits=4" 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="schedule=consumers=2" 2>&1 | FileCheck %s --check-prefix=FIELD
-// RUN: not flashc-opt %t/pages.mlir --convert-flash-to-tile 2>&1 | FileCheck %s --check-prefix=PAGES
+// RUN: flashc-opt %t/pages.mlir --convert-flash-to-tile --canonicalize --cse | FileCheck %t/pages.mlir
+// RUN: flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_80 schedule=merge=kernel" --canonicalize --cse | FileCheck %t/parts.mlir --check-prefix=AMPERE
+// RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_80" 2>&1 | FileCheck %s --check-prefix=CLUSTER
+// RUN: not flashc-opt %t/parts.mlir --convert-flash-to-tile="target=sm_42" 2>&1 | FileCheck %s --check-prefix=TARGET
 
 // OTHER: error: expected 4 parts of the keys (schedule warps=8,stages=2,splits=4,chunk=0,merge=cluster)
 // FIELD: error: schedule: expected warps, stages, splits, chunk or merge in the schedule of a decoding kernel, got 'consumers'
-// PAGES: error: expected pages of a multiple of 16 rows, got 8
+// CLUSTER: error: schedule: expected merge=kernel on sm_80, which has no clusters
+// TARGET: error: expected the target to be one of sm_90a, sm_80, got 'sm_42'
 
 //--- paged.mlir
 // Each warp takes every eighth tile of 16 keys, through the table of pages. What lies behind the sequence becomes zeros.
@@ -84,6 +88,9 @@ func.func @decode(%q: tensor<?x8x1x32xbf16>, %kc: tensor<?x2x64x32xbf16>, %vc: t
 // CHECK:           tile.merge_warps
 // CHECK:           tile.merge_cluster
 // CHECK:           tile.write_rows {{.*}} memref<1x4x3x32xbf16, strided<[?, ?, ?, 1]>>
+// AMPERE:      gpu.module @flashc_kernels [#nvvm.target<chip = "sm_80"
+// AMPERE:        tile.load_rows %{{.*}}[%{{.*}}, %{{.*}}, %{{.*}}] limit %c512 into
+// AMPERE-NOT:    tile.load %
 // KERNEL:      gpu.func @decode(
 // KERNEL-SAME:     after = [
 // KERNEL-SAME:     kernel = "decode_merge"
@@ -130,6 +137,13 @@ func.func @decode(%q: tensor<1x4x3x32xbf16>, %k: tensor<1x2x512x32xbf16>, %v: te
 }
 
 //--- pages.mlir
+// Pages that are smaller than a tile: lanes copy its rows, each from its own page.
+// CHECK:       gpu.func @decode(
+// CHECK:         %[[RING:.*]] = tile.alloc_ring
+// CHECK:         scf.for %[[KEY:[^ ]*]] =
+// CHECK:           %[[PAGES:.*]] = tile.read_pages %{{.*}}[%{{.*}}, %[[KEY]]] of %c4 size 8
+// CHECK:           tile.load_rows %{{.*}}[%[[PAGES]], %c0{{.*}}, %[[KEY]]] size 8 limit %c32
+// CHECK-NOT:     tile.clear_rows
 func.func @decode(%q: tensor<1x1x1x32xbf16>, %kc: tensor<?x1x8x32xbf16>, %table: tensor<1x4xi32>) -> tensor<1x1x1x32xbf16> {
   %zero = arith.constant 0.0 : f32
   %lowest = arith.constant 0xFF800000 : f32

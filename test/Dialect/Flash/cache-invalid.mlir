@@ -53,3 +53,38 @@ func.func @tile_of_two_heads(%cache: tensor<2x4x64x32xf16>, %lengths: tensor<2xi
   %t = flash.cache_tile %cache[%i, %i, %i] lengths(%lengths : tensor<2xi32>): tensor<2x4x64x32xf16> -> tensor<1x2x16x32xf16>
   return
 }
+
+// -----
+
+func.func @no_scales(%cache: tensor<2x4x64x32xi8>, %lengths: tensor<2xi32>) {
+  // expected-error @+1 {{expected scales where the cache has elements of 8 bits, and there only (C4), got 'i8'}}
+  %k = flash.cache_view %cache lengths(%lengths : tensor<2xi32>): tensor<2x4x64x32xi8> -> tensor<2x4x64x32xf16>
+  return
+}
+
+// -----
+
+func.func @scales_of_floats(%cache: tensor<2x4x64x32xf16>, %lengths: tensor<2xi32>, %scales: tensor<1x1xf32>) {
+  // expected-error @+1 {{expected scales where the cache has elements of 8 bits, and there only (C4), got 'f16'}}
+  %k = flash.cache_view %cache lengths(%lengths : tensor<2xi32>) scales(%scales : tensor<1x1xf32>)
+    : tensor<2x4x64x32xf16> -> tensor<2x4x64x32xf16>
+  return
+}
+
+// -----
+
+func.func @scales_of_heads(%cache: tensor<2x4x64x32xi8>, %lengths: tensor<2xi32>, %scales: tensor<1x3xf32>) {
+  // expected-error @+1 {{expected scales of one or all key heads, got 'tensor<1x3xf32>'}}
+  %k = flash.cache_view %cache lengths(%lengths : tensor<2xi32>) scales(%scales : tensor<1x3xf32>)
+    : tensor<2x4x64x32xi8> -> tensor<2x4x64x32xf16>
+  return
+}
+
+// -----
+
+func.func @scales_of_pages(%cache: tensor<2x4x64x32xi8>, %lengths: tensor<2xi32>, %scales: tensor<2x4xf32>) {
+  // expected-error @+1 {{expected scales of one or all pages, where there are pages, got 'tensor<2x4xf32>'}}
+  %k = flash.cache_view %cache lengths(%lengths : tensor<2xi32>) scales(%scales : tensor<2x4xf32>)
+    : tensor<2x4x64x32xi8> -> tensor<2x4x64x32xf16>
+  return
+}

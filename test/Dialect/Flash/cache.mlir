@@ -39,3 +39,37 @@ func.func @tile(%cache: tensor<2x4x64x32xf16>, %lengths: tensor<2xi32>, %b: inde
   %t = flash.cache_tile %cache[%b, %h, %j] lengths(%lengths : tensor<2xi32>): tensor<2x4x64x32xf16> -> tensor<1x1x16x32xf16>
   return %t : tensor<1x1x16x32xf16>
 }
+
+// -----
+
+// Of 8 bits an element stands for what it is times a scale, here of its page.
+// CHECK-LABEL: func @scaled(
+// CHECK:         flash.cache_view %{{.*}} pages(%{{.*}} : tensor<2x3xi32>) scales(%{{.*}} : tensor<?x1xf32>) : tensor<?x2x1x8xi8> -> tensor<2x2x3x8xbf16>
+// LINALG-LABEL: func @scaled(
+// LINALG-SAME:      %[[CACHE:.*]]: tensor<?x2x1x8xi8>, %[[TABLE:.*]]: tensor<2x3xi32>, %[[SCALES:.*]]: tensor<?x1xf32>)
+// LINALG:           scf.if
+// LINALG:             %[[PAGE:.*]] = arith.index_cast
+// LINALG:             %[[ELEMENT:.*]] = tensor.extract %[[CACHE]][%[[PAGE]]
+// LINALG:             %[[WIDE:.*]] = arith.sitofp %[[ELEMENT]] : i8 to f32
+// LINALG:             %[[SCALE:.*]] = tensor.extract %[[SCALES]][%[[PAGE]], %c0
+// LINALG:             arith.mulf %[[WIDE]], %[[SCALE]] : f32
+// LINALG:             arith.truncf %{{.*}} : f32 to bf16
+func.func @scaled(%cache: tensor<?x2x1x8xi8>, %table: tensor<2x3xi32>, %scales: tensor<?x1xf32>) -> tensor<2x2x3x8xbf16> {
+  %k = flash.cache_view %cache pages(%table : tensor<2x3xi32>) scales(%scales : tensor<?x1xf32>)
+    : tensor<?x2x1x8xi8> -> tensor<2x2x3x8xbf16>
+  return %k : tensor<2x2x3x8xbf16>
+}
+
+// -----
+
+// CHECK-LABEL: func @float8(
+// CHECK:         flash.cache_tile {{.*}} scales(%{{.*}} : tensor<1x4xf32>) : tensor<2x4x64x32xf8E4M3FN> -> tensor<1x1x16x32xf16>
+// LINALG-LABEL: func @float8(
+// LINALG:         arith.bitcast %{{.*}} : f8E4M3FN to i8
+// LINALG-NOT:     arith.extf
+func.func @float8(%cache: tensor<2x4x64x32xf8E4M3FN>, %lengths: tensor<2xi32>, %scales: tensor<1x4xf32>, %b: index, %h: index,
+                  %j: index) -> tensor<1x1x16x32xf16> {
+  %t = flash.cache_tile %cache[%b, %h, %j] lengths(%lengths : tensor<2xi32>) scales(%scales : tensor<1x4xf32>)
+    : tensor<2x4x64x32xf8E4M3FN> -> tensor<1x1x16x32xf16>
+  return %t : tensor<1x1x16x32xf16>
+}

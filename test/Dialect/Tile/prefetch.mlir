@@ -41,3 +41,35 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// Rows that lanes copy are started ahead like boxes; the pages of rows are read an iteration earlier.
+// CHECK-LABEL: gpu.func @rows(
+// CHECK:           %[[RING:.*]] = tile.alloc_ring
+// CHECK-COUNT-2:   tile.copy_rows
+// CHECK:           %[[FIRST:.*]] = tile.read_pages
+// CHECK:           scf.for {{.*}} iter_args(%[[COUNT:.*]] = %{{.*}}, %[[PAGES:.*]] = %[[FIRST]])
+// CHECK:             tile.wait %[[RING]][%[[COUNT]]]
+// CHECK-NOT:         tile.load_rows
+// CHECK:             scf.if
+// CHECK:               tile.copy_rows %{{.*}}[%[[PAGES]], %c0, %{{.*}}] size 8 limit %{{.*}} into %[[RING]]
+// CHECK:             %[[LATER:.*]] = tile.read_pages
+// CHECK:             scf.yield %{{.*}}, %[[LATER]]
+gpu.module @kernels {
+  gpu.func @rows(%x: memref<2x8x4x64xbf16>, %table: memref<?x?xi32>, %lower: index, %upper: index) kernel {
+    %ring = tile.alloc_ring : <2, 16, 64, bf16, private true>
+    tile.warp_program 8 {
+    ^bb0(%w: index):
+      %step = arith.constant 128 : index
+      %c0 = arith.constant 0 : index
+      scf.for %u = %lower to %upper step %step {
+        %pages = tile.read_pages %table[%c0, %u] of %upper size 8 : memref<?x?xi32> -> tensor<16xi32, #tile.row>
+        %v = tile.load_rows %x[%pages, %c0, %u] size 8 limit %upper into %ring
+          : memref<2x8x4x64xbf16>, tensor<16xi32, #tile.row>, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
+        tile.clear_rows %v from %c0 : <16, 64, bf16>
+      }
+    }
+    gpu.return
+  }
+}

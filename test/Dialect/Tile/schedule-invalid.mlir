@@ -96,7 +96,7 @@ gpu.module @kernels {
 // -----
 
 gpu.module @kernels [#nvvm.target<chip = "sm_42">] {
-  // expected-error @+1 {{expected the target of the gpu.module to be one of sm_90a, got 'sm_42'}}
+  // expected-error @+1 {{expected the target of the gpu.module to be one of sm_90a, sm_80, got 'sm_42'}}
   gpu.func @unknown_target() kernel
       attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
                                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
@@ -113,6 +113,17 @@ gpu.module @kernels {
                                  consumer_registers = 240, overlap = true, ping_pong = true>} {
     // expected-error @+1 {{'tile.alloc_slot' op requires attribute 'role'}}
     %slot = "tile.alloc_slot"() : () -> !tile.slot<16, 64, bf16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels [#nvvm.target<chip = "sm_80">] {
+  // expected-error @+1 {{expected a target whose warpgroups compute products, got sm_80}}
+  gpu.func @warpgroups() kernel
+      attributes {tile.schedule = #tile.schedule<consumers = 2, producer_registers = 24,
+                                                 consumer_registers = 240, overlap = true, ping_pong = true>} {
     gpu.return
   }
 }

@@ -86,3 +86,88 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @pages_of_rows(%table: memref<?x?xi32>, %n: index) kernel {
+    // expected-error @+1 {{'tile.read_pages' op expected pages of 16 rows, got 'tensor<64xi32, #tile.row>'}}
+    %p = tile.read_pages %table[%n, %n] of %n size 8 : memref<?x?xi32> -> tensor<64xi32, #tile.row>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @size(%x: memref<2x8x4x64xbf16>, %n: index) kernel {
+    %ring = tile.alloc_ring : !tile.ring<2, 16, 64, bf16, private true>
+    // expected-error @+1 {{'tile.load_rows' op expected a page for each row where pages have a size, and there only}}
+    %k = tile.load_rows %x[%n, %n, %n] size 8 limit %n into %ring : memref<2x8x4x64xbf16>, index, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @source(%x: memref<2x8x4x32xbf16>, %n: index) kernel {
+    %ring = tile.alloc_ring : !tile.ring<2, 16, 64, bf16, private true>
+    // expected-error @+1 {{'tile.load_rows' op expected rows of 64 x 'bf16', got 'memref<2x8x4x32xbf16>'}}
+    %k = tile.load_rows %x[%n, %n, %n] limit %n into %ring : memref<2x8x4x32xbf16>, index, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @slot(%x: memref<2x8x4x64xbf16>, %n: index) kernel {
+    %ring = tile.alloc_ring : !tile.ring<2, 16, 64, bf16, private true>
+    // expected-error @+1 {{'tile.load_rows' op expected a slot of '!tile.ring<2, 16, 64, bf16, private true>', got '!tile.slot<16, 32, bf16>'}}
+    %k = tile.load_rows %x[%n, %n, %n] limit %n into %ring : memref<2x8x4x64xbf16>, index, <2, 16, 64, bf16, private true> -> <16, 32, bf16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @rows_of_ring(%x: memref<2x8x4x64xbf16>, %n: index) kernel {
+    %ring = tile.alloc_ring : !tile.ring<2, 64, 64, bf16, private true>
+    // expected-error @+1 {{'tile.load_rows' op expected a ring of 16 rows, got '!tile.ring<2, 64, 64, bf16, private true>'}}
+    %k = tile.load_rows %x[%n, %n, %n] limit %n into %ring : memref<2x8x4x64xbf16>, index, <2, 64, 64, bf16, private true> -> <64, 64, bf16>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @shared_bytes() kernel {
+    // expected-error @+1 {{'tile.alloc_ring' op expected a 16-bit element type, or f32, got 'i8'}}
+    %ring = tile.alloc_ring : <2, 64, 64, i8>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @quads(%q: memref<2x8x4x64xbf16>, %n: index, %k: !tile.slot<16, 64, i8>) kernel {
+    %a = tile.read_rows %q[%n, %n, %n] heads 1 tokens 1 limit %n : memref<2x8x4x64xbf16> -> tensor<16x64xbf16, #tile.operand_a>
+    // expected-error @+1 {{'tile.mma_async' op expected an A of columns in quads where B has 8 bits, and there only}}
+    %t = tile.mma_async %a, %k transpose_b : tensor<16x64xbf16, #tile.operand_a>, <16, 64, i8> -> <tensor<16x16xf32, #tile.acc>>
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @half_a_step(%a: tensor<16x16xbf16, #tile.operand_a>, %v: !tile.slot<16, 40, i8>) kernel {
+    // expected-error @+1 {{'tile.mma_async' op expected a B of 8 bits in steps of 16 x 16, got '!tile.slot<16, 40, i8>'}}
+    %t = tile.mma_async %a, %v : tensor<16x16xbf16, #tile.operand_a>, <16, 40, i8> -> <tensor<16x40xf32, #tile.acc>>
+    gpu.return
+  }
+}

@@ -14,8 +14,13 @@
 // CHECK:           tile.write_rows
 gpu.module @kernels {
   gpu.func @program(%map: !tile.tensor_map<16 x bf16>, %q: memref<2x8x?x64xbf16, strided<[?, ?, ?, 1]>>,
-                    %o: memref<2x8x?x64xf32, strided<[?, ?, ?, 1]>>, %n: index, %acc: !acc, %m: !row) kernel {
+                    %o: memref<2x8x?x64xf32, strided<[?, ?, ?, 1]>>, %table: memref<?x?xi32>, %n: index, %acc: !acc, %m: !row) kernel {
     %ring = tile.alloc_ring : <2, 16, 64, bf16, private true>
+    %pages = tile.read_pages %table[%n, %n] of %n size 8 : memref<?x?xi32> -> tensor<16xi32, #tile.row>
+    %paged = tile.load_rows %q[%pages, %n, %n] size 8 limit %n into %ring
+      : memref<2x8x?x64xbf16, strided<[?, ?, ?, 1]>>, tensor<16xi32, #tile.row>, <2, 16, 64, bf16, private true> -> <16, 64, bf16>
+    tile.copy_rows %q[%n, %n, %n] limit %n into %ring[%n]
+      : memref<2x8x?x64xbf16, strided<[?, ?, ?, 1]>>, index, <2, 16, 64, bf16, private true>
     tile.warp_program 8 cluster 4 {
     ^bb0(%w: index):
       %a = tile.read_rows %q[%n, %n, %n] heads 4 tokens 2 limit %n

@@ -98,7 +98,9 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
                                           /*acc=*/Value(), /*ones=*/Value(), /*transpose_b=*/true, /*stage=*/0);
   if (frame.visits.isInTable()) // again: what masks need comes from memory, while the product is in flight
     key = frame.visits.emitPosition(b, visit);
-  Value scores = tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0);
+  Value scores = frame.emitScaled("k", tile::MmaWaitOp::create(b, scoreType, product, /*pending=*/0), firstKey);
+  if (!scores)
+    return failure();
   FailureOr<Softmax> softmax = emitSoftmax(visit, key, scores, state.max);
   if (failed(softmax) || failed(addSlopes(product)))
     return failure();
@@ -112,7 +114,10 @@ FailureOr<ForwardStep::State> ForwardStep::emitStep(Value visit, State state) {
 
   auto operandType =
       RankedTensorType::get(scoreType.getShape(), nest.elementType, tile::OperandAAttr::get(b.getContext()));
-  Value operand = tile::ToOperandAOp::create(b, operandType, probabilities);
+  Value weights = frame.emitScaled("v", probabilities, firstKey);
+  if (!weights)
+    return failure();
+  Value operand = tile::ToOperandAOp::create(b, operandType, weights);
   FailureOr<Value> kept = dropout.emitMask(key);
   if (failed(kept))
     return failure();

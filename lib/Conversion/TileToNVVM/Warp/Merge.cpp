@@ -154,7 +154,7 @@ TileValues lowerMergeCluster(MergeClusterOp op, Adaptor<MergeClusterOp> adaptor,
     push(chunk, SmallVector<Value>(acc.slice(4 * chunk, 4)));
   ValueRange max = adaptor.getMax(), sum = adaptor.getSum();
   push(chunks - 1, {max[0], sum[0], max[1], sum[1]});
-  waitForBarrier(emit, barrier, emit.i32(0));
+  waitForBarrier(emit, kernel.target, barrier, emit.i32(0));
 
   // Warps that get nothing read what another one gets.
   Value source = getPlace(emit.i32(0), arith::RemUIOp::create(emit.builder, emit.loc, kernel.warp, emit.i32(ofCTA)));

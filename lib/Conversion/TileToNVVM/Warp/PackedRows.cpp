@@ -30,6 +30,14 @@ PackedRow getRow(Emitter &emit, const KernelContext &kernel, OpTy op, int64_t ha
   return {emit.toI32(op.getB()), emit.add(emit.toI32(op.getH()), ofHeads), token, exists};
 }
 
+/// The thread's first column of a block of eight; with quads, of those of its sixteen.
+Value getColumnOfBlock(Emitter &emit, const KernelContext &kernel, Value block, bool inQuads) {
+  if (!inQuads)
+    return emit.add(emit.mul(kernel.laneCol, 2), emit.mul(block, kBlockCols));
+  Value ofSixteen = emit.mul(emit.shr(block, 1), 2 * kBlockCols), half = emit.mul(emit.bitAnd(block, 1), 2);
+  return emit.add(emit.add(ofSixteen, emit.mul(kernel.laneCol, 4)), half);
+}
+
 TileValues lowerReadRows(ReadRowsOp op, Adaptor<ReadRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Type i32 = emit.builder.getI32Type(), element = op.getSource().getType().getElementType();
   int64_t blocks = cast<RankedTensorType>(op.getResult().getType()).getDimSize(1) / kBlockCols;
@@ -40,7 +48,7 @@ TileValues lowerReadRows(ReadRowsOp op, Adaptor<ReadRowsOp> adaptor, Emitter &em
     Value head = emit.select(row.exists, row.head, emit.toI32(op.getH()));
     Value token = emit.select(row.exists, row.token, emit.toI32(op.getI()));
     for (int64_t block = 0; block < blocks; ++block) {
-      Value col = emit.add(emit.mul(kernel.laneCol, 2), kBlockCols * block);
+      Value col = getColumnOfBlock(emit, kernel, emit.i32(block), op.getQuads());
       Value pointer = getElementPointer(emit, adaptor.getSource(), element, {row.batch, head, token, col});
       Value word = LLVM::LoadOp::create(emit.builder, emit.loc, i32, pointer, /*alignment=*/4);
       words[2 * block + half] = emit.select(row.exists, word, emit.i32(0));
@@ -66,7 +74,8 @@ TileValues lowerWriteRows(WriteRowsOp op, Adaptor<WriteRowsOp> adaptor, Emitter 
       continue;
     }
     for (int64_t block = 0, blocks = source.size() / 4; block < blocks; ++block) {
-      Value col = emit.add(emit.toI32(op.getColumn()), emit.add(emit.mul(kernel.laneCol, 2), kBlockCols * block));
+      Value number = emit.add(emit.shr(emit.toI32(op.getColumn()), llvm::Log2_64(kBlockCols)), block);
+      Value col = getColumnOfBlock(emit, kernel, number, op.getQuads());
       Value isInside = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::slt, col,
                                              emit.i32(dest.getShape().back()));
       Value low = source[4 * block + 2 * half], high = source[4 * block + 2 * half + 1];

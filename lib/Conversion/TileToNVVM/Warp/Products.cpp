@@ -4,6 +4,10 @@
 // elements of depth, two registers a thread, which `ldmatrix` (PTX ISA 9.7.14.5.15) reads from a slot in the 128-byte
 // swizzle: the sixteen bytes c of row r of a panel are at 16 * (c xor r mod 8). The result has an accumulator's order.
 //
+// Of a B of 8 bits a thread gets four bytes where it would get two elements (Bytes.cpp widens them): of B^T four neighbours
+// along the depth, which are its part of one step where A is in quads; of B two rows by two columns, which are parts of a
+// block of even columns and of one of odd ones.
+//
 //===--------------------------------------------------------------------------------------------------------------===//
 
 #include "Warp.h"
@@ -70,6 +74,42 @@ void emitMma(Emitter &emit, Type element, MutableArrayRef<Value> acc, ArrayRef<V
   llvm::copy(emit.ptx(types, text, "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f", operands), acc.begin());
 }
 
+/// acc += A B where B has 8 bits: every matrix of eight rows by sixteen bytes is twice what it is of 16 bits.
+void multiplyBytes(Emitter &emit, MmaAsyncOp op, MatrixReader &reader, ArrayRef<Value> a, MutableArrayRef<Value> acc) {
+  SlotType slot = op.getB().getType();
+  Type bytes = slot.getElementType(), element = getElementTypeOrSelf(op.getA().getType());
+  auto widen = [&](Value word, std::array<int, 2> chosen) { return widenBytes(emit, bytes, element, word, chosen); };
+  if (op.getTransposeB()) { // sixteen bytes are a step of depth, and a pair of them is read at once
+    for (int64_t step = 0; step < slot.getCols(); step += 2 * kDepthStep)
+      for (int64_t block = 0; block < slot.getRows() / 8; block += 2) {
+        SmallVector<Value> words = reader.read(block, 2, step / 2);
+        for (int64_t i = 0; i < 4; ++i) {
+          int64_t depth = step + i % 2 * kDepthStep;
+          if (depth >= slot.getCols())
+            continue;
+          Value b[] = {widen(words[i], {0, 1}), widen(words[i], {2, 3})};
+          emitMma(emit, element, acc.slice(4 * (block + i / 2), 4), a.slice(depth / 4, 4), b);
+        }
+      }
+    return;
+  }
+  for (int64_t step = 0; step < slot.getRows(); step += kDepthStep)
+    for (int64_t col = 0; col < slot.getCols(); col += 2 * 16) {
+      SmallVector<Value> words = reader.read(col / 16, std::min<int64_t>(2, (slot.getCols() - col) / 16), step);
+      for (int64_t i = 0, e = words.size(); i < e; i += 2)
+        for (int odd = 0; odd < 2; ++odd) {
+          Value b[] = {widen(words[i], {odd, odd + 2}), widen(words[i + 1], {odd, odd + 2})};
+          // Columns 4t + odd and 4t + odd + 2 of the sixteen, in two rows.
+          int64_t first = (col / 8 + i) * 4 + odd;
+          int64_t places[] = {first, first + 4, first + 2, first + 6};
+          SmallVector<Value> part = llvm::map_to_vector(places, [&](int64_t place) { return acc[place]; });
+          emitMma(emit, element, part, a.slice(step / 4, 4), b);
+          for (auto [place, value] : llvm::zip_equal(places, part))
+            acc[place] = value;
+        }
+    }
+}
+
 TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   SlotType slot = op.getB().getType();
   bool isTransposed = op.getTransposeB();
@@ -83,7 +123,10 @@ TileValues lowerMmaAsync(MmaAsyncOp op, Adaptor<MmaAsyncOp> adaptor, Emitter &em
   for (Value &word : a)
     word = word ? word : emit.i32(0);
   MatrixReader reader(emit, kernel, slot, adaptor.getB()[0], isTransposed);
-  for (int64_t step = 0; step < depth; step += kDepthStep)
+  bool isWidened = slot.getElementType().getIntOrFloatBitWidth() == 8;
+  if (isWidened)
+    multiplyBytes(emit, op, reader, a, acc);
+  for (int64_t step = 0; step < depth && !isWidened; step += kDepthStep)
     for (int64_t block = 0; block < blocks; block += 2) {
       int64_t count = std::min<int64_t>(2, blocks - block);
       SmallVector<Value> b = reader.read(block, count, step);

@@ -14,14 +14,17 @@
 using namespace mlir;
 using namespace mlir::tile;
 using namespace flashc::tiletonvvm;
+using flashc::GPUTarget;
 
 void flashc::tiletonvvm::emitWarpBarrier(Emitter &emit) { emit.ptx("bar.warp.sync 0xffffffff;", "~{memory}", {}); }
 void flashc::tiletonvvm::emitCTABarrier(Emitter &emit) { emit.ptx("bar.sync 0;", "~{memory}", {}); }
 
 Value flashc::tiletonvvm::getLane(Emitter &emit, const KernelContext &kernel) { return emit.bitAnd(kernel.inGroup, 31); }
 
-void flashc::tiletonvvm::waitForBarrier(Emitter &emit, Value barrier, Value parity) {
-  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier.try_wait.parity.shared::cta.b64 P, [$0], $1;\n"
+void flashc::tiletonvvm::waitForBarrier(Emitter &emit, const GPUTarget &target, Value barrier, Value parity) {
+  // A try may sleep; it is of Hopper.
+  std::string wait = target.hasTMA ? "try_wait" : "test_wait";
+  emit.ptx("{\n .reg .pred P;\n WAIT: mbarrier." + wait + ".parity.shared::cta.b64 P, [$0], $1;\n"
            " @P bra.uni DONE;\n bra.uni WAIT;\n DONE:\n }",
            "r,r,~{memory}", {barrier, parity});
 }
@@ -39,8 +42,14 @@ static void addTypes(TileTypeConverter &converter, MLIRContext *context) {
 
 namespace {
 
-void initialise(Emitter &emit, Value address) {
-  emit.ptx("mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}", {address});
+void initialise(Emitter &emit, Value address, int64_t arrivals) {
+  emit.ptx("mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", {address, emit.i32(arrivals)});
+}
+
+/// Who arrives at the barrier of a slot: the lane that starts a copy of TMA, or all whose copies fill it.
+int64_t countArrivals(AllocRingOp alloc) {
+  bool areRows = llvm::any_of(alloc.getRing().getUsers(), llvm::IsaPred<CopyRowsOp>);
+  return areRows ? 32 : 1;
 }
 
 template <typename Fill>
@@ -62,9 +71,10 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
       int64_t stages = alloc.getRing().getType().getStages(), bytes = stages * target.barrierBytes;
       Value own = emit.add(emit.add(kernel.sharedBase, kernel.layout.places[number].full), emit.mul(kernel.warp, bytes));
       for (int64_t stage = 0; stage < stages; ++stage)
-        initialise(emit, emit.add(own, stage * target.barrierBytes));
+        initialise(emit, emit.add(own, stage * target.barrierBytes), countArrivals(alloc));
     }
-    emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
+    if (target.hasTMA) // which sees them from outside of the CTA's threads
+      emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
   });
   emitWarpBarrier(emit);
   if (op.getCluster() > 1) {
@@ -73,7 +83,7 @@ TileValues lowerWarpProgram(WarpProgramOp op, Adaptor<WarpProgramOp> adaptor, Em
     SharedLayout::Place place = kernel.layout.getPlace(merge);
     Value barrier = emit.add(kernel.sharedBase, place.full);
     emitIf(emit, kernel.isThread0, [&] {
-      initialise(emit, barrier);
+      initialise(emit, barrier, 1);
       emit.ptx("fence.mbarrier_init.release.cluster;", "~{memory}", {});
     });
     emitWarpBarrier(emit);

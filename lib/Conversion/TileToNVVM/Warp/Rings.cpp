@@ -2,7 +2,8 @@
 //
 // Load number g of a ring uses slot g mod stages, whose barrier's phase flips each time its bytes have arrived: the warp
 // waits for phase (g / stages) mod 2. No barrier says that a slot is empty: who fills it is who has read it. Its lanes
-// meet, and one of them starts the copy (PTX ISA 9.7.9.25.5).
+// meet, and one of them starts the copy (PTX ISA 9.7.9.25.5), or each copies chunks of 16 bytes (tile.copy_rows) and
+// arrives when its own are there.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -44,11 +45,11 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
   Place place = getPlace(emit, kernel, ring, adaptor.getRing(), op.getCount());
   emitWarpBarrier(emit);
   Value lane = getLane(emit, kernel);
-  int64_t panelCols = kernel.target.getPanelCols();
+  int64_t panelCols = kernel.target.swizzleBytes * 8 / ring.getElementType().getIntOrFloatBitWidth();
   emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $2, 0;\n @p mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;\n }",
            "r,r,r,~{memory}", {place.barrier, emit.i32(ring.getSlotBytes(kernel.target)), lane});
   Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
-  for (int64_t col = 0, offset = 0; col < ring.getCols(); col += panelCols, offset += ring.getRows() * 2 * panelCols)
+  for (int64_t col = 0, offset = 0; col < ring.getCols(); col += panelCols, offset += ring.getRows() * kernel.target.swizzleBytes)
     emit.ptx("{\n .reg .pred p;\n setp.eq.u32 p, $7, 0;\n @p cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::"
              "complete_tx::bytes [$0], [$1, {$3, $4, $5, $6}], [$2];\n }",
              "r,l,r,r,r,r,r,r,~{memory}",
@@ -56,9 +57,96 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
   return {};
 }
 
+TileValues lowerReadPages(ReadPagesOp op, Adaptor<ReadPagesOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  Value last = emit.add(emit.toI32(op.getEntries()), -1);
+  SmallVector<Value> pages;
+  for (int64_t half = 0; half < 2; ++half) {
+    Value row = emit.add(emit.add(emit.toI32(op.getRow()), kernel.row), 8 * half);
+    Value number = arith::DivUIOp::create(emit.builder, emit.loc, row, emit.i32(op.getSize()));
+    number = arith::MinUIOp::create(emit.builder, emit.loc, number, last);
+    Type i32 = emit.builder.getI32Type();
+    Value pointer = getElementPointer(emit, adaptor.getTable(), i32, {emit.toI32(op.getB()), number});
+    pages.push_back(LLVM::LoadOp::create(emit.builder, emit.loc, i32, pointer, /*alignment=*/4));
+  }
+  return {pages};
+}
+
+/// Which lane copies what of a tile: `lanesPerRow` lanes have chunks of 16 bytes of one row side by side, and the other
+/// lanes the rows behind it.
+struct ChunkOrder {
+  explicit ChunkOrder(int64_t cols, int64_t chunkCols)
+      : chunks(llvm::divideCeil(cols, chunkCols)), paddedChunks(llvm::alignTo(chunks, 2)),
+        lanesPerRow(std::min<int64_t>(llvm::PowerOf2Ceil(paddedChunks), kWarpThreads)), rowsAtOnce(kWarpThreads / lanesPerRow) {}
+
+  static constexpr int64_t kWarpThreads = 32;
+  /// Of a row: those that exist, and with what a step of depth has beyond them.
+  int64_t chunks, paddedChunks;
+  int64_t lanesPerRow, rowsAtOnce;
+};
+
+/// The number of the page of row `first + rowInStep`, from a lane that has it.
+Value getPage(Emitter &emit, ValueRange pages, int64_t first, const ChunkOrder &order, Value rowInStep) {
+  auto ask = [&](Value page, Value row) {
+    Value lane = emit.mul(emit.bitAnd(row, 7), 4);
+    return emit.intrinsic(page.getType(), "llvm.nvvm.shfl.sync.idx.i32", {emit.i32(-1), page, lane, emit.i32(31)});
+  };
+  Value row = emit.add(rowInStep, first);
+  if (order.rowsAtOnce <= 8)
+    return ask(pages[first / 8], row);
+  Value isLower = arith::CmpIOp::create(emit.builder, emit.loc, arith::CmpIPredicate::ult, row, emit.i32(8));
+  Value upper = ask(pages[1], row);
+  return emit.select(isLower, ask(pages[0], row), upper);
+}
+
+TileValues lowerCopyRows(CopyRowsOp op, Adaptor<CopyRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  RingType ring = op.getRing().getType();
+  Place place = getPlace(emit, kernel, ring, adaptor.getRing(), op.getCount());
+  emitWarpBarrier(emit);
+  constexpr int64_t kChunkBytes = 16;
+  Type element = ring.getElementType();
+  if (element.getIntOrFloatBitWidth() == 8)
+    element = emit.builder.getI8Type(); // LLVM has no float8
+  int64_t chunkCols = kChunkBytes * 8 / element.getIntOrFloatBitWidth(), rowBytes = kernel.target.swizzleBytes;
+  int64_t chunksOfPanel = rowBytes / kChunkBytes;
+  ChunkOrder order(ring.getCols(), chunkCols);
+  auto compare = [&](arith::CmpIPredicate predicate, Value x, Value y) -> Value {
+    return arith::CmpIOp::create(emit.builder, emit.loc, predicate, x, y);
+  };
+  Value lane = getLane(emit, kernel);
+  Value rowInStep = emit.shr(lane, llvm::Log2_64(order.lanesPerRow)), chunkOfLane = emit.bitAnd(lane, order.lanesPerRow - 1);
+  Value first = emit.toI32(op.getRow()), limit = emit.toI32(op.getLimit()), head = emit.toI32(op.getH());
+  bool hasPages = op.getSize().has_value();
+  for (int64_t step = 0; step < ring.getRows(); step += order.rowsAtOnce) {
+    Value rowInTile = emit.add(rowInStep, step), row = emit.add(first, rowInTile), zero = emit.i32(0);
+    Value exists = compare(arith::CmpIPredicate::slt, row, limit);
+    Value outer = hasPages ? getPage(emit, adaptor.getB(), step, order, rowInStep) : emit.toI32(op.getB());
+    Value inner = hasPages ? arith::RemUIOp::create(emit.builder, emit.loc, row, emit.i32(*op.getSize())).getResult() : row;
+    // Nothing is read of a row that does not exist; its address is one that does.
+    outer = emit.select(exists, outer, zero), inner = emit.select(exists, inner, zero);
+    Value swizzle = emit.bitAnd(rowInTile, chunksOfPanel - 1);
+    for (int64_t chunk = 0; chunk < order.paddedChunks; chunk += order.lanesPerRow) {
+      Value number = emit.add(chunkOfLane, chunk);
+      Value isChunk = compare(arith::CmpIPredicate::ult, number, emit.i32(order.chunks));
+      Value col = emit.mul(emit.select(isChunk, number, zero), chunkCols);
+      Value source = getElementPointer(emit, adaptor.getSource(), element, {outer, head, inner, col});
+      Value isRead = arith::AndIOp::create(emit.builder, emit.loc, exists, isChunk);
+      Value panel = emit.shr(number, llvm::Log2_64(chunksOfPanel));
+      Value slot = emit.bitAnd(number, chunksOfPanel - 1);
+      Value target = emit.add(place.slot, emit.mul(panel, ring.getRows() * rowBytes));
+      target = emit.add(target, emit.mul(rowInTile, rowBytes));
+      target = emit.add(target, emit.mul(arith::XOrIOp::create(emit.builder, emit.loc, slot, swizzle), kChunkBytes));
+      Value bytes = emit.select(isRead, emit.i32(kChunkBytes), zero);
+      Value hasChunk = compare(arith::CmpIPredicate::ult, number, emit.i32(order.paddedChunks));
+      emit.ptx("@$3 cp.async.cg.shared.global [$0], [$1], 16, $2;", "r,l,r,b,~{memory}", {target, source, bytes, hasChunk});
+    }
+  }
+  emit.ptx("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [$0];", "r,~{memory}", {place.barrier});
+  return {};
+}
+
 TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelContext &kernel) {
   Place place = getPlace(emit, kernel, op.getRing().getType(), adaptor.getRing(), op.getCount());
-  waitForBarrier(emit, place.barrier, place.parity);
+  waitForBarrier(emit, kernel.target, place.barrier, place.parity);
   return {{place.slot}};
 }
 
@@ -69,7 +157,7 @@ TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter 
   Value lane = getLane(emit, kernel), first = emit.toI32(op.getFirst());
   Value address = emit.add(adaptor.getSlot()[0], emit.mul(lane, 16));
   constexpr int64_t kRowsAtOnce = 4;
-  int64_t panels = kernel.target.countPanels(slot.getCols()), rowBytes = kernel.target.swizzleBytes;
+  int64_t rowBytes = kernel.target.swizzleBytes, panels = slot.getBytes(kernel.target) / (slot.getRows() * rowBytes);
   for (int64_t panel = 0; panel < panels; ++panel)
     for (int64_t row = 0; row < slot.getRows(); row += kRowsAtOnce)
       emit.ptx("{\n .reg .pred p;\n setp.ge.s32 p, $1, $2;\n @p st.shared.v4.b32 [$0+" +
@@ -84,5 +172,5 @@ TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter 
 } // namespace
 
 void flashc::tiletonvvm::populateWarpRingPatterns(KernelPatterns &patterns) {
-  patterns.add(lowerAllocRing, lowerCopyAsync, lowerWait, lowerClearRows);
+  patterns.add(lowerAllocRing, lowerCopyAsync, lowerReadPages, lowerCopyRows, lowerWait, lowerClearRows);
 }

@@ -25,10 +25,12 @@ void populatePackedRowPatterns(KernelPatterns &patterns);
 void emitWarpBarrier(Emitter &emit);
 /// All warps of the CTA do.
 void emitCTABarrier(Emitter &emit);
+/// Elements `chosen` of the four of a word, f8E4M3FN or i8, as a pair of 16-bit floats; exact. Of f8E4M3FN on Hopper only.
+mlir::Value widenBytes(Emitter &emit, mlir::Type bytes, mlir::Type element, mlir::Value word, std::array<int, 2> chosen);
 /// The number of the lane in its warp.
 mlir::Value getLane(Emitter &emit, const KernelContext &kernel);
 /// Spins until the phase of an mbarrier with `parity` has completed (PTX ISA 9.7.13.15).
-void waitForBarrier(Emitter &emit, mlir::Value barrier, mlir::Value parity);
+void waitForBarrier(Emitter &emit, const GPUTarget &target, mlir::Value barrier, mlir::Value parity);
 
 } // namespace flashc::tiletonvvm
 

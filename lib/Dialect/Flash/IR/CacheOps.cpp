@@ -17,13 +17,26 @@ static bool mayBeSame(int64_t x, int64_t y) { return ShapedType::isDynamic(x) ||
 template <typename CacheOp>
 static LogicalResult verifyCache(CacheOp op) {
   auto cache = cast<RankedTensorType>(op.getCache().getType()), result = cast<RankedTensorType>(op.getResult().getType());
-  if (cache.getElementType() != result.getElementType() || cache.isDynamicDim(3) || cache.getDimSize(3) != result.getDimSize(3))
+  bool hasEightBits = cache.getElementTypeBitWidth() == 8;
+  if ((!hasEightBits && cache.getElementType() != result.getElementType()) || cache.isDynamicDim(3) ||
+      cache.getDimSize(3) != result.getDimSize(3))
     return op.emitOpError() << "expected a result of the cache's element type and static head dimension (C1), got "
                             << cache << " and " << result;
   if (op.getTable() && cache.isDynamicDim(2))
     return op.emitOpError() << "expected pages of a static number of rows (C1), got " << cache;
   if (!op.getLengths() && !op.getTable())
     return op.emitOpError() << "expected lengths or pages (C3)";
+  if (hasEightBits != static_cast<bool>(op.getScales()))
+    return op.emitOpError() << "expected scales where the cache has elements of 8 bits, and there only (C4), got "
+                            << cache.getElementType();
+  if (!op.getScales())
+    return success();
+  auto scales = cast<RankedTensorType>(op.getScales().getType());
+  int64_t pages = op.getTable() ? cache.getDimSize(0) : 1;
+  for (auto [extent, whole, what] : {std::tuple(scales.getDimSize(0), pages, "pages, where there are pages"),
+                                     std::tuple(scales.getDimSize(1), cache.getDimSize(1), "key heads")})
+    if (extent != 1 && !mayBeSame(extent, whole))
+      return op.emitOpError() << "expected scales of one or all " << what << ", got " << scales;
   return success();
 }
 
@@ -76,13 +89,41 @@ LogicalResult CacheViewOp::reifyResultShapes(OpBuilder &b, ReifiedRankedShapedTy
 namespace {
 /// The arrays of either op.
 struct Cache {
-  Value rows, lengths, table;
+  Value rows, lengths, table, scales;
 };
 } // namespace
 
-/// The element (b, h, j, d) of a cache; 0 where `j` is none of the sequence's rows. Nothing is read there.
-static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column) {
-  Type element = getElementTypeOrSelf(cache.rows.getType());
+/// The f32 that a float8_e4m3 is: sign, four bits of exponent with bias 7, three of mantissa; without infinities, and
+/// NaN where all bits but the sign are 1.
+static Value widenFloat8(ImplicitLocOpBuilder &b, Value element) {
+  auto constant = [&](uint32_t value) -> Value { return arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); };
+  Type f32 = b.getF32Type();
+  Value bits = arith::ExtUIOp::create(b, b.getI32Type(), arith::BitcastOp::create(b, b.getI8Type(), element));
+  Value magnitude = arith::AndIOp::create(b, bits, constant(0x7F));
+  // As bits of f32 with a bias of 127, of which the subnormal ones are so, too.
+  Value small = arith::BitcastOp::create(b, f32, arith::ShLIOp::create(b, magnitude, constant(20)));
+  Value value = arith::MulFOp::create(b, small, arith::ConstantOp::create(b, b.getF32FloatAttr(0x1p120f)));
+  Value isNaN = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, magnitude, constant(0x7F));
+  Value nan = arith::ConstantOp::create(b, b.getF32FloatAttr(std::numeric_limits<float>::quiet_NaN()));
+  Value sign = arith::ShLIOp::create(b, arith::AndIOp::create(b, bits, constant(0x80)), constant(24));
+  Value signed_ = arith::OrIOp::create(b, arith::BitcastOp::create(b, b.getI32Type(), value), sign);
+  return arith::SelectOp::create(b, isNaN, nan, arith::BitcastOp::create(b, f32, signed_));
+}
+
+/// What an element of 8 bits stands for, as a float of type `type`.
+static Value dequantise(ImplicitLocOpBuilder &b, Cache cache, Value element, Value page, Value head, Type type) {
+  Type f32 = b.getF32Type();
+  Value value = element.getType().isInteger() ? arith::SIToFPOp::create(b, f32, element).getResult() : widenFloat8(b, element);
+  auto scales = cast<RankedTensorType>(cache.scales.getType());
+  Value zero = arith::ConstantIndexOp::create(b, 0);
+  SmallVector<Value> place{scales.getDimSize(0) == 1 ? zero : page, scales.getDimSize(1) == 1 ? zero : head};
+  value = arith::MulFOp::create(b, value, tensor::ExtractOp::create(b, cache.scales, place));
+  return type == f32 ? value : arith::TruncFOp::create(b, type, value).getResult();
+}
+
+/// The element (b, h, j, d) of a cache, as a float of type `element`; 0 where `j` is none of the sequence's rows. Nothing is read there.
+static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Value head, Value key, Value column,
+                         Type element) {
   auto getExtent = [&](Value array, int64_t dim) {
     return getValueOrCreateConstantIndexOp(b, b.getLoc(), tensor::getMixedSize(b, b.getLoc(), array, dim));
   };
@@ -105,7 +146,8 @@ static Value emitElement(ImplicitLocOpBuilder &b, Cache cache, Value batch, Valu
           place[0] = arith::IndexCastOp::create(inside, inside.getIndexType(), entry);
           place[2] = arith::RemUIOp::create(inside, key, page);
         }
-        scf::YieldOp::create(inside, tensor::ExtractOp::create(inside, cache.rows, place).getResult());
+        Value read = tensor::ExtractOp::create(inside, cache.rows, place);
+        scf::YieldOp::create(inside, cache.scales ? dequantise(inside, cache, read, place[0], head, element) : read);
       },
       [&](OpBuilder &builder, Location loc) {
         Value zero = arith::ConstantOp::create(builder, loc, builder.getFloatAttr(element, 0.0));
@@ -129,7 +171,7 @@ static Value emitElements(ImplicitLocOpBuilder &b, Cache cache, ArrayRef<Value> 
           Value index = linalg::IndexOp::create(inside, dim);
           position.push_back(at[dim] ? arith::AddIOp::create(inside, index, at[dim]).getResult() : index);
         }
-        linalg::YieldOp::create(inside, emitElement(inside, cache, position[0], position[1], position[2], position[3]));
+        linalg::YieldOp::create(inside, emitElement(inside, cache, position[0], position[1], position[2], position[3], element));
       });
   Value result = elements.getResult(0);
   return result.getType() == type ? result : tensor::CastOp::create(b, type, result);
@@ -140,12 +182,12 @@ FailureOr<SmallVector<Value>> CacheViewOp::decomposeOperation(OpBuilder &builder
   ReifiedRankedShapedTypeDims shapes;
   if (failed(reifyResultShapes(b, shapes)))
     return failure();
-  return SmallVector<Value>{emitElements(b, {getCache(), getLengths(), getTable()}, {{}, {}, {}, {}}, shapes.front(), getType())};
+  return SmallVector<Value>{emitElements(b, {getCache(), getLengths(), getTable(), getScales()}, {{}, {}, {}, {}}, shapes.front(), getType())};
 }
 
 FailureOr<SmallVector<Value>> CacheTileOp::decomposeOperation(OpBuilder &builder) {
   ImplicitLocOpBuilder b(getLoc(), builder);
   SmallVector<OpFoldResult> sizes = getAsIndexOpFoldResult(getContext(), cast<RankedTensorType>(getType()).getShape());
   return SmallVector<Value>{
-      emitElements(b, {getCache(), getLengths(), getTable()}, {getB(), getH(), getJ(), {}}, sizes, getType())};
+      emitElements(b, {getCache(), getLengths(), getTable(), getScales()}, {getB(), getH(), getJ(), {}}, sizes, getType())};
 }

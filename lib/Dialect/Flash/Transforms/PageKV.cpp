@@ -29,7 +29,7 @@ static void replaceSlice(RewriterBase &rewriter, CacheViewOp view, tensor::Extra
   rewriter.setInsertionPoint(replaced);
   auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(rewriter, slice.getLoc(), value); };
   rewriter.replaceOpWithNewOp<CacheTileOp>(replaced, type, view.getCache(), get(offsets[0]), get(offsets[1]),
-                                           get(offsets[2]), view.getLengths(), view.getTable());
+                                           get(offsets[2]), view.getLengths(), view.getTable(), view.getScales());
 }
 
 /// Extents of the view become those of the arrays that it shows.

@@ -100,7 +100,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange positi
   if (isOnePart())
     return {begin, end};
   OpFoldResult tiles = apply((y - x).ceilDiv(sizes.kv), {begin, end});
-  auto at = [&](int64_t next) {
+  auto at = [&, begin = begin, x = x, y = y](int64_t next) {
     // Positions are small numbers: no product of three of them is more than an index holds.
     Value product = arith::MulIOp::create(b, loc, getValueOrCreateConstantIndexOp(b, loc, tiles),
                                           getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(position[3])})));

@@ -8,6 +8,7 @@
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -37,7 +38,9 @@ void TileDialect::initialize() {
 }
 
 int64_t tile::getSlotBytes(const GPUTarget &target, int64_t rows, int64_t cols, Type element) {
-  return element.isF32() ? rows * cols * 4 : target.getSlotBytes(rows, cols);
+  if (element.isF32())
+    return rows * cols * 4;
+  return target.getSlotBytes(rows, element.getIntOrFloatBitWidth() == 8 ? llvm::divideCeil(cols, 2) : cols);
 }
 
 bool tile::isColTile(Type type) {
@@ -122,6 +125,8 @@ LogicalResult TileDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (failed(GPUTarget::verify(kernel)))
     return failure();
   const GPUTarget &target = GPUTarget::of(kernel);
+  if (!target.hasWarpgroupProducts)
+    return op->emitError() << "expected a target whose warpgroups compute products, got " << target.name;
   if (schedule.getConsumers() < 1 || schedule.getConsumers() > kMaxConsumers)
     return op->emitError() << "expected 1 to " << kMaxConsumers << " consumer warpgroups, got "
                            << schedule.getConsumers();

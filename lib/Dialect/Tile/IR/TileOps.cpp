@@ -13,6 +13,8 @@ using namespace mlir;
 using namespace mlir::tile;
 
 static bool is16Bit(Type type) { return type.isBF16() || type.isF16(); }
+/// What products of a warp widen as they read it.
+static bool is8Bit(Type type) { return isa<Float8E4M3FNType>(type) || type.isInteger(8); }
 
 /// `number` is at most `most`, in steps.
 static LogicalResult verifyRange(Operation *op, StringRef what, int64_t number, int64_t step, int64_t most) {
@@ -26,7 +28,8 @@ LogicalResult AllocRingOp::verify() {
   RingType ring = getRing().getType();
   const GPUTarget &target = GPUTarget::of(*this);
   bool isF32 = ring.getElementType().isF32();
-  if (!is16Bit(ring.getElementType()) && !isF32)
+  bool isWidened = is8Bit(ring.getElementType()) && ring.getIsPrivate() && ring.getRows() == kWarpRows;
+  if (!is16Bit(ring.getElementType()) && !isF32 && !isWidened)
     return emitOpError() << "expected a 16-bit element type, or f32, got " << ring.getElementType();
   if (isF32 && ring.getIsPrivate())
     return emitOpError() << "expected a ring of f32 that all consumers share";
@@ -114,9 +117,13 @@ LogicalResult MmaAsyncOp::verify() {
     return emitOpError() << "expected a slot as A for transpose_a, got " << getA().getType();
   OperandShape a = getShapeOfA(getA(), getTransposeA());
   RankedTensorType result = getToken().getType().getResultType();
-  if (a.element != b.getElementType() || !is16Bit(a.element))
+  bool isOfWarp = a.rows == kWarpRows && !isa<SlotType>(getA().getType()), isWidened = isOfWarp && is8Bit(b.getElementType());
+  if ((a.element != b.getElementType() && !isWidened) || !is16Bit(a.element))
     return emitOpError() << "expected A and B of one 16-bit type, got " << a.element << " and " << b.getElementType();
-  bool isOfWarp = a.rows == kWarpRows && !isa<SlotType>(getA().getType());
+  if (isWidened && (b.getCols() % 16 != 0 || b.getRows() % 16 != 0))
+    return emitOpError() << "expected a B of 8 bits in steps of 16 x 16, got " << b;
+  if (auto read = getA().getDefiningOp<ReadRowsOp>(); read && isWidened != read.getQuads())
+    return emitOpError() << "expected an A of columns in quads where B has 8 bits, and there only";
   if ((a.rows != target.productRows && !isOfWarp) || a.depth != depth)
     return emitOpError() << "expected A of " << target.productRows << " x " << depth << ", got " << a.rows << " x "
                          << a.depth;

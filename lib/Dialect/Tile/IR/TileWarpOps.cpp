@@ -58,6 +58,27 @@ LogicalResult WriteRowsOp::verify() {
   return verifyPacked(*this, tile, getHeads(), getTokens());
 }
 
+LogicalResult ReadPagesOp::verify() {
+  if (cast<RankedTensorType>(getPages().getType()).getDimSize(0) != kWarpRows)
+    return emitOpError() << "expected pages of " << kWarpRows << " rows, got " << getPages().getType();
+  return success();
+}
+
+LogicalResult LoadRowsOp::verify() {
+  RingType ring = getRing().getType();
+  SlotType slot = getSlot().getType();
+  auto source = cast<MemRefType>(getSource().getType());
+  if (slot.getRows() != ring.getRows() || slot.getCols() != ring.getCols() || slot.getElementType() != ring.getElementType())
+    return emitOpError() << "expected a slot of " << ring << ", got " << slot;
+  if (source.getElementType() != ring.getElementType() || source.getShape().back() != ring.getCols())
+    return emitOpError() << "expected rows of " << ring.getCols() << " x " << ring.getElementType() << ", got " << source;
+  if (ring.getRows() != kWarpRows)
+    return emitOpError() << "expected a ring of " << kWarpRows << " rows, got " << ring;
+  if (getSize().has_value() != isa<RankedTensorType>(getB().getType()))
+    return emitOpError() << "expected a page for each row where pages have a size, and there only";
+  return success();
+}
+
 /// What both merges ask of a state.
 static LogicalResult verifyState(Operation *op, RankedTensorType acc, RankedTensorType merged) {
   auto program = op->getParentOfType<WarpProgramOp>();

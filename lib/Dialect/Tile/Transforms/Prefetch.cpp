@@ -33,35 +33,53 @@ private:
 
   scf::ForOp loop;
   ImplicitLocOpBuilder b;
-  SmallVector<LoadOp> loads;
+  /// tile.load or tile.load_rows.
+  SmallVector<Operation *> loads;
   /// What the places of loads are computed of and memory holds: the numbers of pages.
-  SmallVector<memref::LoadOp> reads;
+  SmallVector<Operation *> reads;
   int64_t stages = 0;
 };
 } // namespace
 
+static TypedValue<RingType> getRing(Operation *load) {
+  auto box = dyn_cast<LoadOp>(load);
+  return box ? box.getRing() : cast<LoadRowsOp>(load).getRing();
+}
+
+/// What says where a load reads, and is computed in the loop.
+static SmallVector<Value> getPlaces(Operation *load) {
+  if (auto box = dyn_cast<LoadOp>(load))
+    return {box.getB(), box.getH(), box.getRow()};
+  auto rows = cast<LoadRowsOp>(load);
+  return {rows.getB(), rows.getH(), rows.getRow(), rows.getLimit()};
+}
+
 LogicalResult Prefetcher::findLoads() {
-  llvm::append_range(loads, loop.getBody()->getOps<LoadOp>());
-  for (LoadOp load : loads) {
-    int64_t ofRing = load.getRing().getType().getStages();
+  for (Operation &op : *loop.getBody())
+    if (isa<LoadOp, LoadRowsOp>(op))
+      loads.push_back(&op);
+  for (Operation *load : loads) {
+    int64_t ofRing = getRing(load).getType().getStages();
     if (stages && ofRing != stages)
-      return load.emitOpError() << "expected rings of as many stages in all of the loop, got " << stages << " and " << ofRing;
+      return load->emitOpError() << "expected rings of as many stages in all of the loop, got " << stages << " and " << ofRing;
     stages = ofRing;
     llvm::SetVector<Operation *> slice;
     BackwardSliceOptions options;
     options.omitBlockArguments = true;
     options.filter = [&](Operation *op) { return op->getBlock() == loop.getBody(); };
-    for (Value place : {load.getB(), load.getH(), load.getRow()}) {
+    for (Value place : getPlaces(load)) {
       (void)getBackwardSlice(place, &slice, options);
+      if (Operation *op = place.getDefiningOp(); op && op->getBlock() == loop.getBody())
+        slice.insert(op);
       if (is_contained(loop.getRegionIterArgs(), place))
-        return load.emitOpError() << "expected a place that is known iterations ahead";
+        return load->emitOpError() << "expected a place that is known iterations ahead";
     }
     for (Operation *op : slice) {
       for (Value operand : op->getOperands())
         if (is_contained(loop.getRegionIterArgs(), operand))
-          return load.emitOpError() << "expected a place that is known iterations ahead";
-      if (auto read = dyn_cast<memref::LoadOp>(op); read && !is_contained(reads, read))
-        reads.push_back(read);
+          return load->emitOpError() << "expected a place that is known iterations ahead";
+      if (isa<memref::LoadOp, ReadPagesOp>(op) && !is_contained(reads, op))
+        reads.push_back(op);
     }
   }
   return success();
@@ -85,8 +103,8 @@ SmallVector<Value> Prefetcher::emitReads(Value position) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), position);
   SmallVector<Value> numbers;
-  for (memref::LoadOp read : reads)
-    numbers.push_back(flashc::cloneSlice(b, read.getResult(), mapping, [&](Value value) { return getOutside(loop, value); }));
+  for (Operation *read : reads)
+    numbers.push_back(flashc::cloneSlice(b, read->getResult(0), mapping, [&](Value value) { return getOutside(loop, value); }));
   return numbers;
 }
 
@@ -98,13 +116,19 @@ void Prefetcher::emitCopies(Value position, ValueRange numbers, Value count) {
   IRMapping mapping;
   mapping.map(loop.getInductionVar(), position);
   for (auto [read, number] : llvm::zip_equal(reads, numbers))
-    mapping.map(read.getResult(), number);
+    mapping.map(read->getResult(0), number);
   auto get = [&](Value value) {
     return flashc::cloneSlice(b, value, mapping, [&](Value leaf) { return getOutside(loop, leaf); });
   };
-  for (LoadOp load : loads)
-    CopyAsyncOp::create(b, load.getMap(), get(load.getB()), get(load.getH()), get(load.getRow()), load.getRing(), count,
-                        /*owner=*/IntegerAttr());
+  for (Operation *load : loads) {
+    SmallVector<Value> places = llvm::map_to_vector(getPlaces(load), get);
+    if (auto box = dyn_cast<LoadOp>(load)) {
+      CopyAsyncOp::create(b, box.getMap(), places[0], places[1], places[2], box.getRing(), count, /*owner=*/IntegerAttr());
+      continue;
+    }
+    auto rows = cast<LoadRowsOp>(load);
+    CopyRowsOp::create(b, rows.getSource(), places[0], places[1], places[2], rows.getSizeAttr(), places[3], rows.getRing(), count);
+  }
 }
 
 LogicalResult Prefetcher::run() {
@@ -138,10 +162,11 @@ LogicalResult Prefetcher::run() {
     return failure();
   loop = cast<scf::ForOp>(replaced->getOperation());
   Value count = loop.getRegionIterArgs()[numCarried];
-  for (LoadOp load : loads) {
+  for (Operation *load : loads) {
     b.setInsertionPoint(load);
-    load.replaceAllUsesWith(WaitOp::create(b, load.getSlot().getType(), load.getRing(), count).getResult());
-    load.erase();
+    Value slot = WaitOp::create(b, load->getResult(0).getType(), getRing(load), count);
+    load->getResult(0).replaceAllUsesWith(slot);
+    load->erase();
   }
   return success();
 }
@@ -154,8 +179,10 @@ struct Prefetch : tile::impl::PrefetchBase<Prefetch> {
       program.walk([&](scf::ForOp loop) { isOk &= succeeded(Prefetcher(loop).run()); });
       if (!isOk)
         return;
-      program.walk([&](LoadOp load) {
-        load.emitOpError() << "expected to stand directly in a loop of its tile.warp_program";
+      program.walk([&](Operation *load) {
+        if (!isa<LoadOp, LoadRowsOp>(load))
+          return;
+        load->emitOpError() << "expected to stand directly in a loop of its tile.warp_program";
         isOk = false;
       });
     });

@@ -10,6 +10,9 @@ include "mlir/Interfaces/InferTypeOpInterface.td"
 
 def Flash_I32Vector : 1DTensorOf<[I32]>;
 def Flash_I32Matrix : 2DTensorOf<[I32]>;
+def Flash_F32Matrix : 2DTensorOf<[F32]>;
+/// Elements of a cache: those of attention, or 8 bits with scales.
+def Flash_CacheTensor : 4DTensorOf<[BF16, F16, F32, F8E4M3FN, I8]>;
 
 class Flash_CacheOp<string mnemonic, list<Trait> traits = []> : Flash_Op<mnemonic, [
     Pure, AttrSizedOperandSegments,
@@ -31,9 +34,14 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
     Rows of the cache that are not part of a sequence, behind its length or in pages that are not its own, may hold
     anything, and so may entries of the table behind the last page of a sequence: no page is looked up there.
 
+    With scales the cache has elements of 8 bits, and the result is what they stand for, rounded to T once:
+
+        result[b, h, j, :] = scales[p, h] * cache[p, h, j mod S, :]     p the page, or b; 0 where the extent is 1
+
     | value   | shape                                                    | element type |
     |---------|----------------------------------------------------------|--------------|
-    | cache   | `[pages, Hk, S, D]` with a table, `[B, Hk, N, D]` without | T            |
+    | cache   | `[pages, Hk, S, D]` with a table, `[B, Hk, N, D]` without | T, or with scales f8E4M3FN or i8 |
+    | scales  | `[1 or pages, 1 or Hk]`; pages with a table only          | f32          |
     | lengths | `[B]`, from 0 to N; without it all sequences have N      | i32          |
     | table   | `[B, M]`: numbers of pages; N = M * S                    | i32          |
     | result  | `[B, Hk, N, D]`                                          | T            |
@@ -41,9 +49,11 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
     The cache may have any strides in memory: `[pages, S, Hk, D]` is the same op.
 
     Constraints:
-    - (C1) the result has the element type, Hk and D of the cache; D is static, and with a table S.
+    - (C1) the result has the element type of the cache, or with scales bf16, f16 or f32, its Hk and D; D is static, and
+      with a table S.
     - (C2) B agrees wherever it is known, and N is M * S, or the cache's.
     - (C3) there are lengths or a table.
+    - (C4) there are scales where the cache has 8 bits, and there only.
 
     Lowers to: `linalg.generic` (`flash-decompose`); where tiles of it are read, `flash.cache_tile` (`flash-page-kv`).
 
@@ -53,11 +63,15 @@ def Flash_CacheViewOp : Flash_CacheOp<"cache_view", [
         : tensor<?x8x16x128xbf16> -> tensor<?x8x?x128xbf16>
     ```
   }];
-  let arguments = (ins 4DTensorOf<[BF16, F16, F32]>:$cache, Optional<Flash_I32Vector>:$lengths,
-                       Optional<Flash_I32Matrix>:$table);
+  let arguments = (ins Flash_CacheTensor:$cache, Optional<Flash_I32Vector>:$lengths, Optional<Flash_I32Matrix>:$table,
+                       Optional<Flash_F32Matrix>:$scales);
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$cache, "::mlir::Value":$lengths,
+                                 "::mlir::Value":$table), [{
+    build($_builder, $_state, result, cache, lengths, table, /*scales=*/Value());
+  }]>];
   let assemblyFormat = [{
-    $cache (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
-    (`pages` `(` $table^ `:` type($table) `)`)? attr-dict `:` type($cache) `->` type($result)
+    $cache (`lengths` `(` $lengths^ `:` type($lengths) `)`)? (`pages` `(` $table^ `:` type($table) `)`)?
+    (`scales` `(` $scales^ `:` type($scales) `)`)? attr-dict `:` type($cache) `->` type($result)
   }];
 }
 
@@ -77,11 +91,12 @@ def Flash_CacheTileOp : Flash_CacheOp<"cache_tile"> {
         : tensor<?x8x16x128xbf16> -> tensor<1x1x64x128xbf16>
     ```
   }];
-  let arguments = (ins 4DTensorOf<[BF16, F16, F32]>:$cache, Index:$b, Index:$h, Index:$j,
-                       Optional<Flash_I32Vector>:$lengths, Optional<Flash_I32Matrix>:$table);
+  let arguments = (ins Flash_CacheTensor:$cache, Index:$b, Index:$h, Index:$j, Optional<Flash_I32Vector>:$lengths,
+                       Optional<Flash_I32Matrix>:$table, Optional<Flash_F32Matrix>:$scales);
   let assemblyFormat = [{
     $cache `[` $b `,` $h `,` $j `]` (`lengths` `(` $lengths^ `:` type($lengths) `)`)?
-    (`pages` `(` $table^ `:` type($table) `)`)? attr-dict `:` type($cache) `->` type($result)
+    (`pages` `(` $table^ `:` type($table) `)`)? (`scales` `(` $scales^ `:` type($scales) `)`)? attr-dict
+    `:` type($cache) `->` type($result)
   }];
 }
 

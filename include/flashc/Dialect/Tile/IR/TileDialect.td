@@ -116,7 +116,7 @@ def Tile_Ring : Tile_Type<"Ring", "ring"> {
   let summary = "a circular buffer in shared memory, with a full and an empty barrier per slot";
   let description = [{
     `stages` slots of `rows x cols` elements, stored as `ceil(cols / 64)` panels of `rows` x 128 bytes with the
-    128-byte swizzle; of f32, row by row. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
+    128-byte swizzle, or `ceil(cols / 128)` of elements of 8 bits; of f32, row by row. Slot `g mod stages` serves the g-th load. A `private` ring exists once per consumer; another is
     shared, and a slot is empty again when every consumer has released it.
   }];
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,

@@ -343,6 +343,9 @@ def Tile_MmaAsyncOp : Tile_Op<"mma_async", [AttrSizedOperandSegments, MemoryEffe
     `stage` says how many iterations of the loop around it the product may come behind those of stage 0: `tile-pipeline`
     overlaps stage 0 of one tile with stage 1 of the tile before it. A ping-pong turn begins at a product of stage 0.
 
+    In a `tile.warp_program` B may have elements of 8 bits, `f8E4M3FN` or `i8`: they are widened to A's type, exactly, as
+    they are read. The depth of A B^T is then in quads, so that A is (`tile.read_rows`), and so are the columns of A B.
+
     With `local_descriptors` those of A are computed where the product is. Otherwise, where A is resident, LLVM takes
     one for each step of depth out of the loop, and where there are many ptxas spills.
   }];

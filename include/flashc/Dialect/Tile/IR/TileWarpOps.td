@@ -40,6 +40,10 @@ def Tile_ReadRowsOp : Tile_PackedRowsOp<"read_rows", [MemoryEffects<[MemRead]>]>
     Row r of the tile is `source[b, h + r div tokens, i + r mod tokens, :]`. Rows from `heads * tokens` on, and those of
     tokens from `limit` on, are 0. Each address is a multiple of four bytes.
 
+    With `quads` the columns of the tile are in another order: of each sixteen, the thread that holds columns 2t, 2t + 1,
+    2t + 8 and 2t + 9 of an operand has 4t to 4t + 3 of the source instead. That is the order in which products find bytes
+    that they widen (`tile.mma_async`).
+
     Example:
     ```mlir
     %q = tile.read_rows %array[%b, %h, %i] heads 4 tokens 2 limit %nq
@@ -47,10 +51,11 @@ def Tile_ReadRowsOp : Tile_PackedRowsOp<"read_rows", [MemoryEffects<[MemRead]>]>
     ```
   }];
   let arguments = (ins MemRefRankOf<[BF16, F16], [4]>:$source, Index:$b, Index:$h, Index:$i, Index:$limit,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$heads, ConfinedAttr<I64Attr, [IntPositive]>:$tokens);
+                       ConfinedAttr<I64Attr, [IntPositive]>:$heads, ConfinedAttr<I64Attr, [IntPositive]>:$tokens,
+                       UnitAttr:$quads);
   let results = (outs Tile_OperandATile:$result);
   let assemblyFormat = [{
-    $source `[` $b `,` $h `,` $i `]` `heads` $heads `tokens` $tokens `limit` $limit attr-dict
+    $source `[` $b `,` $h `,` $i `]` `heads` $heads `tokens` $tokens `limit` $limit (`quads` $quads^)? attr-dict
     `:` type($source) `->` type($result)
   }];
 }
@@ -61,14 +66,79 @@ def Tile_WriteRowsOp : Tile_PackedRowsOp<"write_rows", [MemoryEffects<[MemWrite]
     Row r goes to `dest[b, h + r div tokens, i + r mod tokens, ...]`, if it is one of `heads * tokens` whose token is
     below `limit` (`tile.read_rows`). The columns of an `#tile.acc` tile are those of the destination from `column` on;
     what lies behind its last column is not written. An `#tile.row` tile goes to a destination of rank 3, with `column` 0
-    only. Elements are rounded to the destination's type.
+    only. Elements are rounded to the destination's type. `quads`: the tile's columns are in the order that
+    `tile.read_rows` describes, and come to the destination in their own.
   }];
   let arguments = (ins Tile_OneOf<[Tile_RowTile, Tile_AccTile]>:$source, AnyMemRef:$dest, Index:$b, Index:$h, Index:$i,
                        Index:$column, Index:$limit, ConfinedAttr<I64Attr, [IntPositive]>:$heads,
-                       ConfinedAttr<I64Attr, [IntPositive]>:$tokens);
+                       ConfinedAttr<I64Attr, [IntPositive]>:$tokens, UnitAttr:$quads);
   let assemblyFormat = [{
-    $source `,` $dest `[` $b `,` $h `,` $i `,` $column `]` `heads` $heads `tokens` $tokens `limit` $limit attr-dict
+    $source `,` $dest `[` $b `,` $h `,` $i `,` $column `]` `heads` $heads `tokens` $tokens `limit` $limit
+    (`quads` $quads^)? attr-dict
     `:` type($source) `,` type($dest)
+  }];
+}
+
+/// The page of each row of a tile, held by the lanes that hold the row.
+def Tile_OfI32RowTile
+    : ConfinedType<Tile_RowTile, [CPred<"::mlir::getElementTypeOrSelf($_self).isInteger(32)">],
+                   Tile_RowTile.summary # ", of i32", "::mlir::RankedTensorType">;
+
+def Tile_ReadPagesOp : Tile_Op<"read_pages", [MemoryEffects<[MemRead]>]> {
+  let summary = "the page of each row of a tile, out of a table";
+  let description = [{
+    Row r of the tile is row `row + r` of sequence `b`; its page is `table[b, min((row + r) div size, entries - 1)]`.
+
+    Example:
+    ```mlir
+    %pages = tile.read_pages %table[%b, %row] of %entries size 8 : memref<?x?xi32, strided<[?, 1]>> -> tensor<16xi32, #tile.row>
+    ```
+  }];
+  let arguments = (ins MemRefRankOf<[I32], [2]>:$table, Index:$b, Index:$row, Index:$entries,
+                       ConfinedAttr<I64Attr, [IntPositive]>:$size);
+  let results = (outs Tile_OfI32RowTile:$pages);
+  let assemblyFormat = "$table `[` $b `,` $row `]` `of` $entries `size` $size attr-dict `:` type($table) `->` type($pages)";
+  let hasVerifier = 1;
+}
+
+def Tile_LoadRowsOp : Tile_Op<"load_rows", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "the next slot of a warp's ring, filled with rows of device memory by its lanes";
+  let description = [{
+    `tile.load` without a tensor map: for targets that have none, and for rows that are no box, since their pages are
+    smaller than the tile. Row r of the slot is `source[b, h, row + r]`, or with `size`, the rows of a page,
+    `source[b of r, h, (row + r) mod size]`, where `b` has a page for each row (`tile.read_pages`). Rows from `limit` on,
+    counted as `row + r`, are 0, and nothing is read for them.
+
+    Each row begins at a multiple of 16 bytes. `tile-prefetch` splits it into `tile.copy_rows` and `tile.wait`.
+
+    Example:
+    ```mlir
+    %k = tile.load_rows %cache[%pages, %h, %row] size 8 limit %end into %ring
+        : memref<?x8x8x128xbf16, strided<[?, ?, ?, 1]>>, tensor<16xi32, #tile.row>, !ring -> !slot
+    ```
+  }];
+  let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b, Index:$h,
+                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Index:$limit, Tile_Ring:$ring);
+  let results = (outs Tile_Slot:$slot);
+  let assemblyFormat = [{
+    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? `limit` $limit `into` $ring attr-dict
+    `:` type($source) `,` type($b) `,` type($ring) `->` type($slot)
+  }];
+  let hasVerifier = 1;
+}
+
+def Tile_CopyRowsOp : Tile_Op<"copy_rows", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "start to fill the slot of load number `count` by the warp's lanes";
+  let description = [{
+    What `tile.load_rows` reads, by `cp.async` (PTX ISA 9.7.9.25.3.1). The slot's barrier completes when the copies of
+    all lanes have arrived.
+  }];
+  let arguments = (ins MemRefRankOf<[BF16, F16, F8E4M3FN, I8], [4]>:$source, AnyTypeOf<[Index, Tile_OfI32RowTile]>:$b, Index:$h,
+                       Index:$row, OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$size, Index:$limit, Tile_Ring:$ring,
+                       Index:$count);
+  let assemblyFormat = [{
+    $source `[` $b `,` $h `,` $row `]` (`size` $size^)? `limit` $limit `into` $ring `[` $count `]` attr-dict
+    `:` type($source) `,` type($b) `,` type($ring)
   }];
 }
 

@@ -1,0 +1,42 @@
+//===- Ampere.h - facts about sm_80, each with its source ---------------------------------------------------------===//
+//
+// PTX for sm_80 runs on all later GPUs, too (PTX ISA, .target). Only kernels of warp programs are made for it.
+//
+//===--------------------------------------------------------------------------------------------------------------===//
+#ifndef FLASHC_TARGET_AMPERE_H
+#define FLASHC_TARGET_AMPERE_H
+
+#include "flashc/Target/GPUTarget.h"
+
+namespace flashc {
+
+inline constexpr GPUTarget kAmpere = [] {
+  GPUTarget target;
+  target.name = "sm_80";
+  // .shared::cta is of PTX ISA 7.8.
+  target.ptxFeature = "+ptx80";
+  target.atomicAddFeature = "+ptx80";
+  // CUDA C++ programming guide, table of compute capabilities: 163 KB, 64 K registers, 255 a thread.
+  target.maxSharedMemory = 166912;
+  target.registersPerSM = 65536;
+  target.minRegisters = 24;
+  target.maxRegisters = 255;
+  // PTX ISA 9.7.13.1 and 9.7.13.15.2.
+  target.namedBarriers = 16;
+  target.barrierBytes = 8;
+  // A warp computes m16n8k16 (PTX ISA 9.7.14.5); tiles have as many columns as on later GPUs.
+  target.groupThreads = 128;
+  target.productRows = 16;
+  target.depthStep = 16;
+  target.colStep = 8;
+  target.maxCols = 256;
+  target.maxBoxRows = 256;
+  // That of tiles that TMA copies, so that products read both alike.
+  target.swizzleBytes = 128;
+  target.swizzleAlignment = 1024;
+  return target;
+}();
+
+} // namespace flashc
+
+#endif // FLASHC_TARGET_AMPERE_H

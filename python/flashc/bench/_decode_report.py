@@ -1,0 +1,87 @@
+"""What the decoding benchmark says: a line for each cell, means of ratios, the CSV; and the way back from CSVs to rows."""
+
+import csv
+import dataclasses
+import math
+
+from ._decode_grid import Cell
+from ._report import FLASHC, VARIANT, geometric_mean, is_peer
+
+COLUMNS = [field.name for field in dataclasses.fields(Cell)] + ["system", "microseconds", "tb_per_s"]
+
+
+@dataclasses.dataclass
+class Row:
+    """A cell, with the microseconds of each system that ran it, and {system: why it has none}."""
+    cell: Cell
+    microseconds: dict
+    notes: dict = dataclasses.field(default_factory=dict)
+
+    def rate(self, name):
+        """TB/s of keys and values; NaN where there is none."""
+        return self.cell.bytes / self.microseconds[name] / 1e6 if name in self.microseconds else math.nan
+
+    def ratio(self, peer=None):
+        """Of a peer's time to flashc's, or of the best peer's; NaN where one of them has none."""
+        times = [time for name, time in self.microseconds.items() if (name == peer if peer else is_peer(name))]
+        return min(times) / self.microseconds[FLASHC] if times and FLASHC in self.microseconds else math.nan
+
+    @property
+    def failed(self):
+        """Whether flashc or a variant of it did not run, or a system computed wrong numbers."""
+        return FLASHC not in self.microseconds or any(
+            not is_peer(name) or note.startswith("wrong") for name, note in self.notes.items())
+
+    def line(self):
+        text = f"{str(self.cell):36}"
+        for name, time in self.microseconds.items():
+            text += f" {name} {time:9.1f} us {self.rate(name):5.2f} TB/s"
+        return text + ("" if math.isnan(self.ratio()) else f"  {self.ratio():5.2f}")
+
+
+def summary(rows):
+    """The geometric means and the notes, as lines."""
+    names = list(dict.fromkeys(name for row in rows for name in row.microseconds))
+    lines = _mean("ratios to the best peer", [row.ratio() for row in rows])
+    for name in names:
+        if is_peer(name):
+            lines += _mean(f"ratios to {name}", [row.ratio(name) for row in rows])
+        elif name.startswith(VARIANT):
+            lines += _mean(f"ratios of flashc's time to that of {name}", [1 / row.ratio(name) for row in rows])
+    return lines + [f"note: {row.cell}: {name}: {note}" for row in rows for name, note in row.notes.items()]
+
+
+def _mean(what, ratios):
+    known = [ratio for ratio in ratios if not math.isnan(ratio)]
+    return [f"geometric mean of {len(known)} {what}: {geometric_mean(known):.3f} ({min(known):.3f} to "
+            f"{max(known):.2f})"] if known else []
+
+
+def write_csv(file, rows, with_names=False):
+    """Adds rows to an open file."""
+    writer = csv.writer(file)
+    if with_names:
+        writer.writerow(COLUMNS)
+    for row in rows:
+        for name, time in row.microseconds.items():
+            writer.writerow([*dataclasses.astuple(row.cell), name, f"{time:.2f}", f"{row.rate(name):.3f}"])
+    file.flush()
+
+
+def read_csv(paths):
+    """The rows of files that write_csv wrote. Raises ValueError for anything else."""
+    rows = {}
+    for path in paths:
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            if reader.fieldnames != COLUMNS:
+                raise ValueError(f"{path}: expected the columns {','.join(COLUMNS)}, got "
+                                 f"{','.join(reader.fieldnames or ['nothing'])}")
+            for line in reader:
+                try:
+                    cell = Cell(**{field.name: field.type(line[field.name]) for field in dataclasses.fields(Cell)})
+                    row = rows.setdefault(cell, Row(cell, {}))
+                    row.microseconds[line["system"]] = float(line["microseconds"])
+                except (TypeError, ValueError) as error:
+                    raise ValueError(f"{path}:{reader.line_num}: {error}") from None
+    return list(rows.values())
