@@ -295,7 +295,9 @@ typedef struct FlashcAttention {
   /** Of the gradient of a capture: its number among `captures`, one of bf16, f16 or f32 that is no scalar. */
   size_t captured;
   /** Of attention: k and v are caches, which hold sequences of different lengths, and q are the last Nq positions of each.
-   *  The kernel is one for decoding (docs/decode.md), with a schedule of its own. */
+   *  Up to 64 rows of queries for a key head, group_size * queries, the kernel is one for decoding, with a schedule of its
+   *  own; for more, or FLASHC_ANY queries, it is the forward one (docs/decode.md). A field in
+   *  FlashcCompileOptions::schedule that only one of them has chooses that. */
   bool cache;
   /** Rows of a page, where a cache lies in pages; 0: sequence b is k[b] and v[b]. */
   int64_t page_size;

@@ -206,11 +206,17 @@ static LogicalResult lowerEntry(Entry &entry, const CompileOptions &options, Ker
 FailureOr<LoweredKernel> flashc::lowerToKernel(ModuleOp module, const CompileOptions &options, KernelLevel level) {
   if (failed(checkOptions(module, options.pipeline)))
     return failure();
-  if (options.pipeline.algorithm == "split-kv" || (!options.addAlgorithm && readsCache(module)))
-    return lowerDecoding(module, options, level);
+  KernelFamily family = chooseFamily(module, options);
+  if (family.isDecoding) {
+    FailureOr<LoweredKernel> kernel = lowerDecoding(module, options, level);
+    if (succeeded(kernel))
+      kernel->decision.familyReason = std::move(family.why);
+    return kernel;
+  }
   FailureOr<ScheduleDecision> decision = decideSchedules(module, options);
   if (failed(decision))
     return failure();
+  decision->familyReason = std::move(family.why);
   SmallVector<Entry, 2> entries;
   for (const ScheduleChoice &choice : decision->choices)
     if (failed(addEntries(module, choice, options, entries)))

@@ -58,7 +58,7 @@ static void printEntry(llvm::raw_ostream &os, const Launch &launch, const Schedu
 static std::string describeDecoding(const Launch &launch, const ScheduleDecision &decision) {
   std::string text;
   llvm::raw_string_ostream os(text);
-  os << "decisions for a decoding kernel\nentry " << launch.kernel << ":\n  schedule: " << decision.decoding << "\n"
+  os << "decisions for a decoding kernel: " << decision.familyReason << "\nentry " << launch.kernel << ":\n  schedule: " << decision.decoding << "\n"
      << "  splits: " << decision.decodingReason << "\n  CTAs: ";
   llvm::interleave(launch.grid, os, [&](const GridFormula &extent) { os << extent.getText(); }, " x ");
   os << ", in clusters of " << launch.cluster[0] << "\n  shared memory: " << launch.dynamicSharedMemory << " bytes\n";
@@ -81,6 +81,8 @@ std::string flashc::describeDecisions(const LoweredKernel &kernel) {
     return text;
   }
   os << "decisions for " << decision.key.str() << ": " << decision.maskReason << "\n";
+  if (!decision.familyReason.empty())
+    os << "a forward kernel that reads a cache: " << decision.familyReason << "\n";
   // A launch asks the variants in order; the entry for every other launch is the module's first.
   for (auto [launch, choice] : llvm::zip(llvm::drop_begin(launches), decision.choices))
     printEntry(os, launch, choice, decision);

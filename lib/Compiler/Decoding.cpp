@@ -5,14 +5,17 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 #include "flashc/Schedule/DecodeSchedule.h"
+#include "flashc/Schedule/Schedule.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 
 using namespace mlir;
 using namespace flashc;
 
-bool flashc::readsCache(ModuleOp module) {
-  return module.walk([](flash::CacheViewOp) { return WalkResult::interrupt(); }).wasInterrupted();
+static SmallVector<flash::CacheViewOp> findViews(ModuleOp module) {
+  SmallVector<flash::CacheViewOp> views;
+  module.walk([&](flash::CacheViewOp view) { views.push_back(view); });
+  return views;
 }
 
 /// The multiprocessors of an H200, the GPU that schedules are measured on.
@@ -22,6 +25,61 @@ static flash::AttentionOp findAttention(ModuleOp module) {
   flash::AttentionOp found;
   module.walk([&](flash::AttentionOp op) { found = op; });
   return found;
+}
+
+/// Rows of queries that share their keys, query heads of a group times tokens: up to so many a decoding kernel reads the
+/// keys for, 16 at a time; more fill the tiles of a forward kernel.
+static constexpr int64_t kMostDecodedRows = 64;
+
+/// Whether the schedule's text says which kernel it is of: by a field that only one of them has.
+static std::optional<bool> isOfDecoding(StringRef schedule) {
+  auto isAsked = [&](StringRef field) { return hasOverride(schedule, field); };
+  if (llvm::any_of(std::array{"splits", "chunk", "merge", "warps"}, isAsked))
+    return true;
+  for (const auto &field : Schedule().getFields())
+    if (StringRef(field.first) != "stages" && isAsked(field.first))
+      return false;
+  return std::nullopt;
+}
+
+/// Why a forward kernel cannot read the caches of `op`, or an empty text.
+static std::string whyNotForward(flash::AttentionOp op, ArrayRef<flash::CacheViewOp> views, const GPUTarget &target) {
+  if (!target.hasTMA)
+    return "the target has no TMA";
+  for (flash::CacheViewOp view : views) {
+    auto cache = cast<RankedTensorType>(view.getCache().getType());
+    if (cache.getElementType() != op.getQType().getElementType())
+      return "caches are of another type than queries";
+    if (view.getTable() && cache.getDimSize(2) % target.getSwizzleRows() != 0)
+      return "pages have " + std::to_string(cache.getDimSize(2)) + " rows, no multiple of " + std::to_string(target.getSwizzleRows());
+  }
+  return "";
+}
+
+KernelFamily flashc::chooseFamily(ModuleOp module, const CompileOptions &options) {
+  const PipelineOptions &pipeline = options.pipeline;
+  if (pipeline.algorithm == "split-kv")
+    return {true, "the algorithm split-kv was asked for"};
+  SmallVector<flash::CacheViewOp> views = findViews(module);
+  if (views.empty())
+    return {};
+  if (options.addAlgorithm || !pipeline.mayDecode)
+    return {false, "the algorithm fa2 was asked for"};
+  if (std::optional<bool> asked = isOfDecoding(pipeline.schedule))
+    return {*asked, "the schedule that was asked for is of that"};
+  flash::AttentionOp op = findAttention(module);
+  if (!op)
+    return {true, ""};
+  if (std::string why = whyNotForward(op, views, *GPUTarget::lookup(pipeline.target)); !why.empty())
+    return {true, why};
+  ShapedType q = op.getQType();
+  if (q.isDynamicDim(2))
+    return {false, "the number of queries is not known"};
+  int64_t rows = q.getDimSize(2) * op.getGroup();
+  std::string count = std::to_string(rows) + (rows == 1 ? " row" : " rows") + " of queries for a key head, ";
+  if (rows > kMostDecodedRows)
+    return {false, count + "more than " + std::to_string(kMostDecodedRows)};
+  return {true, count + std::to_string(kMostDecodedRows) + " at most"};
 }
 
 /// Keys or values as they lie in memory.

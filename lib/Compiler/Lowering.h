@@ -21,8 +21,13 @@ CompileOptions withSchedule(const CompileOptions &options, const ScheduleChoice 
 /// A clone of `module` at L1, by the options' algorithm. Fails after a diagnostic.
 mlir::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> lowerToLoops(mlir::ModuleOp module, const CompileOptions &options);
 
-/// Whether an attention of `module` reads keys from a cache: its kernel is one of Flash-Decoding.
-bool readsCache(mlir::ModuleOp module);
+/// Which kernel an attention gets, and why, for people: one of Flash-Decoding, or the forward one. No reason where there
+/// is nothing to choose: keys are in no cache.
+struct KernelFamily {
+  bool isDecoding = false;
+  std::string why = {};
+};
+KernelFamily chooseFamily(mlir::ModuleOp module, const CompileOptions &options);
 
 /// The one attention of `module` as a decoding kernel at `level`. Fails after a diagnostic.
 mlir::FailureOr<LoweredKernel> lowerDecoding(mlir::ModuleOp module, const CompileOptions &options, KernelLevel level);

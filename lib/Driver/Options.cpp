@@ -127,6 +127,7 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   options.outputFile = line.output;
   options.pipeline = {line.target, line.algorithm, line.schedule, /*scheduleTable=*/"", line.qTile, line.kvTile};
   options.pipeline.splitGradients = line.splitGradients;
+  options.pipeline.mayDecode = line.algorithm.getNumOccurrences() == 0;
   if (!line.scheduleTable.empty() &&
       !readTable(line.scheduleTable, options.pipeline.scheduleTable))
     return false;

@@ -21,6 +21,9 @@ __all__ = ["decode"]
 #: Keys of a part with batch_invariant.
 _CHUNK = 1024
 
+#: Query heads of a group times tokens that a decoding kernel takes; more are the forward kernel's, which takes any T.
+_MOST_DECODED_ROWS = 64
+
 
 def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, *, causal: bool = True,
            window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
@@ -29,16 +32,18 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
            batch_invariant: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
-    where the tokens of q are in the cache already (`flashc.append_kv`).
+    where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and
+    chunked prefill are the same call. Where query heads of a group times T are more than 64, it is the forward kernel that
+    reads the cache, one for all such T.
 
     Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions. Rows of the
     caches behind a sequence's end, and pages that are not its own, are never used, whatever they hold.
 
     Args:
-        q: [B, T, Hq, D]: the last T tokens of each sequence, one or a few. bf16 or f16; on the CPU f32, too.
+        q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
         k_cache, v_cache: [B, N, Hk, D] and [B, N, Hk, Dv], or with a block_table [pages, page_size, Hk, D] and
             [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
-            be interleaved. Pages of a multiple of 16 rows are the fastest ones.
+            be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for more than 64 rows of queries.
             float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
         lengths: [B] in int32: tokens of each sequence, those of q among them; from 0 to N, or page_size * M. A query
             whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after the new tokens.)
@@ -50,11 +55,11 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
             each key head [Hk], or for each page [pages, 1] or [pages, Hk] (then of a multiple of 16 rows on a GPU).
         layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
         splits: into how many parts the keys of a sequence are cut, which run in parallel and are merged. None: a cost
-            model says, from the shapes alone (docs/decode.md).
-        batch_invariant: parts are of 1024 keys, so that a row's bits depend on its own sequence alone, whatever else
-            is in the batch.
+            model says, from the shapes alone (docs/decode.md); the forward kernel has one.
+        batch_invariant: a row's bits depend on its own sequence and on T alone, whatever else is in the batch: parts are of
+            1024 keys, or there is one.
         out: where the result goes: o, or (o, lse).
-        schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3".
+        schedule: overrides of the schedule of decoding kernels, such as "warps=4,stages=3", or of forward ones.
 
     Returns:
         o, of q's shape with Dv for D; with `return_lse` (o, lse), lse [B, Hq, T] in f32 in either layout. A query that
@@ -113,9 +118,11 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     else:
         specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), None,
                                     False, has_lse, has_sinks=sinks is not None)
+        is_forward = splits is None and cache_dtype is None and _is_forward(specialization, extents, page_size)
         specialization = specialization._replace(
-            page_size=page_size, cache_dtype=cache_dtype, scales=scales, extents=(library.ANY, extents.key_heads, extents.queries, library.ANY))
-        if inputs.device != CPU:
+            page_size=page_size, cache_dtype=cache_dtype, scales=scales, schedule=schedule if is_forward else None, extents=(
+                library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries, library.ANY))
+        if inputs.device != CPU and not is_forward:
             text = _schedule(specialization, extents, inputs.device, splits, batch_invariant, schedule)
             specialization = specialization._replace(schedule=text)
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
@@ -158,6 +165,12 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
         raise ArgumentError(f"expected k_cache and v_cache of as many rows, got {tuple(k.shape)} and {tuple(v.shape)}")
     extents = check_inputs(q, as_sequences(k), as_sequences(v), is_bshd, enable_gqa=True)
     return extents, page_size
+
+
+def _is_forward(specialization: Specialization, extents: Extents, page_size: int) -> bool:
+    """Whether there are so many rows of queries for a key head that the forward kernel reads the cache, where it can."""
+    is_many = extents.queries * extents.query_heads > _MOST_DECODED_ROWS * extents.key_heads
+    return specialization.target == GPU_TARGET and is_many and page_size % 8 == 0
 
 
 _EIGHT_BITS = "f8e4m3", "i8"

@@ -73,6 +73,14 @@ def test_rows(heads, group, tokens):
     decoding.check(cache, q, 1e-5)
 
 
+@pytest.mark.parametrize("page", [0, 7, 16])
+@pytest.mark.parametrize("tokens", [17, 129])
+def test_prefill(page, tokens):
+    """Some sequences are shorter than the tokens: queries at negative positions see nothing."""
+    cache, q = make([150, 1, 0, 16, 129], tokens=tokens, page=page)
+    decoding.check(cache, q, 1e-5)
+
+
 def test_masks_and_scores():
     cache, q = make([30, 5, 41], tokens=3, page=8)
     slopes = torch.rand(4)

@@ -55,6 +55,8 @@ struct ScheduleDecision {
   unsigned queriesArgument = 0;
   /// Of a decoding kernel, whose schedule is not in `choices`: that (DecodeSchedule::str), and why.
   std::string decoding = {}, decodingReason = {};
+  /// Of keys in a cache: why it is a decoding kernel, or a forward one.
+  std::string familyReason = {};
 };
 
 /// The schedules for the one attention of a module in any form of L0 or L1: a row, overridden, checked. Emits an error

@@ -47,6 +47,8 @@ struct PipelineOptions {
   SplitGradients splitGradients = {};
   /// Of split-kv: the parts of each tile's keys, or the keys of a part (flash-split-kv).
   int64_t splits = 1, chunk = 0;
+  /// Whether a kernel that reads a cache may take split-kv where `algorithm` is fa2: unless somebody asked for that.
+  bool mayDecode = true;
 };
 
 /// The names that PipelineOptions::algorithm takes: standard, fa1, fa2, split-kv.

@@ -1,6 +1,6 @@
 //===- FlashToTile.cpp - convert-flash-to-tile --------------------------------------------------------------------===//
 
-#include "KernelFrame.h"
+#include "CacheFrame.h"
 #include "PairNest.h"
 #include "PlainLaunch.h"
 #include "Steps/TileStep.h"
@@ -317,6 +317,8 @@ static LogicalResult emitNest(NestKernel &kernel, gpu::GPUModuleOp gpuModule, co
     frame = std::make_unique<WarpFrame>(nest, schedule, *kernel.decode, func, signature);
   else if (nest.pairs)
     frame = std::make_unique<PairFrame>(nest, schedule, func, signature);
+  else if (readsCache(nest))
+    frame = std::make_unique<CacheFrame>(nest, schedule, func, signature);
   else
     frame = std::make_unique<KernelFrame>(nest, schedule, func, signature);
   if (failed(frame->build(*makeTileStep(*frame))))

@@ -66,7 +66,7 @@ void KernelFrame::emitRings(const TileStep &step) {
   auto getRows = [&](const Operand &operand) { return isPrivate(operand) ? tile::kTileRows : nest.streamedTile; };
   for (Operand &operand : operands)
     if (isRead(operand))
-      operand.map = signature.getTensorMap(*operand.info.getArgument(), getRows(operand));
+      operand.map = signature.getTensorMap(*operand.info.getArgument(), getBoxRows(operand, getRows(operand)));
   for (Operand &operand : operands) {
     if (!isRead(operand))
       continue;
@@ -82,6 +82,8 @@ Value KernelFrame::load(const Operand &operand, Value position) {
   Type slot = tile::SlotType::get(b.getContext(), ring.getRows(), ring.getCols(), ring.getElementType());
   return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, operand.ring);
 }
+
+Value KernelFrame::getNumKeys() { return scalars.getExtent(b, nest.getStep(), nest.getOperand("k").array, 2); }
 
 Value KernelFrame::loadStreamed(StringRef name, Value position) { return load(find(name), position); }
 

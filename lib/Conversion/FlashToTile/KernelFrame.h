@@ -75,6 +75,8 @@ public:
   virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result) { return mlir::failure(); }
   /// The sinks that join the rows' sums here; null if there are none.
   virtual mlir::Value getSinks() const { return mlir::cast<mlir::flash::FinalizeOp>(nest.epilogue).getSinks(); }
+  /// How many keys there are, of the longest sequence. Null after an error.
+  virtual mlir::Value getNumKeys();
   /// The head of row `row` of a tile, where that is what positions of rows are (tile.rows).
   virtual mlir::Value getHeadOfRow(mlir::Value row) { return head; }
 
@@ -115,6 +117,8 @@ protected:
   /// The body of the loop over visits: one step, whose state the loop carries. Returns the loop's results.
   mlir::FailureOr<mlir::ValueRange> fillLoop(mlir::scf::ForOp loop, TileStep &step);
   virtual mlir::Value load(const Operand &operand, mlir::Value position);
+  /// Rows that lie side by side in memory, of a tile of `rows`.
+  virtual int64_t getBoxRows(const Operand &operand, int64_t rows) const { return rows; }
 
   llvm::SmallVector<Operand, 3> operands;
   mlir::gpu::GPUFuncOp kernel;

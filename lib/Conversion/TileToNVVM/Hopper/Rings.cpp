@@ -91,6 +91,39 @@ void copyRows(Emitter &emit, CopyAsyncOp op, ValueRange array, Value data, Value
   }
 }
 
+/// `n = at div divisor`, and where that entry of the table's row at $6 lies.
+std::string findEntry(int64_t divisor) {
+  std::string quotient = llvm::isPowerOf2_64(divisor) ? " shr.u32 n, at, " + std::to_string(llvm::Log2_64(divisor))
+                                                      : " div.u32 n, at, " + std::to_string(divisor);
+  return quotient + ";\n mad.wide.u32 entry, n, 4, $6;\n";
+}
+
+/// A loop over boxes, which holds few values in the producer's few registers. An entry is read one box ahead. Outside of the
+/// sequence, behind its end or at a negative position, it is -1: outside of the tensor, where a copy writes zeros and counts
+/// their bytes.
+void copyPages(Emitter &emit, CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Value data, Value barrier) {
+  RingType ring = op.getRing().getType();
+  int64_t boxRows = cast<TensorMapType>(op.getMap().getType()).getRows(), pageRows = *op.getPageRows();
+  std::string read = " setp.lt.u32 p, at, $5;\n mov.b32 next, -1;\n @p ld.global.b32 next, [entry];\n", copies;
+  for (int64_t panel = 0; panel < kHopper.countPanels(ring.getCols()); ++panel)
+    copies += " mov.b32 c, " + std::to_string(panel * kHopper.getPanelCols()) +
+              ";\n cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [box+" +
+              std::to_string(panel * ring.getRows() * kHopper.swizzleBytes) + "], [$1, {c, first, $3, page}], [$2];\n";
+  std::string ofPage = boxRows == pageRows ? " mov.b32 first, 0;\n"
+                                           : " mul.lo.u32 n, n, " + std::to_string(pageRows) + ";\n sub.s32 first, at, n;\n";
+  Value b = emit.toI32(op.getB()), row = emit.toI32(op.getRow());
+  Value table = getElementPointer(emit, adaptor.getTable(), emit.builder.getI32Type(), {b, emit.i32(0)});
+  emit.ptx("{\n .reg .pred p;\n .reg .b32 at, n, first, c, page, next, box, done;\n .reg .b64 entry;\n"
+           " mov.b32 at, $4;\n mov.b32 box, $0;\n mov.b32 done, 0;\n" + findEntry(pageRows) + read +
+               " .pragma \"nounroll\";\n BOX:\n mov.b32 page, next;\n" + ofPage +
+               " add.s32 at, at, " + std::to_string(boxRows) + ";\n" + findEntry(pageRows) + read + copies +
+               " add.s32 box, box, " + std::to_string(boxRows * kHopper.swizzleBytes) + ";\n add.s32 done, done, " +
+               std::to_string(boxRows) + ";\n setp.lt.s32 p, done, " + std::to_string(ring.getRows()) +
+               ";\n @p bra.uni BOX;\n }",
+           "r,l,r,r,r,r,l,~{memory}",
+           {data, adaptor.getMap()[0], barrier, emit.toI32(op.getH()), row, emit.toI32(op.getEnd()), table});
+}
+
 TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter &emit, KernelContext &kernel) {
   RingType ring = op.getRing().getType();
   Turn turn = getTurn(emit, ring, op.getCount(), getOwner(emit, op.getOwner()));
@@ -101,6 +134,10 @@ TileValues lowerCopyAsync(CopyAsyncOp op, Adaptor<CopyAsyncOp> adaptor, Emitter 
   Value data = getSlotAddress(emit, ring, adaptor.getRing(), turn);
   if (isF32) {
     copyRows(emit, op, adaptor.getMap(), data, barrier);
+    return {};
+  }
+  if (op.getTable()) {
+    copyPages(emit, op, adaptor, data, barrier);
     return {};
   }
   Value b = emit.toI32(op.getB()), h = emit.toI32(op.getH()), row = emit.toI32(op.getRow());
@@ -124,6 +161,30 @@ TileValues lowerWait(WaitOp op, Adaptor<WaitOp> adaptor, Emitter &emit, KernelCo
   Value data = getSlotAddress(emit, ring, adaptor.getRing(), turn);
   SmallVector<Value> values = {getAddressField(emit, data), getBarrier(emit, adaptor.getRing()[2], turn.slot)};
   return {values};
+}
+
+/// 16 bytes a thread and store, so that sixteen rows of a panel are one pass over it; all of a row is written, and its
+/// swizzle is no matter. Every branch is uniform.
+TileValues lowerClearRows(ClearRowsOp op, Adaptor<ClearRowsOp> adaptor, Emitter &emit, KernelContext &kernel) {
+  SlotType slot = op.getSlot().getType();
+  constexpr int64_t kThreadBytes = 16, kThreadsOfRow = kHopper.swizzleBytes / kThreadBytes;
+  Value field = arith::TruncIOp::create(emit.builder, emit.loc, emit.builder.getI32Type(), adaptor.getSlot()[0]);
+  Value address = emit.mul(emit.add(field, kernel.inGroup), kThreadBytes);
+  std::string rows = std::to_string(slot.getRows()), stores;
+  for (int64_t panel = 0; panel < kHopper.countPanels(slot.getCols()); ++panel)
+    stores += " @q st.shared.v4.b32 [a+" + std::to_string(panel * slot.getRows() * kHopper.swizzleBytes) + "], {z, z, z, z};\n";
+  emit.ptx("{\n .reg .pred p, q;\n .reg .b32 r, a, z;\n setp.ge.s32 p, $2, " + rows + ";\n @p bra.uni DONE;\n"
+           " mov.b32 z, 0;\n max.s32 r, $2, 0;\n CLEAR:\n"
+           " add.s32 a, r, $1;\n setp.lt.s32 q, a, " + rows + ";\n"
+           " mad.lo.s32 a, r, " + std::to_string(kHopper.swizzleBytes) + ", $0;\n" + stores +
+           " add.s32 r, r, " + std::to_string(kHopper.groupThreads / kThreadsOfRow) + ";\n"
+           " setp.lt.s32 p, r, " + rows + ";\n @p bra.uni CLEAR;\n"
+           // Products read through another proxy, and so does the next copy write (PTX ISA 9.7.13.4).
+           " fence.proxy.async.shared::cta;\n bar.sync $3, " + std::to_string(kHopper.groupThreads) + ";\n DONE:\n }",
+           "r,r,r,r,~{memory}",
+           {address, emit.shr(kernel.inGroup, llvm::Log2_64(kThreadsOfRow)), emit.toI32(op.getFirst()),
+            emit.add(kernel.warpgroup, kWarpgroupBarriers)});
+  return {};
 }
 
 /// A thread's two columns of each block.
@@ -164,5 +225,6 @@ TileValues lowerRelease(ReleaseOp op, Adaptor<ReleaseOp> adaptor, Emitter &emit,
 } // namespace
 
 void flashc::tiletonvvm::populateRingPatterns(KernelPatterns &patterns) {
-  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerReadColumns, lowerRelease);
+  patterns.add(lowerAllocRing, lowerAllocSlot, lowerAcquire, lowerCopyAsync, lowerWait, lowerClearRows, lowerReadColumns,
+               lowerRelease);
 }

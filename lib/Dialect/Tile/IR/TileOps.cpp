@@ -7,6 +7,8 @@
 #include "mlir/IR/Matchers.h"
 #include "mlir/IR/OpImplementation.h"
 
+#include <numeric>
+
 using namespace mlir;
 using namespace mlir::tile;
 
@@ -39,6 +41,22 @@ LogicalResult AllocRingOp::verify() {
   return verifyRange(*this, "columns", ring.getCols(), target.colStep, target.maxCols);
 }
 
+/// Of a load through a table, or of rows that are cleared.
+static LogicalResult verifyPages(LoadOp op) {
+  RingType ring = op.getRing().getType();
+  auto map = dyn_cast<TensorMapType>(op.getMap().getType());
+  if (!map || op->getParentOfType<WarpProgramOp>())
+    return op.emitOpError() << "expected pages, and rows to be cleared, of a tensor map in a tile.program";
+  if (op.getTable() && (!op.getPageRows() || !op.getEnd()))
+    return op.emitOpError() << "expected the rows of a page and the end of the sequence beside a table";
+  int64_t rows = op.getTable() ? std::gcd(int64_t(*op.getPageRows()), ring.getRows()) : ring.getRows();
+  if (map.getRows() != rows || map.getElementType() != ring.getElementType())
+    return op.emitOpError() << "expected a box of " << rows << " rows to match " << ring << ", got " << map;
+  if (int64_t step = GPUTarget::of(op).getSwizzleRows(); rows % step != 0)
+    return op.emitOpError() << "expected boxes of a multiple of " << step << " rows, got " << rows;
+  return success();
+}
+
 LogicalResult LoadOp::verify() {
   RingType ring = getRing().getType();
   auto map = dyn_cast<TensorMapType>(getMap().getType());
@@ -47,6 +65,8 @@ LogicalResult LoadOp::verify() {
       slot.getElementType() != ring.getElementType())
     return emitOpError() << "expected a slot of " << ring << ", got " << slot;
   auto array = dyn_cast<MemRefType>(getMap().getType());
+  if (getTable() || getFirst())
+    return verifyPages(*this);
   if (map ? map.getRows() != ring.getRows() || map.getElementType() != ring.getElementType()
           : !ring.getElementType().isF32() || array.getDimSize(0) != ring.getRows())
     return emitOpError() << "expected the box of " << getMap().getType() << " to match " << ring;

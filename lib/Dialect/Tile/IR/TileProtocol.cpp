@@ -8,6 +8,7 @@
 //      where the same holds.
 //   4. When it is released or handed on, every product that reads it has been waited for; before that, when a
 //      tile.store_async writes to it, which a tile.store_wait follows.
+//   5. Rows of it are cleared before any product reads it.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -79,7 +80,22 @@ static bool isStoreComplete(StoreAsyncOp store, Operation *end) {
   return false;
 }
 
-/// Invariants 3 and 4, of a slot that `block` has waited for or has been handed.
+/// Invariant 5, in the block that waits for the slot.
+static LogicalResult verifyClear(ClearRowsOp clear, Block *block) {
+  if (clear->getBlock() != block)
+    return clear.emitOpError() << "expected in the block that waits for the slot";
+  for (MmaAsyncOp product : getProducts(clear.getSlot())) {
+    Operation *ancestor = block->findAncestorOpInBlock(*product);
+    if (!ancestor || !ancestor->isBeforeInBlock(clear))
+      continue;
+    InFlightDiagnostic diag = clear.emitOpError() << "expected in front of the products that read the slot";
+    diag.attachNote(product.getLoc()) << "this product is before it";
+    return diag;
+  }
+  return success();
+}
+
+/// Invariants 3 to 5, of a slot that `block` has waited for or has been handed.
 static LogicalResult verifySlot(TypedValue<SlotType> slot) {
   Block *block = slot.getParentBlock();
   Operation *owner = slot.getDefiningOp() ? slot.getDefiningOp() : block->getParentOp(), *end = nullptr;
@@ -107,6 +123,9 @@ static LogicalResult verifySlot(TypedValue<SlotType> slot) {
     }
   if (store && !isStoreComplete(store, end))
     return store.emitOpError() << "expected a tile.store_wait between it and the release of its slot";
+  for (Operation *user : slot.getUsers())
+    if (auto clear = dyn_cast<ClearRowsOp>(user); clear && failed(verifyClear(clear, block)))
+      return failure();
   Operation *last = store ? store : end; // what must find every product complete
   for (MmaAsyncOp product : getProducts(slot))
     if (!isComplete(product, last)) {
@@ -148,8 +167,8 @@ LogicalResult WarpSpecializeOp::verifyRegions() {
       failed(verifyAbsent<AtomicAddOp>(getConsumer(), "reducer")))
     return failure();
   for (Region *region : {&getProducer(), &getReducer()})
-    if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp, ShareOp>(
-            *region, "consumer")))
+    if (failed(verifyAbsent<StoreSlopesOp, StoreAsyncOp, StoreWaitOp, PingPongWaitOp, PingPongPassOp, PublishedOp, ShareOp,
+                            ClearRowsOp>(*region, "consumer")))
       return failure();
   for (Region *region : {&getConsumer(), &getReducer()})
     if (failed(verifyAbsent<AcquireOp, CopyAsyncOp, ConsumeOp, PublishOp>(*region, "producer")))

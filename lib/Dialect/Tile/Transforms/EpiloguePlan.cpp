@@ -128,7 +128,7 @@ static LogicalResult planIssue(EpilogueOverlap &plan) {
       continue;
     }
     if (!isMemoryEffectFree(&op) && !isScalarCode(&op) &&
-        !isa<WaitOp, PingPongWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp, VoteAnyOp>(op))
+        !isa<WaitOp, ClearRowsOp, PingPongWaitOp, StoreSlopesOp, MmaAsyncOp, RowsOp, VoteAnyOp>(op))
       return refuseEffect(plan, "the first product", &op);
     plan.issue.push_back(&op);
   }

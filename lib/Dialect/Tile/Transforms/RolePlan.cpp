@@ -92,10 +92,10 @@ LogicalResult RolePlan::checkLoops(Operation *op) {
 }
 
 LogicalResult RolePlan::checkLoad(LoadOp load) {
-  for (Value handle : {Value(load.getMap()), Value(load.getRing())})
-    if (program.getBody().isAncestor(handle.getParentRegion()))
+  for (Value handle : {Value(load.getMap()), Value(load.getRing()), Value(load.getTable())})
+    if (handle && program.getBody().isAncestor(handle.getParentRegion()))
       return refuse(load) << "expected its ring and its tensor map to come from outside of the program";
-  for (Value position : {load.getB(), load.getH(), load.getRow()}) {
+  for (Value position : load.getPlace()) {
     if (failed(addScalars(load, position)))
       return failure();
     if (varies(position) && !load.getRing().getType().getIsPrivate())
@@ -197,7 +197,7 @@ LogicalResult RolePlan::compute() {
 
 SmallVector<Operation *> RolePlan::getPrivateScalars(LoadOp load) const {
   SetVector<Operation *> needed;
-  SmallVector<Value> worklist = {load.getB(), load.getH(), load.getRow()};
+  SmallVector<Value> worklist = load.getPlace();
   while (!worklist.empty()) {
     Value value = worklist.pop_back_val();
     if (value == warpgroup || !varies(value))

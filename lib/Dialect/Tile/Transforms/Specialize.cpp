@@ -181,6 +181,7 @@ class ProducerEmitter : public RoleEmitter {
     Value count = get(numbering.getCount(load));
     AcquireOp::create(b, load.getLoc(), load.getRing(), count, owner);
     CopyAsyncOp::create(b, load.getLoc(), load.getMap(), get(load.getB()), get(load.getH()), get(load.getRow()),
+                        load.getTable(), load.getPageRowsAttr(), load.getEnd() ? get(load.getEnd()) : Value(),
                         load.getRing(), count, owner);
   }
 
@@ -474,16 +475,22 @@ static void makeConsumer(Region &consumer, const LoadNumbering &numbering) {
     ShareOp::create(b, product.getLoc(), product.getA(), product.getRing(), numbering.getCount(product));
     product.erase();
   });
-  SmallVector<WaitOp> waits;
+  SmallVector<std::pair<WaitOp, Value>> waits; // and the first row to be cleared
   consumer.walk([&](LoadOp load) {
     OpBuilder b(load);
     auto wait = WaitOp::create(b, load.getLoc(), load.getSlot().getType(), load.getRing(), numbering.getCount(load));
     load.replaceAllUsesWith(wait.getSlot());
+    waits.push_back({wait, load.getFirst()});
     load.erase();
-    waits.push_back(wait);
   });
-  for (WaitOp wait : waits)
+  for (auto [wait, first] : waits) {
     insertRelease(wait);
+    if (!first)
+      continue;
+    OpBuilder b(wait.getContext());
+    b.setInsertionPointAfter(wait);
+    ClearRowsOp::create(b, wait.getLoc(), wait.getSlot(), first);
+  }
   waitForLastStore(consumer);
 }
 

@@ -184,19 +184,53 @@ def Tile_StoreSlopesOp : Tile_Op<"store_slopes", [MemoryEffects<[MemRead, MemWri
   let hasVerifier = 1;
 }
 
-def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_LoadOp : Tile_Op<"load", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "the next slot of a ring, filled with a tile of device memory";
   let description = [{
     `map[b, h, row]`: `rows` rows from `row` on, all columns; what lies beyond the tensor reads as zero. Splits into
     `tile.acquire` and `tile.copy_async` in the producer, and `tile.wait` in the consumers.
 
+    With `pages(%table) of P until %end` row r of the tile is `map[table[b, (row + r) div P], h, (row + r) mod P]`: position
+    row + r of sequence b, in pages of P rows (Kwon et al. 2023, PagedAttention). The map's box has as many rows as divide
+    both P and the tile, a multiple of 8, and `row` is a multiple of it, so that a box lies in one page. Of a box that
+    begins at `end` or behind it, or at a negative position, no entry is read: it is zero. `end` is not negative.
+
+    With `clear from %first` the slot's rows from `first` on, any number, are set to zero: each consumer does it behind its
+    wait (`tile.clear_rows`).
+
     An array of f32 instead of a map gives a slot of f32: `map[s, b, h, row .. row + cols - 1]` for every row s of the
     slot. All of these exist, and each s begins at a multiple of 16 bytes.
+
+    Example:
+    ```mlir
+    %v = tile.load %map[%b, %h, %row] pages(%table : !table) of 64 until %end into %ring clear from %left
+        : !tile.tensor_map<64 x bf16>, !tile.ring<2, 128, 128, bf16> -> !tile.slot<128, 128, bf16>
+    ```
   }];
-  let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row, Tile_Ring:$ring);
+  let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row,
+                       Optional<MemRefRankOf<[I32], [2]>>:$table,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$page_rows, Optional<Index>:$end,
+                       Tile_Ring:$ring, Optional<Index>:$first);
   let results = (outs Tile_Slot:$slot);
-  let assemblyFormat = "$map `[` $b `,` $h `,` $row `]` `into` $ring attr-dict `:` type($map) `,` type($ring) `->` type($slot)";
+  let builders = [OpBuilder<(ins "::mlir::Type":$slot, "::mlir::Value":$map, "::mlir::Value":$b, "::mlir::Value":$h,
+                                 "::mlir::Value":$row, "::mlir::Value":$ring), [{
+    build($_builder, $_state, slot, map, b, h, row, /*table=*/::mlir::Value(), /*page_rows=*/nullptr,
+          /*end=*/::mlir::Value(), ring, /*first=*/::mlir::Value());
+  }]>];
+  let assemblyFormat = [{
+    $map `[` $b `,` $h `,` $row `]` (`pages` `(` $table^ `:` type($table) `)` `of` $page_rows `until` $end)?
+    `into` $ring (`clear` `from` $first^)? attr-dict `:` type($map) `,` type($ring) `->` type($slot)
+  }];
   let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What says where the tile lies, beside arrays.
+    SmallVector<Value> getPlace() {
+      SmallVector<Value> place{getB(), getH(), getRow()};
+      if (getEnd())
+        place.push_back(getEnd());
+      return place;
+    }
+  }];
 }
 
 def Tile_AcquireOp : Tile_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
@@ -205,12 +239,23 @@ def Tile_AcquireOp : Tile_Op<"acquire", [MemoryEffects<[MemRead, MemWrite]>]> {
   let assemblyFormat = "$ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($ring)";
 }
 
-def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>]> {
+def Tile_CopyAsyncOp : Tile_Op<"copy_async", [MemoryEffects<[MemRead, MemWrite]>, AttrSizedOperandSegments]> {
   let summary = "producer: fill the slot of load number `count`, and mark it full when the bytes have arrived";
+  let description = [{
+    From where the `tile.load` says; one bulk tensor copy for each box and panel.
+  }];
   let arguments = (ins AnyTypeOf<[Tile_TensorMap, MemRefRankOf<[F32], [4]>]>:$map, Index:$b, Index:$h, Index:$row,
+                       Optional<MemRefRankOf<[I32], [2]>>:$table,
+                       OptionalAttr<ConfinedAttr<I64Attr, [IntPositive]>>:$page_rows, Optional<Index>:$end,
                        Tile_Ring:$ring, Index:$count, OptionalAttr<I64Attr>:$owner);
+  let builders = [OpBuilder<(ins "::mlir::Value":$map, "::mlir::Value":$b, "::mlir::Value":$h, "::mlir::Value":$row,
+                                 "::mlir::Value":$ring, "::mlir::Value":$count, "::mlir::IntegerAttr":$owner), [{
+    build($_builder, $_state, map, b, h, row, /*table=*/::mlir::Value(), /*page_rows=*/nullptr,
+          /*end=*/::mlir::Value(), ring, count, owner);
+  }]>];
   let assemblyFormat = [{
-    $map `[` $b `,` $h `,` $row `]` `into` $ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($map) `,` type($ring)
+    $map `[` $b `,` $h `,` $row `]` (`pages` `(` $table^ `:` type($table) `)` `of` $page_rows `until` $end)?
+    `into` $ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($map) `,` type($ring)
   }];
 }
 
@@ -225,6 +270,18 @@ def Tile_WaitOp : Tile_Op<"wait", [MemoryEffects<[MemRead, MemWrite]>]> {
     build($_builder, $_state, slot, ring, count, /*owner=*/nullptr);
   }]>];
   let assemblyFormat = "$ring `[` $count `]` (`owner` $owner^)? attr-dict `:` type($ring) `->` type($slot)";
+}
+
+def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "rows of a slot from `first` on become 0";
+  let description = [{
+    For rows of a cache that are no part of the sequence and may hold anything: a probability of 0 times NaN is NaN.
+    `first` may be any number. In a `tile.warp_program` the warp that owns the ring writes them. In a consumer, which has
+    waited for the slot, all of its threads do, if there are any; others may have done so, or be about to: zeros over
+    zeros. Its products find them, and what fills the slot next comes after them.
+  }];
+  let arguments = (ins Tile_Slot:$slot, Index:$first);
+  let assemblyFormat = "$slot `from` $first attr-dict `:` type($slot)";
 }
 
 def Tile_ShareOp : Tile_Op<"share", [MemoryEffects<[MemRead, MemWrite]>]> {

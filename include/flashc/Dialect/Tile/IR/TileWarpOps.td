@@ -142,16 +142,6 @@ def Tile_CopyRowsOp : Tile_Op<"copy_rows", [MemoryEffects<[MemRead, MemWrite]>]>
   }];
 }
 
-def Tile_ClearRowsOp : Tile_Op<"clear_rows", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "rows of a slot from `first` on become 0";
-  let description = [{
-    For rows of a cache that are no part of the sequence and may hold anything: a probability of 0 times NaN is NaN. The
-    warp that owns the ring writes them; `first` may be any number.
-  }];
-  let arguments = (ins Tile_Slot:$slot, Index:$first);
-  let assemblyFormat = "$slot `from` $first attr-dict `:` type($slot)";
-}
-
 /// The states of online softmax: a part of the columns for each warp.
 class Tile_MergeOp<string mnemonic> : Tile_Op<mnemonic, [MemoryEffects<[MemRead, MemWrite]>]> {
   let arguments = (ins Tile_OfF32<Tile_AccTile>:$acc, Tile_OfF32<Tile_RowTile>:$max, Tile_OfF32<Tile_RowTile>:$sum,
