@@ -185,7 +185,8 @@ def test_ops_are_registered_as_pytorch_asks():
     k_cache, v_cache = k_cache.nan_to_num(), v_cache.nan_to_num()
     for return_lse in (False, True):
         torch.library.opcheck(torch.ops.flashc.decode.default, (
-            q, k_cache, v_cache, lengths, table, None, None, True, None, None, None, None, return_lse, "bshd", None, False),
+            q, k_cache, v_cache, lengths, table, None, None, True, None, None, None, None, return_lse, None, None, "bshd",
+            None, False),
             test_utils=tests)
     new = torch.randn(2, 1, 2, 64, device="cuda").to(BF16)
     torch.library.opcheck(torch.ops.flashc.append_kv.default, (

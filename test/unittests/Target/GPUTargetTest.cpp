@@ -1,6 +1,7 @@
 //===- GPUTargetTest.cpp ------------------------------------------------------------------------------------------===//
 
 #include "flashc/Target/GPUTarget.h"
+#include "flashc/Target/Ampere.h"
 #include "flashc/Target/Hopper.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -14,9 +15,10 @@ namespace {
 
 TEST(GPUTarget, IsFoundByItsName) {
   EXPECT_EQ(GPUTarget::lookup("sm_90a"), &kHopper);
+  EXPECT_EQ(GPUTarget::lookup("sm_80"), &kAmpere);
   EXPECT_EQ(GPUTarget::lookup("sm_90"), nullptr);
   EXPECT_EQ(GPUTarget::lookup(""), nullptr);
-  EXPECT_EQ(GPUTarget::getNames(), "sm_90a");
+  EXPECT_EQ(GPUTarget::getNames(), "sm_90a, sm_80");
   EXPECT_NE(GPUTarget::lookup(kDefaultTarget), nullptr);
 }
 

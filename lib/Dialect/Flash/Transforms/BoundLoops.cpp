@@ -158,6 +158,19 @@ static bool mayEndAnywhere(const MaskLoop &loop) {
   return !length || *length % loop.tileSize != 0;
 }
 
+/// Whether a tile of keys lies in the pages of a cache: those are on the grid of tiles.
+static bool liesInPages(StepOpInterface op) {
+  Value keys = op.getK();
+  if (auto pad = keys.getDefiningOp<tensor::PadOp>())
+    keys = pad.getSource();
+  if (auto tile = keys.getDefiningOp<CacheTileOp>())
+    return static_cast<bool>(tile.getTable());
+  if (auto slice = keys.getDefiningOp<tensor::ExtractSliceOp>())
+    keys = slice.getSource();
+  auto view = keys.getDefiningOp<CacheViewOp>();
+  return view && view.getTable();
+}
+
 /// Runs of tiles, which only steps that stream keys have, or null.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &mask) {
   auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
@@ -177,7 +190,7 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op) {
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else belongs
   // to queries is read in. Dropout counts by blocks of positions.
-  bool isOnGrid = ranged || op.getDropout() ||
+  bool isOnGrid = ranged || op.getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
   LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());
@@ -186,7 +199,7 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op) {
 
 bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
   scf::ForOp loop = matchStreamedLoop(op);
-  if (!loop)
+  if (!loop || liesInPages(op))
     return false;
   SearchedMask searched(op);
   MaskSet mask = readMask(op.getMask());
