@@ -31,6 +31,16 @@ def attention(q, k, v, lengths, keep=None, rescore=None, sinks=None):
     return o, lse
 
 
+#: Options of flashc.decode, and what they keep.
+MASKS = {"window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
+         "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j: (j <= i + 30) & (j >= i - 50)),
+         "all": dict(causal=False, keep=lambda b, h, i, j: j >= 0),
+         "strided": dict(mask=lambda b, h, i, j: (i - j) % 3 == 0, keep=lambda b, h, i, j: (j <= i) & ((i - j) % 3 == 0)),
+         "heads": dict(mask=lambda b, h, i, j: j >= h * 10, keep=lambda b, h, i, j: (j <= i) & (j >= h * 10)),
+         "sink and window": dict(mask=lambda b, h, i, j: (j < 4) | (i - j < 20),
+                                 keep=lambda b, h, i, j: (j <= i) & ((j < 4) | (i - j < 20)))}
+
+
 class Cache:
     """k and v of sequences, and the caches that hold them: everything else in those is NaN. Of 8 bits (`stored`), k and v are
     what the caches stand for, with a scale "for all", "heads", "pages" or "pages and heads"."""

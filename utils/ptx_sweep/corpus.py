@@ -258,6 +258,12 @@ for _name, _fields in (("tokens", {"tokens": 3}), ("many rows", {"tokens": 16}),
                        ("arithmetic", {"mask": MASKS["arithmetic"]}), ("memory", {"mask": MASKS["memory"]})):
     add_cached(_name, page=16, **_fields)
 add_cached("i8 on sm_80", cache_dtype="i8", target="sm_80")
+for _d in (64, 128, 256):
+    for _page in (0, 16, 64):
+        add_cached(f"prefill, {f'pages of {_page}' if _page else 'no pages'}", _d, tokens=library.ANY, page=_page)
+for _name, _fields in (("window", {"window": 200}), ("sinks", {"has_sinks": True}), ("alibi", {"score": SCORES["alibi"]}),
+                       ("memory", {"mask": MASKS["memory"]})):
+    add_cached(f"prefill, {_name}", tokens=library.ANY, page=16, **_fields)
 
 # --- Fields of the schedule -------------------------------------------------------------------------------------------
 

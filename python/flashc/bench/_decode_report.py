@@ -5,7 +5,7 @@ import dataclasses
 import math
 
 from ._decode_grid import Cell
-from ._report import FLASHC, VARIANT, geometric_mean, is_peer
+from ._report import FLASHC, VARIANT, geometric_mean, is_peer, read_lines
 
 COLUMNS = [field.name for field in dataclasses.fields(Cell)] + ["system", "microseconds", "tb_per_s"]
 
@@ -71,17 +71,10 @@ def write_csv(file, rows, with_names=False):
 def read_csv(paths):
     """The rows of files that write_csv wrote. Raises ValueError for anything else."""
     rows = {}
-    for path in paths:
-        with open(path, newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if reader.fieldnames != COLUMNS:
-                raise ValueError(f"{path}: expected the columns {','.join(COLUMNS)}, got "
-                                 f"{','.join(reader.fieldnames or ['nothing'])}")
-            for line in reader:
-                try:
-                    cell = Cell(**{field.name: field.type(line[field.name]) for field in dataclasses.fields(Cell)})
-                    row = rows.setdefault(cell, Row(cell, {}))
-                    row.microseconds[line["system"]] = float(line["microseconds"])
-                except (TypeError, ValueError) as error:
-                    raise ValueError(f"{path}:{reader.line_num}: {error}") from None
+
+    def read(line):
+        cell = Cell(**{field.name: field.type(line[field.name]) for field in dataclasses.fields(Cell)})
+        row = rows.setdefault(cell, Row(cell, {}))
+        row.microseconds[line["system"]] = float(line["microseconds"])
+    read_lines(paths, COLUMNS, read)
     return list(rows.values())

@@ -206,29 +206,37 @@ class CSVWriter:
         self.file.close()
 
 
-def read_csv(paths):
-    """The rows of files that CSVWriter wrote. Raises ValueError for anything else."""
-    rows = {}
+def read_lines(paths, columns, read):
+    """Calls `read` with each line of CSV files of these columns. Raises ValueError for anything else, and for what `read`
+    cannot read."""
     for path in paths:
         with open(path, newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
-            if reader.fieldnames != COLUMNS:
-                raise ValueError(f"{path}: expected the columns {','.join(COLUMNS)}, got "
+            if reader.fieldnames != columns:
+                raise ValueError(f"{path}: expected the columns {','.join(columns)}, got "
                                  f"{','.join(reader.fieldnames or ['nothing'])}")
             for line in reader:
                 try:
-                    cell = Cell(d=int(line["d"]), causal=bool(int(line["causal"])), n=int(line["n"]),
-                                batch=int(line["batch"]), heads=int(line["heads"]), group=int(line["group"]),
-                                dv=int(line["dv"]), dtype=line["dtype"],
-                                backward=bool(int(line["backward"])))
-                    values = {name: float(line[name]) if line[name] else math.nan
-                              for name in ("ms", "spread", "tflops", "error", "bound", "frobenius", "sm_mhz")}
+                    read(line)
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"{path}:{reader.line_num}: {error}") from None
-                sm_mhz = values.pop("sm_mhz")
-                row = rows.setdefault((line["device"], cell), Row(line["device"], cell, {}, sm_mhz))
-                # A cell that was measured again replaces the first measurement, system by system.
-                row.entries[line["system"]] = Entry(note=line["note"], **values)
+
+
+def read_csv(paths):
+    """The rows of files that CSVWriter wrote. Raises ValueError for anything else."""
+    rows = {}
+
+    def read(line):
+        cell = Cell(d=int(line["d"]), causal=bool(int(line["causal"])), n=int(line["n"]), batch=int(line["batch"]),
+                    heads=int(line["heads"]), group=int(line["group"]), dv=int(line["dv"]), dtype=line["dtype"],
+                    backward=bool(int(line["backward"])))
+        values = {name: float(line[name]) if line[name] else math.nan
+                  for name in ("ms", "spread", "tflops", "error", "bound", "frobenius", "sm_mhz")}
+        sm_mhz = values.pop("sm_mhz")
+        row = rows.setdefault((line["device"], cell), Row(line["device"], cell, {}, sm_mhz))
+        # A cell that was measured again replaces the first measurement, system by system.
+        row.entries[line["system"]] = Entry(note=line["note"], **values)
+    read_lines(paths, COLUMNS, read)
     return list(rows.values())
 
 

@@ -61,19 +61,11 @@ def test_layouts(page, order, interleaved, target):
     assert torch.equal(o.transpose(1, 2), flashc.decode(q, *cache.arguments()))
 
 
-MASKS = {"window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
-         "all": dict(causal=False, keep=lambda b, h, i, j: j >= 0),
-         "strided": dict(mask=lambda b, h, i, j: (i - j) % 3 == 0, keep=lambda b, h, i, j: (j <= i) & ((i - j) % 3 == 0)),
-         "heads": dict(mask=lambda b, h, i, j: j >= h * 10, keep=lambda b, h, i, j: (j <= i) & (j >= h * 10)),
-         "sink and window": dict(mask=lambda b, h, i, j: (j < 4) | (i - j < 20),
-                                 keep=lambda b, h, i, j: (j <= i) & ((j < 4) | (i - j < 20)))}
-
-
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name", decoding.MASKS)
 @pytest.mark.parametrize("page,tokens", [(0, 1), (16, 3), (1, 2)])
 def test_masks(name, page, tokens, target):
     cache, q = make(RAGGED, page=page, tokens=tokens, heads=4)
-    decoding.check(cache, q, LIMIT[q.dtype], **MASKS[name])
+    decoding.check(cache, q, LIMIT[q.dtype], **decoding.MASKS[name])
 
 
 @pytest.mark.parametrize("page,tokens", [(0, 1), (64, 4)])
@@ -124,8 +116,10 @@ def test_bytes_on_ampere(page, monkeypatch):
 def test_code_of_eight_bits(stored):
     cache, q = make(RAGGED, page=16, tokens=3, heads=4, stored=stored, scales="pages and heads")
     slopes = torch.rand(16, device="cuda") * 0.1
-    decoding.check(cache, q, LIMIT[q.dtype], rescore=lambda s, b, h, i, j: s - slopes[h] * (i - j), **MASKS["sink and window"])
-    decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(16, device="cuda"), batch_invariant=True, **MASKS["window"])
+    decoding.check(cache, q, LIMIT[q.dtype], rescore=lambda s, b, h, i, j: s - slopes[h] * (i - j),
+                   **decoding.MASKS["sink and window"])
+    decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(16, device="cuda"), batch_invariant=True,
+                   **decoding.MASKS["window"])
 
 
 def test_all_bytes():

@@ -54,20 +54,11 @@ def test_layouts(page, order, interleaved):
     assert torch.equal(o.transpose(1, 2), flashc.decode(q, *cache.arguments()))
 
 
-MASKS = {"window": dict(window=50, keep=lambda b, h, i, j: (j <= i) & (j >= i - 50)),
-         "both sides": dict(window=(50, 30), causal=False, keep=lambda b, h, i, j: (j <= i + 30) & (j >= i - 50)),
-         "all": dict(causal=False, keep=lambda b, h, i, j: j >= 0),
-         "strided": dict(mask=lambda b, h, i, j: (i - j) % 3 == 0, keep=lambda b, h, i, j: (j <= i) & ((i - j) % 3 == 0)),
-         "heads": dict(mask=lambda b, h, i, j: j >= h * 10, keep=lambda b, h, i, j: (j <= i) & (j >= h * 10)),
-         "sink and window": dict(mask=lambda b, h, i, j: (j < 4) | (i - j < 20),
-                                 keep=lambda b, h, i, j: (j <= i) & ((j < 4) | (i - j < 20)))}
-
-
-@pytest.mark.parametrize("name", MASKS)
+@pytest.mark.parametrize("name", decoding.MASKS)
 @pytest.mark.parametrize("page,tokens", [(0, 65), (16, 300), (128, 300)])
 def test_masks(name, page, tokens):
     cache, q = make(RAGGED, tokens, page=page)
-    decoding.check(cache, q, LIMIT[q.dtype], **MASKS[name])
+    decoding.check(cache, q, LIMIT[q.dtype], **decoding.MASKS[name])
 
 
 @pytest.mark.parametrize("page,tokens", [(0, 65), (64, 300)])
