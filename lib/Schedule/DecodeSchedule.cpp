@@ -125,7 +125,10 @@ static DecodeChoice choose(const DecodeShape &shape, int64_t smCount) {
   // A few tiles of keys for each warp, or the merge costs more than the part saves.
   int64_t mostParts = std::max<int64_t>(shape.keys / (DecodeSchedule::kKeys * schedule.warps), 1);
   if (bytes < kManyBytes || tiles > smCount / 2) {
-    while (schedule.splits < std::min(DecodeSchedule::kMostCluster, schedule.warps) && 2 * schedule.splits * tiles <= smCount * 17 / 20 &&
+    // Pairs of CTAs fit on all multiprocessors, larger clusters on 85% of them. Where keys are read for several tiles of rows,
+    // and the memory does not keep all of these waiting, more CTAs are always worth it.
+    auto getMostCTAs = [&] { return rows > DecodeSchedule::kRows && schedule.splits == 1 ? smCount : smCount * 17 / 20; };
+    while (schedule.splits < std::min(DecodeSchedule::kMostCluster, schedule.warps) && 2 * schedule.splits * tiles <= getMostCTAs() &&
            2 * schedule.splits <= mostParts)
       schedule.splits *= 2;
     return {schedule, "as many CTAs as fit beside each other, in clusters"};

@@ -21,8 +21,10 @@ __all__ = ["decode"]
 #: Keys of a part with batch_invariant.
 _CHUNK = 1024
 
-#: Query heads of a group times tokens that a decoding kernel takes; more are the forward kernel's, which takes any T.
-_MOST_DECODED_ROWS = 64
+#: Rows of a decoding kernel's tile: query heads of a group times tokens.
+_TILE_ROWS = 16
+#: The most rows for a key head that a decoding kernel takes with batch_invariant.
+_MOST_INVARIANT_ROWS = 64
 
 
 def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, *, causal: bool = True,
@@ -33,8 +35,8 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
     where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and
-    chunked prefill are the same call. Where query heads of a group times T are more than 64, it is the forward kernel that
-    reads the cache, one for all such T.
+    chunked prefill are the same call. Where query heads of a group times T are more than 16, and all tiles of 16 such
+    rows more than the multiprocessors, it is the forward kernel that reads the cache, one for all such T.
 
     Query t of T has position lengths[b] - T + t in its sequence. In masks and scores i and j are such positions. Rows of the
     caches behind a sequence's end, and pages that are not its own, are never used, whatever they hold.
@@ -43,7 +45,7 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
         q: [B, T, Hq, D]: the last T tokens of each sequence. bf16 or f16; on the CPU f32, too.
         k_cache, v_cache: [B, N, Hk, D] and [B, N, Hk, Dv], or with a block_table [pages, page_size, Hk, D] and
             [pages, page_size, Hk, Dv]. Any strides with a contiguous last dimension, multiples of 16 bytes: K and V may
-            be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for more than 64 rows of queries.
+            be interleaved. Pages of a multiple of 16 rows are the fastest ones; of 8 for prefill.
             float8_e4m3fn or int8, too, with k_scale and v_scale; D and Dv are then multiples of 16.
         lengths: [B] in int32: tokens of each sequence, those of q among them; from 0 to N, or page_size * M. A query
             whose position is negative sees nothing. (`cache_seqlens` of FlashAttention, after the new tokens.)
@@ -118,7 +120,8 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     else:
         specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), None,
                                     False, has_lse, has_sinks=sinks is not None)
-        is_forward = splits is None and cache_dtype is None and _is_forward(specialization, extents, page_size)
+        is_forward = inputs.device != CPU and splits is None and cache_dtype is None and page_size % 8 == 0 and \
+            specialization.target == GPU_TARGET and _is_forward(extents, inputs.device, batch_invariant)
         specialization = specialization._replace(
             page_size=page_size, cache_dtype=cache_dtype, scales=scales, schedule=schedule if is_forward else None, extents=(
                 library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries, library.ANY))
@@ -167,10 +170,14 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     return extents, page_size
 
 
-def _is_forward(specialization: Specialization, extents: Extents, page_size: int) -> bool:
-    """Whether there are so many rows of queries for a key head that the forward kernel reads the cache, where it can."""
-    is_many = extents.queries * extents.query_heads > _MOST_DECODED_ROWS * extents.key_heads
-    return specialization.target == GPU_TARGET and is_many and page_size % 8 == 0
+def _is_forward(extents: Extents, device: int, batch_invariant: bool) -> bool:
+    """Whether the forward kernel is faster than one for decoding: the rows of queries are more than a tile, and all tiles
+    more than run at once. Then a decoding kernel reads keys again for each tile (docs/performance.md, prefill)."""
+    rows = extents.queries * extents.query_heads // extents.key_heads
+    if batch_invariant:
+        return rows > _MOST_INVARIANT_ROWS
+    tiles = extents.batch * extents.key_heads * -(-rows // _TILE_ROWS)
+    return rows > _TILE_ROWS and tiles > multiprocessors_of(device)
 
 
 _EIGHT_BITS = "f8e4m3", "i8"

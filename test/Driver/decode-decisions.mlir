@@ -3,8 +3,9 @@
 // DEFINE: %{batch} = 1
 // DEFINE: %{keys} = 4096
 // DEFINE: %{depth} = 128
+// DEFINE: %{queries} = 1
 // DEFINE: %{prefix} = FEW
-// DEFINE: %{decide} = sed -e 's/BATCH/%{batch}/g; s/KEYS/%{keys}/g; s/DEPTH/%{depth}/g' %s > %t.mlir && flashc %t.mlir -o %t.ptx --print-decisions | FileCheck %s --check-prefix=%{prefix}
+// DEFINE: %{decide} = sed -e 's/BATCH/%{batch}/g; s/KEYS/%{keys}/g; s/DEPTH/%{depth}/g; s/QUERIES/%{queries}/g' %s > %t.mlir && flashc %t.mlir -o %t.ptx --print-decisions | FileCheck %s --check-prefix=%{prefix}
 
 // RUN: %{decide}
 // FEW: schedule: warps=8,stages=2,splits=8,chunk=0,merge=cluster
@@ -28,6 +29,13 @@
 // REDEFINE: %{prefix} = CLUSTER
 // RUN: %{decide}
 // CLUSTER: schedule: warps=8,stages=2,splits=2,chunk=0,merge=cluster
+
+// 64 tiles of two for each key head: pairs fit on all multiprocessors.
+// REDEFINE: %{queries} = 8
+// REDEFINE: %{prefix} = PAIRS
+// RUN: %{decide}
+// PAIRS: schedule: warps=8,stages=2,splits=2,chunk=0,merge=cluster
+// REDEFINE: %{queries} = 1
 
 // A gigabyte: a CTA for each multiprocessor.
 // REDEFINE: %{keys} = 65536
@@ -75,16 +83,16 @@
 // RUN: %{decide}
 // DEEP: schedule: warps=4,stages=2,splits=4,chunk=0,merge=cluster
 
-func.func @decode(%q: tensor<BATCHx32x1xDEPTHxbf16>, %kc: tensor<BATCHx8xKEYSxDEPTHxbf16>, %vc: tensor<BATCHx8xKEYSxDEPTHxbf16>,
-                  %lengths: tensor<BATCHxi32>) -> tensor<BATCHx32x1xDEPTHxbf16> {
+func.func @decode(%q: tensor<BATCHx32xQUERIESxDEPTHxbf16>, %kc: tensor<BATCHx8xKEYSxDEPTHxbf16>, %vc: tensor<BATCHx8xKEYSxDEPTHxbf16>,
+                  %lengths: tensor<BATCHxi32>) -> tensor<BATCHx32xQUERIESxDEPTHxbf16> {
   %k = flash.cache_view %kc lengths(%lengths : tensor<BATCHxi32>): tensor<BATCHx8xKEYSxDEPTHxbf16> -> tensor<BATCHx8xKEYSxDEPTHxbf16>
   %v = flash.cache_view %vc lengths(%lengths : tensor<BATCHxi32>): tensor<BATCHx8xKEYSxDEPTHxbf16> -> tensor<BATCHx8xKEYSxDEPTHxbf16>
-  %o, %lse = flash.attention ins(%q, %k, %v : tensor<BATCHx32x1xDEPTHxbf16>, tensor<BATCHx8xKEYSxDEPTHxbf16>, tensor<BATCHx8xKEYSxDEPTHxbf16>) {scale = 0.125 : f32}
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<BATCHx32xQUERIESxDEPTHxbf16>, tensor<BATCHx8xKEYSxDEPTHxbf16>, tensor<BATCHx8xKEYSxDEPTHxbf16>) {scale = 0.125 : f32}
     mask (%b: index, %h: index, %i: index, %j: index) {
       %n = tensor.extract %lengths[%b] : tensor<BATCHxi32>
       %length = arith.index_cast %n : i32 to index
       %keep = arith.cmpi slt, %j, %length : index
       flash.yield %keep : i1
-    } -> tensor<BATCHx32x1xDEPTHxbf16>, tensor<BATCHx32x1xf32>
-  return %o : tensor<BATCHx32x1xDEPTHxbf16>
+    } -> tensor<BATCHx32xQUERIESxDEPTHxbf16>, tensor<BATCHx32xQUERIESxf32>
+  return %o : tensor<BATCHx32xQUERIESxDEPTHxbf16>
 }

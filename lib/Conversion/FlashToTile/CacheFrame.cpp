@@ -14,38 +14,33 @@ bool flashc::readsCache(const LoopNest &nest) {
   return llvm::any_of(nest.operands, [](const NestOperand &operand) { return operand.cache != nullptr; });
 }
 
-/// The rows of a page; 0 where there is no table.
-static int64_t getPageRows(flash::CacheTileOp cache) {
-  return cache && cache.getTable() ? cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2) : 0;
-}
-
 /// Tiles begin at multiples of their size, so that rows as many as divide both lie in one page.
 int64_t CacheFrame::getBoxRows(const Operand &operand, int64_t rows) const {
-  int64_t page = getPageRows(operand.info.cache);
+  int64_t page = operand.info.getPageRows();
   return page ? std::gcd(page, rows) : rows;
 }
 
 LogicalResult CacheFrame::build(TileStep &step) {
   int64_t least = getTarget().getSwizzleRows();
   for (const Operand &operand : operands) {
-    flash::CacheTileOp cache = operand.info.cache;
-    if (Type stored = cache ? getElementTypeOrSelf(cache.getCache()) : nest.elementType; stored != nest.elementType)
+    if (Type stored = operand.info.getStoredType(); operand.info.cache && stored != nest.elementType)
       return nest.getStep().emitError() << "expected caches of " << nest.elementType << " in a forward kernel (algorithm fa2), got " << stored;
-    if (int64_t page = getPageRows(cache); page % least != 0)
+    if (int64_t page = operand.info.getPageRows(); page % least != 0)
       return nest.getStep().emitError() << "expected pages of a multiple of " << least << " rows, got " << page;
   }
   return KernelFrame::build(step);
 }
 
 /// The rows that the table has pages for; null after an error.
-Value CacheFrame::emitCapacity(flash::CacheTileOp cache) {
+Value CacheFrame::emitCapacity(const NestOperand &operand) {
+  flash::CacheTileOp cache = operand.cache;
   Value slots = scalars.getExtent(b, cache, cache.getTable(), 1);
-  return slots ? arith::MulIOp::create(b, slots, index(getPageRows(cache))).getResult() : Value();
+  return slots ? arith::MulIOp::create(b, slots, index(operand.getPageRows())).getResult() : Value();
 }
 
 Value CacheFrame::getNumKeys() {
-  flash::CacheTileOp cache = nest.getOperand("k").cache;
-  return cache && cache.getTable() ? emitCapacity(cache) : KernelFrame::getNumKeys();
+  const NestOperand &keys = nest.getOperand("k");
+  return keys.getPageRows() ? emitCapacity(keys) : KernelFrame::getNumKeys();
 }
 
 LogicalResult CacheFrame::emitPositions(Value warpgroup) {
@@ -61,7 +56,7 @@ LogicalResult CacheFrame::emitPositions(Value warpgroup) {
 
 Value CacheFrame::emitEnd(const Operand &operand) {
   flash::CacheTileOp cache = operand.info.cache;
-  Value capacity = cache.getTable() ? emitCapacity(cache) : Value();
+  Value capacity = cache.getTable() ? emitCapacity(operand.info) : Value();
   if (!cache.getLengths() || (cache.getTable() && !capacity))
     return capacity;
   Value length = scalars.loadElement(b, cache, cache.getLengths(), operand.batch);
@@ -87,6 +82,6 @@ Value CacheFrame::load(const Operand &operand, Value position) {
   if (cache.getTable())
     table = signature.getMemRef(flash::getRootArgument(cache.getTable()).getArgNumber());
   return tile::LoadOp::create(b, slot, operand.map, operand.batch, operand.head, position, table,
-                              table ? b.getI64IntegerAttr(getPageRows(cache)) : IntegerAttr(), table ? end : Value(),
+                              table ? b.getI64IntegerAttr(operand.info.getPageRows()) : IntegerAttr(), table ? end : Value(),
                               operand.ring, left);
 }

@@ -21,7 +21,7 @@ public:
 
 private:
   mlir::LogicalResult emitPositions(mlir::Value warpgroup) override;
-  mlir::Value emitCapacity(mlir::flash::CacheTileOp cache);
+  mlir::Value emitCapacity(const NestOperand &operand);
   /// Where the rows of an operand's sequence end; null after an error.
   mlir::Value emitEnd(const Operand &operand);
   int64_t getBoxRows(const Operand &operand, int64_t rows) const override;

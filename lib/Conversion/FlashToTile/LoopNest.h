@@ -34,6 +34,16 @@ struct NestOperand {
     auto argument = mlir::dyn_cast<mlir::BlockArgument>(array);
     return argument ? std::optional(argument.getArgNumber()) : std::nullopt;
   }
+  /// The rows of a page of its cache; 0: there are no pages.
+  int64_t getPageRows() const {
+    mlir::flash::CacheTileOp op = cache;
+    return op && op.getTable() ? mlir::cast<mlir::ShapedType>(op.getCache().getType()).getDimSize(2) : 0;
+  }
+  /// The type of its elements in memory, which in a cache may have scales.
+  mlir::Type getStoredType() const {
+    mlir::flash::CacheTileOp op = cache;
+    return op ? mlir::getElementTypeOrSelf(op.getCache()) : tile.getElementType();
+  }
 };
 
 /// A value that leaves the nest, and where it goes: entry arguments are numbered first, then results.

@@ -12,18 +12,6 @@
 using namespace mlir;
 using namespace flashc;
 
-/// The rows of a page of an operand; 0: there are no pages.
-static int64_t getPageSize(const NestOperand &operand) {
-  flash::CacheTileOp cache = operand.cache;
-  return cache && cache.getTable() ? cast<RankedTensorType>(cache.getCache().getType()).getDimSize(2) : 0;
-}
-
-/// Of its elements in memory.
-static Type getStoredType(const NestOperand &operand) {
-  flash::CacheTileOp cache = operand.cache;
-  return cache ? getElementTypeOrSelf(cache.getCache()) : operand.tile.getElementType();
-}
-
 /// Whether pages have scales of their own.
 static bool hasPageScales(const NestOperand &operand) {
   flash::CacheTileOp cache = operand.cache;
@@ -44,7 +32,7 @@ FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef ta
   int64_t bytes = 0;
   for (StringRef name : {"k", "v"})
     bytes += tile::getSlotBytes(*GPUTarget::lookup(target), DecodeSchedule::kKeys, nest.getOperand(name).getCols(),
-                                getStoredType(nest.getOperand(name)));
+                                nest.getOperand(name).getStoredType());
   if (llvm::Error error = schedule.check(*GPUTarget::lookup(target), bytes))
     return refuse(std::move(error));
   if (nest.streamedTile != DecodeSchedule::kKeys)
@@ -75,21 +63,21 @@ LogicalResult WarpFrame::checkOperands() {
     return op.emitError() << "expected no dropout in a decoding kernel (algorithm split-kv)";
   if (!nest.elementType.isBF16() && !nest.elementType.isF16())
     return op.emitError() << "expected keys and values of bf16 or f16, got " << nest.elementType;
-  areBytes = getStoredType(nest.getOperand("k")) != nest.elementType;
+  areBytes = nest.getOperand("k").getStoredType() != nest.elementType;
   for (const Operand &operand : operands) {
-    Type stored = getStoredType(operand.info);
+    Type stored = operand.info.getStoredType();
     if (!operand.info.isStreamed)
       continue;
-    if (stored != getStoredType(nest.getOperand("k")))
+    if (stored != nest.getOperand("k").getStoredType())
       return op.emitError() << "expected keys and values of one type in their caches, got "
-                            << getStoredType(nest.getOperand("k")) << " and " << stored;
+                            << nest.getOperand("k").getStoredType() << " and " << stored;
     if (areBytes && operand.info.getCols() % 16 != 0)
       return op.emitError() << "expected head dimensions of a multiple of 16 for caches of 8 bits, got " << operand.info.getCols();
     if (!stored.isInteger() && areBytes && !getTarget().hasFloat8)
       return op.emitError() << "expected caches of i8 or 16 bits on " << getTarget().name << ", which has no float8, got " << stored;
-    if (hasPageScales(operand.info) && getPageSize(operand.info) % nest.streamedTile != 0)
+    if (hasPageScales(operand.info) && operand.info.getPageRows() % nest.streamedTile != 0)
       return op.emitError() << "expected pages of a multiple of " << nest.streamedTile << " rows where each has a scale, got "
-                            << getPageSize(operand.info);
+                            << operand.info.getPageRows();
   }
   return success();
 }
@@ -123,7 +111,7 @@ LogicalResult WarpFrame::emitRings() {
     if (!operand.info.isStreamed)
       continue;
     auto type = tile::RingType::get(b.getContext(), decode.stages, nest.streamedTile, operand.info.getCols(),
-                                    getStoredType(operand.info), /*isPrivate=*/true);
+                                    operand.info.getStoredType(), /*isPrivate=*/true);
     operand.ring = tile::AllocRingOp::create(b, type);
   }
   return success();
@@ -131,7 +119,7 @@ LogicalResult WarpFrame::emitRings() {
 
 /// Whether tiles of a streamed operand are boxes that TMA copies.
 bool WarpFrame::areBoxes(const Operand &operand) {
-  return getTarget().hasTMA && getPageSize(operand.info) % nest.streamedTile == 0;
+  return getTarget().hasTMA && operand.info.getPageRows() % nest.streamedTile == 0;
 }
 
 /// Where the rows of an operand's sequence end, if its tiles have to be told.
@@ -145,7 +133,7 @@ FailureOr<Value> WarpFrame::emitEnd(const Operand &operand) {
   }
   if (!operand.info.isStreamed || areBoxes(operand))
     return Value(); // nothing but the array's end is, which TMA knows
-  int64_t page = getPageSize(operand.info);
+  int64_t page = operand.info.getPageRows();
   Operation *op = cache ? cache.getOperation() : nest.getStep().getOperation();
   Value extent = page ? scalars.getExtent(b, op, cache.getTable(), 1) : scalars.getExtent(b, op, operand.info.array, 2);
   if (!extent)
@@ -223,7 +211,7 @@ Value WarpFrame::emitPage(const Operand &operand, Value position) {
   Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
   if (!pages)
     return {};
-  Value number = arith::MinUIOp::create(b, arith::DivUIOp::create(b, position, index(getPageSize(operand.info))),
+  Value number = arith::MinUIOp::create(b, arith::DivUIOp::create(b, position, index(operand.info.getPageRows())),
                                         arith::SubIOp::create(b, pages, index(1)));
   Value entry = scalars.loadElement(b, cache, cache.getTable(), {operand.batch, number});
   return entry ? arith::IndexCastOp::create(b, b.getIndexType(), entry).getResult() : Value();
@@ -232,7 +220,7 @@ Value WarpFrame::emitPage(const Operand &operand, Value position) {
 /// Through the table of pages, if there is one. What lies behind the end of a sequence becomes zeros.
 Value WarpFrame::loadBox(const Operand &operand, Value position) {
   Value outer = operand.batch, place = position;
-  if (int64_t page = getPageSize(operand.info)) {
+  if (int64_t page = operand.info.getPageRows()) {
     outer = emitPage(operand, position);
     if (!outer)
       return {};
@@ -254,7 +242,7 @@ Value WarpFrame::loadBox(const Operand &operand, Value position) {
 Value WarpFrame::loadRows(const Operand &operand, Value position) {
   Value outer = operand.batch, end = ends[&operand - operands.begin()];
   IntegerAttr size;
-  if (int64_t page = getPageSize(operand.info)) {
+  if (int64_t page = operand.info.getPageRows()) {
     flash::CacheTileOp cache = operand.info.cache;
     Value pages = scalars.getExtent(b, cache, cache.getTable(), 1);
     BlockArgument table = flash::getRootArgument(cache.getTable());

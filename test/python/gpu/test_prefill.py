@@ -15,6 +15,12 @@ RAGGED = [1000, 1, 0, 37, 517, 16, 333, 1411]
 SHORT = [300, 1, 0, 37, 16, 257]
 
 
+@pytest.fixture(autouse=True)
+def forward(monkeypatch):
+    """The forward kernel, where a decoding one would be faster, too."""
+    monkeypatch.setattr("flashc._decode._is_forward", lambda extents, device, batch_invariant: True)
+
+
 def make(lengths, tokens, heads=2, group=8, depth=128, value_depth=None, page=0, dtype=torch.bfloat16, capacity=None,
          **keywords):
     cache = decoding.Cache(lengths, heads, depth, value_depth or depth, capacity or max(max(lengths), 1), page, "cuda", dtype,
