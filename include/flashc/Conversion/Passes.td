@@ -182,7 +182,8 @@ def ConvertTileToNVVM : Pass<"convert-tile-to-nvvm"> {
     What changes: every tile op of a kernel (a `gpu.func` with `tile.schedule`). A tile becomes the scalars that one
     thread holds of it, so that `arith` and `math` on tiles become scalar code; rings become addresses in dynamic
     shared memory; copies become TMA (`cp.async.bulk.tensor`), products `wgmma`, turns named barriers, stores predicated
-    PTX. Loops and branches stay `scf`, indices stay `index`. What every target lowers alike is in `TileToNVVM/Common`;
+    PTX. Of a `tile.warp_program` products are `mma.sync`, and rows that are no box come by `cp.async`; these patterns, in
+    `TileToNVVM/Warp`, are for all targets. Loops and branches stay `scf`, indices stay `index`. What every target lowers alike is in `TileToNVVM/Common`;
     the target of the `gpu.module` has patterns for the rest, as sm_90a has in `TileToNVVM/Hopper`.
 
     Why here: the schedule is final. The next pass, `convert-kernel-to-llvm`, knows no tiles.

@@ -16,13 +16,9 @@ inline constexpr GPUTarget kAmpere = [] {
   // .shared::cta is of PTX ISA 7.8.
   target.ptxFeature = "+ptx80";
   target.atomicAddFeature = "+ptx80";
-  // CUDA C++ programming guide, table of compute capabilities: 163 KB, 64 K registers, 255 a thread.
+  // CUDA C++ programming guide, table of compute capabilities: 163 KB.
   target.maxSharedMemory = 166912;
-  target.registersPerSM = 65536;
-  target.minRegisters = 24;
-  target.maxRegisters = 255;
-  // PTX ISA 9.7.13.1 and 9.7.13.15.2.
-  target.namedBarriers = 16;
+  // PTX ISA 9.7.13.15.2.
   target.barrierBytes = 8;
   // A warp computes m16n8k16 (PTX ISA 9.7.14.5); tiles have as many columns as on later GPUs.
   target.groupThreads = 128;

@@ -139,7 +139,7 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     opaque.
 
     Where the only kept interval begins anywhere, as that of a document does, and a tile on the grid would not end with
-    it, tiles are moved, unless there is dropout, whose random numbers come in blocks: they begin at its first key
+    it, tiles are moved, unless there is dropout, whose random numbers come in blocks, or keys lie in pages: they begin at its first key
     (`docs/masks.md`, "Where tiles begin"). Then the bounds are multiples of the tile from there on, and the last tile
     may stick out of the range, masked. With the keys [%begin, %end) for all queries, the first loop is empty:
     ```mlir

@@ -209,7 +209,8 @@ def Prefetch : Pass<"tile-prefetch"> {
       scf.if %next < %upper { tile.copy_async %kmap[%b, %h, f(%next)] into %kring[%n + 2] }
       scf.yield ..., %n + 1
     ```
-    What f reads from memory (a page's number) is read an iteration earlier still, and carried.
+    What f reads from memory (a page's number, `tile.read_pages`) is read an iteration earlier still, and carried. A
+    `tile.load_rows` becomes `tile.copy_rows` and `tile.wait` in the same way.
 
     Refuses a load that is not directly in a loop of the program, rings of one loop with different numbers of stages,
     and a load whose place hangs on what the loop carries.
