@@ -23,6 +23,25 @@ static bool touchesMemory(Operation *op) {
   });
 }
 
+/// The program of a kernel of warps, or null.
+static WarpProgramOp findWarpProgram(gpu::GPUFuncOp kernel) {
+  auto programs = kernel.getBody().getOps<WarpProgramOp>();
+  return programs.empty() ? WarpProgramOp() : *programs.begin();
+}
+
+/// The next launch may start when all CTAs have exchanged what they have, and only store.
+static void insertTrigger(WarpProgramOp program) {
+  Operation *last = nullptr;
+  for (Operation &op : program.getBody().front())
+    if (isa<MergeWarpsOp, MergeClusterOp>(op))
+      last = &op;
+  if (!last)
+    return;
+  OpBuilder b(last->getContext());
+  b.setInsertionPointAfter(last);
+  NVVM::GriddepcontrolOp::create(b, last->getLoc(), NVVM::GridDepActionKind::launch_dependents);
+}
+
 /// Every thread that runs `block` waits before it touches memory, and in any case.
 static void insertWait(Block &block) {
   auto place = llvm::find_if(block, [](Operation &op) {
@@ -36,6 +55,8 @@ static void insertWait(Block &block) {
       insertWait(roles.getReducer().front());
     return;
   }
+  if (auto program = place == block.end() ? WarpProgramOp() : dyn_cast<WarpProgramOp>(*place))
+    return insertWait(program.getBody().front());
   OpBuilder b(&block, place);
   NVVM::GriddepcontrolOp::create(b, block.getParentOp()->getLoc(), NVVM::GridDepActionKind::wait);
 }
@@ -51,9 +72,16 @@ FailureOr<bool> flashc::overlapLaunches(gpu::GPUFuncOp main) {
     if (!kernels.back())
       return main->emitOpError() << "expected a kernel '" << info->kernel << "' beside it, which its launch names";
   }
+  bool isAlone = kernels.size() == 1;
+  WarpProgramOp program = findWarpProgram(main);
   launch->mayOverlap = false;
-  launch->programmaticLaunch = kernels.size() > 1;
+  launch->programmaticLaunch = !isAlone || program;
   launch->set(main);
+  if (isAlone && program) {
+    insertWait(main.getBody().front());
+    insertTrigger(program);
+    return true;
+  }
   for (gpu::GPUFuncOp kernel : kernels) {
     if (kernel != kernels.front())
       insertWait(kernel.getBody().front());

@@ -267,8 +267,8 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
     if (others == &entry.before)
       std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // behind these
   }
-  if (entry.programmaticLaunch)
-    for (PreparedLaunch::Step &step : drop_begin(launch.steps))
+  if (entry.programmaticLaunch) // the first of several does not wait itself
+    for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))
       step.addAttribute(cuda::kProgrammaticStreamSerialization).value.programmaticStreamSerialization = 1;
   Expected<size_t> bytes = computeWorkspace(entry, arguments, device.getSMCount());
   if (!bytes)

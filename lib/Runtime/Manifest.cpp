@@ -318,8 +318,6 @@ static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, co
                         StringSet<> &kernels) {
   if (!kernels.insert(entry.kernel).second)
     return createStringError(prefix + "expected a kernel of its own, got " + entry.kernel + " again");
-  if (entry.programmaticLaunch && entry.before.empty() && entry.after.empty())
-    return createStringError(prefix + "programmatic_launch: expected kernels before or after, got none");
   bool hasWorkspace = entry.workspace.has_value();
   if (Error error = checkParameters(manifest, entry, hasWorkspace, prefix))
     return error;

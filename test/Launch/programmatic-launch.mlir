@@ -217,3 +217,36 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+// A decoding kernel that is alone waits itself, behind its barriers, and lets the next launch start when it only stores.
+// CHECK-LABEL: gpu.func @warps(
+// CHECK-SAME:  programmatic_launch = true
+// CHECK:         tile.alloc_ring
+// CHECK-NEXT:    tile.warp_program 4
+// CHECK:           gpu.block_id
+// CHECK-NEXT:      nvvm.griddepcontrol wait
+// CHECK-NEXT:      memref.load
+// CHECK:           tile.merge_warps
+// CHECK-NEXT:      nvvm.griddepcontrol launch_dependents
+// CHECK-NOT:     griddepcontrol
+// CHECK:         gpu.return
+gpu.module @kernels {
+  gpu.func @warps(%data: memref<?xf32>, %acc: tensor<16x64xf32, #tile.acc>, %rows: tensor<16xf32, #tile.row>) kernel
+      attributes {flashc.launch = {schema = "flashc.manifest", version = 1, kernel = "warps", target = "sm_90a",
+                  arguments = [], parameters = [], overlap = true,
+                  grid = ["1", "1", "1"], block = [128, 1, 1], cluster = [1, 1, 1], dynamic_shared_memory = 0}} {
+    %ring = tile.alloc_ring : <2, 16, 64, bf16, private true>
+    tile.warp_program 4 {
+    ^bb0(%w: index):
+      %x = gpu.block_id x
+      %f = memref.load %data[%x] : memref<?xf32>
+      %merged:3 = tile.merge_warps %acc, %rows, %rows factor 1.0
+          : (tensor<16x64xf32, #tile.acc>, tensor<16xf32, #tile.row>, tensor<16xf32, #tile.row>)
+         -> (tensor<16x16xf32, #tile.acc>, tensor<16xf32, #tile.row>, tensor<16xf32, #tile.row>)
+      memref.store %f, %data[%w] : memref<?xf32>
+    }
+    gpu.return
+  }
+}

@@ -96,10 +96,14 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
     - every kernel but the first has `griddepcontrol.wait` in front of the first op that touches memory, on its top
       level, so that every thread that goes on has waited, until the kernel before it has ended. In front of it are
       barriers, roles, registers, and what follows from parameters alone. Where that op is the `tile.warp_specialize`,
-      the producer has one and the consumers have another.
+      the producer has one and the consumers have another; where it is the `tile.warp_program`, that has it.
+
+    A decoding kernel (`tile.warp_program`) that is alone has both: it waits, and lets the next launch start behind its
+    last exchange among warps or CTAs, when it has nothing left but stores. It has microseconds in all, of which the
+    start of the next one is a part that counts.
 
     Invariants:
-    1. The first kernel neither waits nor needs to: a launcher starts it in the order of the stream.
+    1. The first of several kernels neither waits nor needs to: a launcher starts it in the order of the stream.
     2. Every other kernel waits, also if it reads nothing that others wrote. So it ends after the one before it has
        ended, and with the last one all have.
     3. Before it waits, a kernel touches no memory but shared memory of its own. So it may begin at any
@@ -108,7 +112,7 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
        keep nobody from it who they wait for.
 
     Why here: last, since passes before move what reads memory. The launch gets the key `programmatic_launch` in place
-    of `overlap`. A kernel that no other runs before or after stays as it is.
+    of `overlap`. Another kernel that is alone stays as it is.
 
     Before:
     ```mlir

@@ -79,8 +79,8 @@ private:
 /// 4. While a stream is captured, 1 and 2 become nodes of the graph, and each run of the graph does them.
 ///
 /// Kernels that overlap (`programmatic_launch` of the manifest; docs/manifest.md says why that is right):
-/// 5. The first kernel of a launch has no attribute: it begins when all that the stream has before it has ended.
-/// 6. The others have it, and wait themselves until the one before them has ended. So the last one ends last, and what
+/// 5. The first kernel of several has no attribute: it begins when all that the stream has before it has ended.
+/// 6. The others, and one that is alone, have it, and wait themselves until the one before them has ended. So the last one ends last, and what
 ///    follows it in the stream, 2 included, follows all.
 class PreparedLaunch {
 public:

@@ -74,7 +74,8 @@ struct ManifestEntry : ManifestKernel {
   std::optional<GridFormula> workspace;
   /// Kernels that run before it and after it in every launch, in this order.
   std::vector<ManifestKernel> before, after;
-  /// Whether every kernel of a launch but the first may start before the one in front of it has ended: it waits itself.
+  /// Whether every kernel of a launch but the first of several may start before the one in front of it has ended: it waits
+  /// itself.
   bool programmaticLaunch = false;
 
   /// What a launch runs, in this order.

@@ -240,6 +240,13 @@ TEST_F(Launcher, LetsAllKernelsButTheFirstOverlap) {
   EXPECT_TRUE(StringRef(notes).contains("cluster 2 1 1\noverlaps 6 1\n")) << notes;
 }
 
+TEST_F(Launcher, LetsAKernelThatIsAloneOverlap) {
+  std::string manifest = kTestManifest.str();
+  manifest.replace(manifest.find("\"block\""), 0, "\"programmatic_launch\": true, ");
+  EXPECT_EQ(run("good", makeArguments(), manifest), "");
+  EXPECT_TRUE(StringRef(notes).contains("overlaps 6 1\n")) << notes;
+}
+
 TEST_F(Launcher, LetsTheFirstKernelThereIsNotOverlap) {
   std::string manifest = getOverlappingManifest();
   StringRef grid = "\"ceildiv(arg0.dim2, 256)\"";

@@ -171,11 +171,6 @@ TEST(Manifest, ReadsWhetherKernelsOverlap) {
   EXPECT_TRUE(cantFail(parse("true")).programmaticLaunch);
   EXPECT_FALSE(cantFail(parse("false")).programmaticLaunch);
   EXPECT_EQ(toString(parse("1").takeError()), "expected boolean at manifest.programmatic_launch");
-  EXPECT_EQ(parseWith("\"workspace\": 64", "\"workspace\": 64, \"programmatic_launch\": true"),
-            "manifest: programmatic_launch: expected kernels before or after, got none");
-  EXPECT_EQ(parseWith("\"workspace\": 32", "\"workspace\": 32, \"programmatic_launch\": true",
-                      getTestManifestWithVariants()),
-            "manifest: variants[0]: programmatic_launch: expected kernels before or after, got none");
 }
 
 TEST(Manifest, RefusesWhatCannotRunBefore) {
