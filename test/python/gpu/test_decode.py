@@ -140,9 +140,10 @@ def test_all_bytes():
     assert find(3)[0, 0, 0].isnan().tolist() == [d == 5 for d in range(16)]
 
 
+@pytest.mark.parametrize("tokens", [2, 9])
 @pytest.mark.parametrize("splits", [1, 4, 5])
-def test_sinks(splits, target):
-    cache, q = make(RAGGED, tokens=2)
+def test_sinks(splits, tokens, target):
+    cache, q = make(RAGGED, tokens=tokens)
     decoding.check(cache, q, LIMIT[q.dtype], sinks=torch.randn(32, device="cuda"), splits=splits)
 
 

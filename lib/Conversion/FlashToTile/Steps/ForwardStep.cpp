@@ -209,7 +209,8 @@ FailureOr<Value> ForwardStep::emitSinks() {
     sinks = slice.getSource();
   }
   Value ofHead = nest.packed ? Value() : frame.scalars.loadElement(b, nest.epilogue, sinks, frame.head);
-  auto rows = tile::RowsOp::create(b, frame.getRowType(), frame.row);
+  // Packed rows count from 0 on (getHeadOfRow).
+  auto rows = tile::RowsOp::create(b, frame.getRowType(), nest.packed ? frame.index(0) : frame.row);
   OpBuilder::InsertionGuard guard(b);
   Block *body = b.createBlock(&rows.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   if (nest.packed)
