@@ -102,6 +102,12 @@ static DecodeShape getDecodeShape(const AttentionSpec &spec) {
           !spec.cacheDType.empty()};
 }
 
+static bool readsArrays(llvm::StringRef code, const AttentionSpec &spec) {
+  return llvm::any_of(spec.captures, [&](const AttentionSpec::Capture &capture) {
+    return !capture.isScalar && code.contains("%" + capture.name);
+  });
+}
+
 static llvm::Expected<std::string> print(const FlashcAttention &attention) {
   llvm::Expected<AttentionSpec> spec = convert(attention);
   return spec ? printAttention(*spec) : spec.takeError();
@@ -188,7 +194,12 @@ FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, const
     if (!gpu)
       return fail(FLASHC_INVALID_ARGUMENT, "expected the target to be one of " + GPUTarget::getNames() + ", got '" + target + "'",
                   message);
-    *out = copyText(chooseDecodeSchedule(getDecodeShape(*spec), multiprocessors, *gpu).schedule.str());
+    DecodeShape shape = getDecodeShape(*spec);
+    shape.isMaskedByArrays = readsArrays(spec->maskCode, *spec);
+    std::string schedule;
+    if (gpu->hasTMA && spec->pageSize % gpu->getSwizzleRows() == 0) // what a forward kernel can read
+      schedule = chooseForwardSplits(shape, multiprocessors);
+    *out = copyText(schedule.empty() ? chooseDecodeSchedule(shape, multiprocessors, *gpu).schedule.str() : schedule);
     return succeed(message);
   });
 }

@@ -98,6 +98,7 @@ CompileOptions flashc::withSchedule(const CompileOptions &options, const Schedul
   pipeline.residentTile = choice.schedule.getQTile();
   pipeline.streamedTile = choice.schedule.kvTile;
   pipeline.splitGradients = choice.schedule.splitGradients;
+  pipeline.splits = choice.schedule.splits;
   return result;
 }
 

@@ -34,10 +34,10 @@ static constexpr int64_t kMostDecodedRows = 64;
 /// Whether the schedule's text says which kernel it is of: by a field that only one of them has.
 static std::optional<bool> isOfDecoding(StringRef schedule) {
   auto isAsked = [&](StringRef field) { return hasOverride(schedule, field); };
-  if (llvm::any_of(std::array{"splits", "chunk", "merge", "warps"}, isAsked))
+  if (llvm::any_of(std::array{"chunk", "merge", "warps"}, isAsked))
     return true;
   for (const auto &field : Schedule().getFields())
-    if (StringRef(field.first) != "stages" && isAsked(field.first))
+    if (!llvm::is_contained({"stages", "splits"}, StringRef(field.first)) && isAsked(field.first))
       return false;
   return std::nullopt;
 }

@@ -2,6 +2,7 @@
 
 #include "Options.h"
 #include "flashc/Compiler/Compiler.h"
+#include "flashc/Schedule/DecodeSchedule.h"
 #include "flashc/Support/ReadFile.h"
 #include "flashc/Version.h"
 #include "mlir/IR/AsmState.h"
@@ -120,6 +121,17 @@ static bool readTable(llvm::StringRef path, std::string &text) {
   return true;
 }
 
+/// L1 has the parts of the keys that a schedule asks for; its other fields are a kernel's.
+static bool readParts(llvm::StringRef schedule, PipelineOptions &pipeline) {
+  DecodeSchedule parts;
+  for (llvm::StringRef item : llvm::split(schedule, ','))
+    if (llvm::StringRef key = item.split('=').first.trim(); key == "splits" || key == "chunk")
+      if (llvm::Error error = parts.override(item))
+        return complain("schedule: " + llvm::toString(std::move(error)));
+  pipeline.splits = parts.splits, pipeline.chunk = parts.chunk;
+  return true;
+}
+
 static bool fill(const CommandLine &line, DriverOptions &options) {
   if (!checkNames(line) || (!line.emit.empty() && !parseEmit(line.emit, options.emit)))
     return false;
@@ -153,6 +165,8 @@ static bool fill(const CommandLine &line, DriverOptions &options) {
   bool isKernel = options.runOnGPU || options.printDecisions || (options.wantsOutput && options.emit >= EmitKind::Tile);
   if (isKernel && line.algorithm != "fa2" && line.algorithm != "split-kv")
     return complain("expected --algorithm=fa2 or split-kv for a kernel, got '" + line.algorithm + "'");
+  if (!isKernel && !readParts(line.schedule, options.pipeline))
+    return false;
   options.inputs.seed = line.seed;
   if (!options.runOnCPU && !options.runOnGPU)
     options.inputs.maxElements = int64_t(1) << 44; // as the launcher's; nothing is made but what masks read

@@ -79,6 +79,11 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   pm.addPass(flash::createParallelize());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());
+  if (options.splits == 1)
+    return;
+  pm.addPass(flash::createSplitKeyLoops({options.splits}));
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
 }
 
 void flashc::registerPipelines() {

@@ -139,6 +139,30 @@ static DecodeChoice choose(const DecodeShape &shape, int64_t smCount) {
   return {schedule, "a CTA for each multiprocessor: the cache is large, and the merge is small beside it"};
 }
 
+std::string flashc::chooseForwardSplits(const DecodeShape &shape, int64_t smCount) {
+  int64_t rows = shape.groupSize * shape.queries, heads = shape.batches * shape.keyHeads;
+  if (shape.isWidened || rows <= DecodeSchedule::kRows || heads == 0 || shape.keys == 0)
+    return "";
+  // What a key costs, in units of a forward kernel's CTA: all waves of CTAs pass over their part of the keys.
+  auto getCost = [&](int64_t tiles, int64_t parts) { return double(llvm::divideCeil(tiles * parts, smCount)) / parts; };
+  // A tile has rows of one query head: 256 of narrow ones, unless that is more than there are. Merging parts takes as long
+  // as some keys, and decoding 16 rows half as long as those.
+  constexpr int64_t kNarrowKey = 256, kTileRows = 128, kLeastKeys = 256;
+  constexpr double kMergedKeys = 400, kDecodedTile = 0.53;
+  bool isNarrow = shape.keyBytes <= kNarrowKey, isShort = shape.queries <= kTileRows;
+  int64_t tiles = heads * shape.groupSize * llvm::divideCeil(shape.queries, isNarrow && !isShort ? 2 * kTileRows : kTileRows);
+  int64_t parts = std::max<int64_t>(std::min(smCount / tiles, shape.keys / kLeastKeys), 1);
+  double cost = getCost(tiles, 1);
+  if (double ofParts = getCost(tiles, parts) + kMergedKeys / shape.keys; ofParts < cost && !shape.isMaskedByArrays)
+    cost = ofParts;
+  else
+    parts = 1;
+  int64_t decoded = heads * llvm::divideCeil(rows, DecodeSchedule::kRows);
+  if (kDecodedTile * getCost(decoded, choose(shape, smCount).schedule.splits) <= cost)
+    return "";
+  return "splits=" + std::to_string(parts) + (parts > 1 && isNarrow && isShort ? ",consumers=2,kv-tile=128" : "");
+}
+
 DecodeChoice flashc::chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount, const GPUTarget &target) {
   DecodeChoice choice = choose(shape, smCount);
   if (!target.hasClusters && choice.schedule.splits > 1)

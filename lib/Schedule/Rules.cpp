@@ -33,6 +33,8 @@ struct Draft {
   }
   bool isListed() const { return key.rows == RowsClass::Listed; }
   bool mayList() const { return isListed() && s.persistent && s.order != Order::Closed; }
+  /// A CTA has one part of one tile, and what leaves it is in f32, with its log-sum-exp.
+  bool hasParts() const { return s.splits > 1; }
   bool isOverlapped() const { return s.epilogue != Epilogue::Plain; }
 };
 
@@ -122,11 +124,29 @@ static const Rule kRules[] = {
      [](const Draft &d) { return "expected 1 to 64 stages, got " + print(d.s.stages); }},
     {"q-stages", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.qStages); },
      [](const Draft &d) { return "expected 1 to 64 q-stages, got " + print(d.s.qStages); }},
+    {"splits", "it is not 1 to 64", "", [](const Draft &d) { return !isCount(d.s.splits); },
+     [](const Draft &d) { return "expected 1 to 64 splits, got " + print(d.s.splits); }},
     {"tanh-terms", "it is not 0, 2 or 3", "",
      [](const Draft &d) { return d.s.tanhTerms != 0 && d.s.tanhTerms != 2 && d.s.tanhTerms != 3; },
      [](const Draft &d) { return "expected tanh-terms of 0, 2 or 3, got " + print(d.s.tanhTerms); }},
     {"ping-pong", "`consumers=1`", "", [](const Draft &d) { return d.s.pingPong && d.s.consumers == 1; },
      [](const Draft &) -> std::string { return "expected several consumers to ping-pong, got 1"; }},
+
+    // Parts of the keys.
+    {"persistent", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.persistent; },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "persistent"); }},
+    {"order", "`splits` is above 1", "closed", [](const Draft &d) { return d.hasParts() && d.s.order == Order::List; },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "order"); }},
+    {"own-keys", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.ownKeys; },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "own-keys"); }},
+    {"epilogue", "`splits` is above 1", "plain", [](const Draft &d) { return d.hasParts() && d.isOverlapped(); },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "epilogue"); }},
+    {"store", "`splits` is above 1", "registers", [](const Draft &d) { return d.hasParts() && d.s.store != Store::Registers; },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "store"); }},
+    {"max", "`splits` is above 1", "running", [](const Draft &d) { return d.hasParts() && d.s.max == Max::Unified; },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "max"); }},
+    {"tensor-sums", "`splits` is above 1", "false", [](const Draft &d) { return d.hasParts() && d.s.tensorSums; },
+     [](const Draft &d) { return "expected splits=1 for " + show(d, "tensor-sums"); }},
 
     // Products that do more.
     {"tensor-sums", "the value dimension is no multiple of 64", "false",

@@ -66,6 +66,7 @@ static const Field kFields[] = {
     field<&Schedule::tensorBias>("tensor-bias"),
     field<&Schedule::tanhTerms>("tanh-terms"),
     field<&Schedule::ownKeys>("own-keys"),
+    field<&Schedule::splits>("splits"),
     field<&Schedule::order>("order", kOrders),
     field<&Schedule::programmaticLaunch>("programmatic-launch"),
     field<&Schedule::splitGradients>("split-gradients", kSplits),

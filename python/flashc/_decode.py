@@ -21,8 +21,6 @@ __all__ = ["decode"]
 #: Keys of a part with batch_invariant.
 _CHUNK = 1024
 
-#: Rows of a decoding kernel's tile: query heads of a group times tokens.
-_TILE_ROWS = 16
 #: The most rows for a key head that a decoding kernel takes with batch_invariant.
 _MOST_INVARIANT_ROWS = 64
 
@@ -57,7 +55,7 @@ def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = 
             each key head [Hk], or for each page [pages, 1] or [pages, Hk] (then of a multiple of 16 rows on a GPU).
         layout: "bshd" as above, or "bhsd": q [B, Hq, T, D], caches [B, Hk, N, D] or [pages, Hk, page_size, D].
         splits: into how many parts the keys of a sequence are cut, which run in parallel and are merged. None: a cost
-            model says, from the shapes alone (docs/decode.md); the forward kernel has one.
+            model says, from the shapes alone (docs/decode.md).
         batch_invariant: a row's bits depend on its own sequence and on T alone, whatever else is in the batch: parts are of
             1024 keys, or there is one.
         out: where the result goes: o, or (o, lse).
@@ -120,14 +118,13 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     else:
         specialization = specialize(inputs["q"], extents, causal, window, scale, code, _target_of(inputs.device), None,
                                     False, has_lse, has_sinks=sinks is not None)
-        is_forward = inputs.device != CPU and splits is None and cache_dtype is None and page_size % 8 == 0 and \
-            specialization.target == GPU_TARGET and _is_forward(extents, inputs.device, batch_invariant)
-        specialization = specialization._replace(
-            page_size=page_size, cache_dtype=cache_dtype, scales=scales, schedule=schedule if is_forward else None, extents=(
-                library.ANY, extents.key_heads, library.ANY if is_forward else extents.queries, library.ANY))
-        if inputs.device != CPU and not is_forward:
-            text = _schedule(specialization, extents, inputs.device, splits, batch_invariant, schedule)
+        specialization = specialization._replace(page_size=page_size, cache_dtype=cache_dtype, scales=scales)
+        is_forward = False
+        if inputs.device != CPU:
+            text, is_forward = _schedule(specialization, extents, inputs.device, splits, batch_invariant, schedule)
             specialization = specialization._replace(schedule=text)
+        queries = library.ANY if is_forward else extents.queries
+        specialization = specialization._replace(extents=(library.ANY, extents.key_heads, queries, library.ANY))
         launch(specialization, extents, inputs, code, results, is_bshd, is_bshd)
     return tuple(results.owners[:2]) if return_lse else results.owners[0]
 
@@ -170,16 +167,6 @@ def _check(inputs: Inputs, is_bshd: bool) -> Tuple[Extents, int]:
     return extents, page_size
 
 
-def _is_forward(extents: Extents, device: int, batch_invariant: bool) -> bool:
-    """Whether the forward kernel is faster than one for decoding: the rows of queries are more than a tile, and all tiles
-    more than run at once. Then a decoding kernel reads keys again for each tile (docs/performance.md, prefill)."""
-    rows = extents.queries * extents.query_heads // extents.key_heads
-    if batch_invariant:
-        return rows > _MOST_INVARIANT_ROWS
-    tiles = extents.batch * extents.key_heads * -(-rows // _TILE_ROWS)
-    return rows > _TILE_ROWS and tiles > multiprocessors_of(device)
-
-
 _EIGHT_BITS = "f8e4m3", "i8"
 
 
@@ -216,13 +203,9 @@ def _check_scales(inputs: Inputs, extents: Extents, page_size: int) -> Tuple[Opt
     return dtype, forms[0]
 
 
-# What the cost model says, by what it goes by.
-_schedules: Dict[Tuple[Any, ...], str] = {}
-
-
 def _schedule(specialization: Specialization, extents: Extents, device: int, splits: Optional[int],
-              batch_invariant: bool, schedule: Optional[str]) -> str:
-    """The text of a decoding kernel's schedule."""
+              batch_invariant: bool, schedule: Optional[str]) -> Tuple[Optional[str], bool]:
+    """The text of a kernel's schedule, or None, and whether it is the forward kernel's."""
     if splits is not None and (isinstance(splits, bool) or not isinstance(splits, int) or splits < 1):
         raise ArgumentError(f"expected splits to be a positive number or None, got {splits!r}")
     if schedule is not None:
@@ -230,16 +213,27 @@ def _schedule(specialization: Specialization, extents: Extents, device: int, spl
     if batch_invariant:
         if splits is not None:
             raise ArgumentError("expected no splits beside batch_invariant, whose parts are of one size")
-        text = f"{_warps(specialization)}chunk={_CHUNK},merge=kernel"
-    elif splits is not None:
-        is_cluster = splits == 1 or (specialization.target == GPU_TARGET and (
-            splits in (2, 4) or (splits == 8 and not _warps(specialization))))
-        text = f"{_warps(specialization)}splits={splits},merge={'cluster' if is_cluster else 'kernel'}"
+        is_forward = _is_always_forward(specialization, extents)
+        text = "" if is_forward else f"{_warps(specialization)}chunk={_CHUNK},merge=kernel"
     else:
-        key = (extents, specialization.dtype, specialization.cache_dtype, specialization.target, device)
-        known = _schedules.get(key)
-        text = known if known is not None else _schedules.setdefault(key, _choose(specialization, extents, device))
-    return text if schedule is None else f"{text},{schedule}"
+        text = _choose(specialization, extents, device)
+        is_forward = "warps" not in text
+        if is_forward:
+            text = text if splits is None else f"splits={splits}"
+            text = "" if text == "splits=1" else text
+        elif splits is not None:
+            is_cluster = splits == 1 or (specialization.target == GPU_TARGET and (
+                splits in (2, 4) or (splits == 8 and not _warps(specialization))))
+            text = f"{_warps(specialization)}splits={splits},merge={'cluster' if is_cluster else 'kernel'}"
+    return ",".join(part for part in (text, schedule) if part) or None, is_forward
+
+
+def _is_always_forward(specialization: Specialization, extents: Extents) -> bool:
+    """Whether the forward kernel is to have so many rows, whatever the batch."""
+    rows = extents.queries * extents.query_heads // extents.key_heads
+    can_read = specialization.cache_dtype is None and specialization.page_size % 8 == 0 and \
+        specialization.target == GPU_TARGET
+    return can_read and rows > _MOST_INVARIANT_ROWS
 
 
 def _target_of(device: int) -> str:
@@ -253,7 +247,16 @@ def _warps(specialization: Specialization) -> str:
     return "warps=4," if specialization.head_dim + specialization.value_dim > 400 else ""
 
 
+# What the cost model says, by what it goes by.
+_schedules: Dict[Tuple[Any, ...], str] = {}
+
+
 def _choose(specialization: Specialization, extents: Extents, device: int) -> str:
-    attention = specialization._replace(
-        extents=(extents.batch, extents.key_heads, extents.queries, extents.keys)).describe()
-    return library.choose_splits(attention, specialization.target, multiprocessors_of(device))
+    key = (extents, specialization.dtype, specialization.cache_dtype, specialization.page_size, specialization.target, device)
+    known = _schedules.get(key)
+    if known is None:
+        attention = specialization._replace(
+            extents=(extents.batch, extents.key_heads, extents.queries, extents.keys), schedule=None).describe()
+        known = library.choose_splits(attention, specialization.target, multiprocessors_of(device))
+        _schedules[key] = known
+    return known

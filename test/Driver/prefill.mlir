@@ -26,7 +26,7 @@
 // RUN: %{decide}
 // SPLIT: decisions for a decoding kernel: the algorithm split-kv was asked for
 
-// REDEFINE: %{options} = --schedule=splits=2
+// REDEFINE: %{options} = --schedule=merge=cluster,splits=2
 // REDEFINE: %{prefix} = FIELD
 // RUN: %{decide}
 // FIELD:      decisions for a decoding kernel: the schedule that was asked for is of that
@@ -44,7 +44,26 @@
 // RUN: %{decide}
 // TILE: a forward kernel that reads a cache: the schedule that was asked for is of that
 
+// Both have parts of the keys. The forward kernel's leave in f32, for a kernel that merges them.
+// REDEFINE: %{queries} = 17
+// REDEFINE: %{options} = --schedule=splits=3
+// REDEFINE: %{prefix} = PARTS
+// RUN: %{decide}
+// RUN: FileCheck %s --check-prefix=MERGE --input-file=%t.ptx
+// PARTS:     a forward kernel that reads a cache: 68 rows
+// PARTS:     persistent = false (where splits is above 1)
+// PARTS:     store = registers
+// PARTS:     splits = 3 (override)
+// PARTS:     CTAs: mul(ceildiv(17, 256), 3) x 8 x arg0.dim0
+// MERGE:     .entry prefill(
+// MERGE:     .entry prefill_merge(
+// RUN: not flashc %t.mlir --schedule=splits=3,persistent=true 2>&1 | FileCheck %s --check-prefix=PERSISTENT
+// PERSISTENT: expected splits=1 for persistent=true
+// RUN: not flashc %t.mlir --schedule=splits=65 2>&1 | FileCheck %s --check-prefix=MANY
+// MANY: expected 1 to 64 splits, got 65
+
 // What both have says nothing.
+// REDEFINE: %{queries} = 1
 // REDEFINE: %{options} = --schedule=stages=2
 // REDEFINE: %{prefix} = BOTH
 // RUN: %{decide}

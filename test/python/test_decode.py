@@ -160,8 +160,7 @@ def test_schedules_go_by_the_gpu(two_gpus):
     specialization = specialize(q, extents, True, None, None, Code(), "sm_90a", None, False, False)._replace(page_size=0)
 
     def parts(device):
-        fields = dict(field.split("=") for field in _decode._schedule(specialization, extents, device, None, False,
-                                                                      None).split(","))
+        fields = dict(field.split("=") for field in _decode._choose(specialization, extents, device).split(","))
         return int(fields["splits"])
     first = parts(0)
     assert first > parts(1) >= 1 and parts(0) == first

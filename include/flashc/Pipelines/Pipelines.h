@@ -45,7 +45,8 @@ struct PipelineOptions {
   bool alignQueries = true;
   /// Of a backward pass by fa2: which gradients have loops of their own.
   SplitGradients splitGradients = {};
-  /// Of split-kv: the parts of each tile's keys, or the keys of a part (flash-split-kv).
+  /// Of split-kv and fa2: the parts of each tile's keys (flash-split-kv, flash-split-key-loops); of split-kv alone: the keys
+  /// of a part.
   int64_t splits = 1, chunk = 0;
   /// Whether a kernel that reads a cache may take split-kv where `algorithm` is fa2: unless somebody asked for that.
   bool mayDecode = true;

@@ -58,6 +58,8 @@ struct DecodeShape {
   int64_t keyBytes = 0;
   /// Whether these are elements of 8 bits, for which a kernel needs more instructions than bytes.
   bool isWidened = false;
+  /// Whether the mask reads arrays. Its bounds may then be runs of a table, which the forward kernel does not cut.
+  bool isMaskedByArrays = false;
 };
 
 struct DecodeChoice {
@@ -69,6 +71,10 @@ struct DecodeChoice {
 /// The number of parts, and how they are merged, by a cost model: enough CTAs that all multiprocessors read, as few parts
 /// as that takes (docs/decode.md has the measurements).
 DecodeChoice chooseDecodeSchedule(const DecodeShape &shape, int64_t smCount, const GPUTarget &target);
+
+/// Overrides of the forward kernel's schedule, with parts of the keys (Schedule::splits), where it is faster than a decoding
+/// kernel; empty where it is not.
+std::string chooseForwardSplits(const DecodeShape &shape, int64_t smCount);
 
 } // namespace flashc
 

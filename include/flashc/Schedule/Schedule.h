@@ -76,6 +76,8 @@ struct ForwardSchedule {
   bool tensorBias = false;
   /// Each consumer visits the tiles of keys that its own 64 rows see, and not all of the CTA's.
   bool ownKeys = false;
+  /// Parts of a tile's keys, a CTA for each, and a kernel that merges them: where tiles are too few to fill the GPU.
+  int64_t splits = 1;
 };
 
 /// The backward pass's alone.

@@ -65,6 +65,8 @@ static FailureOr<Schedule> chooseFor(LoopNest &nest, StringRef target, StringRef
     return op.emitError() << "expected tiles of " << schedule->getQTile() << " queries and " << schedule->kvTile
                           << " keys (schedule " << schedule->str() << "), got " << nest.residentTile << " and "
                           << nest.streamedTile;
+  if (std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent); parts != schedule->splits)
+    return op.emitError() << "expected " << schedule->splits << " parts of each tile's keys (schedule splits=" << schedule->splits << ")";
   return schedule;
 }
 
@@ -105,7 +107,8 @@ static FailureOr<std::array<GridFormula, 3>> getExtents(LoopNest &nest) {
   if (!tiles || !heads || !batches)
     return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of "
                                     "arguments";
-  return std::array<GridFormula, 3>{*tiles, *heads, *batches};
+  std::optional<GridFormula> parts = getFormula(nest.parts.dim.extent);
+  return std::array<GridFormula, 3>{nest.parts.dim.position ? *tiles * *parts : *tiles, *heads, *batches};
 }
 
 /// One CTA for every tile of queries, or as many as run at once.
@@ -258,6 +261,9 @@ struct NestKernel {
   std::optional<DecodeSchedule> decode = {};
   gpu::GPUFuncOp func = {};
   ManifestKernel info = {};
+
+  /// Whether a kernel of its own merges parts of the keys.
+  bool storesParts() const { return nest.parts.merge && (!decode || decode->getCluster() == 1); }
 };
 } // namespace
 
@@ -272,10 +278,9 @@ static FailureOr<TileTables> getTables(MutableArrayRef<LoopNest> nests, ArrayRef
     return succeeded(table);
   };
   for (const NestKernel &kernel : kernels) {
-    std::optional<MergedStates> states = kernel.decode ? getMergedStates(kernel.nest, *kernel.decode) : std::nullopt;
-    if (!states)
+    if (!kernel.storesParts())
       continue;
-    FailureOr<SmallVector<TileTables::Table, 2>> parts = states->getTables();
+    FailureOr<SmallVector<TileTables::Table, 2>> parts = getMergedStates(kernel.nest).getTables();
     if (failed(parts) || !llvm::all_of(*parts, [&](const TileTables::Table &table) { return add(table); }))
       return failure();
   }
@@ -366,9 +371,9 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   for (NestKernel &kernel : kernels)
     if (failed(emitLastKernels(kernel.nest, kernels.size() == 1, main.func, tables, launch.after)))
       return failure();
-  if (std::optional<MergedStates> states = main.decode ? getMergedStates(main.nest, *main.decode) : std::nullopt) {
+  if (main.storesParts()) {
     FailureOr<ManifestKernel> merge = emitMergeKernel(host, main.func->getParentOfType<gpu::GPUModuleOp>(),
-                                                      (main.func.getName() + "_merge").str(), tables, *states);
+                                                      (main.func.getName() + "_merge").str(), tables, getMergedStates(main.nest));
     if (failed(merge))
       return failure();
     launch.after.push_back(std::move(*merge));

@@ -5,6 +5,7 @@
 #include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -107,6 +108,45 @@ void KernelFrame::store(Value tile, unsigned argument, bool isMatrix) {
                         endOfRows, /*columns=*/ValueRange());
 }
 
+MergedStates flashc::getMergedStates(LoopNest &nest) {
+  MergedStates states;
+  states.op = nest.parts.merge;
+  states.extents = {nest.parts.dim.extent, nest.batch.extent, nest.head.extent, nest.resident.extent};
+  states.extents.push_back(Builder(nest.end->getContext()).getIndexAttr(nest.getOperand("v").getCols()));
+  for (const NestOutput &output : nest.outputs)
+    (output.result == 0 ? states.outputs : states.lses).push_back(output.argument);
+  return states;
+}
+
+FailureOr<KernelFrame::PartPlace> KernelFrame::emitPartPlace(Value part, unsigned result) {
+  MergedStates states = getMergedStates(nest);
+  OpBuilder inL1(nest.end);
+  auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(inL1, nest.end->getLoc(), value); };
+  Value batches = get(states.extents[1]);
+  Value all = arith::MulIOp::create(inL1, nest.end->getLoc(), get(states.extents[0]), batches);
+  SmallVector<OpFoldResult> extents(states.extents.begin() + 1, states.extents.end() - result);
+  extents.front() = all;
+  PartPlace place{scalars.getTableArray(b, states.op->getOperand(result), extents), scalars.get(b, batches)};
+  if (!place.array || !place.batch)
+    return failure();
+  place.batch = arith::AddIOp::create(b, arith::MulIOp::create(b, part, place.batch), batch);
+  return place;
+}
+
+/// A part without a key has visited a tile that is another part's, or none: it gives nothing.
+LogicalResult KernelFrame::storePart(Value tile, unsigned result) {
+  FailureOr<PartPlace> place = emitPartPlace(part, result);
+  if (failed(place))
+    return failure();
+  auto type = cast<RankedTensorType>(tile.getType());
+  if (result != 0 && visits.getCount()) {
+    Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, visits.getCount(), index(1));
+    tile = arith::SelectOp::create(b, isEmpty, splat(type, -std::numeric_limits<double>::infinity()), tile);
+  }
+  tile::StoreOp::create(b, tile, place->array, place->batch, head, row, endOfRows, /*columns=*/ValueRange());
+  return success();
+}
+
 FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
   SmallVector<Value> destinations;
   if (std::optional<GroupSums> sums = nest.getGroupSums(result))
@@ -196,10 +236,16 @@ LogicalResult KernelFrame::emitPositions(Value warpgroup) {
   if (!extent)
     return failure();
   Value residentTile = blockX;
+  if (nest.parts.dim.position) { // parts of a tile are neighbours
+    Value parts = scalars.get(b, b.getLoc(), nest.parts.dim.extent);
+    part = arith::RemUIOp::create(b, blockX, parts);
+    residentTile = arith::DivUIOp::create(b, blockX, parts);
+    scalars.map(nest.parts.dim.position, part);
+  }
   if (isHeavyLast()) {
     // CTAs start in the order of their numbers: light tiles fill the gaps at the end.
     Value numTiles = nest.segmentTile ? extent : b.createOrFold<arith::CeilDivUIOp>(extent, index(nest.residentTile));
-    residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), blockX);
+    residentTile = arith::SubIOp::create(b, b.createOrFold<arith::SubIOp>(numTiles, index(1)), residentTile);
   }
   if (isa<BlockArgument>(nest.batch.position))
     scalars.map(nest.batch.position, batch);

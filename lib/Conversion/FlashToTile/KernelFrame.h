@@ -6,6 +6,7 @@
 #include "Regions/TileRegions.h"
 #include "Visits/Visits.h"
 #include "flashc/Conversion/HostToKernel/KernelSignature.h"
+#include "flashc/Conversion/HostToKernel/MergeKernel.h"
 #include "flashc/Conversion/HostToKernel/ScalarCloner.h"
 #include "flashc/Schedule/Schedule.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
@@ -15,6 +16,9 @@
 namespace flashc {
 
 class TileStep;
+
+/// How the parts of a nest's keys are merged by a kernel of its own.
+MergedStates getMergedStates(LoopNest &nest);
 
 /// Fills a kernel that has an empty entry block with the sequential program of a nest: a `tile.program` that each
 /// consumer warpgroup runs on 64 resident rows.
@@ -71,10 +75,12 @@ public:
   virtual void store(mlir::Value tile, unsigned argument, bool isMatrix);
   /// Whether the step's results are parts of those of the nest, which another kernel merges: then all of them are stored,
   /// by `storePart`.
-  virtual bool storesParts() const { return false; }
-  virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result) { return mlir::failure(); }
+  virtual bool storesParts() const { return nest.parts.merge != nullptr; }
+  virtual mlir::LogicalResult storePart(mlir::Value tile, unsigned result);
   /// The sinks that join the rows' sums here; null if there are none.
-  virtual mlir::Value getSinks() const { return mlir::cast<mlir::flash::FinalizeOp>(nest.epilogue).getSinks(); }
+  virtual mlir::Value getSinks() const {
+    return storesParts() ? mlir::Value() : mlir::cast<mlir::flash::FinalizeOp>(nest.epilogue).getSinks();
+  }
   /// How many keys there are, of the longest sequence. Null after an error.
   virtual mlir::Value getNumKeys();
   /// The head of row `row` of a tile, where that is what positions of rows are (tile.rows).
@@ -120,7 +126,15 @@ protected:
   /// Rows that lie side by side in memory, of a tile of `rows`.
   virtual int64_t getBoxRows(const Operand &operand, int64_t rows) const { return rows; }
 
+  /// Where a result's parts are: one array of parts times batches.
+  struct PartPlace {
+    mlir::Value array, batch;
+  };
+  mlir::FailureOr<PartPlace> emitPartPlace(mlir::Value part, unsigned result);
+
   llvm::SmallVector<Operand, 3> operands;
+  /// The part of the keys that the CTA has; null where it has all.
+  mlir::Value part;
   mlir::gpu::GPUFuncOp kernel;
   const Operand &find(llvm::StringRef name) const;
 

@@ -46,6 +46,7 @@ private:
   LogicalResult matchRegions();
   LogicalResult matchParallelLoop();
   FailureOr<ParallelDim> matchParallelDim(Value position, StringRef name);
+  void matchParts();
   void matchPackedRows();
   LogicalResult matchOperands();
   LogicalResult matchGroup();
@@ -250,22 +251,27 @@ FailureOr<ParallelDim> Matcher::matchParallelDim(Value position, StringRef name)
   return ParallelDim{position, forall.getMixedUpperBound()[dim], *step};
 }
 
-/// Tiles of few rows are those of flash-split-kv. What is left of the parallel loop counts parts of the keys.
+/// What is left of an attention's parallel loop counts parts of the keys.
+void Matcher::matchParts() {
+  nest.parts.dim = {Value(), Builder(nest.end->getContext()).getIndexAttr(1), 1};
+  auto forall = nest.epilogue ? dyn_cast<scf::ForallOp>(nest.epilogue->getParentOp()) : scf::ForallOp();
+  if (!forall)
+    return;
+  for (auto [position, extent] : llvm::zip_equal(forall.getInductionVars(), forall.getMixedUpperBound()))
+    if (!llvm::is_contained({nest.batch.position, nest.head.position, nest.resident.position}, position))
+      nest.parts.dim = {position, extent, 1};
+}
+
+/// Tiles of few rows are those of flash-split-kv.
 void Matcher::matchPackedRows() {
   flash::StepOpInterface op = nest.getStep();
   ArrayRef<int64_t> tile = op.getQType().getShape();
   if (!isa<flash::OnlineAttentionOp>(op) || tile[1] * tile[2] > tile::kWarpRows)
     return;
   Builder b(op.getContext());
-  nest.packed = PackedRows{tile[1], tile[2], {Value(), b.getIndexAttr(1), 1}};
+  nest.packed = PackedRows{tile[1], tile[2]};
   if (std::optional<int64_t> head = getConstantIntValue(nest.head.position); head && nest.head.step == 1)
     nest.head.step = tile[1], nest.head.extent = b.getIndexAttr(tile[1]); // one iteration, which is folded away
-  auto forall = dyn_cast<scf::ForallOp>(nest.epilogue->getParentOp());
-  if (!forall)
-    return;
-  for (auto [position, extent] : llvm::zip_equal(forall.getInductionVars(), forall.getMixedUpperBound()))
-    if (!llvm::is_contained({nest.batch.position, nest.head.position, nest.resident.position}, position))
-      nest.packed->part = {position, extent, 1};
 }
 
 LogicalResult Matcher::matchParallelLoop() {
@@ -285,6 +291,7 @@ LogicalResult Matcher::matchParallelLoop() {
   nest.batch = *batch;
   nest.head = *head;
   nest.resident = *resident;
+  matchParts();
   matchPackedRows();
   if (nest.batch.step != 1 || nest.head.step != (nest.packed ? nest.packed->heads : 1))
     return op.emitError() << "expected one batch and one head per tile";
@@ -457,8 +464,8 @@ LogicalResult Matcher::traceOutput(Value value, unsigned result) {
       continue;
     }
     Value next;
-    if (auto merge = dyn_cast<flash::MergeStatesOp>(user); merge && nest.packed && use.getOperandNumber() == result) {
-      nest.packed->merge = merge;
+    if (auto merge = dyn_cast<flash::MergeStatesOp>(user); merge && use.getOperandNumber() == result && nest.epilogue) {
+      nest.parts.merge = merge;
       next = merge->getResult(result);
     }
     auto generic = dyn_cast<linalg::GenericOp>(user);

@@ -85,11 +85,14 @@ struct PairWalk {
   std::optional<mlir::flash::NeededKeys> neededKeys = {};
 };
 
-/// Of a decoding kernel's nest (flash-split-kv): rows of a tile are query heads of one group times query tokens, and each
-/// part of the keys is an iteration of the parallel loop.
+/// Of a decoding kernel's nest (flash-split-kv): rows of a tile are query heads of one group times query tokens.
 struct PackedRows {
   int64_t heads, tokens;
-  ParallelDim part;
+};
+
+/// Parts of each tile's keys, which are iterations of the parallel loop (flash-split-kv, flash-split-key-loops).
+struct KeyParts {
+  ParallelDim dim;
   /// What merges several parts, whose results then are the outputs.
   mlir::flash::MergeStatesOp merge = {};
 };
@@ -118,6 +121,7 @@ struct LoopNest {
   std::optional<ScatterSums> scatterSums;
   std::optional<PairWalk> pairs;
   std::optional<PackedRows> packed;
+  KeyParts parts;
   int64_t residentTile, streamedTile, groupSize;
   mlir::Type elementType;           // of what products read
   mlir::Region *score = nullptr;    // of all segments

@@ -37,7 +37,7 @@ FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef ta
     return refuse(std::move(error));
   if (nest.streamedTile != DecodeSchedule::kKeys)
     return op.emitError() << "expected tiles of " << DecodeSchedule::kKeys << " keys, got " << nest.streamedTile;
-  std::optional<int64_t> parts = getConstantIntValue(nest.packed->part.extent);
+  std::optional<int64_t> parts = getConstantIntValue(nest.parts.dim.extent);
   if (schedule.chunk == 0 && parts != schedule.splits)
     return op.emitError() << "expected " << schedule.splits << " parts of the keys (schedule " << schedule.str() << ")";
   return schedule;
@@ -45,7 +45,7 @@ FailureOr<DecodeSchedule> flashc::getDecodeSchedule(LoopNest &nest, StringRef ta
 
 FailureOr<std::array<GridFormula, 3>> flashc::getPackedExtents(LoopNest &nest) {
   auto get = [](const ParallelDim &dim) { return getFormula(dim.extent); };
-  std::optional<GridFormula> parts = get(nest.packed->part), heads = get(nest.head), queries = get(nest.resident), batches = get(nest.batch);
+  std::optional<GridFormula> parts = get(nest.parts.dim), heads = get(nest.head), queries = get(nest.resident), batches = get(nest.batch);
   if (!parts || !heads || !queries || !batches)
     return nest.end->emitError() << "expected the extents of the parallel loop to be constants or extents of arguments";
   return std::array<GridFormula, 3>{*parts, ceilDiv(*heads, nest.packed->heads) * ceilDiv(*queries, nest.packed->tokens), *batches};
@@ -153,7 +153,7 @@ LogicalResult WarpFrame::emitPositions(Value) {
   Value headTiles = b.createOrFold<arith::CeilDivUIOp>(heads, index(packed.heads));
   head = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::RemUIOp>(tile, headTiles), index(packed.heads));
   row = b.createOrFold<arith::MulIOp>(b.createOrFold<arith::DivUIOp>(tile, headTiles), index(packed.tokens));
-  std::pair<Value, Value> positions[] = {{packed.part.position, part}, {nest.batch.position, batch}, {nest.head.position, head}, {nest.resident.position, row}};
+  std::pair<Value, Value> positions[] = {{nest.parts.dim.position, part}, {nest.batch.position, batch}, {nest.head.position, head}, {nest.resident.position, row}};
   for (auto [inL1, here] : positions)
     if (isa_and_nonnull<BlockArgument>(inL1))
       scalars.map(inL1, here);
@@ -298,37 +298,17 @@ void WarpFrame::emitMerged(Value &acc, Value &max, Value &sum, double factor) {
 }
 
 Value WarpFrame::getSinks() const {
-  if (nest.packed->merge)
-    return storesParts() ? Value() : nest.packed->merge.getSinks();
+  if (nest.parts.merge && !storesParts())
+    return nest.parts.merge.getSinks();
   return KernelFrame::getSinks();
 }
 
-std::optional<MergedStates> flashc::getMergedStates(LoopNest &nest, const DecodeSchedule &schedule) {
-  if (!nest.packed->merge || schedule.getCluster() > 1)
-    return std::nullopt;
-  MergedStates states;
-  states.op = nest.packed->merge;
-  states.extents = {nest.packed->part.extent, nest.batch.extent, nest.head.extent, nest.resident.extent};
-  states.extents.push_back(Builder(nest.end->getContext()).getIndexAttr(nest.getOperand("v").getCols()));
-  for (const NestOutput &output : nest.outputs)
-    (output.result == 0 ? states.outputs : states.lses).push_back(output.argument);
-  return states;
-}
-
-/// The parts are one array of parts times batches.
 LogicalResult WarpFrame::storePart(Value tile, unsigned result) {
-  MergedStates states = *getMergedStates(nest, decode);
-  OpBuilder inL1(nest.end);
-  auto get = [&](OpFoldResult value) { return getValueOrCreateConstantIndexOp(inL1, nest.end->getLoc(), value); };
-  Value batches = get(states.extents[1]);
-  Value all = arith::MulIOp::create(inL1, nest.end->getLoc(), get(states.extents[0]), batches);
-  SmallVector<OpFoldResult> extents(states.extents.begin() + 1, states.extents.end() - result);
-  extents.front() = all;
-  Value array = scalars.getTableArray(b, states.op->getOperand(result), extents), numBatches = scalars.get(b, batches);
-  if (!array || !numBatches)
+  FailureOr<PartPlace> place = emitPartPlace(part, result);
+  if (failed(place))
     return failure();
-  Value place = arith::AddIOp::create(b, arith::MulIOp::create(b, part, numBatches), batch);
-  tile::WriteRowsOp::create(b, tile, array, place, head, row, column, endOfRows, nest.packed->heads, nest.packed->tokens, areBytes && result == 0);
+  tile::WriteRowsOp::create(b, tile, place->array, place->batch, head, row, column, endOfRows, nest.packed->heads,
+                            nest.packed->tokens, areBytes && result == 0);
   return success();
 }
 

@@ -3,7 +3,6 @@
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_WARPFRAME_H
 
 #include "KernelFrame.h"
-#include "flashc/Conversion/HostToKernel/MergeKernel.h"
 #include "flashc/Schedule/DecodeSchedule.h"
 
 namespace flashc {
@@ -13,9 +12,6 @@ mlir::FailureOr<DecodeSchedule> getDecodeSchedule(LoopNest &nest, llvm::StringRe
 
 /// Parts of the keys along x, tiles of query heads and tokens along y, batches along z.
 mlir::FailureOr<std::array<GridFormula, 3>> getPackedExtents(LoopNest &nest);
-
-/// How the parts of a nest are merged by a kernel of its own; none if they are not.
-std::optional<MergedStates> getMergedStates(LoopNest &nest, const DecodeSchedule &schedule);
 
 /// A `tile.warp_program` for a nest of packed rows: each warp has all of the tile's rows, and of the CTA's part of the
 /// keys the tiles of 16 that follow its own number in steps of the warps.
@@ -34,7 +30,7 @@ public:
   mlir::LogicalResult build(TileStep &step) override;
   void emitMerged(mlir::Value &acc, mlir::Value &max, mlir::Value &sum, double factor) override;
   void store(mlir::Value tile, unsigned argument, bool isMatrix) override;
-  bool storesParts() const override { return nest.packed->merge && decode.getCluster() == 1; }
+  bool storesParts() const override { return nest.parts.merge && decode.getCluster() == 1; }
   mlir::LogicalResult storePart(mlir::Value tile, unsigned result) override;
   mlir::Value getSinks() const override;
   mlir::Value getHeadOfRow(mlir::Value row) override { return regions.emitHeadAndQuery(row).first; }
@@ -54,7 +50,7 @@ private:
   mlir::FailureOr<mlir::Value> emitEnd(const Operand &operand);
 
   const DecodeSchedule &decode;
-  mlir::Value part, warp;
+  mlir::Value warp;
   /// What is stored: the first column of this program's part.
   mlir::Value column;
   /// Where each operand's sequence ends; null where its tiles need not be told.

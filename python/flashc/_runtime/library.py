@@ -202,7 +202,7 @@ def take_text(pointer: c_void_p) -> str:
 
 
 def choose_splits(attention: Attention, target: str, multiprocessors: int) -> str:
-    """The schedule of a decoding kernel, as the cost model chooses it."""
+    """The schedule of a kernel that reads a cache, as the cost model chooses it: `splits` alone is the forward kernel's."""
     text, message = c_void_p(), c_void_p()
     status = lib.flashcAttentionChooseSplits(ctypes.byref(attention), target.encode(), multiprocessors,
                                              ctypes.byref(text), ctypes.byref(message))

@@ -9,7 +9,7 @@
 // RUN: flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,stages=4,own-keys=true %{list} > %t.grid
 // RUN: FileCheck %s --check-prefix=GRIDIR < %t.grid
 // RUN: %python %S/Inputs/run_own_list.py < %t.grid | FileCheck %s --check-prefix=GRID
-// RUN: not flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,order=closed 2>&1 | FileCheck %s --check-prefix=NOLIST
+// RUN: not flashc-opt %s --split-input-file %{before} --flash-tile="q-tile=128 kv-tile=80" --flash-swap-loops --canonicalize --cse %{behind} --convert-flash-to-tile=schedule=consumers=2,kv-tile=80,own-keys=true,splits=1,order=closed 2>&1 | FileCheck %s --check-prefix=NOLIST
 // NOLIST-COUNT-7: error: schedule: expected persistent=true and order=auto or list for own-keys of a mask whose bounds read arrays: a list has what each consumer would search for
 
 // What consumers visit and need not is what rows that see nothing visit, one tile each: where tiles of queries follow
@@ -29,7 +29,7 @@
 // All rows of a tile that follows sequences see the begin of theirs: a consumer leaves out tiles in front only, and masks
 // none behind. What is its own are two numbers, behind those that all have.
 // CHECK-LABEL: gpu.func @packed_causal(
-// CHECK-SAME:    own-keys=true,order=list
+// CHECK-SAME:    own-keys=true,splits=1,order=list
 // CHECK:         tile.program 3 grid({{.*}}) list({{.*}}) by <list numbers 5 own 2> {
 // CHECK:         %[[TOTAL:.*]] = arith.maxsi %{{.*}}, %c1
 // CHECK-DAG:     %[[FIRST:.*]] = tile.list_number 5

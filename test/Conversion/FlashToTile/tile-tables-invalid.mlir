@@ -5,6 +5,9 @@
 // RUN: flashc-opt %t/documents.mlir %{l1} -o %t/l1.mlir && flashc-opt %t/l1.mlir %{convert} -o /dev/null
 // RUN: sed 's/, %c3\] : tensor<?x?x?x5x4xi32>/, %c2] : tensor<?x?x?x5x4xi32>/' %t/l1.mlir | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=RUNS
 // RUNS: error: expected loops over all runs of one flash.tile_runs (flash-bound-loops)
+// A table's runs are those of all keys: they are not cut into parts.
+// RUN: not flashc-opt %t/l1.mlir --flash-split-key-loops 2>&1 | FileCheck %s --check-prefix=PARTS
+// PARTS: error: cannot split keys: the bounds are runs of a table, which are those of all keys
 // RUN: flashc-opt %t/computed.mlir %{l1} | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=COMPUTED
 // COMPUTED: error: 'flash.tile_minmax' op expected extents that are constants or those of arguments
 // RUN: flashc-opt %t/rows.mlir %{l1} | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=ROWS

@@ -2,8 +2,13 @@
 // queries at negative positions.
 // RUN: flashc %s --check-each-pass --algorithm=fa2 --q-tile=8 --kv-tile=8 --shape=lengths=3,table=3x5,kc=80x2x4x16,vc=80x2x4x16 \
 // RUN:   --dims=B=3,Nq=21 | FileCheck %s --implicit-check-not=FAIL
+// RUN: flashc %s --check-each-pass --algorithm=fa2 --schedule=splits=3 --q-tile=8 --kv-tile=8 --dims=B=3,Nq=21 \
+// RUN:   --shape=lengths=3,table=3x5,kc=80x2x4x16,vc=80x2x4x16 | FileCheck %s --check-prefixes=CHECK,SPLIT --implicit-check-not=FAIL
+// RUN: not flashc %s --check --schedule=splits=x 2>&1 | FileCheck %s --check-prefix=NUMBER
+// NUMBER: schedule: expected a number of at least 1 for 'splits', got 'x'
 // CHECK: after flash-page-kv: {{.*}} PASS
 // CHECK: after flash-parallelize: {{.*}} PASS
+// SPLIT: after flash-split-key-loops: {{.*}} PASS
 func.func @prefill(%q: tensor<?x4x?x16xf32>, %kc: tensor<?x2x4x16xf32> {flash.name = "kc"}, %vc: tensor<?x2x4x16xf32> {flash.name = "vc"},
                    %lengths: tensor<?xi32> {flash.name = "lengths"}, %table: tensor<?x?xi32> {flash.name = "table"})
     -> (tensor<?x4x?x16xf32>, tensor<?x4x?xf32>) {

@@ -107,3 +107,27 @@ def test_windows_and_slopes(queries, keys, depth):
 @pytest.mark.parametrize("queries", [1, 4, 64])
 def test_without_causality(queries):
     step(queries, 1000, queries, 16, 2, 4, 128, None, causal=False, keep=lambda b, h, i, j: j >= 0)
+
+
+@pytest.mark.parametrize("tokens", [17, 33, 64, 129, 250])
+@pytest.mark.parametrize("page", [0, 16])
+@pytest.mark.parametrize("depth", [64, 128])
+def test_a_prompt_against_a_long_cache(tokens, page, depth):
+    """Tiles of queries do not fill the GPU: the keys are cut into parts, by either kernel. Equal bits each time."""
+    cache = decoding.Cache([20000, 3], 2, depth, depth, 20011 if not page else 20016, page, "cuda", torch.bfloat16)
+    q = torch.randn(2, tokens, 16, depth, device="cuda").bfloat16()
+    sinks = torch.randn(16, device="cuda")
+    first = decoding.check(cache, q, LIMIT, sinks=sinks)
+    assert torch.equal(first, decoding.check(cache, q, LIMIT, sinks=sinks))
+    decoding.check(cache, q, LIMIT, window=5000, keep=lambda b, h, i, j: (j <= i) & (j >= i - 5000))
+    decoding.check(cache, q, LIMIT, splits=5)
+
+
+@pytest.mark.parametrize("tokens", [40, 100])
+def test_a_mask_by_arrays_of_a_prompt(tokens):
+    """Its bounds are runs of a table, which are not cut."""
+    cache = decoding.Cache([9000, 4000], 2, 128, 128, 9000, 0, "cuda", torch.bfloat16)
+    q = torch.randn(2, tokens, 16, 128, device="cuda").bfloat16()
+    ids = torch.randint(0, 3, (9000,), device="cuda", dtype=torch.int32).sort().values
+    decoding.check(cache, q, LIMIT, keep=lambda b, h, i, j: (j <= i) & (ids[i] == ids[j]),
+                   mask=lambda b, h, i, j: ids[i] == ids[j])

@@ -29,6 +29,7 @@ const std::pair<StringRef, std::vector<StringRef>> kValues[] = {
     {"tensor-bias", {"true", "false"}},
     {"tanh-terms", {"0", "1", "2", "3"}},
     {"own-keys", {"true", "false"}},
+    {"splits", {"0", "1", "3", "65"}},
     {"order", {"auto", "closed", "list"}},
     {"programmatic-launch", {"true", "false"}},
     {"split-gradients", {"none", "queries", "each"}},
@@ -92,7 +93,7 @@ TEST(Rules, AllPairsOfFieldsFitOrAreRefusedByName) {
 TEST(Rules, KnowsTheFieldsOfEachKindOfKernel) {
   size_t forward = llvm::count_if(Schedule().getFields(),
                                   [](const auto &field) { return getKindOfField(field.first) == kForwardKind; });
-  EXPECT_EQ(forward, 7u);
+  EXPECT_EQ(forward, 8u);
   EXPECT_EQ(Schedule().getFields().size(), std::size(kValues));
   ScheduleTable table = llvm::cantFail(ScheduleTable::parse("kind=column-sums: stages=2,overlap=false", "t"));
   ScheduleKey key;

@@ -21,7 +21,7 @@ TEST(Schedule, ReadsWhatItPrints) {
   Schedule schedule =
       parse("consumers=3,kv-tile=96,stages=5,producer-registers=40,consumer-registers=152,overlap=false,"
             "ping-pong=false,persistent=false,q-stages=2,epilogue=softmax,tensor-sums=true,"
-            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,order=list,programmatic-launch=false,"
+            "store=own-slot,wait-after=12,max=unified,tensor-bias=true,tanh-terms=2,own-keys=true,splits=3,order=list,programmatic-launch=false,"
             "split-gradients=each");
   EXPECT_EQ(parse(schedule.str()), schedule);
   MLIRContext context;

@@ -55,6 +55,7 @@ LogicalResult Visits::Emitter::emitAny() {
 }
 
 void Visits::Emitter::setTotal(Value count, bool &mayBeEmpty) {
+  visits.count = count;
   visits.total = b.createOrFold<arith::MaxSIOp>(count, one);
   std::optional<int64_t> constant = getConstantIntValue(count);
   mayBeEmpty = nest.mayHaveEmptyRows() && (!constant || *constant < 1);

@@ -57,6 +57,8 @@ public:
 
   /// At least one: without tiles, one is visited all the same, masked as a whole. The pipeline needs a first one.
   mlir::Value getTotal() const { return total; }
+  /// How many tiles there are; null where that is not counted.
+  mlir::Value getCount() const { return count; }
   /// The visits of a warpgroup, if they are its own and not all; see tile.own_visits.
   mlir::tile::OwnVisitsOp getOwn() const { return own; }
   /// Whether some visits are masked, and whether some are not.
@@ -79,7 +81,7 @@ private:
   mlir::Value emitPieceOfTable(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
 
   int64_t tile;
-  mlir::Value total, fullBegin, fullEnd;
+  mlir::Value count, total, fullBegin, fullEnd;
   /// The number of full visits that a CTA's first one is behind that of the first tile; null: none.
   mlir::Value rotation;
   mlir::tile::OwnVisitsOp own;

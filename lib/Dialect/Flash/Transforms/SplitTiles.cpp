@@ -99,14 +99,7 @@ std::pair<OpFoldResult, OpFoldResult> Splitter::emitKeysOfPart(ValueRange positi
   }
   if (isOnePart())
     return {begin, end};
-  OpFoldResult tiles = apply((y - x).ceilDiv(sizes.kv), {begin, end});
-  auto at = [&, begin = begin, x = x, y = y](int64_t next) {
-    // Positions are small numbers: no product of three of them is more than an index holds.
-    Value product = arith::MulIOp::create(b, loc, getValueOrCreateConstantIndexOp(b, loc, tiles),
-                                          getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(position[3])})));
-    return apply(x + y.floorDiv(sizes.splits) * sizes.kv, {begin, OpFoldResult(product)});
-  };
-  return {at(0), at(1)};
+  return flash::emitKeysOfPart(b, loc, begin, end, position[3], sizes.splits, sizes.kv);
 }
 
 /// The state before the first key.

@@ -382,6 +382,48 @@ def SplitKV : Pass<"flash-split-kv"> {
                  Option<"kvTile", "kv-tile", "int64_t", "16", "keys of a tile">];
 }
 
+def SplitKeyLoops : Pass<"flash-split-key-loops"> {
+  let summary = "parts of a query tile's keys side by side, then merged: Flash-Decoding of FlashAttention-2";
+  let description = [{
+    Where there are fewer tiles of queries than multiprocessors, as of one short prompt against a long cache, the keys
+    are more parallelism (Dao et al. 2023). Unlike `flash-split-kv`, which makes tiles of few rows, this cuts the loops
+    that `flash-bound-loops` and `flash-parallelize` have left, so that tiles keep their size and each part the bounds of
+    the mask.
+
+    Before:
+    ```mlir
+    %o = scf.forall (%b, %h, %i) = (0, 0, 0) to (B, Hq, Nq) step (1, 1, 128) shared_outs(%out = %init) {
+      %s:3 = scf.for %j = %begin to %full step 64 iter_args(...) { flash.online_attention ... }          // no mask
+      %t:3 = scf.for %j = %full to %end step 64 iter_args(%s#0, %s#1, %s#2) { ... mask ... }
+      %ot, %lt = flash.finalize ins(%t#0, %t#1, %t#2) sinks(%sink) ...
+      tensor.parallel_insert_slice %ot into %out[%b, %h, %i, 0] ...
+    ```
+    After, with `splits=4`:
+    ```mlir
+    %parts:2 = scf.forall (%b, %h, %i, %p) = (0, 0, 0, 0) to (B, Hq, Nq, 4) step (1, 1, 128, 1) shared_outs(...) {
+      %n    = (%end - %begin) ceildiv 64                     // tiles
+      %from = %begin + 64 * (%n * %p floordiv 4)
+      %to   = %begin + 64 * (%n * (%p + 1) floordiv 4)
+      %cut  = min(max(%full, %from), %to)
+      %s:3 = scf.for %j = %from to %cut step 64 ...
+      %t:3 = scf.for %j = %cut to %to step 64 ...
+      %ot, %lt = flash.finalize ins(%t#0, %t#1, %t#2) ...    // of the part, in f32
+      tensor.parallel_insert_slice %ot into ...[%p, %b, %h, %i, 0] ...                    // and %lt
+    }
+    %o, %lse = flash.merge_states ins(%parts#0, %parts#1) sinks(%sinks) ...
+    ```
+    Loops with gaps between them have parts with the tiles that begin in the part's keys: there the parts have
+    unequally many. Where the keys are fewer than the parts, some are empty, and give nothing.
+
+    Assumes that tiles begin at the first key, and all loops that follow on each other at a tile of that grid, as
+    `flash-bound-loops` has it. Leaves what is no such parallel loop alone.
+
+    Refuses, with "cannot split keys: ...": a number of parts below 1; no loop over keys; bounds that are runs of a table
+    (`flash.tile_runs`); results that are used more than once in the parallel loop.
+  }];
+  let options = [Option<"splits", "splits", "int64_t", "2", "parts of each tile's keys">];
+}
+
 def PageKV : Pass<"flash-page-kv"> {
   let summary = "read tiles of keys and values where they lie in a cache: PagedAttention";
   let description = [{

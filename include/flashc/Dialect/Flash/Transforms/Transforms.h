@@ -75,6 +75,10 @@ struct SplitSizes {
 /// (flash-split-kv says how). Emits an error and fails if there is no such finalize, or a size is not positive.
 LogicalResult splitTiles(RewriterBase &rewriter, OnlineAttentionOp op, const SplitSizes &sizes);
 
+/// Cuts the loops over keys in `loop`, a parallel loop that ends in a flash.finalize, into `splits` parts side by side, and
+/// merges their results (flash-split-key-loops says how). Emits an error and fails where it refuses.
+LogicalResult splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits);
+
 /// Queries and keys per tile (FlashAttention's Br and Bc).
 struct TileSizes {
   int64_t q = 64, kv = 64;

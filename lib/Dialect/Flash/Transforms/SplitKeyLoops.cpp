@@ -1,0 +1,234 @@
+//===- SplitKeyLoops.cpp - parts of the keys of query tiles, side by side -----------------------------------------===//
+
+#include "KeySegments.h"
+#include "LoopUtils.h"
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Dialect/Flash/Transforms/Transforms.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/Dominance.h"
+
+namespace mlir::flash {
+#define GEN_PASS_DEF_SPLITKEYLOOPS
+#include "flashc/Dialect/Flash/Transforms/Passes.h.inc"
+} // namespace mlir::flash
+
+using namespace mlir;
+using namespace mlir::flash;
+
+static constexpr Refusal refuse{"split keys"};
+
+static FinalizeOp findFinalize(scf::ForallOp loop) {
+  auto ops = loop.getBody()->getOps<FinalizeOp>();
+  return ops.empty() ? FinalizeOp() : *ops.begin();
+}
+
+namespace {
+class Splitter {
+public:
+  Splitter(RewriterBase &b, scf::ForallOp forall, int64_t splits)
+      : b(b), loc(forall.getLoc()), forall(forall), finalize(findFinalize(forall)), splits(splits) {}
+
+  LogicalResult run();
+
+private:
+  LogicalResult findLoops();
+  LogicalResult findWrites();
+  void emitBounds(Value part, const IRMapping &mapping);
+  void emitPart(scf::ForallOp parts);
+
+  RewriterBase &b;
+  Location loc;
+  scf::ForallOp forall;
+  FinalizeOp finalize;
+  int64_t splits;
+  /// Over keys, in their order.
+  SmallVector<scf::ForOp> loops;
+  /// Whether each of them begins where the one in front of it ends.
+  bool areOneRun = true;
+  /// Of o and lse: where they are written to, or null.
+  tensor::ParallelInsertSliceOp writes[2];
+};
+} // namespace
+
+LogicalResult Splitter::findLoops() {
+  if (finalize.getNormalize() != Normalize::Deferred)
+    return refuse(finalize, "expected normalize = deferred");
+  SmallVector<Value> state(finalize.getState());
+  while (auto loop = state.front().getDefiningOp<scf::ForOp>()) {
+    if (ValueRange(state) != loop->getResults())
+      return refuse(loop, "expected a loop over keys that carries the state alone");
+    loops.insert(loops.begin(), loop);
+    state.assign(loop.getInitArgs().begin(), loop.getInitArgs().end());
+  }
+  if (loops.empty())
+    return refuse(finalize, "expected loops over keys");
+  DominanceInfo dominance(forall);
+  for (scf::ForOp loop : loops) {
+    for (Value bound : {loop.getLowerBound(), loop.getUpperBound()}) {
+      if (!dominance.properlyDominates(bound, loops.front()))
+        return refuse(loop, "expected all bounds in front of the first loop", bound.getDefiningOp());
+      SetVector<Operation *> slice;
+      if (failed(getBackwardSlice(bound, &slice)))
+        return failure();
+      for (Operation *op : slice)
+        if (isa<TileRunsOp>(op))
+          return refuse(loop, "the bounds are runs of a table, which are those of all keys", op);
+    }
+    if (loop != loops.front())
+      areOneRun &= loop.getLowerBound() == (*std::prev(llvm::find(loops, loop))).getUpperBound();
+  }
+  return success();
+}
+
+/// Both results, as far as they are used, leave the parallel loop once.
+LogicalResult Splitter::findWrites() {
+  for (auto [result, write] : llvm::zip_equal(finalize->getResults(), writes)) {
+    if (result.use_empty())
+      continue;
+    Value value = result;
+    if (value.hasOneUse())
+      if (auto cut = dyn_cast<tensor::ExtractSliceOp>(*value.user_begin()))
+        value = cut;
+    write = value.hasOneUse() ? dyn_cast<tensor::ParallelInsertSliceOp>(*value.user_begin()) : tensor::ParallelInsertSliceOp();
+    if (!write)
+      return refuse(finalize, "expected o and lse to be written once, and used for nothing else");
+  }
+  return writes[0] ? success() : refuse(finalize, "expected o to be used");
+}
+
+/// Cuts the loops that are clones of `loops` down to the keys of a part.
+void Splitter::emitBounds(Value part, const IRMapping &mapping) {
+  OpBuilder::InsertionGuard guard(b);
+  SmallVector<scf::ForOp> copies =
+      llvm::map_to_vector(loops, [&](scf::ForOp loop) { return cast<scf::ForOp>(mapping.lookup(loop.getOperation())); });
+  b.setInsertionPoint(copies.front());
+  int64_t tile = *getConstantIntValue(copies.front().getStep());
+  OpFoldResult begin = getAsOpFoldResult(copies.front().getLowerBound()), end = getAsOpFoldResult(copies.back().getUpperBound());
+  auto [from, to] = emitKeysOfPart(b, loc, begin, end, part, splits, tile);
+  auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
+  AffineMap both = AffineMap::get(2, 0, {x, y}, b.getContext());
+  auto least = [&](OpFoldResult p, OpFoldResult q) { return affine::makeComposedFoldedAffineMin(b, loc, both, {p, q}); };
+  auto most = [&](OpFoldResult p, OpFoldResult q) { return affine::makeComposedFoldedAffineMax(b, loc, both, {p, q}); };
+  auto set = [&](OpOperand &bound, OpFoldResult value) { bound.set(getValueOrCreateConstantIndexOp(b, loc, value)); };
+  if (areOneRun) {
+    OpFoldResult last = from;
+    for (scf::ForOp copy : copies) {
+      set(copy.getLowerBoundMutable(), last);
+      if (copy != copies.back())
+        last = least(most(getAsOpFoldResult(copy.getUpperBound()), from), to);
+      else
+        last = least(end, to); // tiles may end behind the last key
+      set(copy.getUpperBoundMutable(), last);
+    }
+    return;
+  }
+  for (scf::ForOp copy : copies) {
+    OpFoldResult lower = getAsOpFoldResult(copy.getLowerBound()), upper = getAsOpFoldResult(copy.getUpperBound());
+    // The first tile that begins in the part, or behind it.
+    auto cut = [&, lower = lower, upper = upper](OpFoldResult at) {
+      OpFoldResult first = affine::makeComposedFoldedAffineApply(b, loc, x + (y - x).ceilDiv(tile) * tile, {lower, most(lower, at)});
+      return least(first, most(lower, upper));
+    };
+    OpFoldResult cutLower = cut(from), cutUpper = cut(to);
+    set(copy.getLowerBoundMutable(), cutLower);
+    set(copy.getUpperBoundMutable(), cutUpper);
+  }
+}
+
+/// Fills the parallel loop over parts.
+void Splitter::emitPart(scf::ForallOp parts) {
+  OpBuilder::InsertionGuard guard(b);
+  scf::InParallelOp terminator = parts.getTerminator();
+  b.setInsertionPoint(terminator);
+  Value part = parts.getInductionVars().back();
+  IRMapping mapping;
+  for (auto [before, after] : llvm::zip(forall.getInductionVars(), parts.getInductionVars()))
+    mapping.map(before, after);
+  for (Operation &op : forall.getBody()->without_terminator())
+    b.clone(op, mapping);
+  emitBounds(part, mapping);
+  auto ofAll = cast<FinalizeOp>(mapping.lookup(finalize.getOperation()));
+  b.setInsertionPoint(ofAll);
+  auto getInit = [&](Value result) {
+    return tensor::EmptyOp::create(b, loc, cast<RankedTensorType>(result.getType()).getShape(), b.getF32Type()).getResult();
+  };
+  Value o = getInit(ofAll.getO()), lse = getInit(ofAll.getLse());
+  auto ofPart = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, ofAll.getAcc(), ofAll.getM(), ofAll.getL(), o, lse,
+                                   /*sinks=*/Value(), ofAll.getNormalizeAttr(), /*no_empty_rows=*/UnitAttr());
+  SmallVector<OpFoldResult> offsets = remap(mapping, writes[0].getMixedOffsets()), sizes = remap(mapping, writes[0].getMixedSizes());
+  SmallVector<OpFoldResult> strides(sizes.size() + 1, b.getIndexAttr(1)), zeros(sizes.size(), b.getIndexAttr(0));
+  for (auto [number, result] : llvm::enumerate(ofPart.getResults())) {
+    int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
+    ArrayRef<OpFoldResult> ones = ArrayRef(strides).take_front(rank), extents = ArrayRef(sizes).take_front(rank);
+    b.setInsertionPointAfter(ofPart);
+    Value cut = tensor::ExtractSliceOp::create(b, loc, result, ArrayRef(zeros).take_front(rank), extents, ones);
+    SmallVector<OpFoldResult> places{OpFoldResult(part)}, shape{b.getIndexAttr(1)};
+    llvm::append_range(places, ArrayRef(offsets).take_front(rank));
+    llvm::append_range(shape, extents);
+    b.setInsertionPointToEnd(terminator.getBody());
+    tensor::ParallelInsertSliceOp::create(b, loc, cut, parts.getRegionIterArgs()[number], places, shape,
+                                          ArrayRef(strides).take_front(rank + 1));
+  }
+  for (Operation *user : llvm::make_early_inc_range(ofAll->getUsers())) // slices that are written no more
+    b.eraseOp(user);
+  b.eraseOp(ofAll);
+}
+
+LogicalResult Splitter::run() {
+  if (splits < 1)
+    return refuse(forall, "expected a positive number of parts, got " + Twine(splits));
+  if (failed(findLoops()) || failed(findWrites()))
+    return failure();
+  if (splits == 1)
+    return success();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(forall);
+  auto getOut = [&](tensor::ParallelInsertSliceOp write) {
+    return forall.getTiedOpOperand(cast<BlockArgument>(write.getDest()))->get();
+  };
+  SmallVector<OpFoldResult> extents = tensor::getMixedSizes(b, loc, getOut(writes[0]));
+  extents.insert(extents.begin(), b.getIndexAttr(splits));
+  Value o = tensor::EmptyOp::create(b, loc, extents, b.getF32Type());
+  Value lse = tensor::EmptyOp::create(b, loc, ArrayRef(extents).drop_back(), b.getF32Type());
+  SmallVector<OpFoldResult> lower = forall.getMixedLowerBound(), upper = forall.getMixedUpperBound(), steps = forall.getMixedStep();
+  lower.push_back(b.getIndexAttr(0)), upper.push_back(b.getIndexAttr(splits)), steps.push_back(b.getIndexAttr(1));
+  auto parts = scf::ForallOp::create(b, loc, lower, upper, steps, ValueRange{o, lse}, /*mapping=*/std::nullopt);
+  emitPart(parts);
+  Value sinks = finalize.getSinks();
+  if (auto slice = sinks ? sinks.getDefiningOp<tensor::ExtractSliceOp>() : nullptr)
+    sinks = slice.getSource();
+  auto outType = cast<RankedTensorType>(getOut(writes[0]).getType());
+  Type lseType = RankedTensorType::get(outType.getShape().drop_back(), b.getF32Type());
+  auto merge = MergeStatesOp::create(b, loc, TypeRange{outType, lseType}, parts.getResult(0), parts.getResult(1), sinks, /*outs=*/ValueRange());
+  SmallVector<Value> results(forall.getNumResults());
+  for (auto [number, write] : llvm::enumerate(writes))
+    if (write)
+      results[forall.getTiedOpResult(forall.getTiedOpOperand(cast<BlockArgument>(write.getDest()))).getResultNumber()] = merge->getResult(number);
+  b.replaceOp(forall, results);
+  return success();
+}
+
+LogicalResult mlir::flash::splitKeyLoops(RewriterBase &rewriter, scf::ForallOp loop, int64_t splits) {
+  return Splitter(rewriter, loop, splits).run();
+}
+
+namespace {
+struct SplitKeyLoops : flash::impl::SplitKeyLoopsBase<SplitKeyLoops> {
+  using SplitKeyLoopsBase::SplitKeyLoopsBase;
+
+  void runOnOperation() override {
+    SmallVector<scf::ForallOp> loops;
+    getOperation()->walk([&](scf::ForallOp loop) {
+      if (findFinalize(loop))
+        loops.push_back(loop);
+    });
+    IRRewriter rewriter(&getContext());
+    for (scf::ForallOp loop : loops)
+      if (failed(splitKeyLoops(rewriter, loop, splits)))
+        return signalPassFailure();
+  }
+};
+} // namespace

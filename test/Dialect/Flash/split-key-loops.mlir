@@ -1,0 +1,59 @@
+// RUN: flashc-opt %s --flash-fa2 --flash-split-key-loops=splits=3 --canonicalize --cse | FileCheck %s
+// One part is what there was.
+// RUN: flashc-opt %s --flash-fa2 > %t.before
+// RUN: flashc-opt %s --flash-fa2 --flash-split-key-loops=splits=1 | diff - %t.before
+
+// A causal mask: the loop without a mask and the one with it are cut at the same keys.
+// CHECK-DAG:   #[[TILES:.*]] = affine_map<(d0) -> (d0 ceildiv 64)>
+// CHECK-DAG:   #[[PLACE:.*]] = affine_map<(d0) -> ((d0 floordiv 3) * 64)>
+// CHECK-DAG:   #[[CUT:.*]] = affine_map<(d0, d1) -> (d0, (d1 floordiv 3) * 64)>
+// CHECK-DAG:   #[[OWN:.*]] = affine_map<(d0, d1, d2) -> (d0 + ((-d0 + d1) ceildiv 64) * 64, d2)>
+// CHECK-LABEL: func.func @causal(
+// CHECK-SAME:      %{{.*}}: tensor<2x4x?x32xbf16>, %{{.*}}: {{.*}}, %{{.*}}: {{.*}}, %[[SINKS:.*]]: tensor<4xf32>)
+// CHECK:         %[[PARTS:.*]]:2 = scf.forall (%[[B:.*]], %[[H:.*]], %[[I:.*]], %[[P:.*]]) = (0, 0, 0, 0) to (2, 4, %{{.*}}, 3) step (1, 1, 64, 1)
+// CHECK-SAME:        -> (tensor<3x2x4x?x32xf32>, tensor<3x2x4x?xf32>)
+// CHECK:           %[[END:.*]] = affine.max
+// CHECK:           %[[N:.*]] = affine.apply #[[TILES]](%[[END]])
+// CHECK:           %[[AT:.*]] = arith.muli %[[N]], %[[P]]
+// CHECK:           %[[FROM:.*]] = affine.apply #[[PLACE]](%[[AT]])
+// CHECK:           %[[NEXT:.*]] = arith.muli %[[N]], %{{.*}}
+// CHECK:           %[[MIDDLE:.*]] = affine.min #[[CUT]](%{{.*}}, %[[NEXT]])
+// CHECK:           %[[TO:.*]] = affine.min #[[CUT]](%[[END]], %[[NEXT]])
+// CHECK:           scf.for %{{.*}} = %[[FROM]] to %[[MIDDLE]] step
+// CHECK:           scf.for %{{.*}} = %[[MIDDLE]] to %[[TO]] step
+// CHECK:             mask (
+// Sinks join where parts are merged, once.
+// CHECK:           flash.finalize ins({{[^)]*}}) outs({{[^)]*}}) {normalize = {{[^}]*}}} -> tensor<1x1x64x32xf32>, tensor<1x1x64xf32>
+// CHECK:           tensor.parallel_insert_slice %{{.*}} into %{{.*}}[%[[P]], %[[B]], %[[H]], %[[I]], 0]
+// CHECK:           tensor.parallel_insert_slice %{{.*}} into %{{.*}}[%[[P]], %[[B]], %[[H]], %[[I]]]
+// CHECK:         flash.merge_states ins(%[[PARTS]]#0, %[[PARTS]]#1 : {{.*}}) sinks(%[[SINKS]] : tensor<4xf32>)
+func.func @causal(%q: tensor<2x4x?x32xbf16>, %k: tensor<2x4x?x32xbf16>, %v: tensor<2x4x?x32xbf16>, %sinks: tensor<4xf32>) -> tensor<2x4x?x32xbf16> {
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<2x4x?x32xbf16>, tensor<2x4x?x32xbf16>, tensor<2x4x?x32xbf16>)
+    sinks(%sinks : tensor<4xf32>) {scale = 0.125 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %keep = arith.cmpi sle, %j, %i : index
+      flash.yield %keep : i1
+    } -> tensor<2x4x?x32xbf16>, tensor<2x4x?xf32>
+  return %o : tensor<2x4x?x32xbf16>
+}
+
+// A window and sink tokens: tiles on two grids. Each run's part begins with its own first tile that begins there.
+// CHECK-LABEL: func.func @two_runs(
+// CHECK:         scf.forall (%{{.*}}, %{{.*}}, %{{.*}}) = (0, 0, 0) to (2, %{{.*}}, 3)
+// CHECK:           affine.min #[[OWN]](
+// CHECK:         flash.merge_states
+func.func @two_runs(%q: tensor<1x2x?x32xbf16>, %k: tensor<1x2x?x32xbf16>, %v: tensor<1x2x?x32xbf16>) -> (tensor<1x2x?x32xbf16>, tensor<1x2x?xf32>) {
+  %c4 = arith.constant 4 : index
+  %c200 = arith.constant 200 : index
+  %o, %lse = flash.attention ins(%q, %k, %v : tensor<1x2x?x32xbf16>, tensor<1x2x?x32xbf16>, tensor<1x2x?x32xbf16>) {scale = 0.125 : f32}
+    mask (%b: index, %h: index, %i: index, %j: index) {
+      %causal = arith.cmpi sle, %j, %i : index
+      %far = arith.subi %i, %j : index
+      %near = arith.cmpi slt, %far, %c200 : index
+      %first = arith.cmpi slt, %j, %c4 : index
+      %some = arith.ori %near, %first : i1
+      %keep = arith.andi %some, %causal : i1
+      flash.yield %keep : i1
+    } -> tensor<1x2x?x32xbf16>, tensor<1x2x?xf32>
+  return %o, %lse : tensor<1x2x?x32xbf16>, tensor<1x2x?xf32>
+}
