@@ -321,8 +321,8 @@ FLASHC_EXPORTED FlashcStatus flashcCompileAttention(FlashcContext context, const
  *  multiprocessors, compiled for `target` (FlashcCompileOptions::target; null: "sm_90a"): into how many parts the keys are
  *  cut, and how the parts are merged, as FlashcCompileOptions::schedule takes it. It goes by the attention's batch,
  *  key_heads, queries and keys (of the longest sequence), all of them positive. A decoding kernel's schedule has `warps`;
- *  one without, such as `splits=4`, is the forward kernel's, which is compiled for any number of queries. The caller owns `*out` and frees
- *  it with flashcStringDestroy. */
+ *  one without, such as `splits=4`, is the forward kernel's, which is compiled for any number of queries. The caller owns
+ *  `*out` and frees it with flashcStringDestroy. */
 FLASHC_EXPORTED FlashcStatus flashcAttentionChooseSplits(const FlashcAttention *attention, const char *target,
                                                          int64_t multiprocessors, char **out, char **message);
 

@@ -80,7 +80,8 @@ private:
 ///
 /// Kernels that overlap (`programmatic_launch` of the manifest; docs/manifest.md says why that is right):
 /// 5. The first kernel of several has no attribute: it begins when all that the stream has before it has ended.
-/// 6. The others, and one that is alone, have it, and wait themselves until the one before them has ended. So the last one ends last, and what
+/// 6. The others, and one that is alone, have it, and wait themselves until the one before them has ended. So the last one
+///    ends last, and what
 ///    follows it in the stream, 2 included, follows all.
 class PreparedLaunch {
 public:
