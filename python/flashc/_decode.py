@@ -252,11 +252,10 @@ _schedules: Dict[Tuple[Any, ...], str] = {}
 
 
 def _choose(specialization: Specialization, extents: Extents, device: int) -> str:
-    key = (extents, specialization.dtype, specialization.cache_dtype, specialization.page_size, specialization.target, device)
-    known = _schedules.get(key)
+    attention = specialization._replace(extents=(extents.batch, extents.key_heads, extents.queries, extents.keys),
+                                        schedule=None)
+    known = _schedules.get((attention, device))
     if known is None:
-        attention = specialization._replace(
-            extents=(extents.batch, extents.key_heads, extents.queries, extents.keys), schedule=None).describe()
-        known = library.choose_splits(attention, specialization.target, multiprocessors_of(device))
-        _schedules[key] = known
+        known = library.choose_splits(attention.describe(), attention.target, multiprocessors_of(device))
+        _schedules[attention, device] = known
     return known

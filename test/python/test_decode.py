@@ -8,8 +8,8 @@ import decoding  # noqa: E402
 import flashc  # noqa: E402
 from flashc import _decode  # noqa: E402
 from flashc._arrays import cuda  # noqa: E402
-from flashc._arrays.array import Array, contiguous_strides  # noqa: E402
-from flashc._runtime.specialization import Extents, specialize  # noqa: E402
+from flashc._arrays.array import CPU, Array, contiguous_strides  # noqa: E402
+from flashc._runtime.specialization import Extents, make_code, specialize  # noqa: E402
 from flashc._trace.trace import Code  # noqa: E402
 
 
@@ -166,6 +166,21 @@ def test_schedules_go_by_the_gpu(two_gpus):
     assert first > parts(1) >= 1 and parts(0) == first
     with pytest.raises(flashc.GPUError, match="GPU 2"):
         cuda.multiprocessors_of(2)
+
+
+def test_schedules_go_by_the_mask(two_gpus):
+    """Equal extents: keys are cut into parts, but not those of a mask whose bounds may be runs of a table."""
+    extents = Extents(1, 32, 8, 128, 8192, 128, 128)
+    q = Array(0, (1, 128, 32, 128), contiguous_strides((1, 128, 32, 128)), "bf16", 0, None)
+    ids = np.zeros(8192, np.int32)
+
+    def choose(mask):
+        code = make_code(mask, None, extents, CPU, None)
+        specialization = specialize(q, extents, True, None, None, code, "sm_90a", None, False, False)
+        return _decode._choose(specialization._replace(page_size=0), extents, 0)
+    assert choose(None) == "splits=4"
+    assert choose(lambda b, h, i, j: ids[i] == ids[j]) == "splits=1"
+    assert choose(lambda b, h, i, j: i - j < 999) == "splits=4"
 
 
 # --- The ops of graphs ------------------------------------------------------------------------------------------------
