@@ -2,9 +2,6 @@
 
 #include "KeySegments.h"
 #include "BoundsEmitter.h"
-#include "mlir/Dialect/Affine/IR/AffineOps.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
@@ -375,21 +372,4 @@ SmallVector<KeySegment> mlir::flash::emitKeySegments(StepOpInterface op, const K
   if (isOneInterval(bounds))
     return SingleInterval(op, range, bounds).emit();
   return SeveralIntervals(op, range, bounds, space).emit();
-}
-
-std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end,
-                                                                  Value part, int64_t parts, int64_t tile) {
-  auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
-  auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
-    return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
-  };
-  Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
-  auto at = [&](int64_t next) {
-    // Positions are small numbers: no product of three of them is more than an index holds.
-    Value product = arith::MulIOp::create(b, loc, tiles,
-                                          getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
-    return apply(x + y.floorDiv(parts) * tile, {begin, OpFoldResult(product)});
-  };
-  OpFoldResult lower = at(0), upper = at(1);
-  return {lower, upper};
 }

@@ -36,10 +36,6 @@ struct KeyRange {
 SmallVector<KeySegment> emitKeySegments(StepOpInterface op, const KeyRange &range, const LoopBounds &bounds,
                                         MaskSpace &space);
 
-/// Where part `part` of `parts` begins and ends, of the keys from `begin` to `end` in equally many tiles of `tile`.
-std::pair<OpFoldResult, OpFoldResult> emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end, Value part, int64_t parts,
-                                                     int64_t tile);
-
 /// Whether bounds are one interval of tiles with cuts at its ends: segments are masked, full and masked.
 bool isOneInterval(const LoopBounds &bounds);
 

@@ -1,6 +1,6 @@
 //===- SplitKeyLoops.cpp - parts of the keys of query tiles, side by side -----------------------------------------===//
 
-#include "KeySegments.h"
+#include "KeyParts.h"
 #include "LoopUtils.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -66,19 +66,17 @@ LogicalResult Splitter::findLoops() {
   if (loops.empty())
     return refuse(finalize, "expected loops over keys");
   DominanceInfo dominance(forall);
-  for (scf::ForOp loop : loops) {
+  for (auto [number, loop] : llvm::enumerate(loops)) {
     for (Value bound : {loop.getLowerBound(), loop.getUpperBound()}) {
       if (!dominance.properlyDominates(bound, loops.front()))
         return refuse(loop, "expected all bounds in front of the first loop", bound.getDefiningOp());
       SetVector<Operation *> slice;
       if (failed(getBackwardSlice(bound, &slice)))
         return failure();
-      for (Operation *op : slice)
-        if (isa<TileRunsOp>(op))
-          return refuse(loop, "the bounds are runs of a table, which are those of all keys", op);
+      if (auto *runs = llvm::find_if(slice, llvm::IsaPred<TileRunsOp>); runs != slice.end())
+        return refuse(loop, "the bounds are runs of a table, which are those of all keys", *runs);
     }
-    if (loop != loops.front())
-      areOneRun &= loop.getLowerBound() == (*std::prev(llvm::find(loops, loop))).getUpperBound();
+    areOneRun &= number == 0 || loop.getLowerBound() == loops[number - 1].getUpperBound();
   }
   return success();
 }
@@ -159,19 +157,8 @@ void Splitter::emitPart(scf::ForallOp parts) {
   auto ofPart = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, ofAll.getAcc(), ofAll.getM(), ofAll.getL(), o, lse,
                                    /*sinks=*/Value(), ofAll.getNormalizeAttr(), /*no_empty_rows=*/UnitAttr());
   SmallVector<OpFoldResult> offsets = remap(mapping, writes[0].getMixedOffsets()), sizes = remap(mapping, writes[0].getMixedSizes());
-  SmallVector<OpFoldResult> strides(sizes.size() + 1, b.getIndexAttr(1)), zeros(sizes.size(), b.getIndexAttr(0));
-  for (auto [number, result] : llvm::enumerate(ofPart.getResults())) {
-    int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
-    ArrayRef<OpFoldResult> ones = ArrayRef(strides).take_front(rank), extents = ArrayRef(sizes).take_front(rank);
-    b.setInsertionPointAfter(ofPart);
-    Value cut = tensor::ExtractSliceOp::create(b, loc, result, ArrayRef(zeros).take_front(rank), extents, ones);
-    SmallVector<OpFoldResult> places{OpFoldResult(part)}, shape{b.getIndexAttr(1)};
-    llvm::append_range(places, ArrayRef(offsets).take_front(rank));
-    llvm::append_range(shape, extents);
-    b.setInsertionPointToEnd(terminator.getBody());
-    tensor::ParallelInsertSliceOp::create(b, loc, cut, parts.getRegionIterArgs()[number], places, shape,
-                                          ArrayRef(strides).take_front(rank + 1));
-  }
+  for (auto [result, output] : llvm::zip_equal(ofPart.getResults(), parts.getRegionIterArgs()))
+    emitWriteOfPart(b, result, output, offsets, sizes, part);
   for (Operation *user : llvm::make_early_inc_range(ofAll->getUsers())) // slices that are written no more
     b.eraseOp(user);
   b.eraseOp(ofAll);

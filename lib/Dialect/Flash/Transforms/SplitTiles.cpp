@@ -1,5 +1,6 @@
 //===- SplitTiles.cpp - the tiled loops of Flash-Decoding ---------------------------------------------------------===//
 
+#include "KeyParts.h"
 #include "KeySegments.h"
 #include "flashc/Dialect/Flash/Transforms/SearchedMask.h"
 #include "flashc/Dialect/Flash/Transforms/Transforms.h"
@@ -150,27 +151,10 @@ LogicalResult Splitter::emitPart(ValueRange position, ValueRange outputs) {
     sinks = tensor::ExtractSliceOp::create(b, loc, sinks, {OpFoldResult(position[1])}, {b.getIndexAttr(heads)}, {b.getIndexAttr(1)});
   auto results = FinalizeOp::create(b, loc, TypeRange{o.getType(), lse.getType()}, loop.getResult(0), loop.getResult(1),
                                     loop.getResult(2), o, lse, sinks, finalize.getNormalizeAttr(), /*no_empty_rows=*/UnitAttr());
-  auto forall = cast<scf::ForallOp>(loop->getParentOp());
-  for (auto [result, output] : llvm::zip_equal(results.getResults(), outputs)) {
-    int64_t rank = cast<RankedTensorType>(result.getType()).getRank();
-    SmallVector<OpFoldResult> offsets{position[0], position[1], position[2]}, extents{b.getIndexAttr(1), b.getIndexAttr(heads), count};
-    if (rank == 4) {
-      offsets.push_back(b.getIndexAttr(0));
-      extents.push_back(b.getIndexAttr(accType.getDimSize(3)));
-    }
-    Value cut = result;
-    if (!getConstantIntValue(count))
-      cut = tensor::ExtractSliceOp::create(b, loc, result, SmallVector<OpFoldResult>(rank, b.getIndexAttr(0)), extents,
-                                           SmallVector<OpFoldResult>(rank, b.getIndexAttr(1)));
-    if (!isLast) {
-      offsets.insert(offsets.begin(), OpFoldResult(position[3]));
-      extents.insert(extents.begin(), b.getIndexAttr(1));
-    }
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToEnd(forall.getTerminator().getBody());
-    tensor::ParallelInsertSliceOp::create(b, loc, cut, output, offsets, extents,
-                                          SmallVector<OpFoldResult>(offsets.size(), b.getIndexAttr(1)));
-  }
+  OpFoldResult offsets[] = {position[0], position[1], position[2], b.getIndexAttr(0)};
+  OpFoldResult extents[] = {b.getIndexAttr(1), b.getIndexAttr(heads), count, b.getIndexAttr(accType.getDimSize(3))};
+  for (auto [result, output] : llvm::zip_equal(results.getResults(), outputs))
+    emitWriteOfPart(b, result, cast<BlockArgument>(output), offsets, extents, isLast ? Value() : position[3]);
   return success();
 }
 

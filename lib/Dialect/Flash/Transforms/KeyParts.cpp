@@ -1,0 +1,47 @@
+//===- KeyParts.cpp - parts of a tile's keys, side by side: Flash-Decoding ----------------------------------------===//
+
+#include "KeyParts.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+
+using namespace mlir;
+
+std::pair<OpFoldResult, OpFoldResult> mlir::flash::emitKeysOfPart(OpBuilder &b, Location loc, OpFoldResult begin, OpFoldResult end,
+                                                                  Value part, int64_t parts, int64_t tile) {
+  auto x = b.getAffineDimExpr(0), y = b.getAffineDimExpr(1);
+  auto apply = [&](AffineExpr expr, ArrayRef<OpFoldResult> operands) {
+    return affine::makeComposedFoldedAffineApply(b, loc, expr, operands);
+  };
+  Value tiles = getValueOrCreateConstantIndexOp(b, loc, apply((y - x).ceilDiv(tile), {begin, end}));
+  auto at = [&](int64_t next) {
+    // Positions are small numbers: no product of three of them is more than an index holds.
+    Value product = arith::MulIOp::create(b, loc, tiles,
+                                          getValueOrCreateConstantIndexOp(b, loc, apply(x + next, {OpFoldResult(part)})));
+    return apply(x + y.floorDiv(parts) * tile, {begin, OpFoldResult(product)});
+  };
+  OpFoldResult lower = at(0), upper = at(1);
+  return {lower, upper};
+}
+
+void mlir::flash::emitWriteOfPart(OpBuilder &b, Value result, BlockArgument output, ArrayRef<OpFoldResult> offsets,
+                                  ArrayRef<OpFoldResult> sizes, Value part) {
+  Location loc = result.getLoc();
+  auto type = cast<RankedTensorType>(result.getType());
+  int64_t rank = type.getRank();
+  SmallVector<OpFoldResult> places(offsets.take_front(rank)), extents(sizes.take_front(rank));
+  SmallVector<OpFoldResult> strides(rank + 1, b.getIndexAttr(1)), zeros(rank, b.getIndexAttr(0));
+  auto isWhole = [](auto pair) { return isConstantIntValue(std::get<0>(pair), std::get<1>(pair)); };
+  if (!llvm::all_of(llvm::zip_equal(extents, type.getShape()), isWhole))
+    result = tensor::ExtractSliceOp::create(b, loc, result, zeros, extents, ArrayRef(strides).take_front(rank));
+  if (part) {
+    places.insert(places.begin(), OpFoldResult(part));
+    extents.insert(extents.begin(), b.getIndexAttr(1));
+  }
+  OpBuilder::InsertionGuard guard(b);
+  auto forall = cast<scf::ForallOp>(output.getOwner()->getParentOp());
+  b.setInsertionPointToEnd(forall.getTerminator().getBody());
+  tensor::ParallelInsertSliceOp::create(b, loc, result, output, places, extents, ArrayRef(strides).take_front(places.size()));
+}
