@@ -435,7 +435,7 @@ FLASHC_EXPORTED FlashcStatus flashcExplainText(FlashcContext context, const char
                                                size_t count, FlashcExplanation *out, char **message);
 
 /** The explanation for people (docs/explain.md), and as a JSON object with the keys function, mask_class ("exact",
- *  "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
+ *  "mapped", "conservative" or "opaque"), reasons, formulas and bounds (lists of text), tile ([queries, keys]), tile_source,
  *  batch, heads, queries, keys (extents), rows and columns (tiles of one head: a row for each tile of queries, or, where
  *  queries come past keys, as streams_queries says, of keys), varies_by_batch and varies_by_head (whether batches, heads
  *  may differ), picture_block (flashcExplanationGetPNG), and counts (skipped, partial and full tiles of all heads, which

@@ -169,6 +169,7 @@ private:
                                 unsigned result);
   std::optional<Line> computeRow(mlir::flash::RowTableOp op, llvm::ArrayRef<Line> place);
   std::optional<int64_t> readMinMax(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place);
+  std::optional<int64_t> readKnownClass(mlir::flash::TileClassesOp op, llvm::ArrayRef<int64_t> place);
   std::optional<int64_t> readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
 
   std::shared_ptr<const CallArguments> call;

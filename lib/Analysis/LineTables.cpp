@@ -44,6 +44,10 @@ LineEvaluator::LineEvaluator(CallArguments call)
 
 Attribute LineEvaluator::load(Value array, ArrayRef<int64_t> positions) {
   Operation *table = array.getDefiningOp();
+  if (auto classes = dyn_cast_or_null<flash::TileClassesOp>(table)) {
+    std::optional<int64_t> known = readKnownClass(classes, positions);
+    return known ? makeConstant(getElementTypeOrSelf(array), *known) : nullptr;
+  }
   if (!isa_and_nonnull<flash::TileMinMaxOp, flash::TileRunsOp>(table))
     return read(array, positions);
   auto minMax = dyn_cast<flash::TileMinMaxOp>(table);
@@ -245,6 +249,19 @@ void TileRunList::visit(int64_t key, bool isFull) {
   rowEnd = key + kvTile;
   if (rowEnd - rowBegin > last[2] - last[1])
     last[1] = rowBegin, last[2] = rowEnd;
+}
+
+/// What is known without running the mask: a tile that would be run counts as one with the mask.
+std::optional<int64_t> LineEvaluator::readKnownClass(flash::TileClassesOp op, ArrayRef<int64_t> place) {
+  LineEvaluator inside(*this);
+  Block &body = op.getKnown().front();
+  int64_t steps[] = {1, 1, int64_t(op.getQTile()), int64_t(op.getKvTile())};
+  for (auto [argument, position, step] : llvm::zip_equal(body.getArguments(), place, steps))
+    inside.setCounter(argument, position * step);
+  std::optional<int64_t> known = inside.getNumber(inside.get(cast<flash::YieldOp>(body.getTerminator()).getValue()));
+  split = inside.split;
+  unknown = inside.unknown;
+  return known;
 }
 
 std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<int64_t> place) {

@@ -127,7 +127,7 @@ private:
 } // namespace
 
 StringRef MaskClass::getName(Kind kind) {
-  static constexpr StringLiteral kNames[] = {"exact", "conservative", "opaque"};
+  static constexpr StringLiteral kNames[] = {"exact", "mapped", "conservative", "opaque"};
   return kNames[kind];
 }
 

@@ -60,7 +60,7 @@ static MaskExplanation explainMask(func::FuncOp function, flash::StepOpInterface
     result.reasons.push_back(maskClass.reason);
   result.formulas = printLines([&](llvm::raw_ostream &os) { found->mask.print(os, printValue, op.getMaskView()); });
   if (found->ranged) { // the formulas are not what bounds the loops
-    result.bounds = {"up to " + std::to_string(flash::kTileRuns) + " runs of tiles"};
+    result.bounds = {"tiles that hold a kept pair"};
     return result;
   }
   result.bounds = printLines([&](llvm::raw_ostream &os) { bounds.print(os, printValue); });

@@ -75,6 +75,11 @@ static Formula countTiles(flash::TileRunsOp op) {
       {getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getQueries()), op.getQTile())});
 }
 
+static Formula countTiles(flash::TileClassesOp op) {
+  return multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getQueries()), op.getQTile()),
+                   countTiles(getFormula(op.getKeys()), op.getKvTile())});
+}
+
 static Formula countTiles(flash::RowTableOp op) {
   Formula rows = multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), getFormula(op.getQueries())});
   return countTiles(rows, kTableRows);
@@ -88,24 +93,39 @@ static Formula countTiles(flash::TileMinMaxOp op) {
   return multiply(extents);
 }
 
+/// Elements of i32 in the table of the classes.
+static Formula countElements(flash::TileClassesOp op) { return countTiles(op); }
+
+/// The same of rows of visits (VisitsRow).
+static Formula countElements(flash::TileRunsOp op) {
+  Formula rows = countTiles(op), tiles = countTiles(getFormula(op.getKeys()), op.getKvTile());
+  return rows && tiles ? Formula(*rows * (*tiles + VisitsRow::kMoreElements)) : std::nullopt;
+}
+
 FailureOr<TileTables> TileTables::get(func::FuncOp host) {
   TileTables result;
   WalkResult walk = host.walk([&](Operation *op) {
-    Formula tiles;
+    Formula tiles, warps;
     int64_t bytes = 0;
+    constexpr int64_t kElements = 4;
+    auto addElements = [&](auto op) {
+      tiles = countTiles(countElements(op), kElements), bytes = 4 * kElements, warps = countTiles(op);
+    };
     if (auto rows = dyn_cast<flash::RowTableOp>(op))
       tiles = countTiles(rows), bytes = 4 * kTableRows;
     else if (auto minMax = dyn_cast<flash::TileMinMaxOp>(op))
       tiles = countTiles(minMax), bytes = 16;
+    else if (auto classes = dyn_cast<flash::TileClassesOp>(op))
+      addElements(classes);
     else if (auto runs = dyn_cast<flash::TileRunsOp>(op))
-      tiles = countTiles(runs), bytes = 4 * RunsRow{runs.getNumRuns()}.size();
+      addElements(runs);
     else
       return WalkResult::advance();
     if (!tiles) {
       op->emitOpError() << "expected extents that are constants or those of arguments";
       return WalkResult::interrupt();
     }
-    result.tables.push_back({op->getResult(0), *tiles, bytes});
+    result.tables.push_back({op->getResult(0), *tiles, bytes, warps});
     return WalkResult::advance();
   });
   if (walk.wasInterrupted())

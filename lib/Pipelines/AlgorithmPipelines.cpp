@@ -75,7 +75,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   pm.addPass(flash::createSwapLoops());
   if (options.alignQueries)
     pm.addPass(flash::createAlignQueries());
-  pm.addPass(flash::createBoundLoops());
+  pm.addPass(flash::createBoundLoops({/*maps=*/options.splits == 1})); // runs of tiles are not cut into parts
   pm.addPass(flash::createParallelize());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

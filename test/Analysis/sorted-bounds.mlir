@@ -80,7 +80,7 @@ func.func @rows(%q: !q, %ids: tensor<64xi8>) -> !q {
 
 // Rows that do anything, or descend, bound nothing; and no range of theirs is asked for.
 // CHECK-LABEL: mask in @other_rows:
-// CHECK: class opaque: tensor.extract of an array that is not declared sorted is not understood
+// CHECK: class mapped: tiles are visited by running the mask
 func.func @other_rows(%q: !q, %any: tensor<64xi32>) -> !q {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -112,7 +112,7 @@ func.func @other_rows(%q: !q, %any: tensor<64xi32>) -> !q {
 
 // Nobody says that these ascend: their ranges decide at run time.
 // CHECK-LABEL: mask in @undeclared:
-// CHECK: class conservative: tiles are visited by the range of %arg1 in each tile
+// CHECK: class mapped: tiles are visited by running the mask, where the range of %arg1 in each tile leaves it open
 func.func @undeclared(%q: !q, %ids: tensor<64xi8>) -> !q {
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
@@ -126,7 +126,7 @@ func.func @undeclared(%q: !q, %ids: tensor<64xi8>) -> !q {
 
 // An index in front of the last dimension that changes with the query leaves the line.
 // CHECK-LABEL: mask in @other_lines:
-// CHECK: class opaque: tensor.extract is not understood
+// CHECK: class mapped: tiles are visited by running the mask
 func.func @other_lines(%q: !q, %ids: tensor<64x64xi8>) -> !q {
   %s = flash.assume_sorted %ids : tensor<64x64xi8>
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}

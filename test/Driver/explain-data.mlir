@@ -86,7 +86,7 @@ func.func @all(%q: tensor<1x2x64x8xf32>, %k: tensor<1x2x64x8xf32>, %v: tensor<1x
 }
 
 // What is bounded in part says which part is not.
-// PART: mask: conservative
+// PART: mask: mapped
 // PART-NEXT: because
 // PART: keeps the pairs (i, j) with
 // PART-NEXT: j <= 99
@@ -109,12 +109,12 @@ func.func @part(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2
 }
 
 // The end of the keys, which is part of every mask, is no bound.
-// PAIRS: mask: opaque
-// PAIRS-NEXT: because tensor.extract of an array that is not declared sorted is not understood
+// PAIRS: mask: mapped
+// PAIRS-NEXT: because tiles are visited by running the mask
 // PAIRS-NEXT: keeps the pairs (i, j) with
 // PAIRS-NEXT: j <= Nk - 1
 // PAIRS-NEXT: unknown: tensor.extract of an array that is not declared sorted
-// PAIRS: cut [begin, end)
+// PAIRS: tiles that hold a kept pair
 // PAIRS: partial           32   100.0 %
 func.func @pairs(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2x?x8xf32>, %bits: tensor<?x?xi1>)
     -> tensor<1x2x?x8xf32> {
@@ -128,11 +128,11 @@ func.func @pairs(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x
 }
 
 // Nothing is known of these flags but their range in each tile: few tiles of 64 have none set, or all.
-// FLAGS: mask: conservative
-// FLAGS-NEXT: because tiles are visited by the range of flags in each tile
+// FLAGS: mask: mapped
+// FLAGS-NEXT: because tiles are visited by running the mask, where the range of flags in each tile leaves it open
 // FLAGS: unknown: tensor.extract
 // FLAGS-NEXT: visits the keys, for queries i0 to i0 + rows - 1
-// FLAGS-NEXT: up to 5 runs of tiles
+// FLAGS-NEXT: tiles that hold a kept pair
 // FLAGS: of 64 tiles
 // FLAGS-NEXT: skipped 0
 // FLAGS-NEXT: partial 64

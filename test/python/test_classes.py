@@ -182,5 +182,5 @@ def test_masks_whose_tiles_differ_have_a_list_of_them(mask, why):
         assert re.fullmatch(r"add\(mul\(8, ceildiv\(arg0.dim2, \d+\)\), 4\)", entry["workspace"])
 
 
-def test_what_is_not_declared_has_no_bounds():
-    check(masks.documents(IDS) & masks.causal(), 700, 700, "conservative")
+def test_what_is_not_declared_is_run():
+    check(masks.documents(IDS) & masks.causal(), 700, 700, "mapped")

@@ -90,14 +90,15 @@ def find_tiles(keeps, tile):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_tiles(order):
-    """No tile with a kept pair is skipped and none that is cut goes unmasked, whatever the order."""
+    """What is known before the mask is run: no tile with a kept pair is skipped and none that is cut goes unmasked, whatever
+    the order."""
     shape = (2, 1, 900, 1100)
     q, k = flashc.ArraySpec((2, 1, 900, 64), "bf16"), flashc.ArraySpec((2, 1, 1100, 64), "bf16")
     for name, mask in make_masks(np.random.default_rng(len(order)), shape, order).items():
         explanation = flashc.explain(q, k, k, mask=mask)
-        assert explanation.mask_class == "conservative", name
-        assert explanation.reasons[0].startswith("tiles are visited by the range of capture"), explanation.reasons
-        assert explanation.reasons[0].endswith(" in each tile")
+        assert explanation.mask_class == "mapped", name
+        assert explanation.reasons[0].startswith("tiles are visited by running the mask, where the range of capture"), \
+            explanation.reasons
         keeps = in_numpy(mask, shape)
         for batch in range(2):
             tightest, tiles = find_tiles(keeps[batch, 0], explanation.tile), np.array(explanation.tiles[batch][0])
@@ -221,7 +222,7 @@ def test_kernel_has_tables():
     kernel = flashc.compile(spec, spec, spec, mask=lambda b, h, i, j: ids[i] == ids[j])
     entry = kernel.manifest
     assert entry["version"] == 3
-    assert [one["kernel"].rsplit("_", 1)[1] for one in entry["before"]] == ["minmax", "runs", "order"]
+    assert [one["kernel"].rsplit("_", 1)[1] for one in entry["before"]] == ["minmax", "classes", "runs", "order"]
     assert entry["workspace"].startswith("add(")
     dense = flashc.compile(spec, spec, spec)
     assert dense.manifest["version"] == 1 and "before" not in dense.manifest

@@ -78,6 +78,7 @@ struct LoopBounds {
 struct MaskClass {
   enum Kind {
     Exact,        // no empty tile is visited, no whole tile is masked
+    Mapped,       // the same, by running the mask (flash.tile_classes)
     Conservative, // that may happen
     Opaque        // there is no bound
   };

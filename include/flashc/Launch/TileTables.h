@@ -9,24 +9,15 @@
 
 namespace flashc {
 
-/// A row of the table that stands for a flash.tile_runs in the workspace, in i32. It numbers the visits: first those of
-/// masked tiles, then those of full ones, each from the last key to the first. The tiles between two keys of the op are
-/// a piece; visit u lies in the last piece that begins at u or before, and its first key is the piece's key less u
-/// tiles. So a kernel keeps no piece in registers, of which the producer has few.
+/// A row of the table that stands for a flash.tile_runs in the workspace, in i32: the tiles of keys that are visited, by
+/// their first keys, those with the mask in front of the full ones, each in ascending order. It is not held to the number of
+/// the op's runs, which visit more tiles or as many. So a kernel keeps no run in registers, of which the producer has few.
 ///
-///   masked visits | all visits | where each piece begins | the key of each piece
-struct RunsRow {
-  int64_t numRuns;
-
-  /// Of run R - 1 the tiles behind the full ones and those in front of them, then of run R - 2, ...; then the full
-  /// ones.
-  int64_t getNumMasked() const { return 2 * numRuns; }
-  int64_t getNumPieces() const { return 3 * numRuns; }
-
-  static constexpr int64_t kMaskedVisits = 0, kVisits = 1;
-  int64_t getBegin(int64_t piece) const { return 2 + piece; }
-  int64_t getKey(int64_t piece) const { return 2 + getNumPieces() + piece; }
-  int64_t size() const { return 2 + 2 * getNumPieces(); }
+///   masked visits | all visits | the key of each visit, or 0 where there is none | room for as many as there are tiles
+struct VisitsRow {
+  static constexpr int64_t kMaskedVisits = 0, kVisits = 1, kKeys = 2;
+  /// Beside one for each tile of keys.
+  static constexpr int64_t kMoreElements = kKeys + 1;
 };
 
 /// Rows of a flash.row_table that are one tile.
@@ -36,7 +27,7 @@ constexpr int64_t kTableRows = 32;
 std::optional<GridFormula> getFormula(mlir::OpFoldResult extent);
 std::optional<GridFormula> getFormula(mlir::Value array, int64_t dim);
 
-/// Where the results of a function's flash.row_table, flash.tile_minmax and flash.tile_runs lie in the workspace: one
+/// Where the results of a function's flash.row_table, flash.tile_minmax, flash.tile_classes and flash.tile_runs lie in the workspace: one
 /// behind the other, row by row; and in front of them what else kernels of a launch pass to each other.
 class TileTables {
 public:
@@ -44,6 +35,8 @@ public:
     mlir::Value value;
     GridFormula tiles; // how many
     int64_t bytes;     // of a tile
+    /// Warps of the kernel that computes it, each of which has a tile of its op; none: as many as the table has.
+    std::optional<GridFormula> warps = {};
   };
 
   /// Emits an error and fails if an extent is no formula.

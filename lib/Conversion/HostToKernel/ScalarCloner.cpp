@@ -185,7 +185,7 @@ FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange valu
 Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
   if (source.getDefiningOp<flash::TileMinMaxOp>())
     return loadMinMax(b, op, source, indices);
-  if (source.getDefiningOp<flash::RowTableOp>())
+  if (isa_and_nonnull<flash::RowTableOp, flash::TileClassesOp>(source.getDefiningOp()))
     return loadFromTable(b, op, source, getTableRow(b, source, indices));
   FailureOr<SmallVector<Value>> positions = getAll(b, indices);
   return failed(positions) ? Value() : loadElement(b, op, source, *positions);
@@ -201,6 +201,10 @@ FailureOr<SmallVector<Value>> ScalarCloner::getTableExtents(OpBuilder &b, Value 
   if (isa<flash::RowTableOp>(op)) {
     for (Value extent : op->getOperands())
       extents.push_back(get(b, extent));
+  } else if (auto classes = dyn_cast<flash::TileClassesOp>(op)) {
+    extents = {get(b, classes.getBatches()), get(b, classes.getHeads()),
+               countTiles(get(b, classes.getQueries()), classes.getQTile()),
+               countTiles(get(b, classes.getKeys()), classes.getKvTile())};
   } else if (auto runs = dyn_cast<flash::TileRunsOp>(op)) {
     extents = {get(b, runs.getBatches()), get(b, runs.getHeads()),
                countTiles(get(b, runs.getQueries()), runs.getQTile())};

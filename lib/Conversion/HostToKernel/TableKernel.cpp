@@ -24,8 +24,11 @@ namespace {
 ///   flash.row_table     a tile is kTableRows rows; each lane computes one.
 ///   flash.tile_minmax   lane l of 32 looks at the elements l, l + 32, ... of the tile; then the lanes exchange what
 ///                       they have (shfl.sync), and the first one writes the least and the greatest.
-///   flash.tile_runs     lane l looks at the key tile 32 n + l, in steps n; by a vote every lane learns which of the 32
-///                       are visited, and which are full, and goes through those; the first one writes the runs.
+///   flash.tile_classes  lane l has the keys l, l + 32, ... of the tile, of a query after the other, until votes have found
+///                       a pair that is kept and one that is not; the first one writes the class.
+///   flash.tile_runs     lane l looks at the key tile 32 n + l, in steps n; by a vote every lane learns which of the 32 are
+///                       visited with the mask, and which are full: first how many there are, then where each has its
+///                       place.
 ///
 /// Warps beyond the last tile leave; in those with exchanges all lanes meet every one.
 class TableKernel {
@@ -41,12 +44,19 @@ private:
   FailureOr<Value> emitTable(Operation *op, Value first);
   LogicalResult emitRowValue(flash::RowTableOp op, ValueRange place);
   LogicalResult emitMinMax(flash::TileMinMaxOp op, ValueRange place);
+  LogicalResult emitClass(flash::TileClassesOp op, ValueRange place);
+  Value emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key);
+  std::pair<Value, Value> emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys);
   LogicalResult emitRuns(flash::TileRunsOp op, ValueRange place);
-  /// The state of the runs behind the 32 key tiles from `first` on.
-  FailureOr<SmallVector<Value>> emitStep(flash::TileRunsOp op, ValueRange place, Value first, ValueRange state);
-  SmallVector<Value> emitVisits(flash::TileRunsOp op, Value first, Value visited, Value full, ValueRange state);
-  /// A row of the table (RunsRow) from the four keys of each run.
-  SmallVector<Value> emitRow(flash::TileRunsOp op, ValueRange keys);
+  /// What lanes know of their tiles of keys, of the 32 from `first` on: whether a tile is visited with the mask, or full, as
+  /// flags of the lane and as bits of all lanes.
+  struct Votes {
+    Value key, isMasked, isFull, masked, full;
+  };
+  std::optional<Votes> emitVotes(flash::TileRunsOp op, ValueRange place, Value first);
+  /// Passes over all tiles of keys, with state of two numbers.
+  FailureOr<scf::ForOp> emitPass(flash::TileRunsOp op, ValueRange place, Value keys, ValueRange state,
+                                 llvm::function_ref<std::pair<Value, Value>(const Votes &, ValueRange)> emitBody);
   /// The same value in all lanes: the least or the greatest of theirs.
   Value emitReduce(Value value, bool isMin);
   Value emitBallot(Value condition);
@@ -108,6 +118,7 @@ FailureOr<Value> TableKernel::emitTable(Operation *op, Value first) {
   auto runs = dyn_cast<flash::TileRunsOp>(op);
   if (failed(rows   ? emitRowValue(rows, place)
              : runs ? emitRuns(runs, place)
+             : isa<flash::TileClassesOp>(op) ? emitClass(cast<flash::TileClassesOp>(op), place)
                     : emitMinMax(cast<flash::TileMinMaxOp>(op), place)))
     return failure();
   b.setInsertionPointAfter(branch);
@@ -192,57 +203,92 @@ LogicalResult TableKernel::emitMinMax(flash::TileMinMaxOp op, ValueRange place) 
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// Runs
+// Classes
 //===--------------------------------------------------------------------------------------------------------------===//
 
-LogicalResult TableKernel::emitRuns(flash::TileRunsOp op, ValueRange place) {
-  flash::RunsBuilder runs(b, op.getNumRuns(), op.getKvTile());
-  Value keys = scalars->get(b, op.getKeys());
-  if (!keys)
+LogicalResult TableKernel::emitClass(flash::TileClassesOp op, ValueRange place) {
+  Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
+  ScalarCloner inside = *scalars; // what it maps holds here only
+  Value known = inside.cloneRegion(b, op.getKnown(), {place[0], place[1], query, key});
+  if (!known)
     return failure();
-  auto loop = scf::ForOp::create(b, index(0), keys, index(kLanes * op.getKvTile()), runs.emitNone());
+  Value isOpen = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, i32(static_cast<int64_t>(flash::TileVisit::Masked)));
+  auto branch = scf::IfOp::create(b, b.getI32Type(), isOpen, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    FailureOr<SmallVector<Value>> state = emitStep(op, place, loop.getInductionVar(), loop.getRegionIterArgs());
-    if (failed(state))
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, known);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value byPairs = emitClassByPairs(op, place, query, key);
+    if (!byPairs)
       return failure();
-    scf::YieldOp::create(b, *state);
+    scf::YieldOp::create(b, byPairs);
   }
-  emitStore(op, llvm::map_to_vector(emitRow(op, runs.getRuns(loop.getResults())), [&](Value element) -> Value {
-    return arith::IndexCastOp::create(b, b.getI32Type(), element);
-  }));
+  emitStore(op, branch.getResult(0));
   return success();
 }
 
-SmallVector<Value> TableKernel::emitRow(flash::TileRunsOp op, ValueRange keys) {
-  RunsRow row{op.getNumRuns()};
-  SmallVector<std::pair<Value, Value>> pieces; // from one key to another
-  for (int64_t first = 4 * (row.numRuns - 1); first >= 0; first -= 4)
-    llvm::append_values(pieces, std::pair(keys[first + 2], keys[first + 3]), std::pair(keys[first], keys[first + 1]));
-  for (int64_t first = 4 * (row.numRuns - 1); first >= 0; first -= 4)
-    pieces.emplace_back(keys[first + 1], keys[first + 2]);
-  SmallVector<Value> elements(row.size());
-  Value count = index(0), tile = index(op.getKvTile());
-  for (auto [piece, range] : llvm::enumerate(pieces)) {
-    if (static_cast<int64_t>(piece) == row.getNumMasked())
-      elements[RunsRow::kMaskedVisits] = count;
-    elements[row.getBegin(piece)] = count;
-    Value tiles = arith::DivUIOp::create(b, arith::SubIOp::create(b, range.second, range.first), tile);
-    count = add(count, tiles);
-    Value last = mul(arith::SubIOp::create(b, count, index(1)), op.getKvTile());
-    elements[row.getKey(piece)] = add(range.first, last);
-  }
-  elements[RunsRow::kVisits] = count;
-  // Without tiles the first is visited all the same (Visits): all pieces begin at 0, and the last one holds.
-  Value &key = elements[row.getKey(row.getNumPieces() - 1)];
-  Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, count, index(0));
-  key = arith::SelectOp::create(b, isEmpty, index(0), key);
-  return elements;
+/// Passes over the queries of the tile.
+Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key) {
+  Value keys = scalars->get(b, op.getKeys()), queries = scalars->get(b, op.getQueries());
+  if (!keys || !queries)
+    return {};
+  Value end = arith::MinUIOp::create(b, add(query, index(op.getQTile())), queries);
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, add(key, index(op.getKvTile())), keys);
+  bool isEmitted = true;
+  Type flag = b.getI1Type();
+  auto loop = scf::WhileOp::create(
+      b, TypeRange{b.getIndexType(), flag, flag}, ValueRange{query, no, sticksOut},
+      [&](OpBuilder &inner, Location loc, ValueRange state) {
+        Value isLeft = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::ult, state[0], end);
+        Value isKnown = arith::AndIOp::create(inner, loc, state[1], state[2]);
+        Value yes = arith::ConstantOp::create(inner, loc, inner.getBoolAttr(true));
+        Value isOpen = arith::XOrIOp::create(inner, loc, isKnown, yes);
+        scf::ConditionOp::create(inner, loc, arith::AndIOp::create(inner, loc, isLeft, isOpen), state);
+      },
+      [&](OpBuilder &inner, Location loc, ValueRange state) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(inner.saveInsertionPoint());
+        auto [kept, cut] = emitPairs(op, place, state[0], key, keys);
+        isEmitted &= kept != nullptr;
+        if (!kept)
+          kept = cut = no;
+        auto isAny = [&](Value ofLane) -> Value {
+          return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, emitBallot(ofLane), i32(0));
+        };
+        Value next = add(state[0], index(1));
+        scf::YieldOp::create(b, ValueRange{next, arith::OrIOp::create(b, state[1], isAny(kept)),
+                                           arith::OrIOp::create(b, state[2], isAny(cut))});
+      });
+  return isEmitted ? flash::emitTileClass(b, loop.getResult(1), loop.getResult(2)) : Value();
 }
 
-FailureOr<SmallVector<Value>> TableKernel::emitStep(flash::TileRunsOp op, ValueRange place, Value first,
-                                                    ValueRange state) {
+/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error.
+std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys) {
+  Value kept, cut, yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
+  auto combine = [&](Value &flag, Value other) { flag = flag ? arith::OrIOp::create(b, flag, other).getResult() : other; };
+  int64_t tile = op.getKvTile();
+  Value tileEnd = arith::MinUIOp::create(b, add(key, index(tile)), keys);
+  for (int64_t first = 0; first < tile; first += kLanes) {
+    Value column = add(add(key, index(first)), lane);
+    Value exists = isBelow(column, tileEnd);
+    ScalarCloner inside = *scalars; // what it maps holds here only
+    // A key that does not exist stands for the tile's first one, which does.
+    Value keep = inside.cloneRegion(b, op.getMask(), {place[0], place[1], query, arith::SelectOp::create(b, exists, column, key)});
+    if (!keep)
+      return {};
+    combine(kept, arith::AndIOp::create(b, keep, exists));
+    combine(cut, arith::AndIOp::create(b, arith::XOrIOp::create(b, keep, yes), exists));
+  }
+  return {kept, cut};
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
+// Visits
+//===--------------------------------------------------------------------------------------------------------------===//
+
+std::optional<TableKernel::Votes> TableKernel::emitVotes(flash::TileRunsOp op, ValueRange place, Value first) {
   Value keys = scalars->get(b, op.getKeys()), query = mul(place[2], op.getQTile());
   Value key = add(first, mul(lane, op.getKvTile()));
   Value exists = isBelow(key, keys);
@@ -250,35 +296,75 @@ FailureOr<SmallVector<Value>> TableKernel::emitStep(flash::TileRunsOp op, ValueR
   Value visit = inside.cloneRegion(b, op.getBody(),
                                    {place[0], place[1], query, arith::SelectOp::create(b, exists, key, first)});
   if (!visit)
-    return failure();
-  auto vote = [&](arith::CmpIPredicate predicate, flash::TileVisit other) {
-    Value isClass = arith::CmpIOp::create(b, predicate, visit, i32(static_cast<int64_t>(other)));
-    return emitBallot(arith::AndIOp::create(b, exists, isClass));
+    return std::nullopt;
+  auto isOf = [&](flash::TileVisit other) -> Value {
+    Value isClass = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, visit, i32(static_cast<int64_t>(other)));
+    return arith::AndIOp::create(b, exists, isClass);
   };
-  Value visited = vote(arith::CmpIPredicate::ne, flash::TileVisit::Skipped);
-  Value full = vote(arith::CmpIPredicate::eq, flash::TileVisit::Full);
-  return emitVisits(op, first, visited, full, state);
+  Value isMasked = isOf(flash::TileVisit::Masked), isFull = isOf(flash::TileVisit::Full);
+  return Votes{key, isMasked, isFull, emitBallot(isMasked), emitBallot(isFull)};
 }
 
-/// Goes through the bits of `visited`, the lowest first. All lanes do the same.
-SmallVector<Value> TableKernel::emitVisits(flash::TileRunsOp op, Value first, Value visited, Value full,
-                                           ValueRange state) {
-  auto toIndex = [&](Value value) -> Value { return arith::IndexCastUIOp::create(b, b.getIndexType(), value); };
-  Value count = toIndex(LLVM::CtPopOp::create(b, visited));
-  SmallVector<Value> init{visited};
-  llvm::append_range(init, state);
-  auto loop = scf::ForOp::create(b, index(0), count, index(1), init);
+FailureOr<scf::ForOp>
+TableKernel::emitPass(flash::TileRunsOp op, ValueRange place, Value keys, ValueRange state,
+                      llvm::function_ref<std::pair<Value, Value>(const Votes &, ValueRange)> emitBody) {
+  auto loop = scf::ForOp::create(b, index(0), keys, index(kLanes * op.getKvTile()), state);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  Value bits = loop.getRegionIterArg(0);
-  Value lowest = math::CountTrailingZerosOp::create(b, bits);
-  Value isFull = arith::TruncIOp::create(b, b.getI1Type(), arith::ShRUIOp::create(b, full, lowest));
-  SmallVector<Value> next{arith::AndIOp::create(b, bits, arith::SubIOp::create(b, bits, i32(1)))};
-  flash::RunsBuilder runs(b, op.getNumRuns(), op.getKvTile());
-  Value key = add(first, mul(toIndex(lowest), op.getKvTile()));
-  llvm::append_range(next, runs.emitVisit(loop.getRegionIterArgs().drop_front(), key, isFull));
-  scf::YieldOp::create(b, next);
-  return llvm::to_vector_of<Value>(loop.getResults().drop_front());
+  std::optional<Votes> votes = emitVotes(op, place, loop.getInductionVar());
+  if (!votes)
+    return failure();
+  auto [first, second] = emitBody(*votes, loop.getRegionIterArgs());
+  scf::YieldOp::create(b, ValueRange{first, second});
+  return loop;
+}
+
+LogicalResult TableKernel::emitRuns(flash::TileRunsOp op, ValueRange place) {
+  Value keys = scalars->get(b, op.getKeys());
+  if (!keys)
+    return failure();
+  Value table = signature.getTable(*signature.getTables().getNumber(op.getResult()));
+  Value tiles = b.createOrFold<arith::CeilDivUIOp>(keys, index(op.getKvTile()));
+  Value row = b.createOrFold<arith::MulIOp>(tile, add(tiles, index(VisitsRow::kMoreElements)));
+  auto store = [&](Value element, Value at) {
+    memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), element), table, add(row, at));
+  };
+  auto count = [&](Value bits) -> Value {
+    return arith::IndexCastUIOp::create(b, b.getIndexType(), LLVM::CtPopOp::create(b, bits));
+  };
+  auto addCounts = [&](const Votes &votes, ValueRange state) {
+    return std::pair(add(state[0], count(votes.masked)), add(state[1], count(votes.full)));
+  };
+  FailureOr<scf::ForOp> counts = emitPass(op, place, keys, ValueRange{index(0), index(0)}, addCounts);
+  if (failed(counts))
+    return failure();
+  Value masked = counts->getResult(0), all = add(masked, counts->getResult(1));
+  Value bit = arith::ShLIOp::create(b, i32(1), arith::IndexCastOp::create(b, b.getI32Type(), lane));
+  Value before = arith::SubIOp::create(b, bit, i32(1)); // the lanes in front of this one
+  auto storeKeys = [&](const Votes &votes, ValueRange state) {
+    for (auto [isOfLane, bits, first] : {std::tuple(votes.isMasked, votes.masked, state[0]), std::tuple(votes.isFull, votes.full, state[1])}) {
+      auto branch = scf::IfOp::create(b, isOfLane);
+      OpBuilder::InsertionGuard guard(b);
+      b.setInsertionPointToStart(branch.thenBlock());
+      Value number = add(first, count(arith::AndIOp::create(b, bits, before)));
+      store(votes.key, add(number, index(VisitsRow::kKeys)));
+    }
+    return addCounts(votes, state);
+  };
+  if (failed(emitPass(op, place, keys, ValueRange{index(0), masked}, storeKeys)))
+    return failure();
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
+  auto branch = scf::IfOp::create(b, isFirst);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  store(masked, index(VisitsRow::kMaskedVisits));
+  store(all, index(VisitsRow::kVisits));
+  // Without tiles the first is visited all the same (Visits).
+  Value isEmpty = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, all, index(0));
+  auto none = scf::IfOp::create(b, isEmpty);
+  b.setInsertionPointToStart(none.thenBlock());
+  store(index(0), index(VisitsRow::kKeys));
+  return success();
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -291,7 +377,8 @@ static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp ma
   std::optional<GridFormula> warps;
   for (const TileTables::Table &table : some) {
     ops.push_back(table.value.getDefiningOp());
-    warps = warps ? *warps + table.tiles : table.tiles;
+    GridFormula ofTable = table.warps.value_or(table.tiles);
+    warps = warps ? *warps + ofTable : ofTable;
   }
   auto emit = [&](gpu::GPUFuncOp kernel, KernelSignature &signature) {
     return TableKernel(kernel, signature).emit(ops);
@@ -310,11 +397,12 @@ FailureOr<std::vector<ManifestKernel>> flashc::emitTableKernels(func::FuncOp hos
     return llvm::TypeSwitch<Operation *, StringRef>(op)
         .Case([](flash::RowTableOp) { return "_rows"; })
         .Case([](flash::TileMinMaxOp) { return "_minmax"; })
+        .Case([](flash::TileClassesOp) { return "_classes"; })
         .Case([](flash::TileRunsOp) { return "_runs"; })
         .Default([](Operation *) { return ""; });
   };
   std::vector<ManifestKernel> kernels;
-  for (StringRef suffix : {"_rows", "_minmax", "_runs"}) { // the last of which read the others
+  for (StringRef suffix : {"_rows", "_minmax", "_classes", "_runs"}) { // each of which may read those before it
     SmallVector<TileTables::Table> some;
     llvm::copy_if(tables.getTables(), std::back_inserter(some),
                   [&](const TileTables::Table &table) { return getSuffix(table) == suffix; });

@@ -62,7 +62,10 @@ def compile_any(line):
 
 # --- Tables of tiles --------------------------------------------------------------------------------------------------
 
-SKIPPED, FULL = 0, 2
+SKIPPED, OPEN, FULL = 0, 1, 2
+CLASSES = re.compile(r"^ *(%[\w-]+) = flash\.tile_classes\((.*)\) tiles\((\d+), (\d+)\) {\n *\^bb0\((.*)\):\n((?:.*\n)*?)"
+                     r" *flash.yield (%[\w-]+) : i32\n *} keeps {\n(?:.*\n)*?"
+                     r" *flash.yield %[\w-]+ : i1\n *} : tensor<\?x\?x\?x\?xi32>\n", re.MULTILINE)
 RUNS = re.compile(r"^ *(%[\w-]+) = flash\.tile_runs\((.*)\) tiles\((\d+), (\d+)\) {\n *\^bb0\((.*)\):\n((?:.*\n)*?)"
                   r" *flash.yield (%[\w-]+) : i32\n *} : tensor<\?x\?x\?x(\d+)x4xi32>\n", re.MULTILINE)
 
@@ -74,20 +77,25 @@ def make_minmax(array, tile):
 
 
 def take_tables(body):
-    """The steps for what is a flash.tile_runs, and the text without them. They compute a tile of queries when it is
-    asked for, so they may stand in front of what their regions use."""
+    """The steps for what is a flash.tile_classes or a flash.tile_runs, and the text without them. They compute a tile of
+    queries when it is asked for, so they may stand in front of what their regions use."""
     steps = []
+    for match in CLASSES.finditer(body):
+        region = TilesRegion(match)
+        steps.append((match[1], lambda values, region=region: ClassesTable(region, values)))
+    body = CLASSES.sub("", body)
     for match in RUNS.finditer(body):
-        region = RunsRegion(match)
+        region = TilesRegion(match)
+        region.limit = int(match[8])
         steps.append((match[1], lambda values, region=region: RunsTable(region, values)))
     return steps, RUNS.sub("", body)
 
 
-class RunsRegion:
-    """The text of a flash.tile_runs, compiled."""
+class TilesRegion:
+    """The text of a region that says something of each tile, compiled."""
 
     def __init__(self, match):
-        self.extents, self.result, self.limit = match[2].split(", "), match[7], int(match[8])
+        self.extents, self.result = match[2].split(", "), match[7]
         self.q_tile, self.kv_tile = int(match[3]), int(match[4])
         self.arguments = re.findall(r"(%[\w-]+): index", match[5])
         self.of_queries, self.of_keys, depends = [], [], {self.arguments[3]}
@@ -113,6 +121,29 @@ class RunsRegion:
                 values[name] = step(values)
             classes.append(values[self.result])
         return classes
+
+
+class ClassesTable:
+    """The result of a flash.tile_classes. What running the mask gives is read off values["kept"], the pairs that are
+    kept; what is known without that has to agree."""
+
+    def __init__(self, region, values):
+        self.region, self.values, self.rows = region, values, {}
+
+    def __getitem__(self, indices):
+        *place, column = indices
+        if tuple(place) not in self.rows:
+            known = self.region.classify(self.values, place)
+            self.rows[tuple(place)] = [self.check(kind, place[2], n) for n, kind in enumerate(known)]
+        return self.rows[tuple(place)][column]
+
+    def check(self, known, row, column):
+        rows, columns = self.region.q_tile, self.region.kv_tile
+        tile = self.values["kept"][row * rows:(row + 1) * rows, column * columns:(column + 1) * columns]
+        is_whole = tile.shape[1] == columns and tile.all()
+        exact = SKIPPED if not tile.any() else FULL if is_whole else OPEN
+        assert known in (OPEN, exact), (known, exact, row, column)
+        return exact
 
 
 class RunsTable:

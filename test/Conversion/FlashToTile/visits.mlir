@@ -1,5 +1,5 @@
 // Which key tiles are visited, in which order, and which of them are masked.
-// DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=192 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
+// DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=192 kv-tile=128" --canonicalize --cse --flash-swap-loops --flash-bound-loops=maps=false --flash-parallelize --canonicalize --cse
 // RUN: flashc-opt %s --split-input-file %{l1} --convert-flash-to-tile=schedule=consumers=3,kv-tile=128,persistent=false,own-keys=false --canonicalize --cse | FileCheck %s
 
 !t = tensor<2x8x384x64xbf16>

@@ -4,7 +4,7 @@
 // RUN: flashc-opt %s %{l1} --canonicalize --cse | FileCheck %s
 // RUN: flashc-opt %s %{l1} --remark-format=emitRemark --remarks-filter-passed=flash -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REMARK
-// REMARK: [Passed] bound-loops | Category:flash | Remark="by the range of %arg1 in each tile"
+// REMARK: [Passed] bound-loops | Category:flash | Remark="by running the mask, where the range of %arg1 in each tile leaves it open"
 
 !q = tensor<2x4x?x8xf32>
 !r = tensor<2x4x?xf32>
@@ -15,7 +15,7 @@
 // CHECK-DAG:     %[[ROWS:.*]] = flash.tile_minmax %[[IDS]] along 1 tiles 16 : tensor<2x?xi32> -> tensor<2x?x2xi64>
 // CHECK-DAG:     %[[COLS:.*]] = flash.tile_minmax %[[IDS]] along 1 tiles 32 : tensor<2x?xi32> -> tensor<2x?x2xi64>
 // All heads are alike.
-// CHECK:         %[[RUNS:.*]] = flash.tile_runs(%c2, %c1, %[[NQ]], %[[NQ]]) tiles(16, 32) {
+// CHECK:         %[[CLASSES:.*]] = flash.tile_classes(%c2, %c1, %[[NQ]], %[[NQ]]) tiles(16, 32) {
 // CHECK:         ^bb0(%[[B:[^:]*]]: index, %{{.*}}: index, %[[I0:[^:]*]]: index, %[[J0:[^:]*]]: index):
 // CHECK:           %[[X:.*]] = arith.divui %[[I0]], %c16
 // CHECK:           %[[LOW_I:.*]] = tensor.extract %[[ROWS]][%[[B]], %[[X]], %c0]
@@ -37,6 +37,17 @@
 // CHECK:           arith.cmpi slt, %[[J0]], %[[END]]
 // CHECK:           %[[INSIDE:.*]] = arith.select %{{.*}}, %[[CLASS]], %c0_i32
 // CHECK:           flash.yield %[[INSIDE]]
+// Where that leaves a tile open, the mask is run.
+// CHECK:         } keeps {
+// CHECK:         ^bb0(%[[B1:[^:]*]]: index, %{{.*}}: index, %[[I:[^:]*]]: index, %[[J:[^:]*]]: index):
+// CHECK:           arith.minsi %[[I]],
+// CHECK:           tensor.extract %[[IDS]][%[[B1]], %
+// CHECK:           arith.minsi %[[J]],
+// CHECK:           tensor.extract %[[IDS]][%[[B1]], %
+// CHECK:           flash.yield %{{.*}} : i1
+// CHECK:         %[[RUNS:.*]] = flash.tile_runs(%c2, %c1, %[[NQ]], %[[NQ]]) tiles(16, 32) {
+// CHECK:         ^bb0(%[[B2:[^:]*]]: index, %{{.*}}: index, %[[I2:[^:]*]]: index, %[[J2:[^:]*]]: index):
+// CHECK:           tensor.extract %[[CLASSES]][%[[B2]], %
 // Five runs: masked, full, masked.
 // CHECK:         %[[BEGIN32:.*]] = tensor.extract %[[RUNS]][%[[B:.*]], %c0, %{{.*}}, %c0, %c0]
 // CHECK:         %[[BEGIN:.*]] = arith.index_cast %[[BEGIN32]]
@@ -63,7 +74,7 @@ func.func @documents(%q: !q, %ids: tensor<2x?xi32>) -> !q {
 
 // What is computed from elements may wrap around: then it has any value of its type.
 // CHECK-LABEL: func @wraps
-// CHECK:         flash.tile_runs
+// CHECK:         flash.tile_classes
 // CHECK:           %[[SUM:.*]] = arith.addi %{{.*}}, %c100_i64 : i64
 // CHECK:           arith.cmpi sge, %{{.*}}, %c-128_i64
 // CHECK:           %[[FITS:.*]] = arith.cmpi sle, %{{.*}}, %c127_i64
@@ -85,7 +96,7 @@ func.func @wraps(%q: !q, %ids: memref<?xi8>) -> !q {
 // One table for a flag of each batch and head. What is not understood may hold and may not.
 // CHECK-LABEL: func @flags
 // CHECK:         %[[TABLE:.*]] = flash.tile_minmax %{{.*}} along 2 tiles 32 : tensor<2x4x?xi1> -> tensor<2x4x?x2xi64>
-// CHECK:         flash.tile_runs(%c2, %c4,
+// CHECK:         flash.tile_classes(%c2, %c4,
 // CHECK:         ^bb0(%[[B:[^:]*]]: index, %[[H:[^:]*]]: index,
 // CHECK:           %[[HIGH:.*]] = tensor.extract %[[TABLE]][%[[B]], %[[H]], %{{.*}}, %c1]
 // CHECK:           arith.cmpi ne, %[[HIGH]], %c0_i64
@@ -106,7 +117,7 @@ func.func @flags(%q: !q, %keys: tensor<2x4x?xi1>, %weights: tensor<?xf32>) -> !q
 
 // Two arrays.
 // CHECK-LABEL: func @times
-// REMARK: Remark="by the range of %arg2 and %arg1 in each tile"
+// REMARK: Remark="by running the mask, where the range of %arg2 and %arg1 in each tile leaves it open"
 func.func @times(%q: !q, %now: tensor<?xi64>, %then: tensor<?xi32>) -> !q {
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
@@ -123,7 +134,7 @@ func.func @times(%q: !q, %now: tensor<?xi64>, %then: tensor<?xi32>) -> !q {
 // CHECK-LABEL: func @declared
 // CHECK-SAME:    %[[Q:[^:]*]]: tensor<1x1x?x8xf32>, %[[IDS:[^:]*]]: tensor<?xi32>
 // CHECK:         flash.tile_minmax %[[IDS]] along 0 tiles 16
-// CHECK:         flash.tile_runs
+// CHECK:         flash.tile_classes
 // CHECK:           flash.count_le
 // CHECK:           flash.yield
 func.func @declared(%q: tensor<1x1x?x8xf32>, %ids: tensor<?xi32>, %flags: tensor<?xi1>) -> tensor<1x1x?x8xf32> {
@@ -142,7 +153,7 @@ func.func @declared(%q: tensor<1x1x?x8xf32>, %ids: tensor<?xi32>, %flags: tensor
 
 // A bound that hangs on the head makes the heads differ.
 // CHECK-LABEL: func @window
-// CHECK:         flash.tile_runs(%c1, %c4,
+// CHECK:         flash.tile_classes(%c1, %c4,
 // CHECK:         ^bb0(%{{.*}}: index, %[[H:[^:]*]]: index, %[[I0:[^:]*]]: index, %[[J0:[^:]*]]: index):
 // CHECK:           %[[END:.*]] = affine.max
 // CHECK:           arith.cmpi slt, %[[J0]], %[[END]]
@@ -163,9 +174,13 @@ func.func @window(%q: !q, %flags: tensor<?xi8>, %widths: tensor<4xindex>) -> !q 
   return %o : !q
 }
 
-// A table of pairs, an element beside the position, and floating point say nothing about a tile.
+// A table of pairs, an element beside the position, and floating point say nothing about a tile: the mask does.
 // CHECK-LABEL: func @opaque
-// CHECK-NOT:     = flash.tile_
+// CHECK-NOT:     = flash.tile_minmax
+// CHECK:         flash.tile_classes
+// CHECK:         } keeps {
+// CHECK:           arith.cmpf
+// CHECK:         flash.tile_runs
 func.func @opaque(%q: !q, %pairs: tensor<?x?xi1>, %ids: tensor<?xi32>, %weights: tensor<?xf32>) -> !q {
   %c1 = arith.constant 1 : index
   %zero = arith.constant 0.0 : f32

@@ -25,13 +25,16 @@ def parse_block(lines):
         line = line.strip()
         if line.startswith("}"):
             return ops, line
+        if line.startswith("^"):
+            ops.append((None, "^", line, []))
+            continue
         match = re.match(r"(?:(%[\w-]+)(?::\d+)? = )?([\w.]+)\s*(.*)$", line)
         result, name, text = match.groups()
         blocks = []
         if text.endswith("{"):
             block, end = parse_block(lines)
             blocks.append(block)
-            if "else" in end:
+            if "else" in end or "do {" in end:
                 blocks.append(parse_block(lines)[0])
         ops.append((result, name, text, blocks))
     return ops, ""
@@ -82,8 +85,10 @@ class Machine:
 
     def run(self, ops, active):
         for result, name, text, blocks in ops:
+            if name == "^":
+                continue
             value = self.run_op(result, name, text, blocks, active)
-            if name == "scf.yield":
+            if name in ("scf.yield", "scf.condition"):
                 return value
             if result and not isinstance(value, list):
                 self.values[result] = value
@@ -119,8 +124,10 @@ class Machine:
             return operands[0].load(operands[1], active)
         if name == "memref.store":
             return operands[1].store(operands[0], operands[2], active)
-        if name == "scf.yield":
+        if name in ("scf.yield", "scf.condition"):
             return operands
+        if name == "scf.while":
+            return self.run_while(text, blocks, active)
         if name == "scf.if":
             return self.run_if(text, blocks, active)
         if name == "scf.for":
@@ -156,6 +163,21 @@ class Machine:
         if len(blocks) == 1:
             return []
         return [np.where(condition, x, y) for x, y in zip(then, self.run(blocks[1], active & ~condition))]
+
+    def run_while(self, text, blocks, active):
+        """Both regions have names of their own for what is carried."""
+        pairs = [pair.split(" = ") for pair in re.match(r"\((.*?)\)", text)[1].split(", ")]
+        carried = [self.get(init) for _, init in pairs]
+        inside = re.findall(r"(%[\w-]+): ", blocks[1][0][2])
+        now = active
+        while True:
+            self.values.update(zip((name for name, _ in pairs), carried))
+            condition, *carried = self.run(blocks[0], now)
+            now = now & condition
+            if not now.any():
+                return carried
+            self.values.update(zip(inside, carried))
+            carried = [np.where(now, new, old) for new, old in zip(self.run(blocks[1], now), carried)]
 
     def run_for(self, text, block, active):
         variable, begin, end, step = re.match(r"(%\w+) = (\S+) to (\S+) step (\S+)", text).groups()

@@ -4,7 +4,6 @@
 #include "WorkOrder.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "llvm/ADT/bit.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -150,19 +149,20 @@ LogicalResult Visits::Emitter::emitPieces() {
 
 LogicalResult Visits::Emitter::emitTable() {
   emitConstants();
-  visits.layout = {nest.runs.table.getNumRuns()};
-  Value table = nest.runs.table.getResult(), number = scalars.getTableRow(b, table, nest.runs.place);
-  if (!number)
+  flash::TileRunsOp op = nest.runs.table;
+  Value number = scalars.getTableRow(b, op.getResult(), nest.runs.place), keys = scalars.get(b, op.getKeys());
+  if (!number || !keys)
     return failure();
-  visits.table = signature.getTable(*signature.getTables().getNumber(table));
-  visits.row = mul(number, index(visits.layout.size()));
+  visits.table = signature.getTable(*signature.getTables().getNumber(op.getResult()));
+  Value size = add(b.createOrFold<arith::CeilDivUIOp>(keys, index(op.getKvTile())), index(VisitsRow::kMoreElements));
+  visits.row = b.createOrFold<arith::MulIOp>(number, size);
   auto read = [&](int64_t place) -> Value {
     Value element = memref::LoadOp::create(b, visits.table, add(visits.row, index(place)));
     return tile::UniformOp::create(b, arith::IndexCastOp::create(b, b.getIndexType(), element));
   };
-  visits.isBackwards = true;
-  visits.fullBegin = read(RunsRow::kMaskedVisits);
-  visits.fullEnd = read(RunsRow::kVisits);
+  visits.isBackwards = false;
+  visits.fullBegin = read(VisitsRow::kMaskedVisits);
+  visits.fullEnd = read(VisitsRow::kVisits);
   bool mayBeEmpty; // the table knows
   setTotal(visits.fullEnd, mayBeEmpty);
   return success();
@@ -177,29 +177,18 @@ Value Visits::emitIsMasked(ImplicitLocOpBuilder &b, Value visit) const {
   return tile::OutsideOp::create(b, visit, fullBegin, fullEnd);
 }
 
-/// The key of the piece that a visit lies in, as the table has it. Pieces begin in ascending order: a binary search.
-Value Visits::emitPieceOfTable(ImplicitLocOpBuilder &b, Value visit) const {
-  auto read = [&](int64_t place, Value piece) -> Value {
-    Value position = arith::AddIOp::create(b, row, arith::ConstantIndexOp::create(b, place));
-    Value element = memref::LoadOp::create(b, table, b.createOrFold<arith::AddIOp>(position, piece));
-    return arith::IndexCastOp::create(b, b.getIndexType(), element);
-  };
-  int64_t last = layout.getNumPieces() - 1, most = 0;
-  Value piece = arith::ConstantIndexOp::create(b, 0);
-  for (int64_t step = llvm::bit_floor(uint64_t(last)); step > 0; step /= 2) {
-    Value next = b.createOrFold<arith::AddIOp>(piece, arith::ConstantIndexOp::create(b, step));
-    most += step;
-    if (most > last)
-      next = b.createOrFold<arith::MinSIOp>(next, arith::ConstantIndexOp::create(b, last));
-    Value hasBegun = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, visit, read(layout.getBegin(0), next));
-    piece = arith::SelectOp::create(b, hasBegun, next, piece);
-  }
-  return read(layout.getKey(0), piece);
+/// The key of a visit, as the table has it.
+Value Visits::emitKeyOfTable(ImplicitLocOpBuilder &b, Value visit) const {
+  Value first = arith::AddIOp::create(b, row, arith::ConstantIndexOp::create(b, VisitsRow::kKeys));
+  Value element = memref::LoadOp::create(b, table, b.createOrFold<arith::AddIOp>(first, visit));
+  return arith::IndexCastOp::create(b, b.getIndexType(), element);
 }
 
 Value Visits::emitPosition(ImplicitLocOpBuilder &b, Value visit) const {
   if (arePositions)
     return visit;
+  if (table)
+    return emitKeyOfTable(b, visit);
   Value distance = arith::MulIOp::create(b, visit, arith::ConstantIndexOp::create(b, tile));
   auto choose = [&](ArrayRef<Piece> pieces) {
     Value key = pieces.front().key;
@@ -209,8 +198,6 @@ Value Visits::emitPosition(ImplicitLocOpBuilder &b, Value visit) const {
     }
     return key;
   };
-  if (table)
-    return arith::SubIOp::create(b, emitPieceOfTable(b, visit), distance);
   if (rotation) {
     Value behind = arith::AddIOp::create(b, visit, rotation), numFull = arith::SubIOp::create(b, fullEnd, fullBegin);
     Value wraps = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, behind, fullEnd);

@@ -25,7 +25,7 @@ namespace flashc {
 /// diagonal) come first, and CTAs that work on the same keys at the same time are more likely to share them in L2. On
 /// the right the masked tiles come first, then the full ones, each from the last key to the first; which segment a
 /// visit lies in decides a chain of selects. All masked tiles are then in one loop: code does not grow with the number
-/// of segments. The runs of a table (flash.tile_runs) are numbered like on the right, in the table; see RunsRow.
+/// of segments. Of a table (flash.tile_runs) the visits are a list, masked ones first; see VisitsRow.
 ///
 /// With own rows (own-keys) a warpgroup's visits must follow on each other. Then the visits of several runs are those
 /// of the last run, which moves with the rows, backwards; and in the midst of them, where all warpgroups are on their
@@ -78,7 +78,7 @@ private:
     mlir::Value begin, key;
   };
 
-  mlir::Value emitPieceOfTable(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
+  mlir::Value emitKeyOfTable(mlir::ImplicitLocOpBuilder &b, mlir::Value visit) const;
 
   int64_t tile;
   mlir::Value count, total, fullBegin, fullEnd;
@@ -89,9 +89,8 @@ private:
   /// In the order of visits; one run of keys is one masked piece, and all pieces among own visits are. With pieces of
   /// both kinds `emitIsMasked` chooses.
   llvm::SmallVector<Piece> masked, full;
-  /// If the pieces lie in a table: that, where its row begins, and what is in a row.
+  /// If the visits lie in a table (VisitsRow): that, and where its row begins.
   mlir::Value table, row;
-  RunsRow layout = {0};
 };
 
 } // namespace flashc

@@ -19,16 +19,16 @@ using Predicate = arith::CmpIPredicate;
 // The ops
 //===--------------------------------------------------------------------------------------------------------------===//
 
-/// Whether the one block of `body` maps so many indices to an i32.
-static LogicalResult verifyBody(Operation *op, Region &region, unsigned numIndices) {
+/// Whether the one block of `body` maps so many indices to an integer of so many bits.
+static LogicalResult verifyBody(Operation *op, Region &region, unsigned numIndices, unsigned bits = 32) {
   Block &body = region.front();
   SmallVector<Type> expected(numIndices, IndexType::get(op->getContext()));
   if (body.getArgumentTypes() != TypeRange(expected))
     return op->emitOpError() << "expected the region to take (" << expected << "), got (" << body.getArgumentTypes()
                              << ")";
   auto yield = dyn_cast<YieldOp>(body.back());
-  if (!yield || !yield.getValue().getType().isInteger(32))
-    return op->emitOpError() << "expected the region to yield an i32";
+  if (!yield || !yield.getValue().getType().isInteger(bits))
+    return op->emitOpError() << "expected the region to yield an i" << bits;
   return success();
 }
 
@@ -84,6 +84,18 @@ LogicalResult TileMinMaxOp::verify() {
   if (getType() != expected)
     return emitOpError() << "expected a result of type " << expected << ", got " << getType();
   return success();
+}
+
+LogicalResult TileClassesOp::verify() {
+  int64_t qTile = getQTile(), kvTile = getKvTile();
+  if (qTile <= 0 || kvTile <= 0)
+    return emitOpError() << "expected positive tiles, got " << qTile << " and " << kvTile;
+  auto type = cast<RankedTensorType>(getResult().getType());
+  if (type.getRank() != 4 || type.getNumDynamicDims() != 4)
+    return emitOpError() << "expected a result of type tensor<?x?x?x?xi32>, got " << type;
+  if (failed(verifyBody(*this, getKnown(), 4)))
+    return failure();
+  return verifyBody(*this, getMask(), 4, /*bits=*/1);
 }
 
 LogicalResult TileRunsOp::verify() {
@@ -246,6 +258,56 @@ Value mlir::flash::expandInPlace(OpBuilder &builder, TileMinMaxOp op) {
   extents[op.getDim()] = countTiles(b, extents[op.getDim()], op.getTile());
   return emitTable(b, op.getType(), extents,
                    [&](ImplicitLocOpBuilder &nested, ValueRange tile) { return emitMinMax(nested, op, tile); });
+}
+
+Value mlir::flash::emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value isCut) {
+  auto get = [&](TileVisit visit) -> Value {
+    return arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(visit)));
+  };
+  Value ofKept = arith::SelectOp::create(b, isCut, get(TileVisit::Masked), get(TileVisit::Full));
+  return arith::SelectOp::create(b, isKept, ofKept, get(TileVisit::Skipped));
+}
+
+/// The class of one tile, from all of its pairs.
+static Value emitClassByPairs(ImplicitLocOpBuilder &b, TileClassesOp op, ValueRange place, Value query, Value key) {
+  Value one = arith::ConstantIndexOp::create(b, 1);
+  auto getEnd = [&](Value first, int64_t tile) -> Value {
+    return arith::AddIOp::create(b, first, arith::ConstantIndexOp::create(b, tile));
+  };
+  Value keyEnd = getEnd(key, op.getKvTile()), none = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value sticksOut = arith::CmpIOp::create(b, Predicate::sgt, keyEnd, op.getKeys());
+  Value ends[] = {arith::MinSIOp::create(b, getEnd(query, op.getQTile()), op.getQueries()),
+                  arith::MinSIOp::create(b, keyEnd, op.getKeys())};
+  scf::LoopNest nest = scf::buildLoopNest(
+      b, b.getLoc(), {query, key}, ends, {one, one}, {none, sticksOut},
+      [&](OpBuilder &builder, Location loc, ValueRange pair, ValueRange carried) -> scf::ValueVector {
+        ImplicitLocOpBuilder nested(loc, builder);
+        Value keep = inlineRegion(nested, op.getMask(), {place[0], place[1], pair[0], pair[1]});
+        Value cut = arith::XOrIOp::create(nested, keep, arith::ConstantOp::create(nested, nested.getBoolAttr(true)));
+        return {arith::OrIOp::create(nested, carried[0], keep), arith::OrIOp::create(nested, carried[1], cut)};
+      });
+  return emitTileClass(b, nest.results[0], nest.results[1]);
+}
+
+Value mlir::flash::expandInPlace(OpBuilder &builder, TileClassesOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), builder);
+  SmallVector<Value> extents{op.getBatches(), op.getHeads(), countTiles(b, op.getQueries(), op.getQTile()),
+                             countTiles(b, op.getKeys(), op.getKvTile())};
+  auto type = cast<RankedTensorType>(op.getResult().getType());
+  return emitTable(b, type, extents, [&](ImplicitLocOpBuilder &nested, ValueRange place) {
+    Value query = arith::MulIOp::create(nested, place[2], arith::ConstantIndexOp::create(nested, op.getQTile()));
+    Value key = arith::MulIOp::create(nested, place[3], arith::ConstantIndexOp::create(nested, op.getKvTile()));
+    Value known = inlineRegion(nested, op.getKnown(), {place[0], place[1], query, key});
+    Value open = arith::ConstantOp::create(nested, nested.getI32IntegerAttr(static_cast<int32_t>(TileVisit::Masked)));
+    Value isOpen = arith::CmpIOp::create(nested, Predicate::eq, known, open);
+    auto branch = scf::IfOp::create(nested, nested.getI32Type(), isOpen, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(nested);
+    nested.setInsertionPointToStart(branch.thenBlock());
+    scf::YieldOp::create(nested, emitClassByPairs(nested, op, place, query, key));
+    nested.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(nested, known);
+    return SmallVector<Value>{branch.getResult(0)};
+  });
 }
 
 /// The runs of one tile of queries.

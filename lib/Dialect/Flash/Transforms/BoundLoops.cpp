@@ -171,13 +171,21 @@ static bool liesInPages(StepOpInterface op) {
   return view && view.getTable();
 }
 
-/// Runs of tiles, which only steps that stream keys have, or null.
-static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &mask) {
-  auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
-  return online ? RangedMask::create(online, mask) : nullptr;
+static bool readsArrays(Region &mask) {
+  return mask.walk([](Operation *inner) {
+    return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>) ? WalkResult::interrupt() : WalkResult::advance();
+  }).wasInterrupted();
 }
 
-std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op) {
+/// Runs of tiles, which only steps that stream keys have, or null. Where the bounds say it all there are none; nor where
+/// all of a mask over sorted data is understood: it visits few tiles without need, which are not worth two more kernels.
+static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask, const LoopBounds &bounds) {
+  auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
+  bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
+  return online && isWorthIt ? RangedMask::create(online, original) : nullptr;
+}
+
+std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool mayRunMask) {
   scf::ForOp loop = matchStreamedLoop(op);
   if (!loop)
     return std::nullopt;
@@ -186,14 +194,18 @@ std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op) {
   MaskSet mask = readMask(op.getMask(), [&](Value value) {
     return loop.isDefinedOutsideOfLoop(value) || op.getMask().isAncestor(value.getParentRegion());
   });
-  std::unique_ptr<RangedMask> ranged = mask.opaque.empty() ? nullptr : createRanged(op, searched->getOriginal());
   MaskLoop described = describe(op, loop, getNumResident(op, loop));
   // Runs of tiles are on the loop's grid. So are tiles of queries that gradients are added to, and that what else belongs
   // to queries is read in. Dropout counts by blocks of positions.
-  bool isOnGrid = ranged || op.getDropout() || liesInPages(op) ||
+  bool isOnGrid = op.getDropout() || liesInPages(op) ||
                   (isa<AccumulateGradientsOp>(op.getOperation()) && op.getStreamedDim() == StepDim::I);
   described.isMoved = !isOnGrid && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
   LoopBounds bounds = computeLoopBounds(mask, described, op.getContext());
+  std::unique_ptr<RangedMask> ranged = mayRunMask ? createRanged(op, searched->getOriginal(), mask, bounds) : nullptr;
+  if (ranged && described.isMoved) {
+    described.isMoved = false;
+    bounds = computeLoopBounds(mask, described, op.getContext());
+  }
   return KeyBounds{std::move(searched), std::move(mask), std::move(bounds), std::move(ranged)};
 }
 
@@ -208,15 +220,18 @@ bool mlir::flash::beginsAnywhere(OnlineAttentionOp op) {
   return mask.opaque.empty() && mayEndAnywhere(described) && mayMoveTiles(mask, described, op.getContext());
 }
 
-/// "by the range of %x and %y in each tile".
+/// "by running the mask, where the range of %x and %y in each tile leaves it open".
 static std::string describeRanges(const RangedMask &ranged, llvm::function_ref<std::string(Value)> getName) {
-  return "by the range of " + llvm::join(llvm::map_range(ranged.getArrays(), getName), " and ") + " in each tile";
+  if (ranged.getArrays().empty())
+    return "by running the mask";
+  return "by running the mask, where the range of " + llvm::join(llvm::map_range(ranged.getArrays(), getName), " and ") +
+         " in each tile leaves it open";
 }
 
 MaskClass mlir::flash::classify(const MaskSet &mask, const LoopBounds &bounds, const RangedMask *ranged,
                                 llvm::function_ref<std::string(Value)> getName) {
   if (ranged)
-    return {MaskClass::Conservative, "tiles are visited " + describeRanges(*ranged, getName)};
+    return {MaskClass::Mapped, "tiles are visited " + describeRanges(*ranged, getName)};
   return classify(mask, bounds);
 }
 
@@ -272,7 +287,7 @@ struct BoundLoops : flash::impl::BoundLoopsBase<BoundLoops> {
         markUnmasked(op);
     });
     for (StepOpInterface op : ops)
-      if (std::optional<KeyBounds> found = computeKeyBounds(op))
+      if (std::optional<KeyBounds> found = computeKeyBounds(op, maps))
         boundLoop(op, cast<scf::ForOp>(op->getParentOp()), *found);
   }
 
@@ -379,8 +394,8 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     bounds.print(llvm::outs(), names);
     printSearches(op.getMask(), bounds, names.state);
     std::unique_ptr<RangedMask> ranged;
-    if (view == MaskView::Primal && !mask.opaque.empty() && isa<scf::ForOp>(op->getParentOp()))
-      ranged = createRanged(op, searched.getOriginal());
+    if (view == MaskView::Primal && isa<scf::ForOp>(op->getParentOp()))
+      ranged = createRanged(op, searched.getOriginal(), mask, bounds);
     MaskClass maskClass = classify(mask, bounds, ranged.get(), names);
     llvm::outs() << "\nclass " << MaskClass::getName(maskClass.kind) << (maskClass.reason.empty() ? "" : ": ")
                  << maskClass.reason << '\n';

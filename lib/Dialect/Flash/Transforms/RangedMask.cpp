@@ -1,4 +1,4 @@
-//===- RangedMask.cpp - a mask over any data, by its range in each tile -------------------------------------------===//
+//===- RangedMask.cpp - a mask by what it keeps of each tile ------------------------------------------------------===//
 
 #include "flashc/Dialect/Flash/Transforms/RangedMask.h"
 #include "RangeReader.h"
@@ -64,7 +64,32 @@ static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, 
   return keep;
 }
 
-bool RangedMask::emitTable(Region &mask) {
+/// The mask as the table runs it: what it needs of the loops is computed of the tile's positions.
+bool RangedMask::copyMask(Region &mask) {
+  Type index = mask.getArgument(0).getType();
+  OpBuilder b(op.getContext());
+  Block *body = b.createBlock(&classes.getMask(), {}, SmallVector<Type>(4, index), SmallVector<Location>(4, op.getLoc()));
+  IRMapping mapping;
+  mapping.map(mask.getArguments(), body->getArguments());
+  Value positions[] = {op.getB0(), op.getH0()};
+  for (auto [position, argument] : llvm::zip(positions, body->getArguments()))
+    if (!getConstantIntValue(position))
+      mapping.map(position, argument);
+  // The region may be put away (SearchedMask): it need not be in an op.
+  bool isCopied = true;
+  mask.walk([&](Operation *inner) {
+    for (Value value : inner->getOperands())
+      if (!mask.isAncestor(value.getParentRegion()))
+        isCopied = isCopied && copyIntoTable(b, value, mapping);
+  });
+  if (!isCopied)
+    return false;
+  for (Operation &inner : mask.front())
+    b.clone(inner, mapping);
+  return true;
+}
+
+bool RangedMask::emitClasses(Region &mask) {
   int64_t qTile = op.getQType().getDimSize(2), kvTile = op.getKType().getDimSize(2);
   OpFoldResult extents[] = {getExtent(op.getB0(), 1, anchor), getExtent(op.getH0(), 1, anchor),
                             getExtent(op.getI0(), qTile, anchor), getExtent(op.getJ0(), kvTile, anchor)};
@@ -74,11 +99,11 @@ bool RangedMask::emitTable(Region &mask) {
   SmallVector<Value> operands;
   for (OpFoldResult extent : extents)
     operands.push_back(getValueOrCreateConstantIndexOp(b, op.getLoc(), extent));
-  int64_t dynamic = ShapedType::kDynamic;
-  auto type = RankedTensorType::get({dynamic, dynamic, dynamic, kTileRuns, 4}, b.getI32Type());
-  table = TileRunsOp::create(b, type, operands[0], operands[1], operands[2], operands[3], qTile, kvTile);
-  Type index = b.getIndexType();
-  Block *body = b.createBlock(&table.getBody(), {}, {index, index, index, index},
+  auto type = RankedTensorType::get(SmallVector<int64_t>(4, ShapedType::kDynamic), b.getI32Type());
+  classes = TileClassesOp::create(b, type, operands[0], operands[1], operands[2], operands[3], qTile, kvTile);
+  if (!copyMask(mask))
+    return false;
+  Block *body = b.createBlock(&classes.getKnown(), {}, SmallVector<Type>(4, b.getIndexType()),
                               SmallVector<Location>(4, op.getLoc()));
   RangeReader reader(mask, b, anchor, body->getArgument(0), body->getArgument(1),
                      {qTile, body->getArgument(2)}, {kvTile, body->getArgument(3)});
@@ -87,7 +112,7 @@ bool RangedMask::emitTable(Region &mask) {
     arrays.assign(keep.arrays.begin(), keep.arrays.end());
   keep = cutLastTile(b, keep, body->getArgument(3), operands[3], kvTile);
   YieldOp::create(b, emitClass(b, keep));
-  return !arrays.empty();
+  return true;
 }
 
 std::unique_ptr<RangedMask> RangedMask::create(OnlineAttentionOp op, Region &mask) {
@@ -95,12 +120,12 @@ std::unique_ptr<RangedMask> RangedMask::create(OnlineAttentionOp op, Region &mas
   if (!anchor || anchor == op)
     return nullptr;
   std::unique_ptr<RangedMask> ranged(new RangedMask(op, anchor));
-  return ranged->emitTable(mask) ? std::move(ranged) : nullptr;
+  return ranged->emitClasses(mask) ? std::move(ranged) : nullptr;
 }
 
 /// Erases what stands unused in front of the anchor and computes `value`, from its end on.
 static void eraseUnused(Operation *op) {
-  if (!op || !op->use_empty() || !isa<TileRunsOp, TileMinMaxOp, arith::ConstantOp>(op))
+  if (!op || !op->use_empty() || !isa<TileClassesOp, TileMinMaxOp, arith::ConstantOp>(op))
     return;
   llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), inputs);
@@ -109,20 +134,20 @@ static void eraseUnused(Operation *op) {
     eraseUnused(input.getDefiningOp());
 }
 
-RangedMask::~RangedMask() { eraseUnused(table); }
+RangedMask::~RangedMask() { eraseUnused(classes); }
 
 /// Null if the value hangs on something inside of the anchor other than the tile's position. What stands between the
 /// table and the anchor, which may be the loop over keys itself, is copied too.
 Value RangedMask::copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping) {
   return flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     Operation *definition = outside.getDefiningOp();
-    bool isBehind = definition && definition->getBlock() == table->getBlock() && table->isBeforeInBlock(definition);
+    bool isBehind = definition && definition->getBlock() == classes->getBlock() && classes->isBeforeInBlock(definition);
     return isBehind || anchor->isAncestor(outside.getParentRegion()->getParentOp()) ? Value() : outside;
   });
 }
 
 void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stretches) {
-  Block &body = table.getBody().front();
+  Block &body = classes.getKnown().front();
   auto yield = cast<YieldOp>(body.getTerminator());
   ImplicitLocOpBuilder b(op.getLoc(), yield);
   IRMapping mapping;
@@ -147,13 +172,30 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
   yield.getValueMutable().assign(arith::SelectOp::create(b, isInside, yield.getValue(), skipped));
 }
 
-SmallVector<OpFoldResult> RangedMask::emitRuns() {
-  // Where nothing depends on the batch or the head, one will do for all.
-  ImplicitLocOpBuilder b(op.getLoc(), table);
-  for (OpOperand *extent : {&table.getBatchesMutable(), &table.getHeadsMutable()})
-    if (table.getBody().getArgument(extent->getOperandNumber()).use_empty())
+/// The runs of tiles by their classes. Where nothing depends on the batch or the head, one will do for all.
+void RangedMask::emitTable() {
+  ImplicitLocOpBuilder b(op.getLoc(), classes);
+  for (OpOperand *extent : {&classes.getBatchesMutable(), &classes.getHeadsMutable()}) {
+    unsigned number = extent->getOperandNumber();
+    if (classes.getKnown().getArgument(number).use_empty() && classes.getMask().getArgument(number).use_empty())
       extent->set(arith::ConstantIndexOp::create(b, 1));
-  b.setInsertionPoint(op->getParentOp());
+  }
+  b.setInsertionPointAfter(classes);
+  int64_t dynamic = ShapedType::kDynamic;
+  auto type = RankedTensorType::get({dynamic, dynamic, dynamic, kTileRuns, 4}, b.getI32Type());
+  table = TileRunsOp::create(b, type, classes.getBatches(), classes.getHeads(), classes.getQueries(), classes.getKeys(),
+                             classes.getQTile(), classes.getKvTile());
+  Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(4, b.getIndexType()), SmallVector<Location>(4, op.getLoc()));
+  SmallVector<Value> place(body->getArguments().begin(), body->getArguments().end());
+  place[2] = arith::DivUIOp::create(b, place[2], arith::ConstantIndexOp::create(b, table.getQTile()));
+  place[3] = arith::DivUIOp::create(b, place[3], arith::ConstantIndexOp::create(b, table.getKvTile()));
+  Value visit = tensor::ExtractOp::create(b, classes.getResult(), place);
+  YieldOp::create(b, visit);
+}
+
+SmallVector<OpFoldResult> RangedMask::emitRuns() {
+  emitTable();
+  ImplicitLocOpBuilder b(op.getLoc(), op->getParentOp());
   auto constant = [&](int64_t value) -> Value { return arith::ConstantIndexOp::create(b, value); };
   auto getNumber = [&](Value extent, Value position) {
     return getConstantIntValue(extent) == 1 ? constant(0) : position;

@@ -248,6 +248,50 @@ def Flash_TileMinMaxOp : Flash_ReadOp<"tile_minmax", "Source"> {
   let assemblyFormat = "$source `along` $dim `tiles` $tile attr-dict `:` type($source) `->` type($result)";
 }
 
+def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemoryEffects]> {
+  let summary = "what a mask keeps of every tile, by running it";
+  let description = [{
+    For a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and head `h`: 0, no
+    pair of the tile is kept; 1, some are, or the tile has keys that do not exist; 2, every pair is. The first region says
+    what is known of the tile without looking at its pairs, 1 standing for nothing; where that is 1, the second one, the
+    mask itself, is run for every pair of a query and a key that exist, until it is known that some are kept and some are
+    not.
+
+    | value   | type                                      |                                                  |
+    |---------|-------------------------------------------|--------------------------------------------------|
+    | batches | index                                     | 1 where all batches are alike                    |
+    | heads   | index                                     | 1 where all heads are alike                      |
+    | queries | index                                     | cut into tiles of `q_tile`, the first one at 0   |
+    | keys    | index                                     | cut into tiles of `kv_tile`, the first one at 0  |
+    | result  | `[batches, heads, query tiles, key tiles]`| i32                                              |
+
+    Constraints: those of the table; the tiles are positive.
+
+    Lowers to: loops (`flash-decompose`), or a kernel with a warp for every tile (`convert-flash-to-tile`).
+
+    Example:
+    ```mlir
+    %classes = flash.tile_classes(%c1, %c1, %Nq, %Nk) tiles(128, 64) {
+    ^bb0(%b: index, %h: index, %i0: index, %j0: index):
+      ...                                              // by bounds, and the ranges of arrays
+      flash.yield %class : i32
+    } keeps {
+    ^bb0(%b: index, %h: index, %i: index, %j: index):
+      ...
+      flash.yield %keep : i1
+    } : tensor<?x?x?x?xi32>
+    ```
+  }];
+  let arguments = (ins Index:$batches, Index:$heads, Index:$queries, Index:$keys, I64Attr:$q_tile, I64Attr:$kv_tile);
+  let results = (outs RankedTensorOf<[I32]>:$result);
+  let regions = (region SizedRegion<1>:$known, SizedRegion<1>:$mask);
+  let assemblyFormat = [{
+    `(` $batches `,` $heads `,` $queries `,` $keys `)` `tiles` `(` $q_tile `,` $kv_tile `)` attr-dict-with-keyword $known
+    `keeps` $mask `:` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
 def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {
   let summary = "the runs of key tiles that each tile of queries visits";
   let description = [{

@@ -411,11 +411,11 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
 
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
     ParentOneOf<["AttentionOp", "ColumnSumsOp", "AttentionBackwardOp", "CapturedGradientOp", "OnlineAttentionOp",
-                 "AccumulateColumnSumsOp", "AccumulateGradientsOp", "RowTableOp", "TileRunsOp"]>]> {
+                 "AccumulateColumnSumsOp", "AccumulateGradientsOp", "RowTableOp", "TileClassesOp", "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
     Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with whether the key is kept (i1), the region of a
-    `flash.row_table` with the value of a row (i32), or that of a `flash.tile_runs` with the class of a tile (i32).
+    `flash.row_table` with the value of a row (i32), those of `flash.tile_classes` and `flash.tile_runs` with the class of a tile (i32).
   }];
   let arguments = (ins AnyTypeOf<[F32, I1, I32]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";

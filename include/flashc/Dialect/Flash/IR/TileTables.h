@@ -1,6 +1,6 @@
 //===- TileTables.h - what is known at run time only --------------------------------------------------------------===//
 //
-// The code of flash.row_table, flash.tile_minmax and flash.tile_runs, where it is the same on the CPU and in a kernel.
+// The code of flash.row_table, flash.tile_minmax, flash.tile_classes and flash.tile_runs, where it is the same on the CPU and in a kernel.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
 #ifndef FLASHC_DIALECT_FLASH_IR_TILETABLES_H
@@ -11,8 +11,11 @@
 
 namespace mlir::flash {
 
-/// The classes of tiles that the region of a flash.tile_runs yields.
+/// The classes of tiles: of flash.tile_classes, and what the region of a flash.tile_runs yields.
 enum class TileVisit { Skipped, Masked, Full };
+
+/// The class of a tile by whether a pair of it is kept, and whether one is not: i32 from two i1.
+Value emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value isCut);
 
 /// Runs that flash-bound-loops asks for: their fifteen loops take four steps of a search, and a kernel's row of the
 /// table one line of a cache, 128 bytes.
@@ -51,6 +54,7 @@ Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 /// The ops as loops on the CPU.
 Value expandInPlace(OpBuilder &b, RowTableOp op);
 Value expandInPlace(OpBuilder &b, TileMinMaxOp op);
+Value expandInPlace(OpBuilder &b, TileClassesOp op);
 Value expandInPlace(OpBuilder &b, TileRunsOp op);
 
 } // namespace mlir::flash

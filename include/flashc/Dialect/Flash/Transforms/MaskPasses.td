@@ -162,12 +162,13 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
     %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
 
-    Of arrays that nothing is declared of, the least and the greatest element of each tile decide at run time: where a
-    part of the mask is opaque but for elements at the query's or the key's position, `flash.tile_minmax` and
-    `flash.tile_runs` in front of all loops compute which runs of tiles are visited, and three loops for each of five
-    runs go over them (`docs/masks.md`). Documents in any order, `ids[i] == ids[j]`, become
+    Where the bounds of loops over keys are not exact, `flash.tile_classes` in front of all loops runs the mask on the tiles
+    that bounds, and the ranges of positions and of arrays in each tile (`flash.tile_minmax`), leave open; `flash.tile_runs`
+    makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`). It is not done for masks over
+    sorted arrays that are understood. Documents in any order, `ids[i] == ids[j]`, become
     ```mlir
-    %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... }
+    %classes = flash.tile_classes(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... } keeps { ... }
+    %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... an element of %classes ... }
     ...
     %begin = tensor.extract %runs[%b, %c0, %tile, %c0, %c0]      // of the first run; %full, %behind, %end alike
     %t:3 = scf.for %j = %begin to %full ... { flash.online_attention ... mask (...) { ... } }
@@ -184,12 +185,13 @@ def BoundLoops : Pass<"flash-bound-loops"> {
       state", "the loop has side effects", "the position of the tile of queries changes inside the loop".
 
     Where a step streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j, and
-    queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`). Tables of runs, by the ranges of arrays,
-    are made for loops over keys only.
+    queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`). Masks are run for
+    loops over keys only.
   }];
+  let options = [Option<"maps", "maps", "bool", "true", "run the mask for tiles that the bounds leave open">];
   let statistics = [
     Statistic<"numBounded", "num-bounded", "streamed loops bounded by their mask">,
-    Statistic<"numRanged", "num-ranged", "key loops bounded by the ranges of arrays in each tile">,
+    Statistic<"numRanged", "num-ranged", "key loops over runs of tiles, by running the mask">,
     Statistic<"numUnmasked", "num-unmasked", "loops made that need no mask">,
     Statistic<"numOpaque", "num-opaque", "conjuncts of masks that are not understood">];
 }

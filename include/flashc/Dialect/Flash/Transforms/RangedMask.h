@@ -7,17 +7,18 @@
 
 namespace mlir::flash {
 
-/// The runs of key tiles that a mask over arrays visits: which ones, a flash.tile_runs in front of all loops says, from
-/// the least and the greatest element of each tile. Erased when it dies, unless it has been kept.
+/// The runs of key tiles that a mask visits which bounds do not say it all of: which ones, a flash.tile_runs in front of
+/// all loops says, from the classes of tiles. Those a flash.tile_classes finds by running the mask, where the ranges of
+/// positions, and of arrays in each tile, leave a tile open. Erased when it dies, unless it has been kept.
 class RangedMask {
 public:
-  /// Null where the mask reads no array at the position of the query or of the key in a way that says something about a
-  /// tile, or the loops around `op` do not go over tiles from 0. `mask` is the op's region, wherever it is now.
+  /// Null where the loops around `op` do not go over tiles from 0, or the mask needs what only they know. `mask` is the
+  /// op's region, wherever it is now.
   static std::unique_ptr<RangedMask> create(OnlineAttentionOp op, Region &mask);
   ~RangedMask();
   RangedMask(const RangedMask &) = delete;
 
-  /// The arrays whose elements decide.
+  /// The arrays whose ranges in a tile say something about it.
   ArrayRef<Value> getArrays() const { return arrays; }
 
   /// Skips what lies outside of these stretches of keys, too: computed in front of the loop over keys, for its tile of
@@ -29,12 +30,15 @@ public:
 
 private:
   RangedMask(OnlineAttentionOp op, Operation *anchor) : op(op), anchor(anchor) {}
-  bool emitTable(Region &mask);
+  bool emitClasses(Region &mask);
+  bool copyMask(Region &mask);
+  void emitTable();
   Value copyIntoTable(OpBuilder &b, Value value, IRMapping &mapping);
 
   OnlineAttentionOp op;
   /// In front of it the tables stand.
   Operation *anchor;
+  TileClassesOp classes;
   TileRunsOp table;
   SmallVector<Value> arrays;
 };

@@ -112,13 +112,14 @@ struct KeyBounds {
   std::unique_ptr<SearchedMask> searched; // whose values the others have
   MaskSet mask;
   LoopBounds bounds;
-  /// In place of the bounds, if a part of the mask is not understood but for the ranges of arrays.
+  /// In place of the bounds, where they leave tiles open on which the mask is run.
   std::unique_ptr<RangedMask> ranged;
 };
 
 /// The bounds of the loop around `op`, which has a mask, and that as a `SearchedMask` while they live; none, and a
 /// missed-optimisation remark, where it is not a loop over streamed tiles that does nothing else.
-std::optional<KeyBounds> computeKeyBounds(StepOpInterface op);
+/// `mayRunMask`: what the bounds leave open may become runs of tiles.
+std::optional<KeyBounds> computeKeyBounds(StepOpInterface op, bool mayRunMask = true);
 
 /// Of the tiles of keys that a tile of queries visits, those from `begin` to `end` are enough for some of its rows, and
 /// from `fullBegin` to `fullEnd` these rows need no mask. `begin` <= `fullBegin` <= `fullEnd` <= `end`.
