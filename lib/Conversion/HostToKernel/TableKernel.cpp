@@ -266,22 +266,19 @@ Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place, V
 
 /// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error.
 std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys) {
-  Value kept, cut, yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
-  auto combine = [&](Value &flag, Value other) { flag = flag ? arith::OrIOp::create(b, flag, other).getResult() : other; };
-  int64_t tile = op.getKvTile();
-  Value tileEnd = arith::MinUIOp::create(b, add(key, index(tile)), keys);
-  for (int64_t first = 0; first < tile; first += kLanes) {
-    Value column = add(add(key, index(first)), lane);
-    Value exists = isBelow(column, tileEnd);
-    ScalarCloner inside = *scalars; // what it maps holds here only
-    // A key that does not exist stands for the tile's first one, which does.
-    Value keep = inside.cloneRegion(b, op.getMask(), {place[0], place[1], query, arith::SelectOp::create(b, exists, column, key)});
-    if (!keep)
-      return {};
-    combine(kept, arith::AndIOp::create(b, keep, exists));
-    combine(cut, arith::AndIOp::create(b, arith::XOrIOp::create(b, keep, yes), exists));
-  }
-  return {kept, cut};
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
+  Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
+  auto loop = scf::ForOp::create(b, add(key, lane), end, index(kLanes), ValueRange{no, no});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  ScalarCloner inside = *scalars; // what it maps holds here only
+  Value keep = inside.cloneRegion(b, op.getMask(), {place[0], place[1], query, loop.getInductionVar()});
+  if (!keep)
+    return {};
+  Value kept = arith::OrIOp::create(b, loop.getRegionIterArg(0), keep);
+  Value cut = arith::OrIOp::create(b, loop.getRegionIterArg(1), arith::XOrIOp::create(b, keep, yes));
+  scf::YieldOp::create(b, ValueRange{kept, cut});
+  return {loop.getResult(0), loop.getResult(1)};
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
