@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace flashc;
 
 KeyRanges::KeyRanges(flash::TileRunsOp op, LineEvaluator &row)
-    : op(op), row(row), key(op.getBody().getArgument(3)) {
+    : op(op), row(row), key(op.getStreamedArgument()) {
   changing.insert(key);
   for (Operation &inner : op.getBody().front())
     if (llvm::any_of(inner.getOperands(), [&](Value operand) { return changing.contains(operand); }))
@@ -21,7 +21,7 @@ static ConstantIntRanges makeRange(Type type, int64_t low, int64_t high) {
 
 std::optional<int64_t> KeyRanges::getAnswer(int64_t first, int64_t last) {
   known.clear();
-  known.try_emplace(key, makeRange(key.getType(), first * int64_t(op.getKvTile()), last * int64_t(op.getKvTile())));
+  known.try_emplace(key, makeRange(key.getType(), first * op.getStreamedTile(), last * op.getStreamedTile()));
   Range range = get(cast<flash::YieldOp>(op.getBody().front().getTerminator()).getValue());
   std::optional<APInt> constant = range ? range->getConstantValue() : std::nullopt;
   return constant ? std::optional(constant->getSExtValue()) : std::nullopt;

@@ -272,14 +272,14 @@ std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<in
   Block &body = op.getBody().front();
   for (auto [argument, value] : llvm::zip(body.getArguments().take_front(2), place))
     row.setCounter(argument, value);
-  row.setCounter(body.getArgument(2), place[2] * int64_t(op.getQTile()));
+  row.setCounter(op.getResidentArgument(), place[2] * op.getResidentTile());
   LineEvaluator single(row);
   KeyRanges stretches(op, row);
-  std::optional<int64_t> keys = getNumber(get(op.getKeys()));
-  TileRunList runs(op.getNumRuns(), op.getKvTile());
+  std::optional<int64_t> end = getNumber(get(op.getStreamed()));
+  TileRunList runs(op.getNumRuns(), op.getStreamedTile());
   SmallVector<std::array<int64_t, 2>> todo; // stretches of tiles, in descending order
-  if (keys && *keys > 0)
-    todo.push_back({0, llvm::divideCeilSigned(*keys, int64_t(op.getKvTile())) - 1});
+  if (end && *end > 0)
+    todo.push_back({0, llvm::divideCeilSigned(*end, op.getStreamedTile()) - 1});
   while (!todo.empty()) {
     auto [first, last] = todo.pop_back_val();
     std::optional<int64_t> visit = stretches.getAnswer(first, last);
@@ -289,7 +289,7 @@ std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<in
       continue;
     }
     if (!visit) {
-      single.setCounter(body.getArgument(3), first * int64_t(op.getKvTile()));
+      single.setCounter(op.getStreamedArgument(), first * op.getStreamedTile());
       visit = single.getNumber(single.get(cast<flash::YieldOp>(body.getTerminator()).getValue()));
       split = single.split;
       unknown = single.unknown;
@@ -297,9 +297,9 @@ std::optional<int64_t> LineEvaluator::readRuns(flash::TileRunsOp op, ArrayRef<in
         return std::nullopt;
     }
     for (int64_t tile = first; *visit > 0 && tile <= last; ++tile)
-      runs.visit(tile * int64_t(op.getKvTile()), *visit == 2);
+      runs.visit(tile * op.getStreamedTile(), *visit == 2);
   }
-  if (!keys)
+  if (!end)
     return std::nullopt;
   return tables->runs.emplace(tile, runs).first->second.get(place[3], place[4]);
 }

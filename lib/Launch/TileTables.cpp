@@ -72,7 +72,7 @@ static Formula multiply(ArrayRef<Formula> formulas) {
 
 static Formula countTiles(flash::TileRunsOp op) {
   return multiply(
-      {getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getQueries()), op.getQTile())});
+      {getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getResident()), op.getResidentTile())});
 }
 
 static Formula countTiles(flash::TileClassesOp op) {
@@ -98,7 +98,7 @@ static Formula countElements(flash::TileClassesOp op) { return countTiles(op); }
 
 /// The same of rows of visits (VisitsRow).
 static Formula countElements(flash::TileRunsOp op) {
-  Formula rows = countTiles(op), tiles = countTiles(getFormula(op.getKeys()), op.getKvTile());
+  Formula rows = countTiles(op), tiles = countTiles(getFormula(op.getStreamed()), op.getStreamedTile());
   return rows && tiles ? Formula(*rows * (*tiles + VisitsRow::kMoreElements)) : std::nullopt;
 }
 

@@ -35,11 +35,11 @@ enum class MaskClass {
   Several,
   /// The same and a condition that repeats along the keys after few of them: a word for every row and tile.
   Periodic,
-  /// Other code on the key, control flow, or a mask that LLVM knows at compile time.
+  /// Other code on the key, reads of memory for it, control flow, or a mask that LLVM knows at compile time.
   Code,
   /// Products, quotients or remainders of the key: temporaries for every element.
   Arithmetic,
-  /// The mask or the score reads memory for every query or key.
+  /// The score reads memory for every key.
   Memory
 };
 llvm::StringRef getMaskClassName(MaskClass mask);

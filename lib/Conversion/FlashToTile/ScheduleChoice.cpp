@@ -30,14 +30,15 @@ struct MaskFinding {
 };
 } // namespace
 
-/// What `op` or any attention beside it reads for every key, or null: after flash-bound-loops only some of them have
-/// the mask. What is read for a query alone is read once per row of a tile, in front of the loop over keys.
+/// What the score of `op`, or of any attention beside it, reads for every key, or null. What is read for a query alone is
+/// read once per row of a tile, in front of the loop over keys.
 static Operation *findRead(Operation *op) {
   Operation *function = op->getParentOfType<FunctionOpInterface>(), *read = nullptr;
   (function ? function : op)->walk([&](Operation *nested) {
-    if (isa<flash::ScoresOpInterface>(nested))
+    if (auto scores = dyn_cast<flash::ScoresOpInterface>(nested))
       for (Region &region : nested->getRegions())
-        read = read ? read : flash::findReadForKeys(region);
+        if (&region != &scores.getMask())
+          read = read ? read : flash::findReadForKeys(region);
     return read ? WalkResult::interrupt() : WalkResult::advance();
   });
   return read;

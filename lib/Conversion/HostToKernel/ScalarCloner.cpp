@@ -207,7 +207,7 @@ FailureOr<SmallVector<Value>> ScalarCloner::getTableExtents(OpBuilder &b, Value 
                countTiles(get(b, classes.getKeys()), classes.getKvTile())};
   } else if (auto runs = dyn_cast<flash::TileRunsOp>(op)) {
     extents = {get(b, runs.getBatches()), get(b, runs.getHeads()),
-               countTiles(get(b, runs.getQueries()), runs.getQTile())};
+               countTiles(get(b, runs.getResident()), runs.getResidentTile())};
   } else {
     auto minMax = cast<flash::TileMinMaxOp>(op);
     for (int64_t dim = 0; dim + 1 < minMax.getType().getRank(); ++dim)

@@ -26,9 +26,9 @@ namespace {
 ///                       they have (shfl.sync), and the first one writes the least and the greatest.
 ///   flash.tile_classes  lane l has the keys l, l + 32, ... of the tile, of a query after the other, until votes have found
 ///                       a pair that is kept and one that is not; the first one writes the class.
-///   flash.tile_runs     lane l looks at the key tile 32 n + l, in steps n; by a vote every lane learns which of the 32 are
-///                       visited with the mask, and which are full: first how many there are, then where each has its
-///                       place.
+///   flash.tile_runs     lane l looks at the streamed tile 32 n + l, in steps n; by a vote every lane learns which of the
+///                       32 are visited with the mask, and which are full: first how many there are, then where each
+///                       has its place.
 ///
 /// Warps beyond the last tile leave; in those with exchanges all lanes meet every one.
 class TableKernel {
@@ -48,14 +48,14 @@ private:
   Value emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key);
   std::pair<Value, Value> emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys);
   LogicalResult emitRuns(flash::TileRunsOp op, ValueRange place);
-  /// What lanes know of their tiles of keys, of the 32 from `first` on: whether a tile is visited with the mask, or full, as
+  /// What lanes know of their streamed tiles, of the 32 from `first` on: whether a tile is visited with the mask, or full, as
   /// flags of the lane and as bits of all lanes.
   struct Votes {
     Value key, isMasked, isFull, masked, full;
   };
   std::optional<Votes> emitVotes(flash::TileRunsOp op, ValueRange place, Value first);
-  /// Passes over all tiles of keys, with state of two numbers.
-  FailureOr<scf::ForOp> emitPass(flash::TileRunsOp op, ValueRange place, Value keys, ValueRange state,
+  /// Passes over all streamed tiles, with state of two numbers.
+  FailureOr<scf::ForOp> emitPass(flash::TileRunsOp op, ValueRange place, Value end, ValueRange state,
                                  llvm::function_ref<std::pair<Value, Value>(const Votes &, ValueRange)> emitBody);
   /// The same value in all lanes: the least or the greatest of theirs.
   Value emitReduce(Value value, bool isMin);
@@ -286,12 +286,12 @@ std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRan
 //===--------------------------------------------------------------------------------------------------------------===//
 
 std::optional<TableKernel::Votes> TableKernel::emitVotes(flash::TileRunsOp op, ValueRange place, Value first) {
-  Value keys = scalars->get(b, op.getKeys()), query = mul(place[2], op.getQTile());
-  Value key = add(first, mul(lane, op.getKvTile()));
-  Value exists = isBelow(key, keys);
+  Value end = scalars->get(b, op.getStreamed()), resident = mul(place[2], op.getResidentTile());
+  Value key = add(first, mul(lane, op.getStreamedTile()));
+  Value exists = isBelow(key, end);
   ScalarCloner inside = *scalars; // what it maps holds here only
-  Value visit = inside.cloneRegion(b, op.getBody(),
-                                   {place[0], place[1], query, arith::SelectOp::create(b, exists, key, first)});
+  Value existing = arith::SelectOp::create(b, exists, key, first);
+  Value visit = inside.cloneRegion(b, op.getBody(), op.getPosition(place[0], place[1], resident, existing));
   if (!visit)
     return std::nullopt;
   auto isOf = [&](flash::TileVisit other) -> Value {
@@ -303,9 +303,9 @@ std::optional<TableKernel::Votes> TableKernel::emitVotes(flash::TileRunsOp op, V
 }
 
 FailureOr<scf::ForOp>
-TableKernel::emitPass(flash::TileRunsOp op, ValueRange place, Value keys, ValueRange state,
+TableKernel::emitPass(flash::TileRunsOp op, ValueRange place, Value end, ValueRange state,
                       llvm::function_ref<std::pair<Value, Value>(const Votes &, ValueRange)> emitBody) {
-  auto loop = scf::ForOp::create(b, index(0), keys, index(kLanes * op.getKvTile()), state);
+  auto loop = scf::ForOp::create(b, index(0), end, index(kLanes * op.getStreamedTile()), state);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
   std::optional<Votes> votes = emitVotes(op, place, loop.getInductionVar());
@@ -317,11 +317,11 @@ TableKernel::emitPass(flash::TileRunsOp op, ValueRange place, Value keys, ValueR
 }
 
 LogicalResult TableKernel::emitRuns(flash::TileRunsOp op, ValueRange place) {
-  Value keys = scalars->get(b, op.getKeys());
-  if (!keys)
+  Value end = scalars->get(b, op.getStreamed());
+  if (!end)
     return failure();
   Value table = signature.getTable(*signature.getTables().getNumber(op.getResult()));
-  Value tiles = b.createOrFold<arith::CeilDivUIOp>(keys, index(op.getKvTile()));
+  Value tiles = b.createOrFold<arith::CeilDivUIOp>(end, index(op.getStreamedTile()));
   Value row = b.createOrFold<arith::MulIOp>(tile, add(tiles, index(VisitsRow::kMoreElements)));
   auto store = [&](Value element, Value at) {
     memref::StoreOp::create(b, arith::IndexCastOp::create(b, b.getI32Type(), element), table, add(row, at));
@@ -332,7 +332,7 @@ LogicalResult TableKernel::emitRuns(flash::TileRunsOp op, ValueRange place) {
   auto addCounts = [&](const Votes &votes, ValueRange state) {
     return std::pair(add(state[0], count(votes.masked)), add(state[1], count(votes.full)));
   };
-  FailureOr<scf::ForOp> counts = emitPass(op, place, keys, ValueRange{index(0), index(0)}, addCounts);
+  FailureOr<scf::ForOp> counts = emitPass(op, place, end, ValueRange{index(0), index(0)}, addCounts);
   if (failed(counts))
     return failure();
   Value masked = counts->getResult(0), all = add(masked, counts->getResult(1));
@@ -348,7 +348,7 @@ LogicalResult TableKernel::emitRuns(flash::TileRunsOp op, ValueRange place) {
     }
     return addCounts(votes, state);
   };
-  if (failed(emitPass(op, place, keys, ValueRange{index(0), masked}, storeKeys)))
+  if (failed(emitPass(op, place, end, ValueRange{index(0), masked}, storeKeys)))
     return failure();
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
   auto branch = scf::IfOp::create(b, isFirst);

@@ -150,11 +150,12 @@ LogicalResult Visits::Emitter::emitPieces() {
 LogicalResult Visits::Emitter::emitTable() {
   emitConstants();
   flash::TileRunsOp op = nest.runs.table;
-  Value number = scalars.getTableRow(b, op.getResult(), nest.runs.place), keys = scalars.get(b, op.getKeys());
-  if (!number || !keys)
+  Value number = scalars.getTableRow(b, op.getResult(), nest.runs.place), streamed = scalars.get(b, op.getStreamed());
+  if (!number || !streamed)
     return failure();
   visits.table = signature.getTable(*signature.getTables().getNumber(op.getResult()));
-  Value size = add(b.createOrFold<arith::CeilDivUIOp>(keys, index(op.getKvTile())), index(VisitsRow::kMoreElements));
+  Value tiles = b.createOrFold<arith::CeilDivUIOp>(streamed, index(op.getStreamedTile()));
+  Value size = add(tiles, index(VisitsRow::kMoreElements));
   visits.row = b.createOrFold<arith::MulIOp>(number, size);
   auto read = [&](int64_t place) -> Value {
     Value element = memref::LoadOp::create(b, visits.table, add(visits.row, index(place)));

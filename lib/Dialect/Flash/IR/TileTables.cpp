@@ -310,16 +310,17 @@ Value mlir::flash::expandInPlace(OpBuilder &builder, TileClassesOp op) {
   });
 }
 
-/// The runs of one tile of queries.
+/// The runs of one resident tile.
 static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, ValueRange position) {
-  RunsBuilder runs(b, op.getNumRuns(), op.getKvTile());
-  Value zero = arith::ConstantIndexOp::create(b, 0), step = arith::ConstantIndexOp::create(b, op.getKvTile());
-  Value query = arith::MulIOp::create(b, position[2], arith::ConstantIndexOp::create(b, op.getQTile()));
-  auto loop = scf::ForOp::create(b, zero, op.getKeys(), step, runs.emitNone());
+  RunsBuilder runs(b, op.getNumRuns(), op.getStreamedTile());
+  Value zero = arith::ConstantIndexOp::create(b, 0), step = arith::ConstantIndexOp::create(b, op.getStreamedTile());
+  Value resident = arith::MulIOp::create(b, position[2], arith::ConstantIndexOp::create(b, op.getResidentTile()));
+  auto loop = scf::ForOp::create(b, zero, op.getStreamed(), step, runs.emitNone());
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    Value visit = inlineRegion(b, op.getBody(), {position[0], position[1], query, loop.getInductionVar()});
+    Value visit =
+        inlineRegion(b, op.getBody(), op.getPosition(position[0], position[1], resident, loop.getInductionVar()));
     auto isClass = [&](Predicate predicate, TileVisit other) -> Value {
       Value constant = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(other)));
       return arith::CmpIOp::create(b, predicate, visit, constant);
@@ -339,7 +340,7 @@ static SmallVector<Value> emitRuns(ImplicitLocOpBuilder &b, TileRunsOp op, Value
 
 Value mlir::flash::expandInPlace(OpBuilder &builder, TileRunsOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
-  SmallVector<Value> extents{op.getBatches(), op.getHeads(), countTiles(b, op.getQueries(), op.getQTile())};
+  SmallVector<Value> extents{op.getBatches(), op.getHeads(), countTiles(b, op.getResident(), op.getResidentTile())};
   auto type = cast<RankedTensorType>(op.getResult().getType());
   return emitTable(b, type, extents, [&](ImplicitLocOpBuilder &nested, ValueRange position) {
     return emitRuns(nested, op, position);

@@ -171,18 +171,21 @@ static bool liesInPages(StepOpInterface op) {
   return view && view.getTable();
 }
 
+/// Whether the mask reads an array at a place that depends on the query or the key.
 static bool readsArrays(Region &mask) {
-  return mask.walk([](Operation *inner) {
-    return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>) ? WalkResult::interrupt() : WalkResult::advance();
-  }).wasInterrupted();
+  llvm::SetVector<Operation *> ofPair;
+  for (BlockArgument position : mask.getArguments().drop_front(2))
+    getForwardSlice(position, &ofPair);
+  return llvm::any_of(ofPair, [](Operation *inner) {
+    return llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<ShapedType>);
+  });
 }
 
-/// Runs of tiles, which only steps that stream keys have, or null. Where the bounds say it all there are none; nor where
+/// Runs of tiles, or null. Where the bounds say it all there are none; nor where
 /// all of a mask over sorted data is understood: it visits few tiles without need, which are not worth two more kernels.
 static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask, const LoopBounds &bounds) {
-  auto online = dyn_cast<OnlineAttentionOp>(op.getOperation());
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
-  return online && isWorthIt ? RangedMask::create(online, original) : nullptr;
+  return isWorthIt ? RangedMask::create(op, original) : nullptr;
 }
 
 std::optional<KeyBounds> mlir::flash::computeKeyBounds(StepOpInterface op, bool mayRunMask) {

@@ -18,7 +18,7 @@ using namespace mlir::flash;
 //===--------------------------------------------------------------------------------------------------------------===//
 
 /// The op around `op` that stands in the function's own block; null if there is none.
-static Operation *findAnchor(OnlineAttentionOp op) {
+static Operation *findAnchor(StepOpInterface op) {
   auto function = op->getParentOfType<FunctionOpInterface>();
   if (!function || function.isExternal() || !llvm::hasSingleElement(function.getFunctionBody()))
     return nullptr;
@@ -64,6 +64,15 @@ static ConditionRange cutLastTile(ImplicitLocOpBuilder &b, ConditionRange keep, 
   return keep;
 }
 
+/// The class of a tile that has positions behind the last one is not full.
+static Value maskLastTile(ImplicitLocOpBuilder &b, Value visit, Value position, Value length, int64_t tile) {
+  Value end = arith::AddIOp::create(b, position, arith::ConstantIndexOp::create(b, tile));
+  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::sgt, end, length);
+  Value masked = arith::ConstantOp::create(b, b.getI32IntegerAttr(static_cast<int32_t>(TileVisit::Masked)));
+  Value atMost = arith::MinSIOp::create(b, visit, masked);
+  return arith::SelectOp::create(b, sticksOut, atMost, visit);
+}
+
 /// The mask as the table runs it: what it needs of the loops is computed of the tile's positions.
 bool RangedMask::copyMask(Region &mask) {
   Type index = mask.getArgument(0).getType();
@@ -71,8 +80,7 @@ bool RangedMask::copyMask(Region &mask) {
   Block *body = b.createBlock(&classes.getMask(), {}, SmallVector<Type>(4, index), SmallVector<Location>(4, op.getLoc()));
   IRMapping mapping;
   mapping.map(mask.getArguments(), body->getArguments());
-  Value positions[] = {op.getB0(), op.getH0()};
-  for (auto [position, argument] : llvm::zip(positions, body->getArguments()))
+  for (auto [position, argument] : llvm::zip(op.getPosition().take_front(2), body->getArguments()))
     if (!getConstantIntValue(position))
       mapping.map(position, argument);
   // The region may be put away (SearchedMask): it need not be in an op.
@@ -90,9 +98,10 @@ bool RangedMask::copyMask(Region &mask) {
 }
 
 bool RangedMask::emitClasses(Region &mask) {
-  int64_t qTile = op.getQType().getDimSize(2), kvTile = op.getKType().getDimSize(2);
-  OpFoldResult extents[] = {getExtent(op.getB0(), 1, anchor), getExtent(op.getH0(), 1, anchor),
-                            getExtent(op.getI0(), qTile, anchor), getExtent(op.getJ0(), kvTile, anchor)};
+  int64_t qTile = op.getTileExtent(StepDim::I), kvTile = op.getTileExtent(StepDim::J);
+  SmallVector<OpFoldResult, 4> extents;
+  for (auto [position, step] : llvm::zip_equal(op.getPosition(), SmallVector<int64_t>{1, 1, qTile, kvTile}))
+    extents.push_back(getExtent(position, step, anchor));
   if (!llvm::all_of(extents, [](OpFoldResult extent) { return !extent.isNull(); }))
     return false;
   ImplicitLocOpBuilder b(op.getLoc(), anchor);
@@ -115,7 +124,7 @@ bool RangedMask::emitClasses(Region &mask) {
   return true;
 }
 
-std::unique_ptr<RangedMask> RangedMask::create(OnlineAttentionOp op, Region &mask) {
+std::unique_ptr<RangedMask> RangedMask::create(StepOpInterface op, Region &mask) {
   Operation *anchor = findAnchor(op);
   if (!anchor || anchor == op)
     return nullptr;
@@ -151,9 +160,9 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
   auto yield = cast<YieldOp>(body.getTerminator());
   ImplicitLocOpBuilder b(op.getLoc(), yield);
   IRMapping mapping;
-  Value positions[] = {op.getB0(), op.getH0(), op.getI0()};
-  for (auto [position, argument] : llvm::zip(positions, body.getArguments()))
-    if (!getConstantIntValue(position)) // a constant may be other things, too
+  Value streamed = body.getArgument(static_cast<unsigned>(op.getStreamedDim()));
+  for (auto [position, argument] : llvm::zip(op.getPosition(), body.getArguments()))
+    if (argument != streamed && !getConstantIntValue(position)) // a constant may be other things, too
       mapping.map(position, argument);
   Value isInside;
   for (auto [begin, end] : stretches) {
@@ -161,8 +170,8 @@ void RangedMask::restrictTo(ArrayRef<std::pair<OpFoldResult, OpFoldResult>> stre
     Value to = copyIntoTable(b, getValueOrCreateConstantIndexOp(b, b.getLoc(), end), mapping);
     if (!from || !to)
       return;
-    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, body.getArgument(3), from);
-    Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, body.getArgument(3), to);
+    Value isBehind = arith::CmpIOp::create(b, arith::CmpIPredicate::sge, streamed, from);
+    Value isBefore = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, streamed, to);
     Value isBetween = arith::AndIOp::create(b, isBehind, isBefore);
     isInside = isInside ? arith::OrIOp::create(b, isInside, isBetween).getResult() : isBetween;
   }
@@ -184,12 +193,14 @@ void RangedMask::emitTable() {
   int64_t dynamic = ShapedType::kDynamic;
   auto type = RankedTensorType::get({dynamic, dynamic, dynamic, kTileRuns, 4}, b.getI32Type());
   table = TileRunsOp::create(b, type, classes.getBatches(), classes.getHeads(), classes.getQueries(), classes.getKeys(),
-                             classes.getQTile(), classes.getKvTile());
+                             classes.getQTile(), classes.getKvTile(), isDual());
   Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(4, b.getIndexType()), SmallVector<Location>(4, op.getLoc()));
   SmallVector<Value> place(body->getArguments().begin(), body->getArguments().end());
   place[2] = arith::DivUIOp::create(b, place[2], arith::ConstantIndexOp::create(b, table.getQTile()));
   place[3] = arith::DivUIOp::create(b, place[3], arith::ConstantIndexOp::create(b, table.getKvTile()));
   Value visit = tensor::ExtractOp::create(b, classes.getResult(), place);
+  if (isDual()) // the same of a tile of queries that sticks out
+    visit = maskLastTile(b, visit, table.getStreamedArgument(), table.getStreamed(), table.getStreamedTile());
   YieldOp::create(b, visit);
 }
 
@@ -200,15 +211,16 @@ SmallVector<OpFoldResult> RangedMask::emitRuns() {
   auto getNumber = [&](Value extent, Value position) {
     return getConstantIntValue(extent) == 1 ? constant(0) : position;
   };
-  Value query = arith::DivUIOp::create(b, op.getI0(), constant(table.getQTile()));
-  SmallVector<Value> place{getNumber(table.getBatches(), op.getB0()), getNumber(table.getHeads(), op.getH0()), query};
-  SmallVector<OpFoldResult> keys;
+  Value resident = arith::DivUIOp::create(b, op.getPositionIn(op.getResidentDim()), constant(table.getResidentTile()));
+  SmallVector<Value> place{getNumber(table.getBatches(), op.getPositionIn(StepDim::B)),
+                           getNumber(table.getHeads(), op.getPositionIn(StepDim::H)), resident};
+  SmallVector<OpFoldResult> ends;
   for (int64_t run = 0; run < table.getNumRuns(); ++run)
     for (int64_t field = 0; field < 4; ++field) {
       SmallVector<Value> element(place);
       element.append({constant(run), constant(field)});
-      Value key = tensor::ExtractOp::create(b, table.getResult(), element);
-      keys.push_back(arith::IndexCastOp::create(b, b.getIndexType(), key).getResult());
+      Value end = tensor::ExtractOp::create(b, table.getResult(), element);
+      ends.push_back(arith::IndexCastOp::create(b, b.getIndexType(), end).getResult());
     }
-  return keys;
+  return ends;
 }

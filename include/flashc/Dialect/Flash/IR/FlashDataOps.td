@@ -293,7 +293,7 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
 }
 
 def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffects]> {
-  let summary = "the runs of key tiles that each tile of queries visits";
+  let summary = "the runs of key tiles that each tile of queries visits, or the other way round";
   let description = [{
     The region says of a tile of queries, the first of them `i0`, and a tile of keys, the first `j0`, of batch `b` and
     head `h`: 0, no pair of the tile is kept; 1, anything; 2, every pair is. The result has for every batch, head and
@@ -305,17 +305,20 @@ def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffect
     are multiples of the tile of keys. Where more than R runs are visited, those with the least between them become one;
     a run's full tiles are its longest row of them. A run that is not needed is empty.
 
+    With `dual` the runs are of tiles of queries, which each tile of keys visits: read queries for keys and keys for
+    queries in the above. That is for gradients of keys and values, which stream queries.
+
     | value   | type                                  |                                                  |
     |---------|---------------------------------------|--------------------------------------------------|
     | batches | index                                 | 1 where all batches are alike                    |
     | heads   | index                                 | 1 where all heads are alike                      |
     | queries | index                                 | cut into tiles of `q_tile`, the first one at 0   |
     | keys    | index                                 | cut into tiles of `kv_tile`, the first one at 0  |
-    | result  | `[batches, heads, query tiles, R, 4]` | i32                                              |
+    | result  | `[batches, heads, query tiles, R, 4]` | i32; `[..., key tiles, R, 4]` if dual            |
 
     Constraints: those of the table; the tiles are positive, R is static and positive.
 
-    Lowers to: loops (`flash-decompose`), or a kernel with a warp for every tile of queries (`convert-flash-to-tile`).
+    Lowers to: loops (`flash-decompose`), or a kernel with a warp for every row of runs (`convert-flash-to-tile`).
 
     Example:
     ```mlir
@@ -326,15 +329,30 @@ def Flash_TileRunsOp : Flash_Op<"tile_runs", [SingleBlock, RecursiveMemoryEffect
     } : tensor<?x?x?x5x4xi32>
     ```
   }];
-  let arguments = (ins Index:$batches, Index:$heads, Index:$queries, Index:$keys, I64Attr:$q_tile, I64Attr:$kv_tile);
+  let arguments = (ins Index:$batches, Index:$heads, Index:$queries, Index:$keys, I64Attr:$q_tile, I64Attr:$kv_tile,
+                       UnitAttr:$dual);
   let results = (outs RankedTensorOf<[I32]>:$result);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    `(` $batches `,` $heads `,` $queries `,` $keys `)` `tiles` `(` $q_tile `,` $kv_tile `)` attr-dict-with-keyword $body
-    `:` type($result)
+    (`dual` $dual^)? `(` $batches `,` $heads `,` $queries `,` $keys `)` `tiles` `(` $q_tile `,` $kv_tile `)`
+    attr-dict-with-keyword $body `:` type($result)
   }];
   let hasVerifier = 1;
   let extraClassDeclaration = [{
+    /// The dimension whose tiles are in runs, and the other one, whose tiles have a row of runs each.
+    Value getStreamed() { return getDual() ? getQueries() : getKeys(); }
+    Value getResident() { return getDual() ? getKeys() : getQueries(); }
+    int64_t getStreamedTile() { return getDual() ? getQTile() : getKvTile(); }
+    int64_t getResidentTile() { return getDual() ? getKvTile() : getQTile(); }
+    /// Their first positions in the region.
+    BlockArgument getStreamedArgument() { return getBody().getArgument(getDual() ? 2 : 3); }
+    BlockArgument getResidentArgument() { return getBody().getArgument(getDual() ? 3 : 2); }
+    /// The region's arguments, from the first position of a resident tile and that of a streamed one.
+    SmallVector<Value> getPosition(Value batch, Value head, Value resident, Value streamed) {
+      if (getDual())
+        std::swap(resident, streamed);
+      return {batch, head, resident, streamed};
+    }
     int64_t getNumRuns() { return cast<RankedTensorType>(getResult().getType()).getDimSize(3); }
   }];
 }

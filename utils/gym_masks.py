@@ -1,0 +1,264 @@
+#!/usr/bin/env python3
+"""The masks and scores of attention-gym beside compiled FlexAttention, forward and backward, on a GPU.
+
+  gym_masks.py [--d D] [--only NAME,...] [--csv FILE] [--kernels] [--schedule FIELDS] [--seconds S]
+
+attention-gym (github.com/meta-pytorch/attention-gym) has to be on PYTHONPATH: its own generator functions make masks and
+scores. FlexAttention has its BlockMask made before; flashc is given the same function, and finds a mask's tiles in every
+call unless it is told to keep them. Each contender is a CUDA graph of calls, all take turns, and the best of several rounds
+counts. Outputs and gradients are compared with FlexAttention's. A row has the class that flashc reports, milliseconds of
+both for the forward pass and for both passes, and what create_block_mask takes. --kernels adds what each kernel of flashc
+takes (torch.profiler); --schedule overrides the schedule of the forward pass.
+"""
+import argparse
+import csv
+import random
+import sys
+import time
+
+import torch
+import torch.nn.functional as F
+from attn_gym import masks, mods
+from attn_gym.masks import document_mask, vsa
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+import flashc
+import flashc.torch
+
+ROUNDS = 5
+#: Tokens of a tile of video: FlexAttention takes no smaller blocks by itself.
+VSA_TILE = 128
+
+
+def documents(keys, count):
+    random.seed(0)
+    return document_mask.length_to_offsets(document_mask.generate_random_lengths(keys, count), "cuda").int()
+
+
+def longformer(keys):
+    is_global = torch.zeros(keys, dtype=torch.bool, device="cuda")
+    is_global[:64] = True
+    return masks.generate_global_sliding_window(512, is_global)
+
+
+def jetspec_tree(prefix, nodes):
+    random.seed(0)
+    parents = [-1, *(random.randrange(node) for node in range(1, nodes))]
+    return masks.generate_jetspec_tree_causal_mask_mod(prefix, masks.build_tree_ancestor_matrix(parents))
+
+
+def shared_prefix(keys, count):
+    offsets = documents(keys, count)
+    prefix = torch.arange(count, device="cuda", dtype=torch.int32) // 4 * 4
+    return masks.generate_shared_prefix_mask_mod(offsets, prefix)
+
+
+def flamingo(queries, keys, tokens):
+    images = keys // tokens
+    begin = torch.arange(images, device="cuda", dtype=torch.int32) * (queries // images)
+    return masks.generate_vision_cross_attention_mask_mod(torch.stack([begin, begin + queries // images], 1), tokens)
+
+
+def vsa_tiles(heads, tiles, count):
+    return torch.rand(1, heads, tiles, tiles, device="cuda").topk(count, dim=-1).indices
+
+
+def vsa_block_map(heads, keys):
+    tiles = keys // VSA_TILE
+    block_map = torch.zeros(1, heads, tiles, tiles, dtype=torch.bool, device="cuda")
+    block_map.scatter_(-1, vsa_tiles(heads, tiles, tiles // 8), True)
+    return vsa.generate_vsa_block_map_mask_mod(block_map, VSA_TILE)
+
+
+def vsa_tables(heads, keys, has_padding=False):
+    tiles = keys // VSA_TILE
+    sizes = torch.randint(VSA_TILE // 2, VSA_TILE + 1, (tiles,), device="cuda") if has_padding else None
+    return vsa.create_vsa_block_mask(vsa_tiles(heads, tiles, tiles // 8), VSA_TILE, tiles, sizes)
+
+
+def graphormer(heads, keys):
+    distances = torch.randint(0, 10, (1, keys, keys), device="cuda", dtype=torch.int32)
+    return mods.graphormer.generate_graphormer_spatial_bias(torch.randn(heads, 10, device="cuda"), distances)
+
+
+def activation(function):
+    return mods.activation.generate_activation_score_mod(function)
+
+
+#: Heads, queries, keys, and what makes the mask (a function or a BlockMask; `heads`: of how many it tells apart) or the
+#: score.
+CASES = {
+    "causal": (16, 8192, 8192, lambda: {"mask": masks.causal_mask}),
+    "prefix_lm": (16, 8192, 8192, lambda: {"mask": masks.generate_prefix_lm_mask(1024)}),
+    "sliding_window": (16, 8192, 8192, lambda: {"mask": masks.generate_sliding_window(1024)}),
+    "dilated_window": (16, 8192, 8192, lambda: {"mask": masks.generate_dilated_sliding_window(1024, 4)}),
+    "longformer": (16, 8192, 8192, lambda: {"mask": longformer(8192)}),
+    "batchify_causal": (16, 8192, 8192, lambda: {"mask": masks.batchify_mask_mod(masks.causal_mask, 1024)}),
+    "doc_causal": (16, 8192, 8192,
+                   lambda: {"mask": masks.generate_doc_mask_mod(masks.causal_mask, documents(8192, 12))}),
+    "packed_doc_causal": (16, 8192, 8192,
+                          lambda: {"mask": masks.generate_packed_causal_doc_mask_mod(documents(8192, 12))}),
+    "shared_prefix": (16, 8192, 8192, lambda: {"mask": shared_prefix(8192, 16)}),
+    "block_diffusion": (16, 8192, 8192, lambda: {"mask": masks.generate_block_diffusion_mask(4096, 32)}),
+    "jetspec_training": (16, 4096, 8192, lambda: {"mask": masks.generate_jetspec_training_mask_mod(4096, 16)}),
+    "jetspec_tree": (16, 512, 8192, lambda: {"mask": jetspec_tree(7680, 512)}),
+    "natten": (16, 16384, 16384, lambda: {"mask": masks.generate_natten(128, 128, 13, 13)}),
+    "tiled_natten": (16, 16384, 16384, lambda: {"mask": masks.generate_tiled_natten(128, 128, 13, 13, 8, 8)}),
+    "morton_natten": (16, 16384, 16384, lambda: {"mask": masks.generate_morton_natten(128, 128, 13, 13)}),
+    "sta_2d": (16, 9216, 9216, lambda: {"mask": masks.generate_sta_mask_mod_2d((96, 96), (48, 48), (16, 16))}),
+    "sta_3d": (16, 8448, 8448,
+               lambda: {"mask": masks.generate_sta_mask_mod_3d((8, 32, 32), (8, 16, 16), (4, 8, 8), 256)}),
+    "svg_spatial": (8, 17776, 17776, lambda: {"mask": masks.generate_spatial_head_mask_mod()}),
+    "svg_spatial_sink": (8, 17776, 17776, lambda: {"mask": masks.generate_spatial_head_mask_mod(attn_sink=True)}),
+    "svg_temporal": (8, 17776, 17776, lambda: {"mask": masks.generate_temporal_head_mask_mod()}),
+    "flamingo": (16, 8192, 8192, lambda: {"mask": flamingo(8192, 8192, 256)}),
+    "vsa_block_map": (8, 16384, 16384, lambda: {"mask": vsa_block_map(8, 16384), "heads": 8}),
+    "vsa_tables": (8, 16384, 16384, lambda: {"mask": vsa_tables(8, 16384)}),
+    "vsa_tables_and_padding": (8, 16384, 16384, lambda: {"mask": vsa_tables(8, 16384, has_padding=True)}),
+    "alibi": (16, 8192, 8192, lambda: {"score": mods.alibi.generate_alibi_bias(16)}),
+    "sandwich": (16, 8192, 8192, lambda: {"score": mods.sandwich.generate_sandwich_bias(16, 8192, device="cuda")}),
+    "softcap": (16, 8192, 8192, lambda: {"score": mods.softcapping.generate_tanh_softcap(30)}),
+    "graphormer_spatial": (16, 4096, 4096, lambda: {"score": graphormer(16, 4096)}),
+    "activation_relu": (16, 8192, 8192, lambda: {"score": activation(F.relu)}),
+    "activation_silu": (16, 8192, 8192, lambda: {"score": activation(F.silu)}),
+    "activation_sigmoid": (16, 8192, 8192, lambda: {"score": activation(F.sigmoid)}),
+    "activation_gelu": (16, 8192, 8192, lambda: {"score": activation(F.gelu)}),
+}
+
+
+def capture(call, count):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            call()
+    torch.cuda.current_stream().wait_stream(stream)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(count):
+            call()
+    return graph, count
+
+
+def time_all(graphs):
+    """Milliseconds of a call of each."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    best = [float("inf")] * len(graphs)
+    for _ in range(ROUNDS):
+        for number, (graph, count) in enumerate(graphs):
+            start.record()
+            graph.replay()
+            end.record()
+            torch.cuda.synchronize()
+            best[number] = min(best[number], start.elapsed_time(end) / count)
+    return best
+
+
+def profile(call):
+    """(name, milliseconds) of the kernels of a call."""
+    call()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as result:
+        call()
+        torch.cuda.synchronize()
+    return [(event.key, event.device_time_total / 1000) for event in result.key_averages()]
+
+
+def apart(x, y):
+    return ((x.float() - y.float()).norm() / y.float().norm()).item()
+
+
+def run(name, depth, args):
+    heads, queries, keys, make = CASES[name]
+    torch.manual_seed(0)
+    made = make()
+    mask, score = made.get("mask"), made.get("score")
+    q = torch.randn(1, heads, queries, depth, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    k, v = (torch.randn(1, heads, keys, depth, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+            for _ in range(2))
+    do = torch.randn_like(q)
+    build, tables = None, mask
+    if mask is not None and not hasattr(mask, "mask_mod"):
+        def make_tables():
+            return create_block_mask(mask, None, made.get("heads"), queries, keys, device="cuda")
+        tables = make_tables()
+        torch.cuda.synchronize()
+        begin = time.time()
+        for _ in range(3):
+            make_tables()
+        torch.cuda.synchronize()
+        build = (time.time() - begin) / 3 * 1000
+    flex = torch.compile(flex_attention, dynamic=False)
+
+    def ours():
+        if args.schedule:
+            return flashc.attention(q.detach(), k.detach(), v.detach(), mask=mask, score=score, schedule=args.schedule)
+        return flashc.torch.flex_attention(q, k, v, score_mod=score, block_mask=mask)
+
+    def theirs():
+        return flex(q, k, v, score_mod=score, block_mask=tables)
+
+    def with_gradients(call):
+        return lambda: torch.autograd.grad(call(), (q, k, v), do)
+
+    row = {"case": name, "d": depth}
+    if not hasattr(mask, "mask_mod"):
+        row["class"] = flashc.explain(q.detach(), k.detach(), v.detach(), mask=mask, score=score).mask_class if mask else "-"
+    row["apart"] = apart(ours(), theirs())
+    calls = [ours, theirs]
+    if not args.schedule and not args.forward:
+        calls += [with_gradients(ours), with_gradients(theirs)]
+        row["gradients apart"] = max(apart(x, y) for x, y in zip(calls[2](), calls[3]()))
+    graphs = []
+    for number, call in enumerate(calls):
+        with torch.no_grad() if number < 2 else torch.enable_grad():
+            graphs.append(capture(call, 5))
+    times = time_all(graphs)
+    for title, our_time, their_time in zip(("forward", "both"), times[::2], times[1::2]):
+        row.update({title: our_time, f"flex {title}": their_time, f"{title} ratio": their_time / our_time})
+    if build is not None:
+        row["build"] = build
+    print("  ".join(f"{key} {value:.3g}" if isinstance(value, float) else f"{value}" for key, value in row.items()),
+          flush=True)
+    if args.kernels:
+        for kernel, spent in profile(calls[2] if len(calls) > 2 else ours):
+            print(f"    {spent:8.4f} ms  {kernel[:90]}", flush=True)
+    return row
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--d", type=int, default=128)
+    parser.add_argument("--only", default=",".join(CASES))
+    parser.add_argument("--csv")
+    parser.add_argument("--schedule")
+    parser.add_argument("--kernels", action="store_true")
+    parser.add_argument("--forward", action="store_true", help="not the backward pass")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that many")
+    args = parser.parse_args()
+    torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
+    begin, rows = time.time(), []
+    for name in args.only.split(","):
+        if time.time() - begin > args.seconds:
+            print("no time for", name)
+            continue
+        try:
+            rows.append(run(name, args.d, args))
+        except Exception as error:  # The next case may work.
+            print(name, "failed:", repr(error)[:300], flush=True)
+        torch.cuda.empty_cache()
+    for title in ("forward ratio", "both ratio"):
+        ratios = [row[title] for row in rows if title in row]
+        if ratios:
+            mean = torch.tensor(ratios).log().mean().exp().item()
+            print(f"{title}: {len(ratios)} cases, geometric mean {mean:.3f}, least {min(ratios):.3f}")
+    if args.csv:
+        with open(args.csv, "w", newline="") as file:
+            writer = csv.DictWriter(file, list(dict.fromkeys(key for row in rows for key in row)))
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
