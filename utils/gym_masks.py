@@ -4,11 +4,11 @@
   gym_masks.py [--d D] [--only NAME,...] [--csv FILE] [--kernels] [--schedule FIELDS] [--seconds S]
 
 attention-gym (github.com/meta-pytorch/attention-gym) has to be on PYTHONPATH: its own generator functions make masks and
-scores. FlexAttention has its BlockMask made before; flashc is given the same function, and finds a mask's tiles in every
-call unless it is told to keep them. Each contender is a CUDA graph of calls, all take turns, and the best of several rounds
-counts. Outputs and gradients are compared with FlexAttention's. A row has the class that flashc reports, milliseconds of
-both for the forward pass and for both passes, and what create_block_mask takes. --kernels adds what each kernel of flashc
-takes (torch.profiler); --schedule overrides the schedule of the forward pass.
+scores. FlexAttention has its BlockMask made before, flashc a plan; "fresh" is flashc with the mask's tiles found in every
+call, and "build" what create_block_mask takes. Each contender is a CUDA graph of calls, all take turns, and the best of
+several rounds counts. Outputs and gradients are compared with FlexAttention's. A row has the class that flashc reports, and
+milliseconds for the forward pass and for both passes. --kernels adds what each kernel of flashc takes where the tiles are
+found anew (torch.profiler); --schedule overrides the schedule of the forward pass.
 """
 import argparse
 import csv
@@ -127,12 +127,13 @@ CASES = {
 
 
 def capture(call, count):
-    stream = torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        for _ in range(3):
-            call()
-    torch.cuda.current_stream().wait_stream(stream)
+    for _ in range(3):
+        call()
+    return capture_cold(call, count)
+
+
+def capture_cold(call, count):
+    """Without a call in front of it: no map is kept yet, and the graph has the kernels that make it."""
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -179,7 +180,8 @@ def run(name, depth, args):
             for _ in range(2))
     do = torch.randn_like(q)
     build, tables = None, mask
-    if mask is not None and not hasattr(mask, "mask_mod"):
+    is_function = mask is not None and not hasattr(mask, "mask_mod")
+    if is_function:
         def make_tables():
             return create_block_mask(mask, None, made.get("heads"), queries, keys, device="cuda")
         tables = make_tables()
@@ -191,7 +193,9 @@ def run(name, depth, args):
         build = (time.time() - begin) / 3 * 1000
     flex = torch.compile(flex_attention, dynamic=False)
 
-    def ours():
+    planned = flashc.plan_mask(mask, queries, keys) if is_function else mask
+
+    def ours(mask=planned):
         if args.schedule:
             return flashc.attention(q.detach(), k.detach(), v.detach(), mask=mask, score=score, schedule=args.schedule)
         return flashc.torch.flex_attention(q, k, v, score_mod=score, block_mask=mask)
@@ -202,9 +206,12 @@ def run(name, depth, args):
     def with_gradients(call):
         return lambda: torch.autograd.grad(call(), (q, k, v), do)
 
-    row = {"case": name, "d": depth}
-    if not hasattr(mask, "mask_mod"):
-        row["class"] = flashc.explain(q.detach(), k.detach(), v.detach(), mask=mask, score=score).mask_class if mask else "-"
+    row = {"case": name, "d": depth, "class": "-"}
+    fresh = []
+    if is_function:
+        row["class"] = flashc.explain(q.detach(), k.detach(), v.detach(), mask=mask, score=score).mask_class
+        with torch.no_grad():
+            fresh = [capture_cold(lambda: ours(mask), 5)]
     row["apart"] = apart(ours(), theirs())
     calls = [ours, theirs]
     if not args.schedule and not args.forward:
@@ -214,15 +221,15 @@ def run(name, depth, args):
     for number, call in enumerate(calls):
         with torch.no_grad() if number < 2 else torch.enable_grad():
             graphs.append(capture(call, 5))
-    times = time_all(graphs)
+    times = time_all(graphs + fresh)
     for title, our_time, their_time in zip(("forward", "both"), times[::2], times[1::2]):
         row.update({title: our_time, f"flex {title}": their_time, f"{title} ratio": their_time / our_time})
-    if build is not None:
-        row["build"] = build
+    if fresh:
+        row.update({"fresh": times[-1], "build": build, "fresh ratio": (build + row["flex forward"]) / times[-1]})
     print("  ".join(f"{key} {value:.3g}" if isinstance(value, float) else f"{value}" for key, value in row.items()),
           flush=True)
     if args.kernels:
-        for kernel, spent in profile(calls[2] if len(calls) > 2 else ours):
+        for kernel, spent in profile(lambda: ours(mask)):
             print(f"    {spent:8.4f} ms  {kernel[:90]}", flush=True)
     return row
 
@@ -238,6 +245,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that many")
     args = parser.parse_args()
     torch._dynamo.config.cache_size_limit = torch._dynamo.config.recompile_limit = 1000
+    warm = torch.zeros(1, 1, 64, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    flashc.attention(warm, warm, warm, causal=True).sum().backward()  # the device's pool, which no capture can make
     begin, rows = time.time(), []
     for name in args.only.split(","):
         if time.time() - begin > args.seconds:
@@ -248,7 +257,7 @@ def main():
         except Exception as error:  # The next case may work.
             print(name, "failed:", repr(error)[:300], flush=True)
         torch.cuda.empty_cache()
-    for title in ("forward ratio", "both ratio"):
+    for title in ("forward ratio", "both ratio", "fresh ratio"):
         ratios = [row[title] for row in rows if title in row]
         if ratios:
             mean = torch.tensor(ratios).log().mean().exp().item()

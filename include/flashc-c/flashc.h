@@ -495,6 +495,25 @@ FLASHC_EXPORTED FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, F
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
                                                       size_t count, void *stream, char **message);
 
+/** The same with a plan: a number other than 0 by which the caller says that what a mask reads has not changed since
+ *  other launches with it. On a GPU the kernels that run the mask on tiles, whose result the kernel keeps, are then left
+ *  out; those of masks that read no array are without a plan, too. What is kept is bounded (docs/manifest.md). */
+FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLaunchPlanned(FlashcLoadedKernel kernel, const FlashcArgument *arguments,
+                                                             size_t count, uint64_t plan, void *stream, char **message);
+
+/** Frees what launches with this plan have kept. They have ended, and so have graphs that captured them. */
+FLASHC_EXPORTED FlashcStatus flashcLoadedKernelForgetPlan(FlashcLoadedKernel kernel, uint64_t plan, char **message);
+
+/** What a kernel keeps of masks on its GPU; all 0 on the CPU. */
+typedef struct FlashcMaskMaps {
+  /** Maps that are kept, and their bytes. */
+  uint64_t maps, bytes;
+  /** Launches that found theirs, and launches that had to run their mask. */
+  uint64_t hits, misses;
+} FlashcMaskMaps;
+
+FLASHC_EXPORTED FlashcMaskMaps flashcLoadedKernelGetMaskMaps(FlashcLoadedKernel kernel);
+
 /** Compiles and loads every entry of the kernel that no launch has needed yet, for callers that want no later launch to
  *  wait a second for the compiler and the driver's assembler. On the CPU, and without variants, there is nothing to do. */
 FLASHC_EXPORTED FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message);

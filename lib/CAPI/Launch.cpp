@@ -52,18 +52,43 @@ FlashcStatus flashcKernelLoad(FlashcKernel kernel, int device, FlashcLoadedKerne
 
 FlashcStatus flashcLoadedKernelLaunch(FlashcLoadedKernel kernel, const FlashcArgument *arguments, size_t count,
                                       void *stream, char **message) {
+  return flashcLoadedKernelLaunchPlanned(kernel, arguments, count, /*plan=*/0, stream, message);
+}
+
+FlashcStatus flashcLoadedKernelLaunchPlanned(FlashcLoadedKernel kernel, const FlashcArgument *arguments, size_t count,
+                                             uint64_t plan, void *stream, char **message) {
   return guard(message, [&]() -> FlashcStatus {
     auto converted = convert(arguments, count, /*needsStrides=*/true);
     if (!kernel.ptr || !converted)
       return fail(FLASHC_INVALID_ARGUMENT,
                   "expected a kernel and arguments with extents and strides, got a null pointer", message);
     const LoadedKernelHandle &handle = unwrap(kernel);
-    llvm::Error error =
-        handle.host ? handle.host->run(*converted) : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream));
+    llvm::Error error = handle.host ? handle.host->run(*converted)
+                                    : handle.gpu->launch(*converted, static_cast<cuda::Stream>(stream), plan);
     if (error)
       return fail(FLASHC_GPU_ERROR, std::move(error), message);
     return succeed(message);
   });
+}
+
+FlashcStatus flashcLoadedKernelForgetPlan(FlashcLoadedKernel kernel, uint64_t plan, char **message) {
+  return guard(message, [&]() -> FlashcStatus {
+    if (!kernel.ptr || plan == 0)
+      return fail(FLASHC_INVALID_ARGUMENT, "expected a kernel and a plan, got a null pointer or 0", message);
+    const LoadedKernelHandle &handle = unwrap(kernel);
+    if (handle.gpu)
+      if (llvm::Error error = handle.gpu->forgetPlan(plan))
+        return fail(FLASHC_GPU_ERROR, std::move(error), message);
+    return succeed(message);
+  });
+}
+
+FlashcMaskMaps flashcLoadedKernelGetMaskMaps(FlashcLoadedKernel kernel) {
+  const LoadedKernelHandle *handle = kernel.ptr ? &unwrap(kernel) : nullptr;
+  if (!handle || !handle->gpu)
+    return {};
+  MaskMaps::Statistics statistics = handle->gpu->getMaskMapStatistics();
+  return {statistics.maps, statistics.bytes, statistics.hits, statistics.misses};
 }
 
 FlashcStatus flashcLoadedKernelLoadAll(FlashcLoadedKernel kernel, char **message) {

@@ -140,11 +140,18 @@ std::optional<unsigned> TileTables::getNumber(Value value) const {
 
 Type TileTables::getElementType(unsigned number) const { return getElementTypeOrSelf(tables[number].value); }
 
-Formula TileTables::getOffset(unsigned number) const {
-  Formula offset;
-  for (const Table &table : ArrayRef(tables).take_front(number)) {
-    GridFormula bytes = GridFormula(table.bytes) * table.tiles;
-    offset = offset ? *offset + bytes : bytes;
+bool TileTables::isInMaskMap(unsigned number) const {
+  return isa_and_nonnull<flash::RowTableOp, flash::TileMinMaxOp, flash::TileClassesOp, flash::TileRunsOp>(
+      tables[number].value.getDefiningOp());
+}
+
+Formula TileTables::getBytes(bool ofMaskMap, unsigned count) const {
+  Formula total;
+  for (unsigned number = 0; number < count; ++number) {
+    if (isInMaskMap(number) != ofMaskMap)
+      continue;
+    GridFormula bytes = GridFormula(tables[number].bytes) * tables[number].tiles;
+    total = total ? *total + bytes : bytes;
   }
-  return offset;
+  return total;
 }

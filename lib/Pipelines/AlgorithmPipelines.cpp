@@ -76,6 +76,7 @@ void flashc::buildAlgorithmPipeline(OpPassManager &pm, const PipelineOptions &op
   if (options.alignQueries)
     pm.addPass(flash::createAlignQueries());
   pm.addPass(flash::createBoundLoops({/*maps=*/options.splits == 1})); // runs of tiles are not cut into parts
+  pm.addPass(flash::createTabulateColumns());
   pm.addPass(flash::createParallelize());
   pm.addPass(createCanonicalizerPass());
   pm.addPass(createCSEPass());

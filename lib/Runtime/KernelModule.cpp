@@ -1,6 +1,7 @@
 //===- KernelModule.cpp - kernels that are loaded together --------------------------------------------------------===//
 
 #include "flashc/Runtime/KernelModule.h"
+#include "RelaxedCapture.h"
 #include "flashc/Runtime/KernelParameters.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -64,29 +65,6 @@ static Error checkParameters(const cuda::Driver &driver, cuda::Function function
 //===--------------------------------------------------------------------------------------------------------------===//
 // KernelModule
 //===--------------------------------------------------------------------------------------------------------------===//
-
-namespace {
-
-/// Relaxes the calling thread's mode of stream capture, and puts it back.
-class RelaxedCaptureGuard {
-public:
-  explicit RelaxedCaptureGuard(const cuda::Driver &driver) : driver(driver) {
-    isExchanged = driver.threadExchangeStreamCaptureMode(&mode) == 0;
-  }
-  ~RelaxedCaptureGuard() {
-    if (isExchanged)
-      driver.threadExchangeStreamCaptureMode(&mode);
-  }
-  RelaxedCaptureGuard(const RelaxedCaptureGuard &) = delete;
-  RelaxedCaptureGuard &operator=(const RelaxedCaptureGuard &) = delete;
-
-private:
-  const cuda::Driver &driver;
-  int mode = cuda::kCaptureRelaxed;
-  bool isExchanged;
-};
-
-} // namespace
 
 KernelModule::~KernelModule() {
   if (module)

@@ -130,11 +130,11 @@ Expected<std::array<uint32_t, 3>> flashc::computeGrid(const ManifestKernel &kern
   return grid;
 }
 
-Expected<size_t> flashc::computeWorkspace(const ManifestEntry &entry, ArrayRef<LaunchArgument> arguments,
-                                          int64_t smCount) {
-  if (!entry.workspace)
+Expected<size_t> flashc::computeBytes(const std::optional<GridFormula> &formula, ArrayRef<LaunchArgument> arguments,
+                                      int64_t smCount) {
+  if (!formula)
     return 0;
-  Expected<int64_t> bytes = entry.workspace->evaluate(getShapes(arguments), smCount);
+  Expected<int64_t> bytes = formula->evaluate(getShapes(arguments), smCount);
   if (!bytes)
     return bytes.takeError();
   return static_cast<size_t>(*bytes);
@@ -241,6 +241,7 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
     bits = argument.scalar;
     break;
   case Kind::Workspace:
+  case Kind::MaskMap:
     break;
   }
   std::memcpy(&value, &bits, sizeof(bits));
@@ -253,24 +254,37 @@ Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, c
   KernelParameters result;
   result.values.resize(kernel.parameters.size());
   for (auto [index, parameter] : enumerate(kernel.parameters)) {
-    if (parameter.kind == ManifestParameter::Kind::Workspace) {
+    if (parameter.isOfLaunch()) {
       Expected<int64_t> offset = parameter.offset ? parameter.offset->evaluate(getShapes(arguments), smCount) : 0;
       if (!offset)
         return offset.takeError();
-      result.workspaces.emplace_back(index, *offset);
+      bool isMap = parameter.kind == ManifestParameter::Kind::MaskMap;
+      (isMap ? result.maskMaps : result.workspaces).emplace_back(index, *offset);
       continue;
     }
+    bool isNumber = parameter.kind == ManifestParameter::Kind::Extent || parameter.kind == ManifestParameter::Kind::Scalar;
+    if (isNumber)
+      result.numbers.push_back(index);
+    else
+      result.hasArrays = true;
     if (Error error = writeParameter(driver, manifest, parameter, arguments, result.values[index]))
       return error;
   }
   return result;
 }
 
-void KernelParameters::setWorkspace(cuda::DevicePtr address) {
-  for (auto [index, offset] : workspaces) {
-    cuda::DevicePtr inside = address + offset;
+void KernelParameters::setAddresses(const Addresses &addresses, cuda::DevicePtr memory) {
+  for (auto [index, offset] : addresses) {
+    cuda::DevicePtr inside = memory + offset;
     std::memcpy(&values[index], &inside, sizeof(inside));
   }
+}
+
+std::string KernelParameters::getNumbers() const {
+  std::string bytes;
+  for (unsigned index : numbers)
+    bytes.append(reinterpret_cast<const char *>(&values[index]), sizeof(uint64_t));
+  return bytes;
 }
 
 SmallVector<void *, 16> KernelParameters::getAddresses() {

@@ -2,118 +2,29 @@
 
 #include "flashc/Runtime/Launcher.h"
 #include "llvm/ADT/StringExtras.h"
-
-#include <limits>
+#include "llvm/Support/MathExtras.h"
 
 using namespace flashc;
 using namespace llvm;
 
-//===--------------------------------------------------------------------------------------------------------------===//
-// GPUDevice
-//===--------------------------------------------------------------------------------------------------------------===//
-
-Expected<std::unique_ptr<GPUDevice>> GPUDevice::open(const cuda::Driver &driver, int ordinal) {
-  std::unique_ptr<GPUDevice> device(new GPUDevice(driver));
-  char name[256] = "";
-  int major = 0, minor = 0;
-  auto fail = [&](cuda::Result result) { return driver.check(result, "opening GPU " + Twine(ordinal)); };
-  if (Error error = fail(driver.deviceGet(&device->device, ordinal)))
-    return error;
-  if (Error error = fail(driver.deviceGetName(name, sizeof(name), device->device)))
-    return error;
-  for (auto [attribute, value] :
-       {std::pair(cuda::kMultiprocessorCount, &device->smCount), std::pair(cuda::kComputeCapabilityMajor, &major),
-        std::pair(cuda::kComputeCapabilityMinor, &minor)})
-    if (Error error = fail(driver.deviceGetAttribute(value, attribute, device->device)))
-      return error;
-  if (Error error = fail(driver.primaryContextRetain(&device->context, device->device)))
-    return error;
-  if (Error error = fail(driver.contextSetCurrent(device->context)))
-    return error;
-  device->name = name;
-  device->computeCapability = 10 * major + minor;
-  return device;
-}
-
-GPUDevice::~GPUDevice() {
-  if (pool)
-    driver.memPoolDestroy(pool);
-  if (context)
-    driver.primaryContextRelease(device);
-}
-
-Error GPUDevice::synchronize() const { return driver.check(driver.contextSynchronize(), "running the kernel"); }
-
-Error GPUDevice::makeCurrent() const {
-  return driver.check(driver.contextSetCurrent(context), "making the GPU current");
-}
-
-bool GPUDevice::isCurrent() const {
-  cuda::Context current = nullptr;
-  return driver.contextGetCurrent(&current) == 0 && current == context;
-}
-
-Expected<cuda::MemPool> GPUDevice::getPool() const {
-  std::lock_guard<std::mutex> lock(poolMutex);
-  if (pool)
-    return pool;
-  auto fail = [&](cuda::Result result) { return driver.check(result, "making a pool of memory on " + name); };
-  cuda::MemPoolProps properties;
-  properties.location = device;
-  cuda::MemPool made = nullptr;
-  if (Error error = fail(driver.memPoolCreate(&made, &properties)))
-    return error;
-  // By default a pool returns its memory whenever somebody waits for the GPU, and the next launch would be slow.
-  uint64_t keep = std::numeric_limits<uint64_t>::max();
-  if (Error error = fail(driver.memPoolSetAttribute(made, cuda::kPoolReleaseThreshold, &keep))) {
-    driver.memPoolDestroy(made);
-    return error;
-  }
-  return pool = made;
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
-// DeviceBuffer
-//===--------------------------------------------------------------------------------------------------------------===//
-
-Expected<DeviceBuffer> DeviceBuffer::allocate(const GPUDevice &device, size_t bytes) {
-  DeviceBuffer buffer;
-  const cuda::Driver &driver = device.getDriver();
-  // An empty array still gets an address.
-  cuda::Result result = driver.memAlloc(&buffer.address, std::max<size_t>(bytes, 1));
-  if (Error error = driver.check(result, "allocating " + Twine(bytes) + " bytes on the GPU"))
-    return error;
-  buffer.device = &device;
-  buffer.bytes = bytes;
-  return buffer;
-}
-
-DeviceBuffer::~DeviceBuffer() {
-  if (device)
-    device->getDriver().memFree(address);
-}
-
-Error DeviceBuffer::copyFromHost(const void *source) {
-  const cuda::Driver &driver = device->getDriver();
-  return driver.check(driver.memcpyHtoD(address, source, bytes), "copying to the GPU");
-}
-
-Error DeviceBuffer::copyToHost(void *target) const {
-  const cuda::Driver &driver = device->getDriver();
-  return driver.check(driver.memcpyDtoH(target, address, bytes), "copying from the GPU");
-}
+/// Of memory that kernels of a launch share.
+static constexpr size_t kMemoryAlignment = 256;
 
 //===--------------------------------------------------------------------------------------------------------------===//
 // PreparedLaunch
 //===--------------------------------------------------------------------------------------------------------------===//
 
-Error PreparedLaunch::launchSteps(cuda::Stream stream) {
+Error PreparedLaunch::launchSteps(cuda::Stream stream, Part part) {
   const cuda::Driver &driver = device->getDriver();
+  bool isFirst = steps.size() > 1; // of several: it does not wait itself
   for (Step &step : steps) {
+    if (part != Part::All && step.writesMaskMap != (part == Part::MaskMap))
+      continue;
     step.config.stream = stream;
     // Set here, since the object may have moved since it was prepared.
     step.config.attributes = step.attributes.data();
-    step.config.numAttributes = step.attributes.size();
+    step.config.numAttributes = step.attributes.size() - (step.isEarly && isFirst);
+    isFirst = false;
     SmallVector<void *, 16> addresses = step.parameters.getAddresses();
     cuda::Result result = driver.launchKernelEx(&step.config, step.function, addresses.data(), nullptr);
     if (Error error = driver.check(result, "launching " + step.name))
@@ -122,20 +33,49 @@ Error PreparedLaunch::launchSteps(cuda::Stream stream) {
   return Error::success();
 }
 
+void PreparedLaunch::setMaskMap(cuda::DevicePtr address) {
+  for (Step &step : steps)
+    step.parameters.setMaskMap(address);
+}
+
+/// 0: none is kept.
+Expected<cuda::DevicePtr> PreparedLaunch::findMaskMap(cuda::Stream stream) {
+  if (!maps)
+    return 0;
+  Expected<cuda::DevicePtr> address = maps->get(maskMapKey, plan, maskMapBytes, stream, [&](cuda::DevicePtr fresh) {
+    setMaskMap(fresh);
+    return launchSteps(stream, Part::MaskMap);
+  });
+  if (address && *address)
+    setMaskMap(*address);
+  return address;
+}
+
 Error PreparedLaunch::launch(cuda::Stream stream) {
-  if (workspaceBytes == 0 || steps.empty())
-    return launchSteps(stream);
+  if (steps.empty())
+    return Error::success();
+  Expected<cuda::DevicePtr> map = findMaskMap(stream);
+  if (!map)
+    return map.takeError();
+  bool isMapThere = *map != 0;
+  size_t mapOffset = alignTo(workspaceBytes, kMemoryAlignment);
+  size_t bytes = isMapThere || maskMapBytes == 0 ? workspaceBytes : mapOffset + maskMapBytes;
+  Part part = isMapThere ? Part::Rest : Part::All;
+  if (bytes == 0)
+    return launchSteps(stream, part);
   Expected<cuda::MemPool> pool = device->getPool();
   if (!pool)
     return pool.takeError();
   const cuda::Driver &driver = device->getDriver();
   cuda::DevicePtr address = 0;
-  cuda::Result result = driver.memAllocFromPoolAsync(&address, workspaceBytes, *pool, stream);
-  if (Error error = driver.check(result, "allocating " + Twine(workspaceBytes) + " bytes for " + name))
+  cuda::Result result = driver.memAllocFromPoolAsync(&address, bytes, *pool, stream);
+  if (Error error = driver.check(result, "allocating " + Twine(bytes) + " bytes for " + name))
     return error;
   for (Step &step : steps)
     step.parameters.setWorkspace(address);
-  Error error = launchSteps(stream);
+  if (!isMapThere)
+    setMaskMap(address + mapOffset);
+  Error error = launchSteps(stream, part);
   return joinErrors(std::move(error), driver.check(driver.memFreeAsync(address, stream), "freeing memory of " + name));
 }
 
@@ -190,7 +130,7 @@ static Error checkTarget(StringRef target, const GPUDevice &device) {
 }
 
 Kernel::Kernel(const GPUDevice &device, EntryCode getCode, Manifest manifest)
-    : device(device), getCode(std::move(getCode)), manifest(std::move(manifest)) {
+    : device(device), getCode(std::move(getCode)), manifest(std::move(manifest)), maps(device) {
   for (size_t number = 0; number < this->manifest.getNumEntries(); ++number)
     modules.emplace_back(device.getDriver(), this->manifest, number, this->getCode);
 }
@@ -202,7 +142,7 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, EntryCod
   const Manifest &info = kernel->manifest;
   bool needsPool = false;
   for (size_t number = 0; number < info.getNumEntries(); ++number)
-    needsPool |= info.getEntry(number).workspace.has_value();
+    needsPool |= info.getEntry(number).workspace || info.getEntry(number).maskMap;
   if (info.variants.empty())
     if (Error error = kernel->loadAll())
       return error;
@@ -228,6 +168,7 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   if ((*grid)[0] == 0)
     return false;
   PreparedLaunch::Step step{info.kernel, /*function=*/nullptr, KernelParameters()};
+  step.writesMaskMap = info.writesMaskMap;
   step.config.sharedMemoryBytes = info.dynamicSharedMemory;
   for (unsigned axis = 0; axis < 3; ++axis) {
     step.config.grid[axis] = (*grid)[axis];
@@ -246,7 +187,27 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
   return true;
 }
 
-Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) const {
+/// What the launch's map is made of: equal kernels with equal grids and numbers, and arrays that are those of the plan.
+void Kernel::keepMaskMap(PreparedLaunch &launch, uint64_t plan) const {
+  std::string &key = launch.maskMapKey;
+  auto append = [&](const void *bytes, size_t count) { key.append(static_cast<const char *>(bytes), count); };
+  bool readsArrays = false;
+  for (const PreparedLaunch::Step &step : launch.steps) {
+    if (!step.writesMaskMap)
+      continue;
+    key += step.name.str() + ' ';
+    append(step.config.grid, sizeof(step.config.grid));
+    key += step.parameters.getNumbers();
+    readsArrays |= step.parameters.readsArrays();
+  }
+  if (readsArrays && plan == 0)
+    return;
+  launch.plan = readsArrays ? plan : 0;
+  append(&launch.plan, sizeof(launch.plan));
+  launch.maps = &maps;
+}
+
+Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments, uint64_t plan) const {
   if (Error error = checkArguments(manifest, arguments))
     return blameArguments(std::move(error));
   Expected<size_t> number = chooseEntry(manifest, arguments, device.getSMCount());
@@ -267,13 +228,17 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments) con
     if (others == &entry.before)
       std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // behind these
   }
-  if (entry.programmaticLaunch) // the first of several does not wait itself
+  if (entry.programmaticLaunch)
     for (PreparedLaunch::Step &step : drop_begin(launch.steps, entry.getKernels().size() > 1))
-      step.addAttribute(cuda::kProgrammaticStreamSerialization).value.programmaticStreamSerialization = 1;
-  Expected<size_t> bytes = computeWorkspace(entry, arguments, device.getSMCount());
-  if (!bytes)
-    return blameArguments(bytes.takeError());
-  launch.workspaceBytes = *bytes;
+      step.startEarly();
+  for (auto [formula, bytes] : {std::pair(&entry.workspace, &launch.workspaceBytes), std::pair(&entry.maskMap, &launch.maskMapBytes)}) {
+    Expected<size_t> computed = computeBytes(*formula, arguments, device.getSMCount());
+    if (!computed)
+      return blameArguments(computed.takeError());
+    *bytes = *computed;
+  }
+  if (launch.maskMapBytes)
+    keepMaskMap(launch, plan);
   // Last: arguments that are refused load nothing.
   KernelModule &module = modules[*number];
   if (Error error = module.load())

@@ -20,7 +20,8 @@ unsigned flashc::getManifestDTypeBytes(StringRef dtype) {
 static constexpr std::pair<ManifestParameter::Kind, StringLiteral> kKinds[] = {
     {ManifestParameter::Kind::TensorMap, "tensor_map"}, {ManifestParameter::Kind::Pointer, "pointer"},
     {ManifestParameter::Kind::Stride, "stride"},        {ManifestParameter::Kind::Extent, "extent"},
-    {ManifestParameter::Kind::Scalar, "scalar"},        {ManifestParameter::Kind::Workspace, "workspace"}};
+    {ManifestParameter::Kind::Scalar, "scalar"},        {ManifestParameter::Kind::Workspace, "workspace"},
+    {ManifestParameter::Kind::MaskMap, "mask_map"}};
 
 static StringRef getName(ManifestParameter::Kind kind) {
   return find_if(kKinds, [&](const auto &entry) { return entry.first == kind; })->second;
@@ -97,7 +98,7 @@ static bool fromJSON(const json::Value &value, ManifestArgument &argument, json:
   return readIntegers(*shape, argument.shape, path.field("shape"));
 }
 
-/// None, if a parameter is the address of the whole workspace.
+/// None, if a parameter is the address of the whole memory.
 static bool readOffset(const json::Value *value, ManifestParameter &parameter, json::Path path) {
   std::string why; // the place says enough
   return !value || readFormula(*value, parameter.offset.emplace(), path, why);
@@ -115,13 +116,13 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
     return false;
   }
   Kind kind = parameter.kind = known->first;
-  if (kind != Kind::Workspace && !map.map("argument", parameter.argument))
+  if (!parameter.isOfLaunch() && !map.map("argument", parameter.argument))
     return false;
   if (kind == Kind::Stride || kind == Kind::Extent)
     return map.map("dim", parameter.dim);
   if (kind == Kind::Pointer)
     return map.mapOptional("alignment", parameter.alignment);
-  if (kind == Kind::Workspace)
+  if (parameter.isOfLaunch())
     return readOffset(value.getAsObject()->get("offset"), parameter, path.field("offset"));
   if (kind != Kind::TensorMap)
     return true;
@@ -186,7 +187,8 @@ static bool readRequirements(const json::Value *value, Manifest &manifest, json:
 static bool readKernel(const json::Value &value, ManifestKernel &kernel, json::Path path, std::string &why) {
   json::ObjectMapper map(value, path);
   if (!map || !map.map("kernel", kernel.kernel) || !map.map("parameters", kernel.parameters) ||
-      !map.map("dynamic_shared_memory", kernel.dynamicSharedMemory))
+      !map.map("dynamic_shared_memory", kernel.dynamicSharedMemory) ||
+      !map.mapOptional("writes_mask_map", kernel.writesMaskMap))
     return false;
   const json::Object &object = *value.getAsObject();
   for (StringRef key : {"grid", "block", "cluster"}) {
@@ -236,10 +238,11 @@ static bool readEntry(const json::Value &value, ManifestEntry &entry, json::Path
       !map.mapOptional("programmatic_launch", entry.programmaticLaunch) || !readKernel(value, entry, path, why))
     return false;
   const json::Object &object = *value.getAsObject();
-  const json::Value *workspace = object.get("workspace"), *when = object.get("when");
-  if (workspace && workspace->getAsInteger() != 0 &&
-      !readFormula(*workspace, entry.workspace.emplace(), path.field("workspace"), why))
-    return false;
+  const json::Value *when = object.get("when");
+  for (auto [key, bytes] : {std::pair("workspace", &entry.workspace), std::pair("mask_map", &entry.maskMap)})
+    if (const json::Value *formula = object.get(key); formula && formula->getAsInteger() != 0)
+      if (!readFormula(*formula, bytes->emplace(), path.field(key), why))
+        return false;
   return readKernels(object.get("before"), entry.before, path.field("before"), why) &&
          readKernels(object.get("after"), entry.after, path.field("after"), why) &&
          (!when || readConditions(*when, entry, path.field("when"), why));
@@ -266,14 +269,16 @@ static bool readManifest(const json::Value &value, Manifest &manifest, json::Pat
 }
 
 /// What JSON's types cannot say: parameters name arguments and dimensions that exist. `prefix` begins the messages.
-static Error checkParameters(const Manifest &manifest, const ManifestKernel &kernel, bool hasWorkspace,
+static Error checkParameters(const Manifest &manifest, const ManifestEntry &entry, const ManifestKernel &kernel,
                              const Twine &prefix) {
   using Kind = ManifestParameter::Kind;
   for (auto [index, parameter] : enumerate(kernel.parameters)) {
     std::string where = (prefix + "parameters[" + Twine(index) + "]: ").str();
-    if (parameter.kind == Kind::Workspace && !hasWorkspace)
+    if (parameter.kind == Kind::Workspace && !entry.workspace)
       return createStringError(where + "expected a workspace of some bytes, got none");
-    if (parameter.kind == Kind::Workspace)
+    if (parameter.kind == Kind::MaskMap && !entry.maskMap)
+      return createStringError(where + "expected a mask map of some bytes, got none");
+    if (parameter.isOfLaunch())
       continue;
     if (parameter.argument >= manifest.arguments.size())
       return createStringError(where + "expected an argument below " + Twine(manifest.arguments.size()) + ", got " +
@@ -318,16 +323,17 @@ static Error checkEntry(const Manifest &manifest, const ManifestEntry &entry, co
                         StringSet<> &kernels) {
   if (!kernels.insert(entry.kernel).second)
     return createStringError(prefix + "expected a kernel of its own, got " + entry.kernel + " again");
-  bool hasWorkspace = entry.workspace.has_value();
-  if (Error error = checkParameters(manifest, entry, hasWorkspace, prefix))
+  if (Error error = checkParameters(manifest, entry, entry, prefix))
     return error;
   for (auto [key, others] : {std::pair("before", &entry.before), std::pair("after", &entry.after)})
     for (auto [index, kernel] : enumerate(*others)) {
       std::string where = (prefix + key + "[" + Twine(index) + "]: ").str();
       if (!kernels.insert(kernel.kernel).second)
         return createStringError(where + "expected a kernel of its own, got " + kernel.kernel + " again");
-      if (Error error = checkParameters(manifest, kernel, hasWorkspace, where))
+      if (Error error = checkParameters(manifest, entry, kernel, where))
         return error;
+      if (kernel.writesMaskMap && (others == &entry.after || !entry.maskMap))
+        return createStringError(where + "expected a mask map and a kernel before the entry's to write it");
     }
   return Error::success();
 }
@@ -362,9 +368,9 @@ Expected<Manifest> Manifest::fromJSON(const json::Value &value) {
   if (!object || object->getString("schema") != StringRef(Manifest::kSchema))
     return createStringError("manifest: expected the schema flashc.manifest");
   std::optional<int64_t> version = object->getInteger("version");
-  if (!version || *version < kVersion || *version > kVersionWithAfter)
+  if (!version || *version < kVersion || *version > kVersionWithMaskMaps)
     return createStringError("manifest: expected a version from " + Twine(kVersion) + " to " +
-                             Twine(kVersionWithAfter) + ", got " +
+                             Twine(kVersionWithMaskMaps) + ", got " +
                              (version ? Twine(*version).str() : std::string("none")));
   Manifest manifest;
   json::Path::Root root("manifest");
@@ -415,7 +421,7 @@ static json::Value toJSON(const ManifestParameter &parameter) {
   using Kind = ManifestParameter::Kind;
   json::Object object;
   object["kind"] = getName(parameter.kind);
-  if (parameter.kind != Kind::Workspace)
+  if (!parameter.isOfLaunch())
     object["argument"] = parameter.argument;
   if (parameter.kind == Kind::TensorMap) {
     object["box"] = json::Array(parameter.box);
@@ -431,18 +437,23 @@ static json::Value toJSON(const ManifestParameter &parameter) {
 }
 
 static json::Value toJSON(const ManifestKernel &kernel) {
-  return json::Object{{"kernel", kernel.kernel},
+  json::Object object{{"kernel", kernel.kernel},
                       {"parameters", json::Array(kernel.parameters)},
                       {"grid", json::Array(kernel.grid)},
                       {"block", json::Array(kernel.block)},
                       {"cluster", json::Array(kernel.cluster)},
                       {"dynamic_shared_memory", kernel.dynamicSharedMemory}};
+  if (kernel.writesMaskMap)
+    object["writes_mask_map"] = true;
+  return object;
 }
 
 static json::Value toJSON(const ManifestEntry &entry) {
   json::Value value = toJSON(static_cast<const ManifestKernel &>(entry));
   json::Object &object = *value.getAsObject();
   object["workspace"] = entry.workspace ? json::Value(*entry.workspace) : json::Value(0);
+  if (entry.maskMap)
+    object["mask_map"] = *entry.maskMap;
   object["schedule"] = entry.schedule;
   if (!entry.sorted.empty())
     object["sorted"] = entry.sorted;
@@ -463,6 +474,8 @@ static int64_t getVersion(const ManifestEntry &entry) {
   auto hasOffset = [](const ManifestKernel *kernel) {
     return any_of(kernel->parameters, [](const ManifestParameter &parameter) { return parameter.offset.has_value(); });
   };
+  if (entry.maskMap)
+    return Manifest::kVersionWithMaskMaps;
   if (!entry.after.empty())
     return Manifest::kVersionWithAfter;
   if (any_of(entry.getKernels(), hasOffset))

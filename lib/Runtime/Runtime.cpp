@@ -43,9 +43,9 @@ Error LoadedKernel::inContext(function_ref<Error()> run) const {
   return run();
 }
 
-Error LoadedKernel::launch(ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const {
+Error LoadedKernel::launch(ArrayRef<LaunchArgument> arguments, cuda::Stream stream, uint64_t plan) const {
   return inContext([&]() -> Error {
-    Expected<PreparedLaunch> launch = kernel->prepare(arguments);
+    Expected<PreparedLaunch> launch = kernel->prepare(arguments, plan);
     if (!launch)
       return launch.takeError();
     return launch->launch(stream);
@@ -54,6 +54,13 @@ Error LoadedKernel::launch(ArrayRef<LaunchArgument> arguments, cuda::Stream stre
 
 Error LoadedKernel::loadAll() const {
   return inContext([&] { return kernel->loadAll(); });
+}
+
+Error LoadedKernel::forgetPlan(uint64_t plan) const {
+  return inContext([&] {
+    kernel->getMaskMaps().forget(plan);
+    return Error::success();
+  });
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -7,7 +7,7 @@ using namespace mlir;
 using namespace flashc;
 
 static constexpr StringLiteral kMaskClassNames[] = {"none", "bounds",     "several", "periodic",
-                                                    "code", "arithmetic", "memory"};
+                                                    "constants", "code", "arithmetic", "memory"};
 
 static constexpr StringLiteral kRowsClassNames[] = {"", "bounded", "listed"};
 

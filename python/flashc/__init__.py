@@ -23,6 +23,7 @@ from ._explain import Explanation, explain
 from ._merge_states import merge_states
 from ._runtime.contexts import Statistics, configure, statistics
 from ._runtime.kernel import Cost, Kernel, compile
+from ._runtime.plans import MaskPlan, plan_mask
 from ._runtime.library import ArgumentError, CompileError, Error, GPUError, OutOfMemoryError, UnsupportedTypeError, \
     devices, version
 from ._trace.declared import assume_sorted
@@ -30,7 +31,7 @@ from ._trace.region import TraceError
 from ._varlen import varlen_attention
 
 __version__ = version()
-__all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel",
+__all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel", "MaskPlan",
            "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "append_kv", "assume_sorted",
            "attention", "attention_backward", "column_sums", "compile", "configure", "decode", "devices", "dropout_mask",
-           "explain", "masks", "merge_states", "ops", "statistics", "varlen_attention", "__version__"]
+           "explain", "masks", "merge_states", "ops", "plan_mask", "statistics", "varlen_attention", "__version__"]

@@ -8,7 +8,8 @@ says what each block is:
 
 Loops are bounded by what the compiler proves of a function, and it knows nothing of the table. PyTorch's
 `create_block_mask` makes tables that follow from the function: they say nothing, and the function alone is the mask.
-Whether they do is asked of the GPU, once per BlockMask, by running the function over all pairs (`Follows`).
+Whether they do is asked of the GPU, once per BlockMask, by running the function over all pairs (`Follows`). Either mask has
+a plan: which tiles it keeps is found once per BlockMask.
 """
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import ops
 from ._runtime.library import ArgumentError, UnsupportedTypeError
+from ._runtime.plans import MaskPlan
 from ._trace.trace import Code, bound, trace
 
 #: BLOCK_SIZE of the BlockMask that stands for none.
@@ -99,9 +101,8 @@ def mask_of(block_mask: Any, queries: int, keys: int,
         raise ArgumentError(f"expected a block_mask that was made for {queries} queries and {keys} keys, got one for "
                             f"{lengths[0]} and {lengths[1]}")
     tables = _tables_of(block_mask, keys)
-    if mask_mod is not None and follows is not None and tables.say_nothing(mask_mod, lengths, follows):
-        return mask_mod
-    return tables.mask(mask_mod)
+    says_nothing = mask_mod is not None and follows is not None and tables.say_nothing(mask_mod, lengths, follows)
+    return tables.plan(mask_mod if says_nothing else tables.mask(mask_mod), mask_mod)
 
 
 def _keeps_everything(mask_mod: Any) -> bool:
@@ -134,6 +135,10 @@ def _is_same(x: Optional[List[Tuple[Any, int]]], y: Optional[List[Tuple[Any, int
         all(a is b and m == n for (a, m), (b, n) in zip(x, y))
 
 
+def _is_same_code(x: Optional[Code], y: Optional[Code]) -> bool:
+    return x is y or (x is not None and y is not None and x[:3] == y[:3] and x.bound == y.bound)
+
+
 class _Tables:
     """What the tables of a BlockMask say, as one table."""
 
@@ -151,13 +156,24 @@ class _Tables:
         self.table = table
         # What was asked last: the code of the function and the arrays that it read, with the answer.
         self._asked: Optional[Tuple[Code, Any, bool]] = None
+        # The plan that was made last, of the same.
+        self._planned: Optional[Tuple[Optional[Code], Any, MaskPlan]] = None
+
+    def plan(self, mask: Callable[..., Any], mask_mod: Any) -> Callable[..., Any]:
+        """The mask with a plan, which holds for as long as the tables do, and what `mask_mod` reads."""
+        code = None if mask_mod is None else trace(mask_mod, None)
+        stamps = _stamps([] if code is None else [array.owner for array in code.arrays])
+        if stamps is None or self.stamps is None:
+            return mask
+        if self._planned is None or not _is_same_code(self._planned[0], code) or not _is_same(self._planned[1], stamps):
+            self._planned = (code, stamps, MaskPlan(mask))
+        return self._planned[2]
 
     def say_nothing(self, mask_mod: Any, lengths: Tuple[int, int], follows: Follows) -> bool:
         """Whether the tables keep what the function keeps."""
         code = trace(mask_mod, None)
         stamps = _stamps([array.owner for array in code.arrays])
-        if self._asked is not None and self._asked[0][:3] == code[:3] and self._asked[0].bound == code.bound and \
-                _is_same(self._asked[1], stamps):
+        if self._asked is not None and _is_same_code(self._asked[0], code) and _is_same(self._asked[1], stamps):
             return self._asked[2]
         # A table for all batches or heads does not follow from a function that tells them apart.
         for extent, position in zip(self.table.shape, ("%b", "%h")):

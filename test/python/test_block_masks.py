@@ -137,14 +137,14 @@ def test_tables_that_follow_from_the_function_are_not_read():
     calls = []
     block_mask = BlockMask(causal, (60, 90), partial, full, (16, 16))
     for _ in range(3):
-        assert _flex.mask_of(block_mask, 60, 90, dense_follows(calls)) is causal
+        assert _flex.mask_of(block_mask, 60, 90, dense_follows(calls)).mask is causal
     assert len(calls) == 1
     full[0, 0, 3, 0], partial[0, 0, 3, 0] = 0, 0
     less = BlockMask(causal, (60, 90), partial, full, (16, 16))
-    assert _flex.mask_of(less, 60, 90, dense_follows(calls)) is not causal
+    assert _flex.mask_of(less, 60, 90, dense_follows(calls)).mask is not causal
     full[0, 0, 3, 0], full[0, 0, 0, 1] = 1, 1
     more = BlockMask(causal, (60, 90), partial, full, (16, 16))
-    assert _flex.mask_of(more, 60, 90, dense_follows(calls)) is not causal
+    assert _flex.mask_of(more, 60, 90, dense_follows(calls)).mask is not causal
 
 
 def test_what_changes_after_the_tables_were_looked_at(rng):
@@ -153,10 +153,10 @@ def test_what_changes_after_the_tables_were_looked_at(rng):
     partial, full = tables_of(same, (60, 60), (16, 16))
     block_mask, calls = BlockMask(same, (60, 60), partial, full, (16, 16)), []
     follows = dense_follows(calls)
-    assert _flex.mask_of(block_mask, 60, 60, follows) is same
+    assert _flex.mask_of(block_mask, 60, 60, follows).mask is same
     ids[:] = 0
     ids._version += 1
-    assert _flex.mask_of(block_mask, 60, 60, follows) is not same
+    assert _flex.mask_of(block_mask, 60, 60, follows).mask is not same
     assert len(calls) == 2
     block_mask.kv_num_blocks[...] = 0
     block_mask.kv_num_blocks._version += 1

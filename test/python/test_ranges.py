@@ -132,7 +132,7 @@ def test_bounds_bound_runs():
             assert np.all((tiles == tightest) | (tiles == PARTIAL)), name
             needed += np.sum(tightest != SKIPPED)
         assert explanation.partial + explanation.full <= 1.1 * needed, (name, explanation)
-        assert flashc.compile(spec, spec, spec, mask=mask).manifest["version"] == 3, name
+        assert flashc.compile(spec, spec, spec, mask=mask).manifest["version"] == 5, name
 
 
 class Program:
@@ -221,8 +221,9 @@ def test_kernel_has_tables():
     spec, ids = flashc.ArraySpec((1, 1, 300, 64), "bf16"), flashc.ArraySpec((300,), "i32")
     kernel = flashc.compile(spec, spec, spec, mask=lambda b, h, i, j: ids[i] == ids[j])
     entry = kernel.manifest
-    assert entry["version"] == 3
+    assert entry["version"] == 5
     assert [one["kernel"].rsplit("_", 1)[1] for one in entry["before"]] == ["minmax", "classes", "runs", "order"]
-    assert entry["workspace"].startswith("add(")
+    assert entry["workspace"].startswith("add(") and entry["mask_map"].startswith("add(")
+    assert [one.get("writes_mask_map", False) for one in entry["before"]] == [True, True, True, False]
     dense = flashc.compile(spec, spec, spec)
     assert dense.manifest["version"] == 1 and "before" not in dense.manifest

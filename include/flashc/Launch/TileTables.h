@@ -27,8 +27,9 @@ constexpr int64_t kTableRows = 32;
 std::optional<GridFormula> getFormula(mlir::OpFoldResult extent);
 std::optional<GridFormula> getFormula(mlir::Value array, int64_t dim);
 
-/// Where the results of a function's flash.row_table, flash.tile_minmax, flash.tile_classes and flash.tile_runs lie in the workspace: one
-/// behind the other, row by row; and in front of them what else kernels of a launch pass to each other.
+/// Where the results of a function's flash.row_table, flash.tile_minmax, flash.tile_classes and flash.tile_runs lie: one
+/// behind the other, row by row, in a launch's mask map. What else kernels of a launch pass to each other lies in its
+/// workspace.
 class TileTables {
 public:
   struct Table {
@@ -49,11 +50,16 @@ public:
   /// The number of a table; none if the value is not one.
   std::optional<unsigned> getNumber(mlir::Value value) const;
   mlir::Type getElementType(unsigned number) const;
-  /// Where a table begins, in bytes; none: at the workspace's first.
-  std::optional<GridFormula> getOffset(unsigned number) const;
-  std::optional<GridFormula> getTotalBytes() const { return getOffset(tables.size()); }
+  bool isInMaskMap(unsigned number) const;
+  /// Where a table begins in its memory, in bytes; none: at the first.
+  std::optional<GridFormula> getOffset(unsigned number) const { return getBytes(isInMaskMap(number), number); }
+  std::optional<GridFormula> getWorkspaceBytes() const { return getBytes(/*ofMaskMap=*/false, tables.size()); }
+  std::optional<GridFormula> getMaskMapBytes() const { return getBytes(/*ofMaskMap=*/true, tables.size()); }
 
 private:
+  /// Of the first tables, as far as they lie in one of the memories.
+  std::optional<GridFormula> getBytes(bool ofMaskMap, unsigned count) const;
+
   llvm::SmallVector<Table> tables;
 };
 

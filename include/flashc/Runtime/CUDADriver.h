@@ -38,6 +38,9 @@ enum DeviceAttribute {
 enum JITOption { kJITErrorLogBuffer = 5, kJITErrorLogBufferSizeBytes = 6 };
 enum FunctionAttribute { kMaxDynamicSharedSizeBytes = 8 };
 enum StreamCaptureMode { kCaptureRelaxed = 2 };
+enum EventFlags { kEventDisableTiming = 2 };
+/// CUDA_ERROR_NOT_READY: what an event stands behind has not ended.
+constexpr Result kNotReady = 600;
 enum LaunchAttributeID { kClusterDimension = 4, kProgrammaticStreamSerialization = 6 };
 enum TensorMapDataType { kMapUInt8 = 0, kMapInt32 = 3, kMapInt64 = 5, kMapFloat16 = 6, kMapFloat32 = 7, kMapBFloat16 = 9 };
 enum TensorMapL2Promotion { kL2Promotion128B = 2 };
@@ -113,6 +116,9 @@ static_assert(sizeof(LaunchConfig) == 56);
   X(eventCreate, "cuEventCreate", Event *, unsigned)                                                                   \
   X(eventDestroy, "cuEventDestroy_v2", Event)                                                                          \
   X(eventRecord, "cuEventRecord", Event, Stream)                                                                       \
+  X(eventQuery, "cuEventQuery", Event)                                                                                 \
+  X(streamWaitEvent, "cuStreamWaitEvent", Stream, Event, unsigned)                                                     \
+  X(streamIsCapturing, "cuStreamIsCapturing", Stream, int *)                                                           \
   X(eventSynchronize, "cuEventSynchronize", Event)                                                                     \
   X(eventElapsedTime, "cuEventElapsedTime", float *, Event, Event)
 

@@ -5,6 +5,7 @@
 #include "flashc/Runtime/CUDADriver.h"
 #include "flashc/Runtime/Manifest.h"
 
+#include <string>
 #include <vector>
 
 namespace flashc {
@@ -40,9 +41,9 @@ llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<Laun
 llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestKernel &kernel,
                                                     llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// Bytes of the memory that an entry's kernels share in a launch with these arguments.
-llvm::Expected<size_t> computeWorkspace(const ManifestEntry &entry, llvm::ArrayRef<LaunchArgument> arguments,
-                                        int64_t smCount);
+/// Bytes of a memory that an entry's kernels share in a launch with these arguments: its workspace, or its mask map.
+llvm::Expected<size_t> computeBytes(const std::optional<GridFormula> &formula, llvm::ArrayRef<LaunchArgument> arguments,
+                                    int64_t smCount);
 
 /// The values of a kernel's parameters, in order.
 class KernelParameters {
@@ -54,16 +55,26 @@ public:
                                                 llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
   /// Says where the workspace is, which each launch has anew.
-  void setWorkspace(cuda::DevicePtr address);
+  void setWorkspace(cuda::DevicePtr address) { setAddresses(workspaces, address); }
+  /// Says where the mask map is.
+  void setMaskMap(cuda::DevicePtr address) { setAddresses(maskMaps, address); }
+  /// Extents and scalars, as bytes. Kernels without other parameters but these and mask maps do the same for equal ones.
+  std::string getNumbers() const;
+  bool readsArrays() const { return hasArrays; }
 
   /// What cuLaunchKernelEx takes; valid while this object lives.
   llvm::SmallVector<void *, 16> getAddresses();
 
 private:
+  /// Parameters that are addresses in a memory, and how far behind its first byte.
+  using Addresses = llvm::SmallVector<std::pair<unsigned, int64_t>, 2>;
+  void setAddresses(const Addresses &addresses, cuda::DevicePtr memory);
+
   /// One parameter; a tensor map is the largest.
   std::vector<cuda::TensorMap> values;
-  /// Those that are addresses in the workspace, and how far behind its first byte.
-  llvm::SmallVector<std::pair<unsigned, int64_t>, 2> workspaces;
+  Addresses workspaces, maskMaps;
+  llvm::SmallVector<unsigned, 4> numbers;
+  bool hasArrays = false;
 };
 
 } // namespace flashc

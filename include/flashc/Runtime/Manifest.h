@@ -32,9 +32,9 @@ struct ManifestArgument {
 
 /// A parameter of the kernel, made from one argument (or, a workspace, from none).
 struct ManifestParameter {
-  enum class Kind { TensorMap, Pointer, Stride, Extent, Scalar, Workspace };
+  enum class Kind { TensorMap, Pointer, Stride, Extent, Scalar, Workspace, MaskMap };
   Kind kind;
-  /// Index into Manifest::arguments; not for a workspace.
+  /// Index into Manifest::arguments; not for a workspace or a mask map.
   unsigned argument = 0;
   /// Stride and extent: a dimension of the argument.
   unsigned dim = 0;
@@ -43,8 +43,11 @@ struct ManifestParameter {
   unsigned swizzle = 0;
   /// Pointer: bytes that the address and all strides but the innermost are multiples of; 0: the element's size.
   unsigned alignment = 0;
-  /// Workspace: bytes that the address lies behind the workspace's first; none: it is that.
+  /// Workspace and mask map: bytes that the address lies behind the memory's first; none: it is that.
   std::optional<GridFormula> offset = std::nullopt;
+
+  /// Whether it is memory that the launcher finds, and no argument.
+  bool isOfLaunch() const { return kind == Kind::Workspace || kind == Kind::MaskMap; }
 };
 
 /// A kernel of the PTX, and how to launch it.
@@ -55,6 +58,8 @@ struct ManifestKernel {
   std::array<uint32_t, 3> block = {1, 1, 1}, cluster = {1, 1, 1};
   /// In bytes.
   uint32_t dynamicSharedMemory = 0;
+  /// Whether the entry's mask map is what it writes, and all that it writes.
+  bool writesMaskMap = false;
 };
 
 /// A formula and the most that it may be.
@@ -72,6 +77,8 @@ struct ManifestEntry : ManifestKernel {
   std::string sorted;
   /// Bytes of device memory that the kernels of a launch share; none: they need none.
   std::optional<GridFormula> workspace;
+  /// Bytes of device memory that a launcher may keep, and then leave out the kernels that write it; none: there is none.
+  std::optional<GridFormula> maskMap;
   /// Kernels that run before it and after it in every launch, in this order.
   std::vector<ManifestKernel> before, after;
   /// Whether every kernel of a launch but the first of several may start before the one in front of it has ended: it waits
@@ -92,6 +99,8 @@ struct Manifest : ManifestEntry {
   static constexpr int64_t kVersionWithOffsets = 3;
   /// Of a manifest with kernels that run after others.
   static constexpr int64_t kVersionWithAfter = 4;
+  /// Of a manifest with mask maps.
+  static constexpr int64_t kVersionWithMaskMaps = 5;
 
   std::string target;
   std::vector<ManifestArgument> arguments;

@@ -22,9 +22,13 @@ public:
   /// Checks the arguments (the manifest's, in order; an error of isArgumentMismatch says what is wrong with them),
   /// starts the kernel on `stream` and returns before it ends. The calling thread's current context stays what it was.
   /// The first launch of a variant makes and loads it.
-  llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream) const;
+  /// `plan`: see Kernel::prepare.
+  llvm::Error launch(llvm::ArrayRef<LaunchArgument> arguments, cuda::Stream stream, uint64_t plan = 0) const;
   /// Loads the variants that no launch has needed yet.
   llvm::Error loadAll() const;
+  MaskMaps::Statistics getMaskMapStatistics() const { return kernel->getMaskMaps().getStatistics(); }
+  /// Frees the mask maps that launches with this plan have made; they have ended.
+  llvm::Error forgetPlan(uint64_t plan) const;
 
 private:
   /// Runs something with the device's context current.

@@ -35,7 +35,9 @@ enum class MaskClass {
   Several,
   /// The same and a condition that repeats along the keys after few of them: a word for every row and tile.
   Periodic,
-  /// Other code on the key, reads of memory for it, control flow, or a mask that LLVM knows at compile time.
+  /// 129 to 255 keys: LLVM knows most of the second tile to be masked, and keeps constants in registers.
+  Constants,
+  /// Other code on the key, reads of memory for it, or control flow.
   Code,
   /// Products, quotients or remainders of the key: temporaries for every element.
   Arithmetic,

@@ -353,7 +353,8 @@ static LogicalResult emitLaunch(MutableArrayRef<NestKernel> kernels, StringRef w
   if (!whySorted.empty())
     launch.workTiles = main.extents;
   launch.mayOverlap = main.schedule.programmaticLaunch;
-  launch.workspace = tables.getTotalBytes();
+  launch.workspace = tables.getWorkspaceBytes();
+  launch.maskMap = tables.getMaskMapBytes();
   FailureOr<std::vector<ManifestKernel>> before = emitTableKernels(host, main.func, tables);
   if (failed(before))
     return failure();

@@ -112,7 +112,7 @@ static MaskFinding classifyMask(Operation *op) {
       return {MaskClass::Arithmetic, (user->getName().getStringRef() + " of the key").str()};
   if (auto attention = dyn_cast<flash::AttentionOp>(op))
     if (int64_t keys = attention.getKType().getDimSize(2); keys > 128 && keys < 256)
-      return {MaskClass::Code, ("of " + Twine(keys) +
+      return {MaskClass::Constants, ("of " + Twine(keys) +
                                 " keys LLVM knows most of the second tile to be masked, and keeps "
                                 "constants in registers")
                                    .str()};

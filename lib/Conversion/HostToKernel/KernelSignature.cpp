@@ -93,7 +93,8 @@ std::vector<ManifestParameter> KernelSignature::getParameters() {
       add(ManifestKind::Scalar, argument);
       break;
     case Kind::Table:
-      add(ManifestKind::Workspace, 0).offset = tables.getOffset(argument);
+      add(tables.isInMaskMap(argument) ? ManifestKind::MaskMap : ManifestKind::Workspace, 0).offset =
+          tables.getOffset(argument);
       break;
     }
   }

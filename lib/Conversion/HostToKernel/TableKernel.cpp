@@ -11,11 +11,15 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
 using namespace mlir;
 using namespace flashc;
 
 static constexpr int64_t kTableThreads = 256, kLanes = 32;
+/// Operations of a mask that stand in a kernel for all keys of a lane.
+static constexpr int64_t kMostInlined = 1000;
 
 namespace {
 /// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each,
@@ -47,6 +51,7 @@ private:
   LogicalResult emitClass(flash::TileClassesOp op, ValueRange place);
   Value emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key);
   std::pair<Value, Value> emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys);
+  std::pair<Value, Value> emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut);
   LogicalResult emitRuns(flash::TileRunsOp op, ValueRange place);
   /// What lanes know of their streamed tiles, of the 32 from `first` on: whether a tile is visited with the mask, or full, as
   /// flags of the lane and as bits of all lanes.
@@ -261,22 +266,44 @@ Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place, V
         scf::YieldOp::create(b, ValueRange{next, arith::OrIOp::create(b, state[1], isAny(kept)),
                                            arith::OrIOp::create(b, state[2], isAny(cut))});
       });
-  return isEmitted ? flash::emitTileClass(b, loop.getResult(1), loop.getResult(2)) : Value();
+  if (!isEmitted)
+    return {};
+  moveLoopInvariantCode(cast<LoopLikeOpInterface>(loop.getOperation()));
+  return flash::emitTileClass(b, loop.getResult(1), loop.getResult(2));
 }
 
-/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error.
+/// Adds a pair to whether one is kept, and whether one is not. Null after an error.
+std::pair<Value, Value> TableKernel::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
+  ScalarCloner inside = *scalars; // what it maps holds here only
+  Value keep = inside.cloneRegion(b, op.getMask(), pair);
+  if (!keep)
+    return {};
+  Value yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
+  return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, arith::XOrIOp::create(b, keep, yes))};
+}
+
+/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask each
+/// key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
 std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys) {
-  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
+  int64_t numOps = 0, numKeys = llvm::divideCeil(int64_t(op.getKvTile()), kLanes);
+  op.getMask().walk([&](Operation *) { ++numOps; });
+  if (numOps * numKeys <= kMostInlined) {
+    Value last = b.createOrFold<arith::SubIOp>(end, index(1)), kept = no, cut = no;
+    for (int64_t number = 0; kept && number < numKeys; ++number) { // one that does not exist stands for the last
+      Value own = arith::MinUIOp::create(b, add(add(key, lane), index(kLanes * number)), last);
+      std::tie(kept, cut) = emitPair(op, {place[0], place[1], query, own}, kept, cut);
+    }
+    return {kept, cut};
+  }
   auto loop = scf::ForOp::create(b, add(key, lane), end, index(kLanes), ValueRange{no, no});
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  ScalarCloner inside = *scalars; // what it maps holds here only
-  Value keep = inside.cloneRegion(b, op.getMask(), {place[0], place[1], query, loop.getInductionVar()});
-  if (!keep)
+  auto [kept, cut] = emitPair(op, {place[0], place[1], query, loop.getInductionVar()}, loop.getRegionIterArg(0),
+                              loop.getRegionIterArg(1));
+  if (!kept)
     return {};
-  Value kept = arith::OrIOp::create(b, loop.getRegionIterArg(0), keep);
-  Value cut = arith::OrIOp::create(b, loop.getRegionIterArg(1), arith::XOrIOp::create(b, keep, yes));
   scf::YieldOp::create(b, ValueRange{kept, cut});
   return {loop.getResult(0), loop.getResult(1)};
 }
@@ -382,8 +409,10 @@ static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp ma
   };
   FailureOr<ManifestKernel> info =
       emitPlainKernel(host, main, (main.getName() + suffix).str(), kTableThreads, tables, emit);
-  if (succeeded(info))
+  if (succeeded(info)) {
     info->grid = {ceilDiv(*warps, kTableThreads / kLanes), 1, 1};
+    info->writesMaskMap = tables.isInMaskMap(*tables.getNumber(some.front().value));
+  }
   return info;
 }
 

@@ -9,8 +9,8 @@ from .._arrays.array import CPU, Array
 from .._arrays.overlap import find_shared
 from .._arrays.source import source_of
 from .._trace.trace import Code, device_name
-from . import contexts
-from .launch import _WORDS, _Frame, _launch, _read_result, _signed, canonical, output_order, unit_strides, wait_for
+from . import contexts, plans
+from .launch import _WORDS, _Frame, _read_result, _signed, canonical, output_order, unit_strides, wait_for
 from .library import ArgumentError, Error, UnsupportedTypeError
 from .specialization import Extents, Specialization
 
@@ -167,7 +167,7 @@ def launch(specialization: Specialization, extents: Extents, inputs: Inputs, cod
     values += [(one.address, _signed(one.scalar)) for one in code.bound] + [(x.address, 0) for x in written]
     for number, (address, scalar) in enumerate(values):
         frame.words[number * _WORDS], frame.words[number * _WORDS + 4] = address, scalar
-    status = _launch(kernel.handle.ptr, frame.address, frame.count, inputs.stream or 0, frame.message)
+    status = plans.launch(kernel, frame, inputs.stream or 0, code.plan)
     if status:
         frame.fail(status)
 

@@ -11,7 +11,7 @@ from typing import Any, Callable, List, Optional
 
 from .files import read_regular
 from .library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
-    OutOfMemoryError, StatisticsStruct, checked, encoded, lib, path_text, take_text
+    MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, lib, path_text, take_text
 
 __all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
            "device_table_path", "statistics"]
@@ -40,6 +40,9 @@ class LoadedKernel(_Owned):
     def __init__(self, handle: Handle, kernel: "CompiledKernel") -> None:
         super().__init__(handle)
         self._kernel = kernel
+
+    def mask_maps(self) -> MaskMapsStruct:
+        return lib.flashcLoadedKernelGetMaskMaps(self.handle)
 
 
 class CompiledKernel(_Owned):

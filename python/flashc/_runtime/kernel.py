@@ -43,6 +43,14 @@ class Cost:
         return "Cost(" + ", ".join(f"{name}={getattr(self, name)}" for name in self.__slots__) + ")"
 
 
+class MaskMaps(NamedTuple):
+    """Maps that a kernel keeps, their bytes, and launches that found theirs or had to run the mask."""
+    maps: int
+    bytes: int
+    hits: int
+    misses: int
+
+
 class Kernel:
     """A compiled attention. `flashc.compile` makes it; calling it launches it."""
 
@@ -90,6 +98,12 @@ class Kernel:
         frame = make_frame(self._specialization, self._code, self._arrays, self._layout == "bshd")
         cost = self._compiled.cost(ctypes.cast(frame.address, ctypes.POINTER(library.Argument)), frame.count)
         return Cost(*(int(getattr(cost, name)) for name in Cost.__slots__))
+
+    @property
+    def mask_maps(self) -> MaskMaps:
+        """What is kept of the mask's tiles on GPUs that the kernel has been called on (docs/masks.md)."""
+        every = [launcher.loaded.mask_maps() for launcher in self._launchers.values()]
+        return MaskMaps(*(sum(getattr(one, name) for one in every) for name in MaskMaps._fields))
 
     def ir(self, level: str) -> str:
         """The program at a level: "flash", "loops", and for a GPU "tile", "nvvm" or "llvm".

@@ -10,12 +10,11 @@ from .._arrays.cuda import Scratch, synchronize
 from .._arrays.overlap import find_shared, overlaps_itself
 from .._arrays.source import Source, plain_stream, source_of
 from .._trace.trace import Code, device_name
-from . import contexts, library
+from . import contexts, library, plans
 from .library import ArgumentError, UnsupportedTypeError
 from .specialization import Extents, Specialization, check_inputs, sum_dtype
 
 _WORDS = ctypes.sizeof(library.Argument) // 8
-_launch = library.lib.flashcLoadedKernelLaunch
 
 
 class _Frame:
@@ -61,13 +60,12 @@ def _signed(value: int) -> int:
 
 class Launcher:
     """A kernel on one device, for arrays of one layout."""
-    __slots__ = ("kernel", "loaded", "pointer", "is_bshd", "frames", "ranks", "has_lse", "device")
+    __slots__ = ("kernel", "loaded", "is_bshd", "frames", "ranks", "has_lse", "device")
 
     def __init__(self, kernel: contexts.CompiledKernel, specialization: Specialization, device: int,
                  is_bshd: bool) -> None:
         self.kernel = kernel
         self.loaded = kernel.load(device)
-        self.pointer = self.loaded.handle.ptr
         self.device = device
         self.is_bshd = is_bshd
         self.ranks = specialization.ranks
@@ -118,7 +116,7 @@ class Launcher:
         words[slot] = o_address
         if self.has_lse:
             words[slot + _WORDS] = lse_address
-        status = _launch(self.pointer, frame.address, frame.count, stream, frame.message)
+        status = plans.launch(self.loaded, frame, stream, code.plan)
         if status:
             frame.fail(status)
         self.frames.append(frame)

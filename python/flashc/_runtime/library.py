@@ -69,6 +69,10 @@ class StatisticsStruct(ctypes.Structure):
                                               "disk_write_failures", "loads")]
 
 
+class MaskMapsStruct(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("maps", "bytes", "hits", "misses")]
+
+
 class CompileOptions(ctypes.Structure):
     _fields_ = [("target", c_char_p), ("schedule", c_char_p), ("function", c_char_p), ("schedule_table", c_char_p)]
 
@@ -146,6 +150,9 @@ _FUNCTIONS = {
     # Called for every launch with ready-made addresses. A structure of one pointer is passed as that pointer is (System
     # V and AArch64), so the handle goes as c_void_p, which ctypes converts fastest.
     "flashcLoadedKernelLaunch": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "flashcLoadedKernelLaunchPlanned": (c_int, [c_void_p, c_void_p, c_size_t, c_uint64, c_void_p, c_void_p]),
+    "flashcLoadedKernelForgetPlan": (c_int, [Handle, c_uint64, POINTER(c_void_p)]),
+    "flashcLoadedKernelGetMaskMaps": (MaskMapsStruct, [Handle]),
     "flashcLoadedKernelDestroy": (None, [Handle]),
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
 
 from .._arrays.array import Array
-from . import contexts, library
-from .launch import _WORDS, _Frame, _launch, unit_strides
+from . import contexts, library, plans
+from .launch import _WORDS, _Frame, unit_strides
 from .specialization import target_of
 
 
@@ -58,6 +58,6 @@ def launch(plain: Plain, arrays: Sequence[Array], device: int, stream: Any) -> N
         numbers += unit_strides(x)
         frame.words[number * _WORDS] = x.address
     frame.set_numbers(numbers)
-    status = _launch(kernel.handle.ptr, frame.address, frame.count, stream or 0, frame.message)
+    status = plans.launch(kernel, frame, stream or 0, None)
     if status:
         frame.fail(status)

@@ -10,6 +10,7 @@ from .._trace.captured import Capture, View
 from .._trace.trace import Code, device_name, trace
 from . import contexts, library
 from .library import ArgumentError, UnsupportedTypeError
+from .plans import MaskPlan
 
 GPU_TARGET, CPU_TARGET = "sm_90a", "cpu"
 _NO_CODE = Code()
@@ -263,6 +264,9 @@ def make_code(mask: Any, score: Any, extents: Extents, device: Optional[int], st
     """The code of the mask and the score, and what a launch passes for the arrays in it."""
     if mask is None and score is None:
         return _NO_CODE
+    if isinstance(mask, MaskPlan):
+        mask.check(extents.queries, extents.keys)
+        return trace(mask.mask, score, device=device, stream=stream)._replace(plan=mask)
     if mask is None or callable(mask):
         return trace(mask, score, device=device, stream=stream)
     array = read_mask(mask, extents, device, stream)

@@ -37,6 +37,8 @@ class Code(NamedTuple):
     bound: Tuple[Bound, ...] = ()
     arrays: Tuple[Array, ...] = ()
     needs: Tuple[Need, ...] = ()
+    #: A MaskPlan, if the mask is one.
+    plan: Any = None
 
     def check(self, extents: Sequence[int]) -> None:
         """Refuses arrays that are too short for an attention of these [B, Hq, Nq, Nk]."""

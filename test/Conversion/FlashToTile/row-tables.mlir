@@ -13,8 +13,8 @@
 // CHECK-SAME:    %[[BEGINS:[^ ]*]]: memref<?xi32>, %[[ENDS:[^ ]*]]: memref<?xi32>,
 // CHECK-SAME:    before = [{block = [256, 1, 1],
 // CHECK-SAME:    kernel = "documents_rows", parameters = [
-// CHECK-SAME:    {kind = "workspace"}
-// CHECK-SAME:    {kind = "workspace", offset = "mul(128, ceildiv(mul(mul(arg0.dim0, 1), arg0.dim2), 32))"}
+// CHECK-SAME:    {kind = "mask_map"}
+// CHECK-SAME:    {kind = "mask_map", offset = "mul(128, ceildiv(mul(mul(arg0.dim0, 1), arg0.dim2), 32))"}
 // CHECK-SAME:    kernel = "documents_order"
 // CHECK:       } consumer {
 // CHECK:         tile.rows

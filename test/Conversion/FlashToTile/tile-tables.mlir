@@ -1,5 +1,5 @@
 // Tables of tiles are computed by kernels before the attention's, which looks its visits up in the last one.
-// RUN: flashc %s --emit=tile --schedule=consumers=1,kv-tile=32 -o %t.mlir
+// RUN: flashc %s --emit=tile --schedule=consumers=1,kv-tile=32,q-stages=1,store=registers -o %t.mlir
 // RUN: FileCheck %s < %t.mlir
 // RUN: FileCheck %s --check-prefix=TABLES < %t.mlir
 // And they say what they should, with every value of every thread:

@@ -9,8 +9,8 @@ using namespace llvm;
 
 namespace {
 
-constexpr MaskClass kMasks[] = {MaskClass::None, MaskClass::Bounds,     MaskClass::Several, MaskClass::Periodic,
-                                MaskClass::Code, MaskClass::Arithmetic, MaskClass::Memory};
+constexpr MaskClass kMasks[] = {MaskClass::None,      MaskClass::Bounds, MaskClass::Several,    MaskClass::Periodic,
+                                MaskClass::Constants, MaskClass::Code,   MaskClass::Arithmetic, MaskClass::Memory};
 
 ScheduleKey makeKey(int64_t d, int64_t dv, MaskClass mask, std::optional<int64_t> queries = std::nullopt) {
   ScheduleKey key;

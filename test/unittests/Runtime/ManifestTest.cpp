@@ -49,8 +49,8 @@ std::string parseWith(StringRef from, StringRef to, std::string text = kTestMani
 TEST(Manifest, RefusesOtherSchemasAndVersions) {
   EXPECT_EQ(parseWith("flashc.manifest", "other"), "manifest: expected the schema flashc.manifest");
   EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "accepted");
-  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 5"), "manifest: expected a version from 1 to 4, got 5");
-  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected a version from 1 to 4, got none");
+  EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 6"), "manifest: expected a version from 1 to 5, got 6");
+  EXPECT_EQ(parseWith("\"version\": 1,", ""), "manifest: expected a version from 1 to 5, got none");
 }
 
 TEST(Manifest, NamesTheKeyThatIsWrong) {

@@ -1,29 +1,21 @@
 //===- RunsTable.cpp - loops over the runs of a table -------------------------------------------------------------===//
 
 #include "Visits/RunsTable.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace flashc;
 
-/// The place in the table of a flash.tile_runs that a bound is read from; nothing for another bound.
-static tensor::ExtractOp matchRunsElement(OpFoldResult bound) {
-  auto value = dyn_cast<Value>(bound);
-  auto cast = value ? value.getDefiningOp<arith::IndexCastOp>() : arith::IndexCastOp();
-  auto element = cast ? cast.getIn().getDefiningOp<tensor::ExtractOp>() : tensor::ExtractOp();
-  return element && element.getTensor().getDefiningOp<flash::TileRunsOp>() ? element : tensor::ExtractOp();
-}
-
 LogicalResult flashc::matchRuns(LoopNest &nest) {
-  auto isOfRuns = [](Segment &segment) { return matchRunsElement(segment.begin) || matchRunsElement(segment.end); };
+  auto isOfRuns = [](Segment &segment) { return flash::matchRunsElement(segment.begin) || flash::matchRunsElement(segment.end); };
   if (llvm::none_of(nest.segments, isOfRuns))
     return success();
-  tensor::ExtractOp first = matchRunsElement(nest.segments.front().begin);
+  tensor::ExtractOp first = flash::matchRunsElement(nest.segments.front().begin);
   bool isWhole = first != nullptr;
   auto isElement = [&](OpFoldResult bound, int64_t run, int64_t field) {
-    tensor::ExtractOp element = matchRunsElement(bound);
+    tensor::ExtractOp element = flash::matchRunsElement(bound);
     return element && element.getTensor() == first.getTensor() &&
            element.getIndices().take_front(3) == first.getIndices().take_front(3) &&
            isConstantIntValue(element.getIndices()[3], run) && isConstantIntValue(element.getIndices()[4], field);

@@ -174,6 +174,13 @@ SmallVector<Value> RunsBuilder::emitVisit(ValueRange state, Value key, Value isF
   return result;
 }
 
+tensor::ExtractOp mlir::flash::matchRunsElement(OpFoldResult bound) {
+  auto value = dyn_cast<Value>(bound);
+  auto cast = value ? value.getDefiningOp<arith::IndexCastOp>() : arith::IndexCastOp();
+  auto element = cast ? cast.getIn().getDefiningOp<tensor::ExtractOp>() : tensor::ExtractOp();
+  return element && element.getTensor().getDefiningOp<TileRunsOp>() ? element : tensor::ExtractOp();
+}
+
 //===--------------------------------------------------------------------------------------------------------------===//
 // On the CPU
 //===--------------------------------------------------------------------------------------------------------------===//

@@ -397,7 +397,7 @@ struct PrintMaskBounds : flash::impl::PrintMaskBoundsBase<PrintMaskBounds> {
     bounds.print(llvm::outs(), names);
     printSearches(op.getMask(), bounds, names.state);
     std::unique_ptr<RangedMask> ranged;
-    if (view == MaskView::Primal && isa<scf::ForOp>(op->getParentOp()))
+    if (view == op.getMaskView() && isa<scf::ForOp>(op->getParentOp()))
       ranged = createRanged(op, searched.getOriginal(), mask, bounds);
     MaskClass maskClass = classify(mask, bounds, ranged.get(), names);
     llvm::outs() << "\nclass " << MaskClass::getName(maskClass.kind) << (maskClass.reason.empty() ? "" : ": ")

@@ -16,7 +16,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from run_own_visits import ROWS, parse, run
-from run_tables import evaluate, launch, prepare
+from run_tables import evaluate, launch, make_memory, prepare
 
 
 def in_sequences(i, j, starts, key_starts):
@@ -104,21 +104,20 @@ class Kernel:
 
     def read_list(self, inputs, size):
         """The entries, item and numbers, of so many i32."""
-        formula = re.search(r'workspace = "(.*?)"', self.text[self.text.index(f"@{self.name}("):])[1]
-        workspace = np.full(evaluate(formula, inputs), 0x99, np.uint8)
+        workspace = make_memory(self.text[self.text.index(f"@{self.name}("):].split("\n", 1)[0], inputs)
         for before in ("rows", "order"):
             if f"@{self.name}_{before}(" in self.text:
                 launch(self.text, f"{self.name}_{before}", inputs, workspace)
         offset, = re.findall(r'kernel = "%s_order", parameters = \[.*?(?:offset = "([^"]*)")?}\]' % self.name,
                              self.text)
-        words = workspace[evaluate(offset or "0", inputs):].view(np.int32)
+        words = workspace["workspace"][evaluate(offset or "0", inputs):].view(np.int32)
         return words[:len(words) // (2 * size) * size].reshape(-1, size)
 
     def check(self, rule, queries, keys, arrays, counts):
         q, k = (np.zeros((1, 1, extent, 64)) for extent in (queries, keys))
         inputs = [q, k, k, *arrays, q]
         entries = self.read_list(inputs, 1 + self.numbers + self.consumers * self.own_numbers)
-        machine, _ = prepare(self.text, self.name, inputs, np.zeros(1 << 20, np.uint8))[0](0)
+        machine, _ = prepare(self.text, self.name, inputs, dict.fromkeys(("workspace", "mask_map"), np.zeros(1 << 20, np.uint8)))[0](0)
         parameters = {name: int(value[0]) for name, value in machine.values.items() if isinstance(value, np.ndarray)}
         covered = np.zeros(queries, int)
         for item, *numbers in entries.tolist():

@@ -2,13 +2,12 @@
 is `documents` of row-tables.mlir: where the keys of each query's document begin, and where they end."""
 
 import os
-import re
 import sys
 
 import numpy as np
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from run_tables import evaluate, launch
+from run_tables import launch, make_memory
 
 
 def count_wrong_rows(text, rng, batches, nq, nk):
@@ -20,11 +19,11 @@ def count_wrong_rows(text, rng, batches, nq, nk):
     ids[:, 0] = -(1 << 31)
     q, k = (np.zeros((batches, 4, extent, 64)) for extent in (nq, nk))
     inputs = [q, k, k, ids, key_ids, q]
-    workspace = np.full(evaluate(re.search(r'workspace = "(.*?)"', text)[1], inputs), 0x99, np.uint8)
+    workspace = make_memory(text, inputs)
     launch(text, "documents_rows", inputs, workspace)
     size, wrong = 128 * -(-batches * nq // 32), 0
     for table, side in enumerate(("left", "right")):
-        rows = workspace[table * size:][:4 * batches * nq].view(np.int32).reshape(batches, nq)
+        rows = workspace["mask_map"][table * size:][:4 * batches * nq].view(np.int32).reshape(batches, nq)
         wanted = [np.searchsorted(key_ids[b], ids[b], side) for b in range(batches)]
         wrong += (rows != wanted).sum()
     return wrong

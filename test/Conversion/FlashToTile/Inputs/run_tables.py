@@ -100,12 +100,18 @@ def evaluate(formula, inputs):
     return eval(text, {"mul": lambda x, y: x * y, "add": lambda x, y: x + y, "ceildiv": lambda x, y: -(-x // y)})
 
 
+def make_memory(text, inputs):
+    """What the kernels of the first launch in the text share: its workspace and its mask map, those that it has."""
+    formulas = {kind: re.search(rf'\b{kind} = "(.*?)"', text) for kind in ("workspace", "mask_map")}
+    return {kind: np.full(evaluate(formula[1], inputs), 0x99, np.uint8) for kind, formula in formulas.items() if formula}
+
+
 def prepare(text, kernel, inputs, workspace):
     """How a launcher fills a kernel's parameters: a function that makes those of a CTA; its body, and its grid. From
     now on a CTA has the kernel's threads."""
     threads, grid, parameters = re.search(
         r'block = \[(\d+), 1, 1\], cluster = \[1, 1, 1\], dynamic_shared_memory = \d+ : i64, '
-        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", (?:overlap = true, )?parameters = \[({.*?})\]'
+        r'grid = \["([^"]*)", "1", "1"\], kernel = "%s", (?:mask_map = "[^"]*", )?(?:overlap = true, )?parameters = \[({.*?})\]'
         % kernel, text).groups()
     run_order.THREADS = int(threads)
     parameters = [{key: word or number for key, word, number in re.findall(r'(\w+) = (?:"([^"]*)"|([^",}]+))', one)}
@@ -126,7 +132,7 @@ def prepare(text, kernel, inputs, workspace):
             elif one["kind"] == "tensor_map":
                 machine.values[name] = int(one["argument"].split()[0])
             else:
-                view = workspace[evaluate(one.get("offset", "0"), inputs):]
+                view = workspace[one["kind"]][evaluate(one.get("offset", "0"), inputs):]
                 size, dtype = (8, np.int64) if "i64" in kind else (4, np.int32)
                 view = view[:len(view) // size * size].view(dtype)
                 machine.values[name] = Array(machine, view)
@@ -143,7 +149,7 @@ def launch(text, kernel, inputs, workspace):
         machine, views = fill(block)
         machine.run(ops, np.ones(run_order.THREADS, bool))
         for view, array in views:
-            if array.writes:  # a view reaches up to the end of the workspace
+            if array.writes:  # a view reaches up to the end of its memory
                 view[:] = array.data
 
 
@@ -213,12 +219,12 @@ def check(text, rng, batches, nq, nk, kind):
     keep = np.repeat(rng.random((batches, -(-nk // KV_TILE))) < 0.7, KV_TILE, axis=1)[:, :nk]
     q, k = (np.zeros((batches, 4, extent, 64)) for extent in (nq, nk))
     inputs = [q, k, k, ids, keep, q]
-    workspace = np.full(evaluate(re.search(r'workspace = "(.*?)"', text)[1], inputs), 0x99, np.uint8)
+    workspace = make_memory(text, inputs)
     for table in ("minmax", "classes", "runs"):
         launch(text, "documents_" + table, inputs, workspace)
     first = evaluate(re.search(r'kernel = "documents_runs".*?offset = "([^"]*)"', text)[1], inputs)
     size, tiles = 3 + -(-nk // KV_TILE), -(-nq // Q_TILE)
-    table = workspace[first:first + 4 * size * batches * tiles].view(np.int32).reshape(batches, tiles, size)
+    table = workspace["mask_map"][first:first + 4 * size * batches * tiles].view(np.int32).reshape(batches, tiles, size)
     if kind == "blocks":
         check_producer(text, inputs, workspace, table)
     return sum(check_row(table[b, x], ids[b], keep[b], x * Q_TILE, nq, nk) for b in range(batches) for x in range(tiles))

@@ -7,6 +7,7 @@
 #define FLASHC_DIALECT_FLASH_IR_TILETABLES_H
 
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 namespace mlir::flash {
@@ -47,6 +48,9 @@ private:
   ImplicitLocOpBuilder &b;
   int64_t numRuns, kvTile;
 };
+
+/// The place in the table of a flash.tile_runs that a bound of a loop is read from; null for another bound.
+tensor::ExtractOp matchRunsElement(OpFoldResult bound);
 
 /// An element as it is compared: an i64.
 Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);

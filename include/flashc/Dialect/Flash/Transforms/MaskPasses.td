@@ -58,6 +58,45 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
   let statistics = [Statistic<"numTables", "num-tables", "tables of rows made">];
 }
 
+def TabulateColumns : Pass<"flash-tabulate-columns"> {
+  let summary = "what a mapped mask computes of each streamed position alone is computed once, as a table";
+  let description = [{
+    A mask that is run in tiles (`flash.tile_runs`) is evaluated for every pair of a tile that is not full. What it computes
+    of the streamed position alone, a key's coordinates in Morton order, say, a kernel would compute again in every tile, in
+    every thread that has the column: 64 times in a tile of 128 queries. The pass computes such values once for all
+    positions, as tables of i32 in front of the loops (`flash.row_table`), and the mask reads them. What hangs on the
+    resident position is computed once for a row of a tile in any case.
+
+    Before:
+    ```mlir
+    flash.online_attention ... mask (%b: index, %h: index, %i: index, %j: index) {
+      ...                                                            // ten operations and more on %j
+      %near = arith.cmpi sle, %distance_of_x, %c6 : index
+    }
+    ```
+    After:
+    ```mlir
+    %xs = flash.row_table(%c1, %c1, %Nk) {
+    ^bb0(%b: index, %h: index, %j: index):
+      ...
+      flash.yield %x32 : i32
+    } : tensor<1x1x?xi32>
+    flash.online_attention ... mask (%b: index, %h: index, %i: index, %j: index) {
+      %place = arith.minsi %j, %last : index                         // of a tile that sticks out
+      %x32 = tensor.extract %xs[%c0, %c0, %place] : tensor<1x1x?xi32>
+      ...
+      %exists = arith.cmpi slt, %j, %Nk : index                      // which may have been said in a table
+    }
+    ```
+
+    Tabulated are values of type index and integers of at most 32 bits that cost more than five operations (a division that
+    is no shift counts as five, and so does a read of an array). An index is taken to fit 32 bits, as it does in kernels. A mask that is
+    understood as a whole has its few masked tiles at the ends of its intervals, and stays as it is.
+  }];
+  let dependentDialects = ["arith::ArithDialect", "tensor::TensorDialect"];
+  let statistics = [Statistic<"numTables", "num-tables", "tables of columns made">];
+}
+
 def AlignQueries : Pass<"flash-align-queries"> {
   let summary = "tiles of queries begin where the sequences of a packed mask do";
   let description = [{

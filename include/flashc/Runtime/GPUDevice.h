@@ -1,0 +1,72 @@
+//===- GPUDevice.h - a GPU and memory on it -----------------------------------------------------------------------===//
+#ifndef FLASHC_RUNTIME_GPUDEVICE_H
+#define FLASHC_RUNTIME_GPUDEVICE_H
+
+#include "flashc/Runtime/CUDADriver.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace flashc {
+
+/// A GPU: its primary context, retained and current on the thread that opened it.
+class GPUDevice {
+public:
+  static llvm::Expected<std::unique_ptr<GPUDevice>> open(const cuda::Driver &driver, int ordinal = 0);
+  ~GPUDevice();
+  GPUDevice(const GPUDevice &) = delete;
+  GPUDevice &operator=(const GPUDevice &) = delete;
+
+  const cuda::Driver &getDriver() const { return driver; }
+  llvm::StringRef getName() const { return name; }
+  int getSMCount() const { return smCount; }
+  /// Ten times the major plus the minor number, such as 90.
+  int getComputeCapability() const { return computeCapability; }
+  llvm::Error synchronize() const;
+  /// Makes the context current on the calling thread, as every use of the device needs it.
+  llvm::Error makeCurrent() const;
+  /// Whether it is.
+  bool isCurrent() const;
+  /// The memory that launches take theirs from, made at the first call. Threads may share it.
+  llvm::Expected<cuda::MemPool> getPool() const;
+
+private:
+  explicit GPUDevice(const cuda::Driver &driver) : driver(driver) {}
+
+  const cuda::Driver &driver;
+  cuda::Device device = 0;
+  cuda::Context context = nullptr;
+  std::string name;
+  int smCount = 0, computeCapability = 0;
+  mutable std::mutex poolMutex;
+  mutable cuda::MemPool pool = nullptr;
+};
+
+/// Device memory that is freed with this object.
+class DeviceBuffer {
+public:
+  static llvm::Expected<DeviceBuffer> allocate(const GPUDevice &device, size_t bytes);
+  DeviceBuffer() = default;
+  DeviceBuffer(DeviceBuffer &&other) { *this = std::move(other); }
+  DeviceBuffer &operator=(DeviceBuffer &&other) {
+    std::swap(device, other.device);
+    std::swap(address, other.address);
+    std::swap(bytes, other.bytes);
+    return *this;
+  }
+  ~DeviceBuffer();
+
+  cuda::DevicePtr getAddress() const { return address; }
+  llvm::Error copyFromHost(const void *source);
+  llvm::Error copyToHost(void *target) const;
+
+private:
+  const GPUDevice *device = nullptr;
+  cuda::DevicePtr address = 0;
+  size_t bytes = 0;
+};
+
+} // namespace flashc
+
+#endif // FLASHC_RUNTIME_GPUDEVICE_H

@@ -1,0 +1,206 @@
+//===- TabulateColumns.cpp - what a mask computes of each streamed position is computed once ----------------------===//
+
+#include "flashc/Dialect/Flash/IR/TileTables.h"
+#include "flashc/Dialect/Flash/Transforms/Passes.h"
+#include "flashc/Support/CloneSlice.h"
+#include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+namespace mlir::flash {
+#define GEN_PASS_DEF_TABULATECOLUMNS
+#include "flashc/Dialect/Flash/Transforms/Passes.h.inc"
+} // namespace mlir::flash
+
+using namespace mlir;
+using namespace mlir::flash;
+
+/// A read of a table takes a load and some operations for its address, and so does one of another array.
+static constexpr int64_t kReadCost = 5, kDivisionCost = 5;
+
+/// About as many instructions as a kernel has for it.
+static int64_t getCost(Operation *op) {
+  if (op->hasTrait<OpTrait::ConstantLike>())
+    return 0;
+  if (isa<tensor::ExtractOp>(op))
+    return kReadCost;
+  bool isDivision = isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+                        arith::RemSIOp, arith::RemUIOp>(op);
+  std::optional<int64_t> divisor = isDivision ? getConstantIntValue(op->getOperand(1)) : std::nullopt;
+  bool isShift = divisor && *divisor > 0 && llvm::isPowerOf2_64(*divisor);
+  return isDivision && !isShift ? kDivisionCost : 1;
+}
+
+static bool fitsTable(Type type) {
+  auto integer = dyn_cast<IntegerType>(type);
+  return type.isIndex() || (integer && integer.getWidth() <= 32);
+}
+
+namespace {
+/// What a mask computes of one of its positions, and of no other.
+class ColumnCode {
+public:
+  ColumnCode(Region &mask, BlockArgument column) : mask(mask) {
+    ofColumn.insert(column);
+    for (Operation &op : mask.front().without_terminator())
+      if (isOfColumn(op))
+        ofColumn.insert_range(op.getResults());
+  }
+
+  /// Values that something else uses, and that are long to compute, in the order of the code.
+  SmallVector<Value> findLong() {
+    SmallVector<Value> found;
+    for (Operation &op : mask.front().without_terminator())
+      for (Value result : op.getResults()) {
+        bool isLast = ofColumn.contains(result) &&
+                      llvm::any_of(result.getUsers(), [&](Operation *user) { return !isOfColumn(*user); });
+        if (isLast && fitsTable(result.getType()) && getCostOf(result) > kReadCost)
+          found.push_back(result);
+      }
+    return found;
+  }
+
+private:
+  bool isOutside(Value value) { return !mask.isAncestor(value.getParentRegion()); }
+
+  /// It has an operand of the column; the others are too, or the same everywhere.
+  bool isOfColumn(Operation &op) {
+    if (op.getNumRegions() > 0 || op.hasTrait<OpTrait::IsTerminator>())
+      return false;
+    auto isConstant = [&](Value value) { return isOutside(value) || matchPattern(value, m_Constant()); };
+    return llvm::any_of(op.getOperands(), [&](Value value) { return ofColumn.contains(value); }) &&
+           llvm::all_of(op.getOperands(), [&](Value value) { return ofColumn.contains(value) || isConstant(value); });
+  }
+
+  int64_t getCostOf(Value value) {
+    llvm::SetVector<Operation *> slice;
+    BackwardSliceOptions options;
+    options.inclusive = true;
+    options.filter = [&](Operation *op) { return mask.isAncestor(op->getParentRegion()); };
+    (void)getBackwardSlice(value, &slice, options);
+    int64_t cost = 0;
+    for (Operation *op : slice)
+      cost += getCost(op);
+    return cost;
+  }
+
+  Region &mask;
+  llvm::DenseSet<Value> ofColumn;
+};
+
+/// The tables of the steps whose loops are over the runs of one flash.tile_runs: these have the same mask.
+class ColumnTables {
+public:
+  explicit ColumnTables(TileRunsOp runs) : runs(runs) {}
+
+  /// Returns how many tables it made, at the first step.
+  int64_t replace(RewriterBase &rewriter, StepOpInterface op) {
+    Region &mask = op.getMask();
+    BlockArgument column = mask.getArgument(static_cast<unsigned>(op.getStreamedDim()));
+    SmallVector<Value> values = ColumnCode(mask, column).findLong();
+    bool isFirst = !tables;
+    if (isFirst) {
+      tables.emplace();
+      for (Value value : values)
+        tables->push_back(emitTable(rewriter, value, mask, column));
+    }
+    assert(tables->size() == values.size() && "steps of the same runs have the same mask");
+    for (auto [value, table] : llvm::zip_equal(values, *tables))
+      if (table)
+        emitRead(rewriter, value, table, column);
+    int64_t count = llvm::count_if(*tables, [](Value table) { return table != nullptr; });
+    if (count > 0)
+      cutEnd(rewriter, mask, column);
+    (void)runRegionDCE(rewriter, mask);
+    return isFirst ? count : 0;
+  }
+
+private:
+  /// Null where the value hangs on what is not known in front of the loops.
+  Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointAfter(runs);
+    ImplicitLocOpBuilder b(value.getLoc(), builder);
+    Value one = arith::ConstantIndexOp::create(b, 1), length = runs.getStreamed();
+    int64_t extent = getConstantIntValue(length).value_or(ShapedType::kDynamic);
+    auto table = RowTableOp::create(b, RankedTensorType::get({1, 1, extent}, b.getI32Type()), one, one, length);
+    Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(3, b.getIndexType()),
+                                SmallVector<Location>(3, b.getLoc()));
+    IRMapping mapping;
+    mapping.map(column, body->getArgument(2));
+    Value copy = flashc::cloneSlice(b, value, mapping, [&](Value outside) {
+      return !mask.isAncestor(outside.getParentRegion()) && isKnown(outside) ? outside : Value();
+    });
+    if (!copy) {
+      table.erase();
+      return {};
+    }
+    if (value.getType().isIndex())
+      copy = arith::IndexCastOp::create(b, b.getI32Type(), copy);
+    else if (value.getType().isInteger(1))
+      copy = arith::ExtUIOp::create(b, b.getI32Type(), copy);
+    else if (!value.getType().isInteger(32))
+      copy = arith::ExtSIOp::create(b, b.getI32Type(), copy);
+    YieldOp::create(b, copy);
+    return table;
+  }
+
+  /// Whether it is there behind the table of runs.
+  bool isKnown(Value value) {
+    if (!value.getParentRegion()->isAncestor(runs->getParentRegion()))
+      return false;
+    Operation *definition = value.getDefiningOp();
+    return !definition || definition->getBlock() != runs->getBlock() || definition->isBeforeInBlock(runs);
+  }
+
+  /// A tile may have positions behind the last one, for which tables have what they have for that one. The mask keeps none
+  /// of them, but what says so may be in a table.
+  void cutEnd(RewriterBase &rewriter, Region &mask, BlockArgument column) {
+    std::optional<int64_t> length = getConstantIntValue(runs.getStreamed());
+    if (length && *length % runs.getStreamedTile() == 0)
+      return;
+    OpBuilder::InsertionGuard guard(rewriter);
+    auto yield = cast<YieldOp>(mask.front().getTerminator());
+    rewriter.setInsertionPoint(yield);
+    ImplicitLocOpBuilder b(yield.getLoc(), rewriter);
+    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, runs.getStreamed());
+    Value keep = arith::AndIOp::create(b, yield.getValue(), exists);
+    rewriter.modifyOpInPlace(yield, [&] { yield.getValueMutable().assign(keep); });
+  }
+
+  void emitRead(RewriterBase &rewriter, Value value, Value table, BlockArgument column) {
+    OpBuilder::InsertionGuard guard(rewriter);
+    rewriter.setInsertionPointAfterValue(value);
+    ImplicitLocOpBuilder b(value.getLoc(), rewriter);
+    Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
+    Value last = b.createOrFold<arith::SubIOp>(runs.getStreamed(), one);
+    Value place = arith::MinSIOp::create(b, column, last);
+    Value read = tensor::ExtractOp::create(b, table, ValueRange{zero, zero, place});
+    if (value.getType().isIndex())
+      read = arith::IndexCastOp::create(b, b.getIndexType(), read);
+    else if (!value.getType().isInteger(32))
+      read = arith::TruncIOp::create(b, value.getType(), read);
+    rewriter.replaceAllUsesExcept(value, read, place.getDefiningOp());
+  }
+
+  TileRunsOp runs;
+  std::optional<SmallVector<Value>> tables;
+};
+
+struct TabulateColumns : flash::impl::TabulateColumnsBase<TabulateColumns> {
+  void runOnOperation() override {
+    IRRewriter rewriter(&getContext());
+    llvm::MapVector<Operation *, ColumnTables> tables;
+    getOperation()->walk([&](StepOpInterface op) {
+      auto loop = dyn_cast<scf::ForOp>(op->getParentOp());
+      tensor::ExtractOp bound = loop ? matchRunsElement(loop.getLowerBound()) : tensor::ExtractOp();
+      if (!bound || !op.hasMask())
+        return;
+      auto runs = bound.getTensor().getDefiningOp<TileRunsOp>();
+      numTables += tables.try_emplace(runs, runs).first->second.replace(rewriter, op);
+    });
+  }
+};
+} // namespace

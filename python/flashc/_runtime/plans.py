@@ -1,0 +1,83 @@
+"""Plans of masks: what a mask keeps of each tile is found once, and kept, also where the mask reads arrays."""
+from __future__ import annotations
+
+import ctypes
+import itertools
+import weakref
+from typing import Any, Callable, Optional, Set
+
+from . import library
+from .library import ArgumentError, UnsupportedTypeError
+
+__all__ = ["MaskPlan", "plan_mask", "launch"]
+
+_numbers = itertools.count(1)
+_launch = library.lib.flashcLoadedKernelLaunch
+_launch_planned = library.lib.flashcLoadedKernelLaunchPlanned
+
+
+class MaskPlan:
+    """A mask whose arrays do not change: `plan_mask` makes it. It is called as the mask is."""
+
+    def __init__(self, mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> None:
+        self.mask, self.q_len, self.k_len = mask, q_len, k_len
+        self.number = next(_numbers)
+        self._kernels: Set[Any] = set()
+        weakref.finalize(self, _forget, self.number, self._kernels)
+
+    def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
+        return self.mask(b, h, i, j)
+
+    def __repr__(self) -> str:
+        lengths = "" if self.q_len is None and self.k_len is None else f" for {self.q_len} queries and {self.k_len} keys"
+        return f"<flashc.MaskPlan{lengths} of {self.mask!r}>"
+
+    def check(self, queries: int, keys: int) -> None:
+        for name, want, have in (("queries", self.q_len, queries), ("keys", self.k_len, keys)):
+            if want is not None and want != have:
+                raise ArgumentError(f"expected {want} {name}, for which the mask was planned, got {have}")
+
+
+def plan_mask(mask: Callable[..., Any], q_len: Optional[int] = None, k_len: Optional[int] = None) -> MaskPlan:
+    """A mask for many calls: all layers that share it, forward and backward.
+
+    Which tiles a mask keeps is proven where that is possible; other masks are run on their tiles, before the attention.
+    For masks of positions and scalars alone that is done once for each kernel and its extents. A mask that reads arrays
+    is run in every call, since they may have changed; with a plan it is run in the first one only. The plan takes the
+    place of FlexAttention's `create_block_mask`, which evaluates all pairs.
+
+    Args:
+        mask: (b, h, i, j) -> condition, as for `flashc.attention`. What it reads must not change while the plan is in
+            use; when it has, make another plan.
+        q_len, k_len: lengths that calls are held to; None: any.
+
+    Returns:
+        A `MaskPlan`, for `mask=` of every function of flashc. What the GPU keeps for it is freed with it: keep it for as
+        long as launches, or CUDA graphs that captured some, use it.
+
+    Raises:
+        flashc.UnsupportedTypeError: `mask` is no function. Arrays of conditions need no plan to be read.
+    """
+    if isinstance(mask, MaskPlan) or not callable(mask):
+        raise UnsupportedTypeError(f"expected mask to be a function (b, h, i, j) -> condition, got {type(mask)!r}")
+    for name, length in (("q_len", q_len), ("k_len", k_len)):
+        if length is not None and (type(length) is not int or length < 0):
+            raise ArgumentError(f"expected {name} to be a length or None, got {length!r}")
+    return MaskPlan(mask, q_len, k_len)
+
+
+def launch(loaded: Any, frame: Any, stream: int, plan: Optional[MaskPlan]) -> int:
+    """Starts a loaded kernel on the arguments of a frame; returns the status."""
+    if plan is None:
+        return _launch(loaded.handle.ptr, frame.address, frame.count, stream, frame.message)
+    plan._kernels.add(loaded)
+    return _launch_planned(loaded.handle.ptr, frame.address, frame.count, plan.number, stream, frame.message)
+
+
+def _forget(number: int, kernels: Set[Any]) -> None:
+    for loaded in kernels:
+        message = ctypes.c_void_p()
+        # What cannot be freed now goes with the kernel.
+        library.lib.flashcLoadedKernelForgetPlan(loaded.handle, number, ctypes.byref(message))
+        if message:
+            library.take_text(message)
