@@ -72,11 +72,13 @@ static Formula multiply(ArrayRef<Formula> formulas) {
 
 static Formula countTiles(flash::TileRunsOp op) {
   return multiply(
-      {getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getResident()), op.getResidentTile())});
+      {getFormula(op.getBatches()), getFormula(op.getHeads()),
+       countTiles(getFormula(op.getResident()), op.getResidentTile())});
 }
 
 static Formula countTiles(flash::TileClassesOp op) {
-  return multiply({getFormula(op.getBatches()), getFormula(op.getHeads()), countTiles(getFormula(op.getQueries()), op.getQTile()),
+  return multiply({getFormula(op.getBatches()), getFormula(op.getHeads()),
+                   countTiles(getFormula(op.getQueries()), op.getQTile()),
                    countTiles(getFormula(op.getKeys()), op.getKvTile())});
 }
 

@@ -27,7 +27,8 @@ class Explanation:
 
     Attributes:
         mask_class: "exact" (a tile is visited only if it holds a pair that is kept, and masked only if it holds one
-            that is not), "mapped" (the same, by running the mask; counts here are what is known without), "conservative" (some tiles are visited or masked without need), "opaque" (all are visited,
+            that is not), "mapped" (the same, by running the mask; counts
+            here are what is known without), "conservative" (some tiles are visited or masked without need), "opaque" (all are visited,
             masked).
         reasons: why the mask is not exact.
         formulas: what a pair (i, j) that is kept satisfies; none: every pair is kept. "unknown: ..." is a part that has

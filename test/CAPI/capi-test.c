@@ -433,6 +433,14 @@ static void testCPU(FlashcContext context) {
   expectOK(flashcLoadedKernelLoadAll(loaded, &message), &message, "everything is there");
   expect(flashcLoadedKernelLoadAll((FlashcLoadedKernel){NULL}, NULL) == FLASHC_INVALID_ARGUMENT, "a null kernel");
   expectOK(flashcLoadedKernelLaunch(loaded, arguments, 5, NULL, &message), &message, "launch");
+  expectOK(flashcLoadedKernelLaunchPlanned(loaded, arguments, 5, 7, NULL, &message), &message, "launch with a plan");
+  expectOK(flashcLoadedKernelForgetPlan(loaded, 7, &message), &message, "forget it");
+  expect(flashcLoadedKernelForgetPlan(loaded, 0, NULL) == FLASHC_INVALID_ARGUMENT, "no plan");
+  expect(flashcLoadedKernelForgetPlan((FlashcLoadedKernel){NULL}, 7, NULL) == FLASHC_INVALID_ARGUMENT, "a null kernel");
+  FlashcMaskMaps maps = flashcLoadedKernelGetMaskMaps(loaded);
+  expect(maps.maps + maps.bytes + maps.hits + maps.misses == 0, "maps on the CPU");
+  maps = flashcLoadedKernelGetMaskMaps((FlashcLoadedKernel){NULL});
+  expect(maps.maps == 0, "maps of a null kernel");
   expectMeans(o);
   /* A call with an argument too few, a wrong rank, an array without memory, a wrong extent. */
   expect(flashcLoadedKernelLaunch(loaded, arguments, 4, NULL, NULL) == FLASHC_ARGUMENT_MISMATCH, "too few");

@@ -9,9 +9,10 @@
 
 namespace flashc {
 
-/// A row of the table that stands for a flash.tile_runs in the workspace, in i32: the tiles that are visited, by
-/// their first keys (queries, if dual), those with the mask in front of the full ones, each in ascending order. It is not held to the number of
-/// the op's runs, which visit more tiles or as many. So a kernel keeps no run in registers, of which the producer has few.
+/// A row of the table that stands for a flash.tile_runs in the mask map, in i32: the tiles that are visited, by their
+/// first keys (queries, if dual), those with the mask in front of the full ones, each in ascending order. It is not held
+/// to the number of the op's runs, which visit more tiles or as many. So a kernel keeps no run in registers, of which the
+/// producer has few.
 ///
 ///   masked visits | all visits | the key of each visit, or 0 where there is none | room for as many as there are tiles
 struct VisitsRow {

@@ -217,7 +217,8 @@ LogicalResult TableKernel::emitClass(flash::TileClassesOp op, ValueRange place) 
   Value known = inside.cloneRegion(b, op.getKnown(), {place[0], place[1], query, key});
   if (!known)
     return failure();
-  Value isOpen = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, i32(static_cast<int64_t>(flash::TileVisit::Masked)));
+  Value open = i32(static_cast<int64_t>(flash::TileVisit::Masked));
+  Value isOpen = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, open);
   auto branch = scf::IfOp::create(b, b.getI32Type(), isOpen, /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
@@ -284,7 +285,8 @@ std::pair<Value, Value> TableKernel::emitPair(flash::TileClassesOp op, ValueRang
 
 /// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask each
 /// key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
-std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys) {
+std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key,
+                                               Value keys) {
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
   int64_t numOps = 0, numKeys = llvm::divideCeil(int64_t(op.getKvTile()), kLanes);
@@ -366,7 +368,8 @@ LogicalResult TableKernel::emitRuns(flash::TileRunsOp op, ValueRange place) {
   Value bit = arith::ShLIOp::create(b, i32(1), arith::IndexCastOp::create(b, b.getI32Type(), lane));
   Value before = arith::SubIOp::create(b, bit, i32(1)); // the lanes in front of this one
   auto storeKeys = [&](const Votes &votes, ValueRange state) {
-    for (auto [isOfLane, bits, first] : {std::tuple(votes.isMasked, votes.masked, state[0]), std::tuple(votes.isFull, votes.full, state[1])}) {
+    for (auto [isOfLane, bits, first] : {std::tuple(votes.isMasked, votes.masked, state[0]),
+                                         std::tuple(votes.isFull, votes.full, state[1])}) {
       auto branch = scf::IfOp::create(b, isOfLane);
       OpBuilder::InsertionGuard guard(b);
       b.setInsertionPointToStart(branch.thenBlock());

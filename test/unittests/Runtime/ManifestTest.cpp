@@ -46,6 +46,16 @@ std::string parseWith(StringRef from, StringRef to, std::string text = kTestMani
   return manifest ? "accepted" : toString(manifest.takeError());
 }
 
+TEST(Manifest, RefusesAMaskMapThatIsNotThere) {
+  std::string workspace = "{\"kind\": \"workspace\"}", map = "{\"kind\": \"mask_map\"}";
+  EXPECT_EQ(parseWith(workspace, map), "manifest: parameters[5]: expected a mask map of some bytes, got none");
+  std::string before = getTestManifestWithBefore();
+  before.insert(before.rfind("\"dynamic_shared_memory\""), "\"writes_mask_map\": true, ");
+  Expected<Manifest> manifest = Manifest::parse(before);
+  EXPECT_EQ(toString(manifest.takeError()),
+            "manifest: before[1]: expected a mask map and a kernel before the entry's to write it");
+}
+
 TEST(Manifest, RefusesOtherSchemasAndVersions) {
   EXPECT_EQ(parseWith("flashc.manifest", "other"), "manifest: expected the schema flashc.manifest");
   EXPECT_EQ(parseWith("\"version\": 1", "\"version\": 2"), "accepted");

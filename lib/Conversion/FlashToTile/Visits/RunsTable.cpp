@@ -9,7 +9,9 @@ using namespace mlir;
 using namespace flashc;
 
 LogicalResult flashc::matchRuns(LoopNest &nest) {
-  auto isOfRuns = [](Segment &segment) { return flash::matchRunsElement(segment.begin) || flash::matchRunsElement(segment.end); };
+  auto isOfRuns = [](Segment &segment) {
+    return flash::matchRunsElement(segment.begin) || flash::matchRunsElement(segment.end);
+  };
   if (llvm::none_of(nest.segments, isOfRuns))
     return success();
   tensor::ExtractOp first = flash::matchRunsElement(nest.segments.front().begin);

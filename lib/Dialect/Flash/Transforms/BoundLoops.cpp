@@ -183,7 +183,8 @@ static bool readsArrays(Region &mask) {
 
 /// Runs of tiles, or null. Where the bounds say it all there are none; nor where
 /// all of a mask over sorted data is understood: it visits few tiles without need, which are not worth two more kernels.
-static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask, const LoopBounds &bounds) {
+static std::unique_ptr<RangedMask> createRanged(StepOpInterface op, Region &original, const MaskSet &mask,
+                                                const LoopBounds &bounds) {
   bool isWorthIt = !mask.opaque.empty() || (classify(mask, bounds).kind != MaskClass::Exact && !readsArrays(original));
   return isWorthIt ? RangedMask::create(op, original) : nullptr;
 }

@@ -194,7 +194,8 @@ void RangedMask::emitTable() {
   auto type = RankedTensorType::get({dynamic, dynamic, dynamic, kTileRuns, 4}, b.getI32Type());
   table = TileRunsOp::create(b, type, classes.getBatches(), classes.getHeads(), classes.getQueries(), classes.getKeys(),
                              classes.getQTile(), classes.getKvTile(), isDual());
-  Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(4, b.getIndexType()), SmallVector<Location>(4, op.getLoc()));
+  Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(4, b.getIndexType()),
+                              SmallVector<Location>(4, op.getLoc()));
   SmallVector<Value> place(body->getArguments().begin(), body->getArguments().end());
   place[2] = arith::DivUIOp::create(b, place[2], arith::ConstantIndexOp::create(b, table.getQTile()));
   place[3] = arith::DivUIOp::create(b, place[3], arith::ConstantIndexOp::create(b, table.getKvTile()));
