@@ -23,7 +23,7 @@ class MaskPlan:
         self.mask, self.q_len, self.k_len = mask, q_len, k_len
         self.number = next(_numbers)
         self._kernels: Set[Any] = set()
-        weakref.finalize(self, _forget, self.number, self._kernels)
+        weakref.finalize(self, _forget, self.number, self._kernels).atexit = False  # the process frees it
 
     def __call__(self, b: Any, h: Any, i: Any, j: Any) -> Any:
         return self.mask(b, h, i, j)
