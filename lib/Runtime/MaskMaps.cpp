@@ -7,8 +7,10 @@ using namespace flashc;
 using namespace llvm;
 
 MaskMaps::~MaskMaps() {
+  RelaxedCaptureGuard relaxed(device.getDriver());
   for (auto &entry : maps)
     device.getDriver().eventDestroy(entry.second.event);
+  maps.clear();
 }
 
 /// Whether the launch is recorded, not run. The driver refuses to tell of the legacy stream while another is captured; a

@@ -97,7 +97,8 @@ def decode_now(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: An
     inputs = Inputs(q=q, k_cache=k_cache, v_cache=v_cache, lengths=lengths, **optional)
     extents, page_size = _check(inputs, is_bshd)
     cache_dtype, scales = _check_scales(inputs, extents, page_size)
-    code = make_code(mask, score, extents, inputs.device, inputs.stream)
+    # Which tiles a mask keeps depends on the lengths, too, for which no plan vouches.
+    code = make_code(mask, score, extents, inputs.device, inputs.stream)._replace(plan=None)
     inputs.prepare_code(code)
     if sinks is not None:
         refuse_gradients(sinks=sinks)

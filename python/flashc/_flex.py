@@ -156,16 +156,23 @@ class _Tables:
         self.table = table
         # What was asked last: the code of the function and the arrays that it read, with the answer.
         self._asked: Optional[Tuple[Code, Any, bool]] = None
-        # The plan that was made last, of the same.
-        self._planned: Optional[Tuple[Optional[Code], Any, MaskPlan]] = None
+        # The same of the last call, and its plan, from the second call on.
+        self._planned: Optional[Tuple[Optional[Code], Any, Optional[MaskPlan]]] = None
 
     def plan(self, mask: Callable[..., Any], mask_mod: Any) -> Callable[..., Any]:
-        """The mask with a plan, which holds for as long as the tables do, and what `mask_mod` reads."""
+        """The mask with a plan, which holds for as long as the tables do, and what `mask_mod` reads. Without one where
+        that is seen for the first time, as a function may read other arrays in every call; and in a CUDA graph, since
+        what a function reads may be written between its replays."""
+        if _is_capturing(self.table):
+            return mask
         code = None if mask_mod is None else trace(mask_mod, None)
         stamps = _stamps([] if code is None else [array.owner for array in code.arrays])
         if stamps is None or self.stamps is None:
             return mask
         if self._planned is None or not _is_same_code(self._planned[0], code) or not _is_same(self._planned[1], stamps):
+            self._planned = (code, stamps, None)
+            return mask
+        if self._planned[2] is None:
             self._planned = (code, stamps, MaskPlan(mask))
         return self._planned[2]
 
