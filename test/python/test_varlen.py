@@ -179,8 +179,8 @@ def test_mask_has_kernel(mask):
     (masks.documents(np.zeros(512, int), sorted=True) | masks.key_padding(np.array([9, 9])), "several"),
     (~masks.documents(np.zeros(512, int), sorted=True), "several"),
     (masks.shared_prefix(9, np.zeros(512, int), sorted=True), "several"),
-    (masks.documents(np.zeros(512, int), sorted=True) & (lambda b, h, i, j: ops.array(FLAGS)[j]), "memory"),
-    (masks.documents(np.zeros(512, int)), "memory")], ids=repr)
+    (masks.documents(np.zeros(512, int), sorted=True) & (lambda b, h, i, j: ops.array(FLAGS)[j]), "code"),
+    (masks.documents(np.zeros(512, int)), "code")], ids=repr)
 def test_schedules_by_what_is_left_to_read(mask, name):
     spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
     kernel = flashc.compile(spec, spec, spec, mask=mask, target="sm_90a")
