@@ -1,4 +1,4 @@
-//===- TileTables.cpp - where tables that kernels of their own compute lie in the workspace -----------------------===//
+//===- TileTables.cpp - where tables that kernels of their own compute lie ----------------------------------------===//
 
 #include "flashc/Launch/TileTables.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"

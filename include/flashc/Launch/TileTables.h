@@ -1,4 +1,4 @@
-//===- TileTables.h - where tables that kernels of their own compute lie in the workspace -------------------------===//
+//===- TileTables.h - where tables that kernels of their own compute lie ------------------------------------------===//
 #ifndef FLASHC_LAUNCH_TILETABLES_H
 #define FLASHC_LAUNCH_TILETABLES_H
 

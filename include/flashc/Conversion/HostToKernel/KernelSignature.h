@@ -26,7 +26,7 @@ public:
   mlir::Value getExtent(unsigned argument, unsigned dim);
   /// The value of a scalar, in its own type; an index comes as i64, since an index parameter is an extent.
   mlir::Value getScalar(unsigned argument);
-  /// A table in the workspace, as an array of one dimension.
+  /// A table (TileTables), as an array of one dimension.
   mlir::Value getTable(unsigned number);
   const TileTables &getTables() const { return tables; }
 

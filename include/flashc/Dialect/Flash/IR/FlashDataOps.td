@@ -176,7 +176,7 @@ def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffect
   let description = [{
     The region computes a value for query `i` of batch `b` and head `h`; the result has them all. So what a mask needs
     of a query and is long to compute, a search of an array, is computed once, and not for every tile of queries
-    (`flash-tabulate-rows`).
+    (`flash-tabulate-rows`). The same of keys, where they are streamed: read key for query (`flash-tabulate-columns`).
 
         result[b, h, i] = body(b, h, i)
 

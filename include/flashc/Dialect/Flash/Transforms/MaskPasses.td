@@ -16,7 +16,7 @@ def TabulateRows : Pass<"flash-tabulate-rows"> {
 
     Why here: the schedule depends on the mask's form. A kernel then reads two numbers for a query where it read an
     element for every key of a tile, and holds no addresses and elements beside its tiles, which may be larger
-    (`mask=several` for `mask=memory`). The bounds of loops are rows of the tables, too (`flash-bound-loops`), so that
+    (`mask=several` for `mask=code`). The bounds of loops are rows of the tables, too (`flash-bound-loops`), so that
     the search is done once for a query and not again for each tile of queries and head. In front of it `flash-fuse` has
     made code of what computes the arrays.
 
@@ -201,10 +201,11 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     and the mask of the cut tiles stays a comparison of elements. In packed sequences (`flash.nth %s` <= j < `flash.nth
     %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
 
-    Where the bounds of loops over keys are not exact, `flash.tile_classes` in front of all loops runs the mask on the tiles
+    Where the bounds of the streamed loops are not exact, `flash.tile_classes` in front of all loops runs the mask on the tiles
     that bounds, and the ranges of positions and of arrays in each tile (`flash.tile_minmax`), leave open; `flash.tile_runs`
-    makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`). It is not done for masks over
-    sorted arrays that are understood. Documents in any order, `ids[i] == ids[j]`, become
+    makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`). Where queries are
+    streamed, it is `dual`, with the runs of queries of each tile of keys. It is not done for masks over sorted arrays that
+    are understood. Documents in any order, `ids[i] == ids[j]`, become
     ```mlir
     %classes = flash.tile_classes(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... } keeps { ... }
     %runs = flash.tile_runs(%B, %c1, %Nq, %Nk) tiles(64, 64) { ... an element of %classes ... }
