@@ -257,6 +257,52 @@ func.func @chunks(%x: !acc, %c0: index) -> !acc {
 // tile.map: magnitudes
 //===--------------------------------------------------------------------------------------------------------------===//
 
+// Against a constant without signs: what is of the row takes the constant. Bounds on j stay, as words have them, and so
+// does a magnitude below none.
+// CHECK-LABEL: func.func @near
+// CHECK-DAG: %[[C6:.*]] = arith.constant 6 : index
+// CHECK-DAG: %[[C12:.*]] = arith.constant 12 : index
+// CHECK: ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):
+// CHECK: %[[X:.*]] = arith.remui %[[I]]
+// CHECK: %[[Y:.*]] = arith.remui %[[J]]
+// CHECK: %[[B:.*]] = math.absi %{{.*}} : index
+// CHECK: %[[MOVED:.*]] = arith.addi %[[X]], %[[C6]] : index
+// CHECK: %[[FROM:.*]] = arith.subi %[[MOVED]], %[[Y]] : index
+// CHECK: %[[NEAR:.*]] = arith.cmpi ule, %[[FROM]], %[[C12]] : index
+// CHECK: %[[MOVED2:.*]] = arith.addi %[[X]], %[[C6]] : index
+// CHECK: %[[FROM2:.*]] = arith.subi %[[MOVED2]], %[[Y]] : index
+// CHECK: %[[FAR:.*]] = arith.cmpi ugt, %[[FROM2]], %[[C12]] : index
+// CHECK: %[[BETWEEN:.*]] = arith.subi %[[I]], %[[J]] : index
+// CHECK: %[[A:.*]] = math.absi %[[BETWEEN]] : index
+// CHECK: %[[WINDOW:.*]] = arith.cmpi slt, %[[A]], %{{.*}} : index
+// CHECK: %[[NONE:.*]] = arith.cmpi slt, %[[B]], %c-1 : index
+// CHECK: func.call @use_conditions(%[[NEAR]], %[[FAR]], %[[WINDOW]], %[[NONE]])
+func.func private @use_conditions(i1, i1, i1, i1)
+func.func @near(%x: !acc, %c0: index) -> !acc {
+  %c7 = arith.constant 7 : index
+  %c6 = arith.constant 6 : index
+  %c128 = arith.constant 128 : index
+  %none = arith.constant -1 : index
+  %y = tile.map %x at(%c0, %c0) {
+  ^bb0(%s: f32, %i: index, %j: index):
+    %r = arith.remui %i, %c128 : index
+    %c = arith.remui %j, %c128 : index
+    %d = arith.subi %r, %c : index
+    %e = arith.subi %c, %r : index
+    %a = math.absi %d : index
+    %near = arith.cmpi slt, %a, %c7 : index
+    %b = math.absi %e : index
+    %far = arith.cmpi sgt, %b, %c6 : index
+    %between = arith.subi %i, %j : index
+    %w = math.absi %between : index
+    %window = arith.cmpi slt, %w, %c7 : index
+    %never = arith.cmpi slt, %a, %none : index
+    func.call @use_conditions(%near, %far, %window, %never) : (i1, i1, i1, i1) -> ()
+    tile.yield %s : f32
+  } : !acc
+  return %y : !acc
+}
+
 // The larger one of a number and its negative, on either side; not of others, and not in front of the loop.
 // CHECK-LABEL: func.func @magnitudes
 // CHECK: ^bb0(%{{.*}}: f32, %[[I:.*]]: index, %[[J:.*]]: index):

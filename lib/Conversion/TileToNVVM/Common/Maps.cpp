@@ -87,8 +87,20 @@ private:
         mapBit(operand, e, mapping);
     });
     auto convert = dyn_cast<arith::SIToFPOp>(nested);
-    if (!convert || !convertPosition(convert, e, mapping))
+    if (!joinConditions(nested, mapping) && (!convert || !convertPosition(convert, e, mapping)))
       b.clone(nested, mapping);
+  }
+
+  /// A condition of two, as an instruction of its own: LLVM would select twice, and a predicate costs less than a select.
+  bool joinConditions(Operation &nested, IRMapping &mapping) {
+    bool isJoined = isa<arith::AndIOp, arith::OrIOp>(nested) && nested.getResult(0).getType().isInteger(1) &&
+                    !op.isSameInRow(nested.getResult(0));
+    if (!isJoined)
+      return false;
+    SmallVector<Value> operands = llvm::map_to_vector(nested.getOperands(), [&](Value x) { return mapping.lookupOrDefault(x); });
+    StringRef text = isa<arith::AndIOp>(nested) ? "and.pred $0, $1, $2;" : "or.pred $0, $1, $2;"; // PTX ISA 9.7.8
+    mapping.map(nested.getResult(0), emit.ptx(b.getI1Type(), text, "=b,b,b", operands, /*sideEffects=*/false));
+    return true;
   }
 
   // Conditions as words: bit n of word g is that of the row's element 32 g + n.

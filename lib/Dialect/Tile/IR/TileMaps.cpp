@@ -353,8 +353,47 @@ struct RecognizeMagnitude : OpRewritePattern<arith::MaxSIOp> {
     return success();
   }
 };
+
+/// |x| <= c -> x + c <= 2 c without signs, of x that is no sum of i and j, whose bounds are words. Of the difference of
+/// what is of the row and what is not, the former takes the c. (In 32 bits, -2^31 has no magnitude: it is a large one.)
+struct CompareMagnitude : OpRewritePattern<arith::CmpIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::CmpIOp op, PatternRewriter &rewriter) const override {
+    auto map = dyn_cast<MapOp>(op->getParentOp());
+    auto magnitude = op.getLhs().getDefiningOp<math::AbsIOp>();
+    APInt number;
+    if (!map || !magnitude || !matchPattern(op.getRhs(), m_ConstantInt(&number)))
+      return rewriter.notifyMatchFailure(op, "not of a magnitude and a constant in a tile.map");
+    using Predicate = arith::CmpIPredicate;
+    Predicate predicate = op.getPredicate();
+    bool isWithin = predicate == Predicate::slt || predicate == Predicate::sle;
+    bool isBeyond = predicate == Predicate::sgt || predicate == Predicate::sge;
+    Value x = magnitude.getOperand();
+    if ((!isWithin && !isBeyond) || !number.isSignedIntN(30) || map.getLinear(x))
+      return rewriter.notifyMatchFailure(op, "not an order, or of a sum of positions");
+    bool isStrict = predicate == Predicate::slt || predicate == Predicate::sge;
+    int64_t most = number.getSExtValue() - isStrict;
+    if (most < 0)
+      return rewriter.notifyMatchFailure(op, "of a negative constant");
+    auto constant = [&](int64_t value) {
+      return arith::ConstantOp::create(rewriter, op.getLoc(), rewriter.getIntegerAttr(x.getType(), value));
+    };
+    auto add = [&](Value value) { return arith::AddIOp::create(rewriter, op.getLoc(), value, constant(most)); };
+    Value moved;
+    auto difference = x.getDefiningOp<arith::SubIOp>();
+    if (difference && map.isSameInRow(difference.getRhs()))
+      moved = arith::SubIOp::create(rewriter, op.getLoc(), add(difference.getRhs()), difference.getLhs());
+    else if (difference && map.isSameInRow(difference.getLhs()))
+      moved = arith::SubIOp::create(rewriter, op.getLoc(), add(difference.getLhs()), difference.getRhs());
+    else
+      moved = add(x);
+    rewriter.replaceOpWithNewOp<arith::CmpIOp>(op, isWithin ? Predicate::ule : Predicate::ugt, moved, constant(2 * most));
+    return success();
+  }
+};
 } // namespace
 
 void MapOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRContext *context) {
-  patterns.add<MergeBounds, IsolateKey, RecognizeMagnitude>(context);
+  patterns.add<MergeBounds, IsolateKey, RecognizeMagnitude, CompareMagnitude>(context);
 }

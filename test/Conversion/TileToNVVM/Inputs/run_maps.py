@@ -26,7 +26,8 @@ INTEGER = {"arith.addi": lambda a, b: a + b, "arith.subi": lambda a, b: a - b, "
            "arith.shrui": lambda a, b: (a & 0xFFFFFFFF) >> b, "arith.index_cast": lambda a: a,
            "arith.xori": lambda a, b: a ^ b, "arith.extsi": lambda a: -int(a), "arith.fptosi": int, "math.absi": abs,
            "arith.floordivsi": lambda a, b: a // b, "arith.remsi": lambda a, b: int(math.fmod(a, b))}
-ASSEMBLY = {"redux": lambda a: a,  # Of the warpgroup: the same in every lane.
+ASSEMBLY = {"and.pred": lambda a, b: a & b, "or.pred": lambda a, b: a | b,
+            "redux": lambda a: a,  # Of the warpgroup: the same in every lane.
             "bmsk.clamp": lambda first, bits: ((1 << min(bits, 32)) - 1 << min(first, 32)) & 0xFFFFFFFF,
             "setp.ne": lambda word, bit: word & bit != 0}
 
