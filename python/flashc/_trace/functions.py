@@ -177,7 +177,7 @@ def gelu(x: Any, approximate: str = "none") -> Any:
     """x times the probability that a normal variable is below x; with "tanh" by the usual approximation."""
     if approximate == "tanh":
         return 0.5 * x * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
-    return 0.5 * x * erfc(x * -math.sqrt(0.5))
+    return 0.5 * x * (1.0 + erf(x * math.sqrt(0.5)))  # as PyTorch has it
 
 
 def softplus(x: Any) -> Any:

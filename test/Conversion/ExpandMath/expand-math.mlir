@@ -34,9 +34,24 @@ func.func @expm1(%x: f32) -> f32 {
   return %y : f32
 }
 
+// A polynomial in the square around 0, a power of two elsewhere.
+// CHECK-LABEL: func @erf(
+// CHECK-SAME: %[[X:.*]]: f32
+// CHECK-DAG: %[[SQUARE:.*]] = arith.mulf %[[X]], %[[X]]
+// CHECK-DAG: %[[MAGNITUDE:.*]] = math.absf %[[X]]
+// CHECK-DAG: %[[SMALL:.*]] = math.fma %{{.*}}, %[[X]], %[[X]]
+// CHECK-DAG: %[[POWER:.*]] = math.exp2
+// CHECK: %[[LARGE:.*]] = math.copysign %{{.*}}, %[[X]]
+// CHECK: %[[R:.*]] = arith.select %{{.*}}, %[[SMALL]], %[[LARGE]]
+// CHECK: return %[[R]]
+func.func @erf(%x: f32) -> f32 {
+  %y = math.erf %x : f32
+  return %y : f32
+}
+
 // Upstream's polynomials and expansions.
 // CHECK-LABEL: func @upstream
-// CHECK-NOT: math.{{(atan|cbrt|erf|cosh|tan|acosh)}}
+// CHECK-NOT: math.{{(atan|cbrt|erfc|cosh|tan|acosh)}}
 // CHECK: return
 // LIBM-LABEL: func @upstream
 // LIBM: math.acosh
@@ -45,8 +60,7 @@ func.func @upstream(%x: f32) -> f32 {
   %b = math.asin %a : f32
   %c = math.atan %b : f32
   %d = math.cbrt %c : f32
-  %e = math.erf %d : f32
-  %f = math.erfc %e : f32
+  %f = math.erfc %d : f32
   %g = math.cosh %f : f32
   %h = math.tan %g : f32
   %i = math.acosh %h : f32
