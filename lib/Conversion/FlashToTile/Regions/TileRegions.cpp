@@ -3,7 +3,9 @@
 #include "Regions/TileRegions.h"
 #include "Regions/ScoreMap.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Support/CloneSlice.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 using namespace flashc;
@@ -145,12 +147,65 @@ tile::MapOp TileRegions::emitOfScore(Region *region, Value products, Value colum
   return map;
 }
 
+/// Whether an op divides `position` by a multiple of the tile.
+static bool isTileQuotient(Operation &op, Value position, int64_t tile) {
+  APInt number;
+  if (op.getNumOperands() != 2 || !matchPattern(op.getOperand(1), m_ConstantInt(&number)) || number.getSignificantBits() > 31)
+    return false;
+  Value dividend = op.getOperand(0);
+  while (isa_and_nonnull<arith::IndexCastOp, arith::ExtSIOp>(dividend.getDefiningOp()))
+    dividend = dividend.getDefiningOp()->getOperand(0);
+  int64_t divisor = number.getSExtValue();
+  if (isa<arith::ShRSIOp, arith::ShRUIOp>(op))
+    divisor = divisor >= 0 && divisor < 31 ? int64_t(1) << divisor : 0;
+  else if (!isa<arith::DivSIOp, arith::DivUIOp, arith::FloorDivSIOp>(op))
+    return false;
+  return dividend == position && divisor > 0 && divisor % tile == 0;
+}
+
+/// Tiles of runs are on a grid: what divides a position by a multiple of the tile gives the same for all of it, and so
+/// does an element at such a place, as of a table of blocks.
+LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarCloner &inside) {
+  if (!nest.runs.table || packing)
+    return success();
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(map);
+  Block::BlockArgListType arguments = region.getArguments().take_back(4);
+  Value ofRow = getRowArgument(region), ofColumn = arguments[2] == ofRow ? arguments[3] : arguments[2];
+  llvm::DenseSet<Value> known(arguments.begin(), arguments.begin() + 2), ofTile;
+  auto isKnown = [&](Value value) { return known.contains(value) || !region.isAncestor(value.getParentRegion()); };
+  for (Operation &op : region.front().without_terminator()) {
+    if (op.getNumRegions() > 0 || op.getNumResults() != 1)
+      continue;
+    Value result = op.getResult(0);
+    bool isOfRow = isTileQuotient(op, ofRow, tile::kTileRows);
+    if (isOfRow || isTileQuotient(op, ofColumn, nest.streamedTile)) {
+      IRMapping mapping;
+      mapping.map(isOfRow ? ofRow : ofColumn, isOfRow ? map.getRow() : map.getCol());
+      inside.map(result, cloneSlice(b, result, mapping, [](Value) { return Value(); }));
+      ofTile.insert(result);
+    } else if ((isPure(&op) || flash::getElementRead(&op)) && llvm::all_of(op.getOperands(), isKnown)) {
+      if (llvm::any_of(op.getOperands(), [&](Value operand) { return ofTile.contains(operand); })) {
+        if (!inside.get(b, result))
+          return failure();
+        ofTile.insert(result);
+      }
+    } else {
+      continue;
+    }
+    known.insert(result);
+  }
+  return success();
+}
+
 Value TileRegions::emitMask(Value source, Value column, double masked) {
   OpBuilder::InsertionGuard guard(b);
   tile::MapOp map = beginMap(source, column, nest.mask);
   Value result = arith::ConstantOp::create(b, b.getF32FloatAttr(masked));
   if (nest.mask) {
     ScalarCloner inside = scalars; // what it maps holds in this map only
+    if (failed(emitOfTile(*nest.mask, map, inside)))
+      return {};
     Value keep = inside.cloneRegion(b, *nest.mask, getPosition(map));
     if (!keep)
       return {};

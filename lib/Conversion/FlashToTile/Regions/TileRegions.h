@@ -61,6 +61,8 @@ private:
   mlir::tile::MapOp emitOfScore(mlir::Region *region, mlir::Value products, mlir::Value column, mlir::Value isMasked);
   mlir::tile::MapOp beginMap(mlir::Value tile, mlir::Value column, mlir::Region *region);
   llvm::SmallVector<mlir::Value> getPosition(mlir::tile::MapOp map);
+  /// Emits what a mask computes that is the same in a whole tile, in front of its map, and maps it in `inside`.
+  mlir::LogicalResult emitOfTile(mlir::Region &region, mlir::tile::MapOp map, ScalarCloner &inside);
   /// Which argument of a region with `numArguments`, counted from the last, is the row.
   mlir::Value getRowArgument(mlir::Region &region);
 
