@@ -4,6 +4,8 @@
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Support/CloneSlice.h"
 #include "mlir/Analysis/SliceAnalysis.h"
+#include "mlir/Dialect/Affine/IR/AffineOps.h"
+#include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/Dialect/Utils/StaticValueUtils.h"
@@ -110,22 +112,23 @@ public:
     for (auto [value, table] : llvm::zip_equal(values, *tables))
       if (table)
         emitRead(rewriter, value, table, column);
-    int64_t count = llvm::count_if(*tables, [](Value table) { return table != nullptr; });
-    if (count > 0)
-      cutEnd(rewriter, mask, column);
     (void)runRegionDCE(rewriter, mask);
-    return isFirst ? count : 0;
+    return isFirst ? llvm::count_if(*tables, [](Value table) { return table != nullptr; }) : 0;
   }
 
 private:
+  /// It has whole tiles: of positions behind the last one, too, where the mask is as safe to run as it is in the tile.
   /// Null where the value hangs on what is not known in front of the loops.
   Value emitTable(OpBuilder &builder, Value value, Region &mask, BlockArgument column) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointAfter(runs);
     ImplicitLocOpBuilder b(value.getLoc(), builder);
-    Value one = arith::ConstantIndexOp::create(b, 1), length = runs.getStreamed();
-    int64_t extent = getConstantIntValue(length).value_or(ShapedType::kDynamic);
-    auto table = RowTableOp::create(b, RankedTensorType::get({1, 1, extent}, b.getI32Type()), one, one, length);
+    Value one = arith::ConstantIndexOp::create(b, 1);
+    AffineExpr tiles = b.getAffineSymbolExpr(0).ceilDiv(runs.getStreamedTile());
+    OpFoldResult extent = affine::makeComposedFoldedAffineApply(b, b.getLoc(), tiles * runs.getStreamedTile(),
+                                                                getAsOpFoldResult(runs.getStreamed()));
+    auto type = RankedTensorType::get({1, 1, getConstantIntValue(extent).value_or(ShapedType::kDynamic)}, b.getI32Type());
+    auto table = RowTableOp::create(b, type, one, one, getValueOrCreateConstantIndexOp(b, b.getLoc(), extent));
     Block *body = b.createBlock(&table.getBody(), {}, SmallVector<Type>(3, b.getIndexType()),
                                 SmallVector<Location>(3, b.getLoc()));
     IRMapping mapping;
@@ -155,34 +158,17 @@ private:
     return !definition || definition->getBlock() != runs->getBlock() || definition->isBeforeInBlock(runs);
   }
 
-  /// A tile may have positions behind the last one, for which tables have what they have for that one. The mask keeps none
-  /// of them, but what says so may be in a table.
-  void cutEnd(RewriterBase &rewriter, Region &mask, BlockArgument column) {
-    std::optional<int64_t> length = getConstantIntValue(runs.getStreamed());
-    if (length && *length % runs.getStreamedTile() == 0)
-      return;
-    OpBuilder::InsertionGuard guard(rewriter);
-    auto yield = cast<YieldOp>(mask.front().getTerminator());
-    rewriter.setInsertionPoint(yield);
-    ImplicitLocOpBuilder b(yield.getLoc(), rewriter);
-    Value exists = arith::CmpIOp::create(b, arith::CmpIPredicate::slt, column, runs.getStreamed());
-    Value keep = arith::AndIOp::create(b, yield.getValue(), exists);
-    rewriter.modifyOpInPlace(yield, [&] { yield.getValueMutable().assign(keep); });
-  }
-
   void emitRead(RewriterBase &rewriter, Value value, Value table, BlockArgument column) {
     OpBuilder::InsertionGuard guard(rewriter);
     rewriter.setInsertionPointAfterValue(value);
     ImplicitLocOpBuilder b(value.getLoc(), rewriter);
-    Value zero = arith::ConstantIndexOp::create(b, 0), one = arith::ConstantIndexOp::create(b, 1);
-    Value last = b.createOrFold<arith::SubIOp>(runs.getStreamed(), one);
-    Value place = arith::MinSIOp::create(b, column, last);
-    Value read = tensor::ExtractOp::create(b, table, ValueRange{zero, zero, place});
+    Value zero = arith::ConstantIndexOp::create(b, 0);
+    Value read = tensor::ExtractOp::create(b, table, ValueRange{zero, zero, column});
     if (value.getType().isIndex())
       read = arith::IndexCastOp::create(b, b.getIndexType(), read);
     else if (!value.getType().isInteger(32))
       read = arith::TruncIOp::create(b, value.getType(), read);
-    rewriter.replaceAllUsesExcept(value, read, place.getDefiningOp());
+    rewriter.replaceAllUsesWith(value, read);
   }
 
   TileRunsOp runs;
