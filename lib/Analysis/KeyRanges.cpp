@@ -8,10 +8,18 @@ using namespace flashc;
 
 KeyRanges::KeyRanges(flash::TileRunsOp op, LineEvaluator &row)
     : op(op), row(row), key(op.getStreamedArgument()) {
-  changing.insert(key);
-  for (Operation &inner : op.getBody().front())
+  markChanging(key, op.getBody().front());
+}
+
+void KeyRanges::markChanging(ValueRange arguments, Block &block) {
+  changing.insert_range(arguments);
+  for (Operation &inner : block) {
     if (llvm::any_of(inner.getOperands(), [&](Value operand) { return changing.contains(operand); }))
       changing.insert_range(inner.getResults());
+    auto read = dyn_cast<tensor::ExtractOp>(inner);
+    if (auto classes = read ? read.getTensor().getDefiningOp<flash::TileClassesOp>() : flash::TileClassesOp())
+      markChanging(classes.getKnown().getArguments(), classes.getKnown().front());
+  }
 }
 
 static ConstantIntRanges makeRange(Type type, int64_t low, int64_t high) {
@@ -43,9 +51,11 @@ KeyRanges::Range KeyRanges::get(Value value) {
 KeyRanges::Range KeyRanges::compute(OpResult result) {
   Operation *owner = result.getOwner();
   if (auto extract = dyn_cast<tensor::ExtractOp>(owner)) {
-    auto table = extract.getTensor().getDefiningOp<flash::TileMinMaxOp>();
-    return table ? readEnds(table, extract.getIndices()) : std::nullopt;
+    auto classes = extract.getTensor().getDefiningOp<flash::TileClassesOp>();
+    return classes ? getKnownClass(classes, extract.getIndices()) : std::nullopt;
   }
+  if (auto range = dyn_cast<flash::TileRangeOp>(owner))
+    return getEnds(range);
   auto inferring = dyn_cast<InferIntRangeInterface>(owner);
   SmallVector<ConstantIntRanges, 4> operands;
   for (Value operand : owner->getOperands()) {
@@ -63,19 +73,33 @@ KeyRanges::Range KeyRanges::compute(OpResult result) {
   return inferred;
 }
 
-/// An end of the tiles of an array, of a stretch of them.
-KeyRanges::Range KeyRanges::readEnds(flash::TileMinMaxOp table, ValueRange indices) {
-  std::vector<int64_t> place;
+/// What is known without running the mask (LineEvaluator::readKnownClass).
+KeyRanges::Range KeyRanges::getKnownClass(flash::TileClassesOp classes, ValueRange tile) {
+  Block &body = classes.getKnown().front();
+  int64_t steps[] = {1, 1, int64_t(classes.getQTile()), int64_t(classes.getKvTile())};
+  for (auto [argument, number, step] : llvm::zip_equal(body.getArguments(), tile, steps)) {
+    Range range = get(number);
+    if (!range)
+      return std::nullopt;
+    int64_t low = range->smin().getSExtValue() * step, high = range->smax().getSExtValue() * step;
+    known.insert_or_assign(argument, makeRange(argument.getType(), low, high));
+  }
+  return get(cast<flash::YieldOp>(body.getTerminator()).getValue());
+}
+
+/// Both ends of the tiles of a stretch.
+KeyRanges::Range KeyRanges::getEnds(flash::TileRangeOp op) {
+  SmallVector<int64_t> operands;
   int64_t last = 0;
-  for (auto [number, index] : llvm::enumerate(indices)) {
-    Range range = get(index);
-    bool isTile = number == table.getDim();
+  for (OpOperand &operand : op->getOpOperands()) {
+    Range range = get(operand.get());
+    bool isTile = &operand == &op.getFirstMutable();
     if (!range || (!isTile && !range->getConstantValue()))
       return std::nullopt;
-    place.push_back(range->smin().getSExtValue());
+    operands.push_back(range->smin().getSExtValue());
     if (isTile)
       last = range->smax().getSExtValue();
   }
-  auto ends = row.findEnds(table, place, last);
-  return ends ? Range(makeRange(getElementTypeOrSelf(table), (*ends)[0], (*ends)[1])) : std::nullopt;
+  auto ends = row.findEnds(op, operands, last);
+  return ends ? Range(makeRange(op.getLeast().getType(), (*ends)[0], (*ends)[1])) : std::nullopt;
 }

@@ -2,7 +2,7 @@
 //
 // A table of runs asks its region about every tile of keys for every tile of queries: a million keys and as many
 // queries are 2^28 pairs. Mostly the answer is the same for thousands of neighbours. So it is asked for the ranges that
-// values have over a stretch of tiles (MLIR's InferIntRangeInterface; of an array, those of its elements there), and a
+// values have over a stretch of tiles (MLIR's InferIntRangeInterface; of a flash.tile_range, those of its tiles), and a
 // stretch whose answer is not one number is halved. What a range says is true of each of its tiles, and single tiles
 // have numbers: the runs are those of asking about every tile.
 //
@@ -28,12 +28,15 @@ private:
 
   Range get(mlir::Value value);
   Range compute(mlir::OpResult result);
-  Range readEnds(mlir::flash::TileMinMaxOp table, mlir::ValueRange indices);
+  Range getKnownClass(mlir::flash::TileClassesOp classes, mlir::ValueRange tile);
+  Range getEnds(mlir::flash::TileRangeOp op);
+  /// Marks what hangs on them in their block, too.
+  void markChanging(mlir::ValueRange arguments, mlir::Block &block);
 
   mlir::flash::TileRunsOp op;
   LineEvaluator &row;
   mlir::Value key;
-  /// Values that differ from tile of keys to tile of keys.
+  /// Values that differ from tile to tile.
   llvm::DenseSet<mlir::Value> changing;
   /// Of the stretch that is asked about.
   llvm::DenseMap<mlir::Value, mlir::ConstantIntRanges> known;

@@ -84,8 +84,9 @@ public:
   std::optional<Line> getExtent(mlir::Value tensor, int64_t dim);
   /// What is the same in all iterations. None: split, or there was no line.
   std::optional<int64_t> getNumber(const std::optional<Line> &line);
-  /// The least and the greatest element of a table of ends at `place`, with the tiles from there to `last`.
-  std::optional<std::array<int64_t, 2>> findEnds(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place,
+  /// The least and the greatest value that the op gives, with these operands, for the tiles from its own to that which
+  /// begins at `last`.
+  std::optional<std::array<int64_t, 2>> findEnds(mlir::flash::TileRangeOp op, llvm::ArrayRef<int64_t> operands,
                                                  int64_t last);
   /// None: split. a >= b
   std::optional<bool> isNotLess(const Line &a, const Line &b);
@@ -168,7 +169,8 @@ private:
   std::optional<Line> placeTile(mlir::flash::SegmentTileOp op, const Line &tile, const Segment &segment, int64_t length,
                                 unsigned result);
   std::optional<Line> computeRow(mlir::flash::RowTableOp op, llvm::ArrayRef<Line> place);
-  std::optional<int64_t> readMinMax(mlir::flash::TileMinMaxOp op, llvm::ArrayRef<int64_t> place);
+  std::optional<Line> computeTileRange(mlir::flash::TileRangeOp op, unsigned result);
+  std::optional<std::array<int64_t, 2>> runTile(mlir::flash::TileRangeOp op, llvm::ArrayRef<int64_t> operands);
   std::optional<int64_t> readKnownClass(mlir::flash::TileClassesOp op, llvm::ArrayRef<int64_t> place);
   std::optional<int64_t> readRuns(mlir::flash::TileRunsOp op, llvm::ArrayRef<int64_t> place);
 

@@ -101,6 +101,7 @@ std::optional<Line> LineEvaluator::compute(OpResult result) {
       })
       .Case([&](flash::CountLeOp count) { return computeSearch(count); })
       .Case([&](flash::NthOp nth) { return computeNth(nth); })
+      .Case([&](flash::TileRangeOp range) { return computeTileRange(range, result.getResultNumber()); })
       .Case([&](flash::SegmentTileOp tile) { return computeSegmentTile(tile, result.getResultNumber()); })
       .Default([&](Operation *) -> Lines {
         auto operands = op->getOperandTypes();

@@ -33,9 +33,8 @@ private:
 /// Rows of tables of tiles, which loops read again and again.
 struct LineEvaluator::Tables {
   using Place = std::pair<Operation *, std::vector<int64_t>>;
-  std::map<Place, std::array<int64_t, 2>> minMax;
-  /// By the last tile, too.
-  std::map<std::pair<Place, int64_t>, std::array<int64_t, 2>> stretches;
+  /// Of stretches of tiles, by the last one, too.
+  std::map<std::pair<Place, int64_t>, std::array<int64_t, 2>> ends;
   std::map<Place, TileRunList> runs;
 };
 
@@ -48,11 +47,10 @@ Attribute LineEvaluator::load(Value array, ArrayRef<int64_t> positions) {
     std::optional<int64_t> known = readKnownClass(classes, positions);
     return known ? makeConstant(getElementTypeOrSelf(array), *known) : nullptr;
   }
-  if (!isa_and_nonnull<flash::TileMinMaxOp, flash::TileRunsOp>(table))
+  auto runs = dyn_cast_or_null<flash::TileRunsOp>(table);
+  if (!runs)
     return read(array, positions);
-  auto minMax = dyn_cast<flash::TileMinMaxOp>(table);
-  std::optional<int64_t> number =
-      minMax ? readMinMax(minMax, positions) : readRuns(cast<flash::TileRunsOp>(table), positions);
+  std::optional<int64_t> number = readRuns(runs, positions);
   return number ? makeConstant(getElementTypeOrSelf(array), *number) : nullptr;
 }
 
@@ -187,44 +185,52 @@ std::optional<Line> LineEvaluator::computeRow(flash::RowTableOp op, ArrayRef<Lin
   return value;
 }
 
-std::optional<int64_t> LineEvaluator::readMinMax(flash::TileMinMaxOp op, ArrayRef<int64_t> place) {
-  Tables::Place row{op, std::vector<int64_t>(place.begin(), place.end() - 1)};
-  if (auto found = tables->minMax.find(row); found != tables->minMax.end())
-    return found->second[place.back()];
-  int64_t dim = op.getDim(), tile = op.getTile(), begin = row.second[dim] * tile;
-  std::optional<int64_t> extent = getNumber(getExtent(op.getSource(), dim));
-  if (!extent)
-    return std::nullopt;
-  bool isUnsigned = getElementTypeOrSelf(op.getSource()).isInteger(1);
+std::optional<std::array<int64_t, 2>> LineEvaluator::runTile(flash::TileRangeOp op, ArrayRef<int64_t> operands) {
+  int64_t first = operands[2], end = std::min<int64_t>(first + op.getTile(), operands[3]);
+  bool isFlag = op.getValue().getType().isInteger(1);
   std::array<int64_t, 2> ends{std::numeric_limits<int64_t>::max(), std::numeric_limits<int64_t>::min()};
-  SmallVector<int64_t, 4> position(row.second.begin(), row.second.end());
-  for (position[dim] = begin; position[dim] < std::min(begin + tile, *extent); ++position[dim]) {
-    std::optional<int64_t> element = getInteger(read(op.getSource(), position));
-    if (!element)
+  LineEvaluator inside(*this);
+  for (int64_t position = first; position < end; ++position) {
+    int64_t place[] = {operands[0], operands[1], position};
+    for (auto [argument, number] : llvm::zip_equal(op.getBody().getArguments(), place))
+      inside.setCounter(argument, number);
+    std::optional<int64_t> value = inside.getNumber(inside.get(op.getValue()));
+    split = inside.split;
+    unknown = inside.unknown;
+    if (!value)
       return std::nullopt;
-    int64_t number = isUnsigned ? *element != 0 : *element;
+    int64_t number = isFlag ? *value != 0 : *value;
     ends = {std::min(ends[0], number), std::max(ends[1], number)};
   }
-  tables->minMax[row] = ends;
-  return ends[place.back()];
+  return ends;
 }
 
 /// By halves, which are asked about again and again.
-std::optional<std::array<int64_t, 2>> LineEvaluator::findEnds(flash::TileMinMaxOp op, ArrayRef<int64_t> place,
+std::optional<std::array<int64_t, 2>> LineEvaluator::findEnds(flash::TileRangeOp op, ArrayRef<int64_t> operands,
                                                               int64_t last) {
-  if (place[op.getDim()] == last) {
-    std::optional<int64_t> end = readMinMax(op, place);
-    return end ? std::optional(std::array{*end, *end}) : std::nullopt;
-  }
-  std::pair<Tables::Place, int64_t> stretch{{op, place.vec()}, last};
-  if (auto found = tables->stretches.find(stretch); found != tables->stretches.end())
+  std::pair<Tables::Place, int64_t> stretch{{op, operands.vec()}, last};
+  if (auto found = tables->ends.find(stretch); found != tables->ends.end())
     return found->second;
-  SmallVector<int64_t, 4> middle(place);
-  middle[op.getDim()] = (place[op.getDim()] + last) / 2 + 1;
-  auto front = findEnds(op, place, middle[op.getDim()] - 1), back = findEnds(op, middle, last);
-  if (!front || !back)
-    return std::nullopt;
-  return tables->stretches[stretch] = {std::min((*front)[0], (*back)[0]), std::max((*front)[1], (*back)[1])};
+  int64_t first = operands[2], tile = op.getTile();
+  std::optional<std::array<int64_t, 2>> ends;
+  if (first == last) {
+    ends = runTile(op, operands);
+  } else {
+    SmallVector<int64_t, 4> behind(operands);
+    behind[2] = first + ((last - first) / tile / 2 + 1) * tile;
+    auto front = findEnds(op, operands, behind[2] - tile), back = front ? findEnds(op, behind, last) : std::nullopt;
+    if (back)
+      ends = {std::min((*front)[0], (*back)[0]), std::max((*front)[1], (*back)[1])};
+  }
+  if (ends)
+    tables->ends[stretch] = *ends;
+  return ends;
+}
+
+std::optional<Line> LineEvaluator::computeTileRange(flash::TileRangeOp op, unsigned result) {
+  auto operands = getNumbers(op->getOperands());
+  auto ends = operands ? findEnds(op, *operands, (*operands)[2]) : std::nullopt;
+  return ends ? std::optional(Line{(*ends)[result]}) : std::nullopt;
 }
 
 void TileRunList::visit(int64_t key, bool isFull) {

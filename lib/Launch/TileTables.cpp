@@ -87,14 +87,6 @@ static Formula countTiles(flash::RowTableOp op) {
   return countTiles(rows, kTableRows);
 }
 
-static Formula countTiles(flash::TileMinMaxOp op) {
-  SmallVector<Formula> extents;
-  for (int64_t dim = 0; dim < cast<ShapedType>(op.getSource().getType()).getRank(); ++dim)
-    extents.push_back(getFormula(op.getSource(), dim));
-  extents[op.getDim()] = countTiles(extents[op.getDim()], op.getTile());
-  return multiply(extents);
-}
-
 /// Elements of i32 in the table of the classes.
 static Formula countElements(flash::TileClassesOp op) { return countTiles(op); }
 
@@ -115,8 +107,6 @@ FailureOr<TileTables> TileTables::get(func::FuncOp host) {
     };
     if (auto rows = dyn_cast<flash::RowTableOp>(op))
       tiles = countTiles(rows), bytes = 4 * kTableRows;
-    else if (auto minMax = dyn_cast<flash::TileMinMaxOp>(op))
-      tiles = countTiles(minMax), bytes = 16;
     else if (auto classes = dyn_cast<flash::TileClassesOp>(op))
       addElements(classes);
     else if (auto runs = dyn_cast<flash::TileRunsOp>(op))
@@ -143,7 +133,7 @@ std::optional<unsigned> TileTables::getNumber(Value value) const {
 Type TileTables::getElementType(unsigned number) const { return getElementTypeOrSelf(tables[number].value); }
 
 bool TileTables::isInMaskMap(unsigned number) const {
-  return isa_and_nonnull<flash::RowTableOp, flash::TileMinMaxOp, flash::TileClassesOp, flash::TileRunsOp>(
+  return isa_and_nonnull<flash::RowTableOp, flash::TileClassesOp, flash::TileRunsOp>(
       tables[number].value.getDefiningOp());
 }
 

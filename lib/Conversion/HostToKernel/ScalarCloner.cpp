@@ -183,8 +183,6 @@ FailureOr<SmallVector<Value>> ScalarCloner::getAll(OpBuilder &b, ValueRange valu
 }
 
 Value ScalarCloner::getElement(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
-  if (source.getDefiningOp<flash::TileMinMaxOp>())
-    return loadMinMax(b, op, source, indices);
   if (isa_and_nonnull<flash::RowTableOp, flash::TileClassesOp>(source.getDefiningOp()))
     return loadFromTable(b, op, source, getTableRow(b, source, indices));
   FailureOr<SmallVector<Value>> positions = getAll(b, indices);
@@ -205,14 +203,10 @@ FailureOr<SmallVector<Value>> ScalarCloner::getTableExtents(OpBuilder &b, Value 
     extents = {get(b, classes.getBatches()), get(b, classes.getHeads()),
                countTiles(get(b, classes.getQueries()), classes.getQTile()),
                countTiles(get(b, classes.getKeys()), classes.getKvTile())};
-  } else if (auto runs = dyn_cast<flash::TileRunsOp>(op)) {
+  } else {
+    auto runs = cast<flash::TileRunsOp>(op);
     extents = {get(b, runs.getBatches()), get(b, runs.getHeads()),
                countTiles(get(b, runs.getResident()), runs.getResidentTile())};
-  } else {
-    auto minMax = cast<flash::TileMinMaxOp>(op);
-    for (int64_t dim = 0; dim + 1 < minMax.getType().getRank(); ++dim)
-      extents.push_back(getExtent(b, op, minMax.getSource(), dim));
-    extents[minMax.getDim()] = countTiles(extents[minMax.getDim()], minMax.getTile());
   }
   if (llvm::is_contained(extents, Value()))
     return failure();
@@ -224,15 +218,6 @@ Value ScalarCloner::getTableRow(OpBuilder &b, Value table, ValueRange indices) {
   if (failed(extents) || failed(positions))
     return {};
   return emitPlace(b, table.getLoc(), *extents, *positions);
-}
-
-Value ScalarCloner::loadMinMax(OpBuilder &b, Operation *op, Value source, ValueRange indices) {
-  Value row = getTableRow(b, source, indices.drop_back()), end = row ? get(b, indices.back()) : Value();
-  if (!end)
-    return {};
-  Value first = arith::MulIOp::create(b, op->getLoc(), row, arith::ConstantIndexOp::create(b, op->getLoc(), 2));
-  Value place = b.createOrFold<arith::AddIOp>(op->getLoc(), first, end);
-  return loadFromTable(b, op, source, place);
 }
 
 Value ScalarCloner::loadFromTable(OpBuilder &b, Operation *op, Value source, Value place) {

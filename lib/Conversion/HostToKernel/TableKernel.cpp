@@ -18,18 +18,21 @@ using namespace mlir;
 using namespace flashc;
 
 static constexpr int64_t kTableThreads = 256, kLanes = 32;
-/// Operations of a mask that stand in a kernel for all keys of a lane.
-static constexpr int64_t kMostInlined = 1000;
+/// How many positions of a tile a lane has.
+static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
+
+/// Operations of a mask that stand in a kernel for all keys of a lane and several queries, of which there are up to:
+static constexpr int64_t kMostInlined = 1000, kMostQueries = 8;
 
 namespace {
 /// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each,
 /// those of one table behind those of another:
 ///
 ///   flash.row_table     a tile is kTableRows rows; each lane computes one.
-///   flash.tile_minmax   lane l of 32 looks at the elements l, l + 32, ... of the tile; then the lanes exchange what
-///                       they have (shfl.sync), and the first one writes the least and the greatest.
-///   flash.tile_classes  lane l has the keys l, l + 32, ... of the tile, of a query after the other, until votes have found
-///                       a pair that is kept and one that is not; the first one writes the class.
+///   flash.tile_classes  first what is known of the tile. There, of a flash.tile_range, lane l of 32 has the positions l,
+///                       l + 32, ...; then the lanes exchange what they have (redux.sync, or shfl.sync for 64 bits). If
+///                       that leaves the tile open, lane l has the keys l, l + 32, ... of it, of some queries after the
+///                       others, until votes have found a pair that is kept and one that is not. The first lane writes.
 ///   flash.tile_runs     lane l looks at the streamed tile 32 n + l, in steps n; by a vote every lane learns which of the
 ///                       32 are visited with the mask, and which are full: first how many there are, then where each
 ///                       has its place.
@@ -47,10 +50,12 @@ private:
   /// `first` is the first of the op's warps; returns how many it has.
   FailureOr<Value> emitTable(Operation *op, Value first);
   LogicalResult emitRowValue(flash::RowTableOp op, ValueRange place);
-  LogicalResult emitMinMax(flash::TileMinMaxOp op, ValueRange place);
   LogicalResult emitClass(flash::TileClassesOp op, ValueRange place);
+  /// Maps its results in `known`, which has its operands.
+  LogicalResult emitRange(flash::TileRangeOp op, ScalarCloner &known);
   Value emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key);
-  std::pair<Value, Value> emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key, Value keys);
+  std::pair<Value, Value> emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries, Value key,
+                                    Value keys);
   std::pair<Value, Value> emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut);
   LogicalResult emitRuns(flash::TileRunsOp op, ValueRange place);
   /// What lanes know of their streamed tiles, of the 32 from `first` on: whether a tile is visited with the mask, or full, as
@@ -123,8 +128,7 @@ FailureOr<Value> TableKernel::emitTable(Operation *op, Value first) {
   auto runs = dyn_cast<flash::TileRunsOp>(op);
   if (failed(rows   ? emitRowValue(rows, place)
              : runs ? emitRuns(runs, place)
-             : isa<flash::TileClassesOp>(op) ? emitClass(cast<flash::TileClassesOp>(op), place)
-                    : emitMinMax(cast<flash::TileMinMaxOp>(op), place)))
+                    : emitClass(cast<flash::TileClassesOp>(op), place)))
     return failure();
   b.setInsertionPointAfter(branch);
   return rows ? b.createOrFold<arith::CeilDivUIOp>(count, index(kTableRows)) : count;
@@ -144,6 +148,8 @@ LogicalResult TableKernel::emitRowValue(flash::RowTableOp op, ValueRange place) 
 
 Value TableKernel::emitReduce(Value value, bool isMin) {
   Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
+  if (value.getType() == i32Type)
+    return NVVM::ReduxOp::create(b, i32Type, value, isMin ? NVVM::ReduxKind::MIN : NVVM::ReduxKind::MAX, i32(-1));
   Value high = arith::ConstantOp::create(b, b.getI64IntegerAttr(32));
   for (int64_t distance = kLanes / 2; distance > 0; distance /= 2) {
     auto exchange = [&](Value half) -> Value {
@@ -176,45 +182,19 @@ void TableKernel::emitStore(Operation *op, ValueRange elements) {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
-// The least and the greatest
-//===--------------------------------------------------------------------------------------------------------------===//
-
-LogicalResult TableKernel::emitMinMax(flash::TileMinMaxOp op, ValueRange place) {
-  int64_t dim = op.getDim();
-  Value begin = mul(place[dim], op.getTile());
-  Value extent = scalars->getExtent(b, op, op.getSource(), dim);
-  if (!extent)
-    return failure();
-  Value end = arith::MinUIOp::create(b, add(begin, index(op.getTile())), extent);
-  Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::max()));
-  Value least = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::min()));
-  auto loop = scf::ForOp::create(b, add(begin, lane), end, index(kLanes), ValueRange{most, least});
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(loop.getBody());
-    SmallVector<Value> position(place);
-    position[dim] = loop.getInductionVar();
-    Value element = scalars->loadElement(b, op, op.getSource(), position);
-    if (!element)
-      return failure();
-    element = flash::emitRangedElement(b, element);
-    Value min = arith::MinSIOp::create(b, loop.getRegionIterArg(0), element);
-    Value max = arith::MaxSIOp::create(b, loop.getRegionIterArg(1), element);
-    scf::YieldOp::create(b, ValueRange{min, max});
-  }
-  Value min = emitReduce(loop.getResult(0), /*isMin=*/true), max = emitReduce(loop.getResult(1), /*isMin=*/false);
-  emitStore(op, {min, max});
-  return success();
-}
-
-//===--------------------------------------------------------------------------------------------------------------===//
 // Classes
 //===--------------------------------------------------------------------------------------------------------------===//
 
 LogicalResult TableKernel::emitClass(flash::TileClassesOp op, ValueRange place) {
   Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
   ScalarCloner inside = *scalars; // what it maps holds here only
-  Value known = inside.cloneRegion(b, op.getKnown(), {place[0], place[1], query, key});
+  Value position[] = {place[0], place[1], query, key};
+  for (auto [argument, value] : llvm::zip_equal(op.getKnown().getArguments(), position))
+    inside.map(argument, value);
+  for (auto range : op.getKnown().getOps<flash::TileRangeOp>())
+    if (failed(emitRange(range, inside)))
+      return failure();
+  Value known = inside.cloneRegion(b, op.getKnown(), position);
   if (!known)
     return failure();
   Value open = i32(static_cast<int64_t>(flash::TileVisit::Masked));
@@ -234,13 +214,44 @@ LogicalResult TableKernel::emitClass(flash::TileClassesOp op, ValueRange place) 
   return success();
 }
 
-/// Passes over the queries of the tile.
+LogicalResult TableKernel::emitRange(flash::TileRangeOp op, ScalarCloner &known) {
+  FailureOr<SmallVector<Value>> operands = known.getAll(b, op->getOperands());
+  if (failed(operands))
+    return failure();
+  Value first = (*operands)[2], end = arith::MinUIOp::create(b, add(first, index(op.getTile())), (*operands)[3]);
+  Value last = b.createOrFold<arith::SubIOp>(end, index(1)), least, greatest;
+  for (int64_t number = 0; number < countOfLane(op.getTile()); ++number) {
+    // One that does not exist stands for the last.
+    Value own = arith::MinUIOp::create(b, add(add(first, lane), index(kLanes * number)), last);
+    ScalarCloner inside = known;
+    Value value = inside.cloneRegion(b, op.getBody(), {(*operands)[0], (*operands)[1], own});
+    if (!value)
+      return failure();
+    if (value.getType().isInteger(1))
+      value = arith::ExtUIOp::create(b, b.getI32Type(), value);
+    least = least ? arith::MinSIOp::create(b, least, value).getResult() : value;
+    greatest = greatest ? arith::MaxSIOp::create(b, greatest, value).getResult() : value;
+  }
+  known.map(op.getLeast(), flash::emitRangedElement(b, emitReduce(least, /*isMin=*/true)));
+  known.map(op.getGreatest(), flash::emitRangedElement(b, emitReduce(greatest, /*isMin=*/false)));
+  return success();
+}
+
+/// Operations of the mask for a query and all keys of a lane.
+static int64_t countOps(flash::TileClassesOp op) {
+  int64_t count = 0;
+  op.getMask().walk([&](Operation *) { ++count; });
+  return count * countOfLane(op.getKvTile());
+}
+
+/// Passes over the queries of the tile, some of them in each step.
 Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key) {
   Value keys = scalars->get(b, op.getKeys()), queries = scalars->get(b, op.getQueries());
   if (!keys || !queries)
     return {};
   Value end = arith::MinUIOp::create(b, add(query, index(op.getQTile())), queries);
-  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  int64_t step = std::clamp<int64_t>(llvm::bit_floor(uint64_t(kMostInlined / countOps(op))), 1, kMostQueries);
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = b.createOrFold<arith::SubIOp>(end, index(1));
   Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, add(key, index(op.getKvTile())), keys);
   bool isEmitted = true;
   Type flag = b.getI1Type();
@@ -256,14 +267,17 @@ Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place, V
       [&](OpBuilder &inner, Location loc, ValueRange state) {
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(inner.saveInsertionPoint());
-        auto [kept, cut] = emitPairs(op, place, state[0], key, keys);
+        SmallVector<Value> some{state[0]};
+        while (static_cast<int64_t>(some.size()) < step) // one that does not exist stands for the last
+          some.push_back(arith::MinUIOp::create(b, add(state[0], index(some.size())), last));
+        auto [kept, cut] = emitPairs(op, place, some, key, keys);
         isEmitted &= kept != nullptr;
         if (!kept)
           kept = cut = no;
         auto isAny = [&](Value ofLane) -> Value {
           return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, emitBallot(ofLane), i32(0));
         };
-        Value next = add(state[0], index(1));
+        Value next = add(state[0], index(step));
         scf::YieldOp::create(b, ValueRange{next, arith::OrIOp::create(b, state[1], isAny(kept)),
                                            arith::OrIOp::create(b, state[2], isAny(cut))});
       });
@@ -285,24 +299,23 @@ std::pair<Value, Value> TableKernel::emitPair(flash::TileClassesOp op, ValueRang
 
 /// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask each
 /// key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
-std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key,
-                                               Value keys) {
+std::pair<Value, Value> TableKernel::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
+                                               Value key, Value keys) {
   Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
   Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
-  int64_t numOps = 0, numKeys = llvm::divideCeil(int64_t(op.getKvTile()), kLanes);
-  op.getMask().walk([&](Operation *) { ++numOps; });
-  if (numOps * numKeys <= kMostInlined) {
+  if (countOps(op) <= kMostInlined) {
     Value last = b.createOrFold<arith::SubIOp>(end, index(1)), kept = no, cut = no;
-    for (int64_t number = 0; kept && number < numKeys; ++number) { // one that does not exist stands for the last
-      Value own = arith::MinUIOp::create(b, add(add(key, lane), index(kLanes * number)), last);
-      std::tie(kept, cut) = emitPair(op, {place[0], place[1], query, own}, kept, cut);
-    }
+    for (Value query : queries)
+      for (int64_t number = 0; kept && number < countOfLane(op.getKvTile()); ++number) { // one that does not exist stands for the last
+        Value own = arith::MinUIOp::create(b, add(add(key, lane), index(kLanes * number)), last);
+        std::tie(kept, cut) = emitPair(op, {place[0], place[1], query, own}, kept, cut);
+      }
     return {kept, cut};
   }
   auto loop = scf::ForOp::create(b, add(key, lane), end, index(kLanes), ValueRange{no, no});
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(loop.getBody());
-  auto [kept, cut] = emitPair(op, {place[0], place[1], query, loop.getInductionVar()}, loop.getRegionIterArg(0),
+  auto [kept, cut] = emitPair(op, {place[0], place[1], queries.front(), loop.getInductionVar()}, loop.getRegionIterArg(0),
                               loop.getRegionIterArg(1));
   if (!kept)
     return {};
@@ -425,13 +438,12 @@ FailureOr<std::vector<ManifestKernel>> flashc::emitTableKernels(func::FuncOp hos
     Operation *op = table.value.getDefiningOp();
     return llvm::TypeSwitch<Operation *, StringRef>(op)
         .Case([](flash::RowTableOp) { return "_rows"; })
-        .Case([](flash::TileMinMaxOp) { return "_minmax"; })
         .Case([](flash::TileClassesOp) { return "_classes"; })
         .Case([](flash::TileRunsOp) { return "_runs"; })
         .Default([](Operation *) { return ""; });
   };
   std::vector<ManifestKernel> kernels;
-  for (StringRef suffix : {"_rows", "_minmax", "_classes", "_runs"}) { // each of which may read those before it
+  for (StringRef suffix : {"_rows", "_classes", "_runs"}) { // each of which may read those before it
     SmallVector<TileTables::Table> some;
     llvm::copy_if(tables.getTables(), std::back_inserter(some),
                   [&](const TileTables::Table &table) { return getSuffix(table) == suffix; });

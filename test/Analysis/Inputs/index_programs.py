@@ -3,8 +3,6 @@ far."""
 
 import re
 
-import numpy
-
 from mask_programs import ARITH, EVALUATE
 from printed_bounds import Int, to_python
 
@@ -21,12 +19,10 @@ def compile_array_line(line):
     if match := re.match(r"(%[\w-]+) = tensor.extract (%[\w-]+)\[(%.*, %.*)\] :", line):
         indices = match[3].split(", ")
         return match[1], lambda values: Int(values[match[2]][tuple(values[index] for index in indices)])
-    if match := re.match(r"(%[\w-]+) = flash.tile_minmax (%[\w-]+) along 0 tiles (\d+) : tensor<\?x", line):
-        return match[1], lambda values: make_minmax(values[match[2]], int(match[3]))
     if match := re.match(r"(%[\w-]+) = flash.(count_le|nth) (%[\w-]+) in (%[\w-]+)( {strict})? :", line):
         function = EVALUATE["count_lt" if match[5] else match[2]]
         return match[1], lambda values: Int(function(values[match[3]], values[match[4]]))
-    if match := re.match(r"(%[\w-]+) = arith.(?:index_cast|extsi) (%[\w-]+) : \w+ to (?:index|i64)", line):
+    if match := re.match(r"(%[\w-]+) = arith.(?:index_cast|extsi) (%[\w-]+) : \w+ to (?:index|i32|i64)", line):
         return match[1], lambda values: values[match[2]]
     return None
 
@@ -70,10 +66,39 @@ RUNS = re.compile(r"^ *(%[\w-]+) = flash\.tile_runs(?: (dual))?\((.*)\) tiles\((
                   r" *flash.yield (%[\w-]+) : i32\n *} : tensor<\?x\?x\?x(\d+)x4xi32>\n", re.MULTILINE)
 
 
-def make_minmax(array, tile):
-    """flash.tile_minmax of an array of one dimension."""
-    starts = range(0, len(array), tile)
-    return numpy.stack([numpy.minimum.reduceat(array, starts), numpy.maximum.reduceat(array, starts)], axis=-1)
+RANGE = re.compile(r"^ *(%[\w-]+), (%[\w-]+) = flash\.tile_range\((.*) below (%[\w-]+)\) tile (\d+) {\n *\^bb0\((.*)\):\n"
+                   r"((?:.*\n)*?) *flash.yield (%[\w-]+) : \w+\n *}", re.MULTILINE)
+
+
+def compile_range(match):
+    """The steps for a flash.tile_range: a pair of numbers, and each of them."""
+    least, greatest, *_ = match.groups()
+    batch, head, first = match[3].split(", ")
+    arguments = re.findall(r"(%[\w-]+): index", match[6])
+    steps = [compile_any(line.strip()) for line in match[7].splitlines()]
+    assert all(steps), f"unknown operation in {match[0]}"
+
+    def run(values):
+        begin, found = values[first], []
+        for position in range(begin, min(begin + int(match[5]), values[match[4]])):
+            inside = values | dict(zip(arguments, (values[batch], values[head], Int(position))))
+            for name, step in steps:
+                inside[name] = step(inside)
+            found.append(inside[match[8]])
+        return Int(min(found)), Int(max(found))
+    pair = least + greatest
+    return [(pair, run), (least, lambda values: values[pair][0]), (greatest, lambda values: values[pair][1])]
+
+
+def compile_region(text):
+    """(text, steps) of each operation of a region."""
+    while match := RANGE.search(text):
+        for line in text[:match.start()].splitlines():
+            yield line, [compile_any(line.strip())]
+        yield match[0], compile_range(match)
+        text = text[match.end() + 1:]
+    for line in text.splitlines():
+        yield line, [compile_any(line.strip())]
 
 
 def take_tables(body):
@@ -101,12 +126,11 @@ class TilesRegion:
         # The dimension along which a row of tiles lies, and the one in which the rows do.
         self.streamed, self.resident = (2, 3) if self.is_dual else (3, 2)
         self.of_row, self.of_tile, depends = [], [], {self.arguments[self.streamed]}
-        for line in match[7].splitlines():
-            step = compile_any(line.strip())
-            assert step, f"unknown operation {line}"
-            is_of_tile = not depends.isdisjoint(re.findall(r"%[\w-]+", line))
-            depends |= {step[0]} if is_of_tile else set()
-            (self.of_tile if is_of_tile else self.of_row).append(step)
+        for text, steps in compile_region(match[7]):
+            assert all(steps), f"unknown operation {text}"
+            is_of_tile = not depends.isdisjoint(re.findall(r"%[\w-]+", text))
+            depends |= {name for name, _ in steps} if is_of_tile else set()
+            (self.of_tile if is_of_tile else self.of_row).extend(steps)
 
     def get_size(self, dim):
         return self.q_tile if dim == 2 else self.kv_tile

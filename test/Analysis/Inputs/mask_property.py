@@ -6,6 +6,8 @@
     mask_property.py dual < output       evaluates the bounds of the loops over queries that flash-print-mask-bounds
                                          prints, for many sizes
 
+More masks than the tests have: `random=N` and `sorted=N` say how many of each kind, and `seed=N` which, to both steps.
+
 The bounds are computed at run time here: this evaluates the index arithmetic in front of the loops, and looks at all
 pairs (i, j) of each tile of queries:
 - sound: no tile with a kept pair is skipped, and a tile in a loop without a mask keeps every pair of a valid query;
@@ -157,10 +159,15 @@ def make_arrays(rng, nq, nk):
     return [numpy.array(line) for line in ids + offsets]
 
 
+def number_of(name, default):
+    return next((int(word.partition("=")[2]) for word in sys.argv if word.startswith(name + "=")), default)
+
+
 def make_cases():
-    rng, cases = random.Random(SEED), []
+    seed = number_of("seed", SEED)
+    rng, cases = random.Random(seed), []
     masks = [(name, mask, "exact") for name, mask in named().items()]
-    masks += [(f"random_{n}", random_mask(rng), None) for n in range(200)]
+    masks += [(f"random_{n}", random_mask(rng), None) for n in range(number_of("random", 200))]
     for name, mask, expected in masks:
         cases += [Case(name, mask, rng, sizes, expected)
                   for sizes in (None, (rng.randint(1, 300), rng.randint(1, 300)), (128, 192))]
@@ -168,8 +175,9 @@ def make_cases():
         # What holds for some keys of a tile, and a function of them that is known at its ends.
         expected_dual = "conservative" if name == "shared_prefix_documents" else expected
         cases += [Case(name, mask, rng, None, expected, has_arrays=True, expected_dual=expected_dual) for _ in range(4)]
-    sorted_rng = SortedRandom(SEED)
-    cases += [Case(f"random_sorted_{n}", random_mask(sorted_rng), rng, None, has_arrays=True) for n in range(100)]
+    sorted_rng = SortedRandom(seed)
+    cases += [Case(f"random_sorted_{n}", random_mask(sorted_rng), rng, None, has_arrays=True)
+              for n in range(number_of("sorted", 100))]
     return cases
 
 

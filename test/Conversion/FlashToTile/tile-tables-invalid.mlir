@@ -1,4 +1,5 @@
-// Loops over runs of a table that are not those of flash-bound-loops, and tables whose size no launcher can compute.
+// Loops over runs of a table that are not those of flash-bound-loops, tables whose size no launcher can compute, and arrays that
+// are computed.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=64 kv-tile=32" --canonicalize --cse --flash-swap-loops --flash-bound-loops --flash-parallelize --canonicalize --cse
 // DEFINE: %{convert} = --convert-flash-to-tile=schedule=consumers=1,kv-tile=32
 // RUN: split-file %s %t
@@ -9,7 +10,7 @@
 // RUN: not flashc-opt %t/l1.mlir --flash-split-key-loops 2>&1 | FileCheck %s --check-prefix=PARTS
 // PARTS: error: cannot split keys: the bounds are runs of a table, which are those of all keys
 // RUN: flashc-opt %t/computed.mlir %{l1} | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=COMPUTED
-// COMPUTED: error: 'flash.tile_minmax' op expected extents that are constants or those of arguments
+// COMPUTED: error: expected a captured array to be a function argument
 // RUN: flashc-opt %t/rows.mlir %{l1} | not flashc-opt - %{convert} 2>&1 | FileCheck %s --check-prefix=ROWS
 // ROWS: error: 'flash.row_table' op expected extents that are constants or those of arguments
 

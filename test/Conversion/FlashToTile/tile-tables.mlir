@@ -59,22 +59,23 @@
 // TABLES:           %[[LIMIT32:.*]] = arith.index_cast %[[LIMIT]]
 // TABLES:           memref.store %[[LIMIT32]], %[[LIST]]
 
-// TABLES-LABEL: gpu.func @documents_minmax(
+// A lane has every 32nd position of a tile: two of 64 queries, and one of 32 keys.
+// TABLES-LABEL: gpu.func @documents_classes(
 // TABLES:         scf.if
-// TABLES:           memref.load
-// TABLES-COUNT-20:  nvvm.shfl.sync bfly
-// TABLES:           memref.store
-// TABLES:         scf.if
-// TABLES-COUNT-20:  nvvm.shfl.sync bfly
-// TABLES:         scf.if
-// TABLES-COUNT-20:  nvvm.shfl.sync bfly
-// TABLES-NOT:     nvvm.shfl.sync
-// A tile that is not known is run, query by query, until it is.
-// TABLES:       gpu.func @documents_classes(
+// TABLES-COUNT-2:   memref.load %{{.*}} : memref<?x?xi32
+// TABLES:           nvvm.redux.sync min
+// TABLES:           nvvm.redux.sync max
+// TABLES:           memref.load %{{.*}} : memref<?x?xi32
+// TABLES:           nvvm.redux.sync min
+// TABLES:           nvvm.redux.sync max
+// TABLES:           memref.load %{{.*}} : memref<?x?xi1
+// TABLES:           nvvm.redux.sync min
+// TABLES:           nvvm.redux.sync max
+// A tile that is not known is run, eight queries at a time, until it is.
 // TABLES:         scf.if %{{.*}} -> (i32)
 // TABLES:           scf.while
 // TABLES:             scf.condition
-// TABLES:             memref.load
+// TABLES-COUNT-7:     arith.minui
 // TABLES-COUNT-2:     nvvm.vote.sync ballot
 // TABLES:             scf.yield
 // TABLES-NOT:         nvvm.vote.sync

@@ -1,5 +1,5 @@
-// Masks over arrays that nothing is known of: the least and the greatest element of each tile decide at run time which
-// tiles are visited.
+// Masks over arrays that nothing is known of: the least and the greatest value that each side has in a tile decide at run
+// time which tiles are visited.
 // DEFINE: %{l1} = --flash-online-softmax --flash-tile="q-tile=16 kv-tile=32" --canonicalize --cse --flash-swap-loops --flash-bound-loops
 // RUN: flashc-opt %s %{l1} --canonicalize --cse | FileCheck %s
 // RUN: flashc-opt %s %{l1} --remark-format=emitRemark --remarks-filter-passed=flash -o /dev/null 2>&1 \
@@ -12,17 +12,16 @@
 // CHECK-LABEL: func @documents
 // CHECK-SAME:    %[[Q:[^:]*]]: tensor<2x4x?x8xf32>, %[[IDS:[^:]*]]: tensor<2x?xi32>
 // CHECK-DAG:     %[[NQ:.*]] = tensor.dim %[[Q]], %c2
-// CHECK-DAG:     %[[ROWS:.*]] = flash.tile_minmax %[[IDS]] along 1 tiles 16 : tensor<2x?xi32> -> tensor<2x?x2xi64>
-// CHECK-DAG:     %[[COLS:.*]] = flash.tile_minmax %[[IDS]] along 1 tiles 32 : tensor<2x?xi32> -> tensor<2x?x2xi64>
 // All heads are alike.
 // CHECK:         %[[CLASSES:.*]] = flash.tile_classes(%c2, %c1, %[[NQ]], %[[NQ]]) tiles(16, 32) {
 // CHECK:         ^bb0(%[[B:[^:]*]]: index, %{{.*}}: index, %[[I0:[^:]*]]: index, %[[J0:[^:]*]]: index):
-// CHECK:           %[[X:.*]] = arith.divui %[[I0]], %c16
-// CHECK:           %[[LOW_I:.*]] = tensor.extract %[[ROWS]][%[[B]], %[[X]], %c0]
-// CHECK:           %[[HIGH_I:.*]] = tensor.extract %[[ROWS]][%[[B]], %[[X]], %c1]
-// CHECK:           %[[Y:.*]] = arith.divui %[[J0]], %c32
-// CHECK:           %[[LOW_J:.*]] = tensor.extract %[[COLS]][%[[B]], %[[Y]], %c0]
-// CHECK:           %[[HIGH_J:.*]] = tensor.extract %[[COLS]][%[[B]], %[[Y]], %c1]
+// CHECK:           %[[LOW_I:.*]], %[[HIGH_I:.*]] = flash.tile_range(%[[B]], %c0, %[[I0]] below %[[NQ]]) tile 16 {
+// CHECK:           ^bb0(%[[BATCH:[^:]*]]: index, %{{.*}}: index, %[[P:[^:]*]]: index):
+// CHECK:             %[[INSIDE:.*]] = arith.minsi %[[P]],
+// CHECK:             %[[PLACE:.*]] = arith.maxsi %[[INSIDE]],
+// CHECK:             %[[ID:.*]] = tensor.extract %[[IDS]][%[[BATCH]], %[[PLACE]]]
+// CHECK:             flash.yield %[[ID]] : i32
+// CHECK:           %[[LOW_J:.*]], %[[HIGH_J:.*]] = flash.tile_range(%[[B]], %c0, %[[J0]] below %[[NQ]]) tile 32 {
 // Some pair may be of one document, and some may not.
 // CHECK-DAG:       %[[A:.*]] = arith.cmpi sle, %[[LOW_I]], %[[HIGH_J]]
 // CHECK-DAG:       %[[C:.*]] = arith.cmpi sle, %[[LOW_J]], %[[HIGH_I]]
@@ -72,10 +71,13 @@ func.func @documents(%q: !q, %ids: tensor<2x?xi32>) -> !q {
   return %o : !q
 }
 
-// What is computed from elements may wrap around: then it has any value of its type.
+// What is computed from elements of both sides may wrap around: then it has any value of its type. Of one side it is run.
 // CHECK-LABEL: func @wraps
 // CHECK:         flash.tile_classes
-// CHECK:           %[[SUM:.*]] = arith.addi %{{.*}}, %c100_i64 : i64
+// CHECK:           %[[LOW_J:.*]], %[[HIGH_J:.*]] = flash.tile_range(%c0, %c0, %{{.*}} below %{{.*}}) tile 32 {
+// CHECK:             arith.addi %{{.*}}, %c100_i8 : i8
+// CHECK:           %[[LOW_I:.*]], %[[HIGH_I:.*]] = flash.tile_range(%c0, %c0, %{{.*}} below %{{.*}}) tile 16 {
+// CHECK:           arith.addi %[[LOW_J]], %[[LOW_I]] : i64
 // CHECK:           arith.cmpi sge, %{{.*}}, %c-128_i64
 // CHECK:           %[[FITS:.*]] = arith.cmpi sle, %{{.*}}, %c127_i64
 // CHECK:           arith.select %{{.*}}, %{{.*}}, %c-128_i64
@@ -87,21 +89,30 @@ func.func @wraps(%q: !q, %ids: memref<?xi8>) -> !q {
       mask (%b: index, %h: index, %i: index, %j: index) {
         %x = memref.load %ids[%j] : memref<?xi8>
         %y = arith.addi %x, %c100 : i8
-        %keep = arith.cmpi sgt, %y, %c0 : i8
+        %z = memref.load %ids[%i] : memref<?xi8>
+        %sum = arith.addi %y, %z : i8
+        %keep = arith.cmpi sgt, %sum, %c0 : i8
         flash.yield %keep : i1
       } -> !q, !r
   return %o : !q
 }
 
-// One table for a flag of each batch and head. What is not understood may hold and may not.
+// Conditions of one position are run as they are, floating point, too; those of keys for each batch and head.
 // CHECK-LABEL: func @flags
-// CHECK:         %[[TABLE:.*]] = flash.tile_minmax %{{.*}} along 2 tiles 32 : tensor<2x4x?xi1> -> tensor<2x4x?x2xi64>
 // CHECK:         flash.tile_classes(%c2, %c4,
-// CHECK:         ^bb0(%[[B:[^:]*]]: index, %[[H:[^:]*]]: index,
-// CHECK:           %[[HIGH:.*]] = tensor.extract %[[TABLE]][%[[B]], %[[H]], %{{.*}}, %c1]
-// CHECK:           arith.cmpi ne, %[[HIGH]], %c0_i64
-// CHECK-NOT:       arith.select %{{.*}}, %c1_i32, %c2_i32
-// CHECK:           flash.yield
+// CHECK:         ^bb0(%[[B:[^:]*]]: index, %[[H:[^:]*]]: index, %[[I0:[^:]*]]: index, %[[J0:[^:]*]]: index):
+// CHECK:           %[[LOW_J:.*]], %[[HIGH_J:.*]] = flash.tile_range(%[[B]], %[[H]], %[[J0]] below %{{.*}}) tile 32 {
+// CHECK:             flash.yield %{{.*}} : i1
+// CHECK:           %[[MAY_J:.*]] = arith.cmpi ne, %[[HIGH_J]], %c0_i64
+// CHECK:           %[[MAY_NOT_J:.*]] = arith.cmpi eq, %[[LOW_J]], %c0_i64
+// CHECK:           %[[LOW_I:.*]], %[[HIGH_I:.*]] = flash.tile_range(%c0, %c0, %[[I0]] below %{{.*}}) tile 16 {
+// CHECK:             arith.cmpf ogt
+// CHECK:             flash.yield %{{.*}} : i1
+// CHECK:           %[[MAY_I:.*]] = arith.cmpi ne, %[[HIGH_I]], %c0_i64
+// CHECK:           %[[MAY_NOT_I:.*]] = arith.cmpi eq, %[[LOW_I]], %c0_i64
+// CHECK:           arith.andi %[[MAY_J]], %[[MAY_I]]
+// CHECK:           arith.ori %[[MAY_NOT_J]], %[[MAY_NOT_I]]
+// CHECK:           flash.yield %{{.*}} : i32
 func.func @flags(%q: !q, %keys: tensor<2x4x?xi1>, %weights: tensor<?xf32>) -> !q {
   %zero = arith.constant 0.0 : f32
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
@@ -133,8 +144,10 @@ func.func @times(%q: !q, %now: tensor<?xi64>, %then: tensor<?xi32>) -> !q {
 // A declaration inside of the mask. What it gives bounds the runs.
 // CHECK-LABEL: func @declared
 // CHECK-SAME:    %[[Q:[^:]*]]: tensor<1x1x?x8xf32>, %[[IDS:[^:]*]]: tensor<?xi32>
-// CHECK:         flash.tile_minmax %[[IDS]] along 0 tiles 16
 // CHECK:         flash.tile_classes
+// CHECK:           flash.tile_range
+// CHECK:             %[[SORTED:.*]] = flash.assume_sorted %[[IDS]]
+// CHECK:             tensor.extract %[[SORTED]]
 // CHECK:           flash.count_le
 // CHECK:           flash.yield
 func.func @declared(%q: tensor<1x1x?x8xf32>, %ids: tensor<?xi32>, %flags: tensor<?xi1>) -> tensor<1x1x?x8xf32> {
@@ -174,27 +187,54 @@ func.func @window(%q: !q, %flags: tensor<?xi8>, %widths: tensor<4xindex>) -> !q 
   return %o : !q
 }
 
-// A table of pairs, an element beside the position, and floating point say nothing about a tile: the mask does.
-// CHECK-LABEL: func @opaque
-// CHECK-NOT:     = flash.tile_minmax
+// An element of a table of pairs is known where its place is the same in the whole tile; else it may be any.
+// CHECK-LABEL: func @pairs
+// CHECK-SAME:    %[[PAIRS:[^:]*]]: tensor<?x?xi1>
 // CHECK:         flash.tile_classes
+// CHECK:         ^bb0(%{{.*}}: index, %{{.*}}: index, %[[I0:[^:]*]]: index, %[[J0:[^:]*]]: index):
+// CHECK:           %[[ONE_I:.*]] = arith.cmpi eq
+// A remainder does not ascend.
+// CHECK:           %[[LOW_J:.*]], %[[HIGH_J:.*]] = flash.tile_range(%c0, %c0, %[[J0]] below %{{.*}}) tile 32 {
+// CHECK:             arith.remui
+// CHECK:             arith.index_cast %{{.*}} : index to i32
+// CHECK:             flash.yield %{{.*}} : i32
+// CHECK:           %[[ONE_J:.*]] = arith.cmpi eq
+// CHECK:           %[[ONE:.*]] = arith.andi %[[ONE_I]], %[[ONE_J]]
+// CHECK:           %[[X:.*]] = arith.select %[[ONE]], %{{.*}}, %c0_i64
+// CHECK:           %[[PLACE_X:.*]] = arith.index_cast %[[X]]
+// CHECK:           %[[Y:.*]] = arith.select %[[ONE]], %{{.*}}, %c0_i64
+// CHECK:           %[[PLACE_Y:.*]] = arith.index_cast %[[Y]]
+// CHECK:           %[[FLAG:.*]] = tensor.extract %[[PAIRS]][%[[PLACE_X]], %[[PLACE_Y]]]
+// CHECK:           %[[WIDE:.*]] = arith.extui %[[FLAG]]
+// CHECK:           arith.select %[[ONE]], %[[WIDE]], %c0_i64
+// CHECK:           arith.select %[[ONE]], %[[WIDE]], %c1_i64
+// CHECK:         } keeps {
+func.func @pairs(%q: !q, %pairs: tensor<?x?xi1>) -> !q {
+  %c16 = arith.constant 16 : index
+  %c24 = arith.constant 24 : index
+  %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %x = arith.divui %i, %c16 : index
+        %y = arith.remui %j, %c24 : index
+        %flag = tensor.extract %pairs[%x, %y] : tensor<?x?xi1>
+        flash.yield %flag : i1
+      } -> !q, !r
+  return %o : !q
+}
+
+// Floating point of both positions says nothing about a tile: the mask does.
+// CHECK-LABEL: func @opaque
+// CHECK:         flash.tile_classes
+// CHECK-NOT:       arith.cmpf
 // CHECK:         } keeps {
 // CHECK:           arith.cmpf
 // CHECK:         flash.tile_runs
-func.func @opaque(%q: !q, %pairs: tensor<?x?xi1>, %ids: tensor<?xi32>, %weights: tensor<?xf32>) -> !q {
-  %c1 = arith.constant 1 : index
-  %zero = arith.constant 0.0 : f32
+func.func @opaque(%q: !q, %weights: tensor<?xf32>) -> !q {
   %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
-        %flag = tensor.extract %pairs[%i, %j] : tensor<?x?xi1>
-        %next = arith.addi %j, %c1 : index
-        %x = tensor.extract %ids[%i] : tensor<?xi32>
-        %y = tensor.extract %ids[%next] : tensor<?xi32>
-        %same = arith.cmpi eq, %x, %y : i32
-        %w = tensor.extract %weights[%j] : tensor<?xf32>
-        %positive = arith.cmpf ogt, %w, %zero : f32
-        %both = arith.andi %flag, %same : i1
-        %keep = arith.andi %both, %positive : i1
+        %x = tensor.extract %weights[%i] : tensor<?xf32>
+        %y = tensor.extract %weights[%j] : tensor<?xf32>
+        %keep = arith.cmpf ogt, %x, %y : f32
         flash.yield %keep : i1
       } -> !q, !r
   return %o : !q

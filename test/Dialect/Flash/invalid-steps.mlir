@@ -128,6 +128,6 @@ func.func @finalize_output_type(%t: !t, %r: !r, %o: tensor<1x2x8x16xf64>) {
 // -----
 
 func.func @yield_outside(%s: f32) {
-  // expected-error @+1 {{expects parent op to be one of 'flash.attention, flash.column_sums, flash.attention_backward, flash.captured_gradient, flash.online_attention, flash.accumulate_column_sums, flash.accumulate_gradients, flash.row_table, flash.tile_classes, flash.tile_runs'}}
+  // expected-error @+1 {{expects parent op to be one of 'flash.attention, flash.column_sums, flash.attention_backward, flash.captured_gradient, flash.online_attention, flash.accumulate_column_sums, flash.accumulate_gradients, flash.row_table, flash.tile_range, flash.tile_classes, flash.tile_runs'}}
   flash.yield %s : f32
 }

@@ -1,24 +1,36 @@
 // RUN: flashc-opt %s --split-input-file --verify-diagnostics
 
-func.func @dim(%a: tensor<8xi32>) {
-  // expected-error @+1 {{expected a dimension below the rank 1, got 1}}
-  %0 = flash.tile_minmax %a along 1 tiles 4 : tensor<8xi32> -> tensor<2x2xi64>
-  return
-}
-
-// -----
-
-func.func @tile(%a: tensor<8xi32>) {
+func.func @tile(%n: index) {
   // expected-error @+1 {{expected a positive tile, got 0}}
-  %0 = flash.tile_minmax %a along 0 tiles 0 : tensor<8xi32> -> tensor<2x2xi64>
+  %0, %1 = flash.tile_range(%n, %n, %n below %n) tile 0 {
+  ^bb0(%b: index, %h: index, %i: index):
+    %c = arith.constant 1 : i32
+    flash.yield %c : i32
+  }
   return
 }
 
 // -----
 
-func.func @result(%a: tensor<9xi32>) {
-  // expected-error @+1 {{expected a result of type 'tensor<3x2xi64>', got 'tensor<2x2xi64>'}}
-  %0 = flash.tile_minmax %a along 0 tiles 4 : tensor<9xi32> -> tensor<2x2xi64>
+func.func @positions(%n: index) {
+  // expected-error @+1 {{expected the region to take ('index', 'index', 'index'), got ('index')}}
+  %0, %1 = flash.tile_range(%n, %n, %n below %n) tile 4 {
+  ^bb0(%i: index):
+    %c = arith.constant 1 : i32
+    flash.yield %c : i32
+  }
+  return
+}
+
+// -----
+
+func.func @real(%n: index) {
+  // expected-error @+1 {{expected the region to yield an i1, an i32 or an i64}}
+  %0, %1 = flash.tile_range(%n, %n, %n below %n) tile 4 {
+  ^bb0(%b: index, %h: index, %i: index):
+    %c = arith.constant 1.0 : f32
+    flash.yield %c : f32
+  }
   return
 }
 

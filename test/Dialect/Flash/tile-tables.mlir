@@ -3,32 +3,36 @@
 // RUN: flashc-opt %s --canonicalize | FileCheck %s --check-prefix=CANON
 // RUN: flashc-opt %s --flash-decompose --canonicalize | FileCheck %s --check-prefix=LOOPS
 
-// CHECK-LABEL: func @minmax
-// CHECK: flash.tile_minmax %{{.*}} along 1 tiles 16 : tensor<2x?xi32> -> tensor<2x?x2xi64>
-// CHECK: flash.tile_minmax %{{.*}} along 0 tiles 16 : memref<40x3xi1> -> tensor<3x3x2xi64>
+// CHECK-LABEL: func @range
+// CHECK: %least, %greatest = flash.tile_range(%{{.*}}, %{{.*}}, %{{.*}} below %{{.*}}) tile 16 {
+// CHECK: flash.yield %{{.*}} : i32
+// CHECK: flash.tile_range
+// CHECK: flash.yield %{{.*}} : i1
 
 // A tile at the end may be shorter. An i1 is 0 or 1.
-// LOOPS-LABEL: func @minmax
-// LOOPS:         %[[N:.*]] = tensor.dim %[[A:.*]], %c1
-// LOOPS:         %[[TILES:.*]] = arith.ceildivsi %[[N]], %c16
-// LOOPS:         scf.for %[[B:[^ ]*]] = %{{.*}} to %c2
-// LOOPS:           scf.for %[[T:[^ ]*]] = %{{.*}} to %[[TILES]]
-// LOOPS:             %[[BEGIN:.*]] = arith.muli %[[T]], %c16
-// LOOPS:             %[[BEHIND:.*]] = arith.addi %[[BEGIN]], %c16
-// LOOPS:             %[[END:.*]] = arith.minsi %[[BEHIND]], %
-// LOOPS:             scf.for %[[X:[^ ]*]] = %[[BEGIN]] to %[[END]]
-// LOOPS:               %[[E:.*]] = tensor.extract %[[A]][%[[B]], %[[X]]]
-// LOOPS:               %[[WIDE:.*]] = arith.extsi %[[E]]
-// LOOPS:               arith.minsi %{{.*}}, %[[WIDE]]
-// LOOPS:               arith.maxsi %{{.*}}, %[[WIDE]]
-// LOOPS:             tensor.insert
-// LOOPS:             tensor.insert
-// LOOPS:         memref.load
-// LOOPS:         arith.extui
-func.func @minmax(%a: tensor<2x?xi32>, %m: memref<40x3xi1>) -> (tensor<2x?x2xi64>, tensor<3x3x2xi64>) {
-  %0 = flash.tile_minmax %a along 1 tiles 16 : tensor<2x?xi32> -> tensor<2x?x2xi64>
-  %1 = flash.tile_minmax %m along 0 tiles 16 : memref<40x3xi1> -> tensor<3x3x2xi64>
-  return %0, %1 : tensor<2x?x2xi64>, tensor<3x3x2xi64>
+// LOOPS-LABEL: func @range(
+// LOOPS-SAME:      %[[B:[^:]*]]: index, %{{[^:]*}}: index, %[[FIRST:[^:]*]]: index, %[[N:[^:]*]]: index, %[[A:[^:]*]]: tensor<2x?xi32>
+// LOOPS:         %[[BEHIND:.*]] = arith.addi %[[FIRST]], %c16
+// LOOPS:         %[[END:.*]] = arith.minsi %[[BEHIND]], %[[N]]
+// LOOPS:         scf.for %[[X:[^ ]*]] = %[[FIRST]] to %[[END]]
+// LOOPS:           %[[E:.*]] = tensor.extract %[[A]][%[[B]], %[[X]]]
+// LOOPS:           %[[WIDE:.*]] = arith.extsi %[[E]]
+// LOOPS:           arith.minsi %{{.*}}, %[[WIDE]]
+// LOOPS:           arith.maxsi %{{.*}}, %[[WIDE]]
+// LOOPS:         scf.for
+// LOOPS:           arith.extui %{{.*}} : i1 to i64
+func.func @range(%b: index, %h: index, %first: index, %n: index, %a: tensor<2x?xi32>) -> (i64, i64, i64, i64) {
+  %low, %high = flash.tile_range(%b, %h, %first below %n) tile 16 {
+  ^bb0(%batch: index, %head: index, %i: index):
+    %x = tensor.extract %a[%batch, %i] : tensor<2x?xi32>
+    flash.yield %x : i32
+  }
+  %none, %all = flash.tile_range(%b, %h, %first below %n) tile 16 {
+  ^bb0(%batch: index, %head: index, %i: index):
+    %early = arith.cmpi sle, %i, %head : index
+    flash.yield %early : i1
+  }
+  return %low, %high, %none, %all : i64, i64, i64, i64
 }
 
 // CHECK-LABEL: func @runs

@@ -25,6 +25,8 @@ public:
   /// has been emitted.
   mlir::Value get(mlir::OpBuilder &b, mlir::Value value);
   mlir::Value get(mlir::OpBuilder &b, mlir::Location loc, mlir::OpFoldResult value);
+  /// The copies of `values`, or failure if there is not one of each.
+  mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
 
   /// Copies what a score or mask region uses of its surroundings, and what it computes of that, b and h alone; of b alone,
   /// where `head` is null: rows have heads of their own. Done ahead of the loop over keys, this keeps it out of the loop.
@@ -55,10 +57,7 @@ private:
   mlir::Value getArgument(mlir::OpBuilder &b, mlir::BlockArgument argument);
   mlir::Value getDim(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value index);
   mlir::Value getElement(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange indices);
-  mlir::Value loadMinMax(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::ValueRange positions);
   mlir::Value loadFromTable(mlir::OpBuilder &b, mlir::Operation *op, mlir::Value source, mlir::Value place);
-  /// The copies of `values`, or failure if there is not one of each.
-  mlir::FailureOr<mlir::SmallVector<mlir::Value>> getAll(mlir::OpBuilder &b, mlir::ValueRange values);
   /// A flash.count_le or flash.nth: a search of the array.
   template <typename SortedReadOp>
   mlir::Value getSearch(mlir::OpBuilder &b, SortedReadOp op, mlir::Value argument);

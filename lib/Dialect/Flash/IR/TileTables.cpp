@@ -1,4 +1,4 @@
-//===- TileTables.cpp - flash.row_table, flash.tile_minmax and flash.tile_runs ------------------------------------===//
+//===- TileTables.cpp - flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs -----------------===//
 
 #include "flashc/Dialect/Flash/IR/TileTables.h"
 #include "flashc/Dialect/Flash/IR/SortedData.h"
@@ -69,21 +69,24 @@ void RowTableOp::getCanonicalizationPatterns(RewritePatternSet &patterns, MLIRCo
   patterns.add<ForwardDims>(context);
 }
 
-LogicalResult TileMinMaxOp::verify() {
-  auto source = cast<ShapedType>(getSource().getType());
-  int64_t dim = getDim(), tile = getTile();
-  if (dim < 0 || dim >= source.getRank())
-    return emitOpError() << "expected a dimension below the rank " << source.getRank() << ", got " << dim;
-  if (tile <= 0)
+LogicalResult TileRangeOp::verify() {
+  if (int64_t tile = getTile(); tile <= 0)
     return emitOpError() << "expected a positive tile, got " << tile;
-  SmallVector<int64_t> shape(source.getShape());
-  if (!ShapedType::isDynamic(shape[dim]))
-    shape[dim] = llvm::divideCeil(shape[dim], tile);
-  shape.push_back(2);
-  auto expected = RankedTensorType::get(shape, IntegerType::get(getContext(), 64));
-  if (getType() != expected)
-    return emitOpError() << "expected a result of type " << expected << ", got " << getType();
+  Type index = IndexType::get(getContext());
+  if (getBody().getArgumentTypes() != TypeRange{index, index, index})
+    return emitOpError() << "expected the region to take ('index', 'index', 'index'), got ("
+                         << getBody().getArgumentTypes() << ")";
+  auto yield = dyn_cast<YieldOp>(getBody().front().back());
+  if (!yield || !yield.getValue().getType().isInteger())
+    return emitOpError() << "expected the region to yield an i1, an i32 or an i64";
   return success();
+}
+
+Value TileRangeOp::getValue() { return cast<YieldOp>(getBody().front().back()).getValue(); }
+
+void TileRangeOp::getAsmResultNames(function_ref<void(Value, StringRef)> setNameFn) {
+  setNameFn(getLeast(), "least");
+  setNameFn(getGreatest(), "greatest");
 }
 
 LogicalResult TileClassesOp::verify() {
@@ -200,27 +203,6 @@ static Value countTiles(ImplicitLocOpBuilder &b, Value extent, int64_t tile) {
   return b.createOrFold<arith::CeilDivSIOp>(extent, arith::ConstantIndexOp::create(b, tile));
 }
 
-/// The least and the greatest element of one tile.
-static SmallVector<Value> emitMinMax(ImplicitLocOpBuilder &b, TileMinMaxOp op, ValueRange tile) {
-  int64_t dim = op.getDim();
-  Value size = arith::ConstantIndexOp::create(b, op.getTile()), one = arith::ConstantIndexOp::create(b, 1);
-  Value begin = arith::MulIOp::create(b, tile[dim], size);
-  Value behind = arith::AddIOp::create(b, begin, size);
-  Value end = arith::MinSIOp::create(b, behind, linalg::createOrFoldDimOp(b, b.getLoc(), op.getSource(), dim));
-  Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::max()));
-  Value least = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::min()));
-  auto loop = scf::ForOp::create(b, begin, end, one, ValueRange{most, least});
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> position(tile);
-  position[dim] = loop.getInductionVar();
-  Value element = emitRangedElement(b, readElement(b, b.getLoc(), op.getSource(), position));
-  Value min = arith::MinSIOp::create(b, loop.getRegionIterArg(0), element);
-  Value max = arith::MaxSIOp::create(b, loop.getRegionIterArg(1), element);
-  scf::YieldOp::create(b, ValueRange{min, max});
-  return {loop.getResult(0), loop.getResult(1)};
-}
-
 /// A loop nest from 0 to `extents` that writes `emitElements` of each position, along last dimensions, into `table`.
 static Value emitTable(ImplicitLocOpBuilder &b, RankedTensorType type, ArrayRef<Value> extents,
                        function_ref<SmallVector<Value>(ImplicitLocOpBuilder &, ValueRange)> emitElements) {
@@ -257,14 +239,21 @@ Value mlir::flash::expandInPlace(OpBuilder &builder, RowTableOp op) {
   });
 }
 
-Value mlir::flash::expandInPlace(OpBuilder &builder, TileMinMaxOp op) {
+SmallVector<Value> mlir::flash::expandInPlace(OpBuilder &builder, TileRangeOp op) {
   ImplicitLocOpBuilder b(op.getLoc(), builder);
-  SmallVector<Value> extents;
-  for (int64_t dim = 0; dim + 1 < op.getType().getRank(); ++dim)
-    extents.push_back(linalg::createOrFoldDimOp(b, b.getLoc(), op.getSource(), dim));
-  extents[op.getDim()] = countTiles(b, extents[op.getDim()], op.getTile());
-  return emitTable(b, op.getType(), extents,
-                   [&](ImplicitLocOpBuilder &nested, ValueRange tile) { return emitMinMax(nested, op, tile); });
+  Value behind = arith::AddIOp::create(b, op.getFirst(), arith::ConstantIndexOp::create(b, op.getTile()));
+  Value end = arith::MinSIOp::create(b, behind, op.getExtent()), one = arith::ConstantIndexOp::create(b, 1);
+  Value most = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::max()));
+  Value least = arith::ConstantOp::create(b, b.getI64IntegerAttr(std::numeric_limits<int64_t>::min()));
+  auto loop = scf::ForOp::create(b, op.getFirst(), end, one, ValueRange{most, least});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value value = inlineRegion(b, op.getBody(), {op.getBatch(), op.getHead(), loop.getInductionVar()});
+  value = emitRangedElement(b, value);
+  Value min = arith::MinSIOp::create(b, loop.getRegionIterArg(0), value);
+  Value max = arith::MaxSIOp::create(b, loop.getRegionIterArg(1), value);
+  scf::YieldOp::create(b, ValueRange{min, max});
+  return {loop.getResult(0), loop.getResult(1)};
 }
 
 Value mlir::flash::emitTileClass(ImplicitLocOpBuilder &b, Value isKept, Value isCut) {

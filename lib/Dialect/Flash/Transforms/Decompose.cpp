@@ -33,7 +33,7 @@ static void expandDeclaredData(RewriterBase &rewriter, Operation *root) {
   };
   root->walk([&](Operation *op) {
     TypeSwitch<Operation *>(op)
-        .Case<CountLeOp, NthOp, SegmentTileOp, RowTableOp, TileMinMaxOp, TileClassesOp, TileRunsOp>(expand)
+        .Case<CountLeOp, NthOp, SegmentTileOp, RowTableOp, TileRangeOp, TileClassesOp, TileRunsOp>(expand)
         .Case([&](AssumeSortedOp declared) { rewriter.replaceOp(declared, declared.getSource()); });
   });
 }

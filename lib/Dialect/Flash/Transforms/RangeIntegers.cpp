@@ -149,6 +149,8 @@ std::optional<Interval64> RangeReader::computeRange(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || !mask.isAncestor(op->getParentRegion()))
     return std::nullopt;
+  if (Range range = isMonotone(value) ? Range() : getByRunning(value))
+    return range;
   if (isa<arith::AddIOp, arith::SubIOp>(op))
     return getSum(op);
   if (auto product = dyn_cast<arith::MulIOp>(op))

@@ -23,13 +23,15 @@ RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *ancho
 // What is the same for all pairs
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Whether a value is captured from outside of `anchor`, or the batch or the head.
+static bool isUniformLeaf(Value leaf, Region &mask, Operation *anchor) {
+  if (mask.isAncestor(leaf.getParentRegion())) // an argument
+    return leaf != mask.getArgument(2) && leaf != mask.getArgument(3);
+  return !anchor->isAncestor(leaf.getParentRegion()->getParentOp());
+}
+
 bool RangeReader::isUniform(Value value) {
-  auto isLeaf = [&](Value leaf) {
-    if (mask.isAncestor(leaf.getParentRegion())) // an argument
-      return leaf != mask.getArgument(2) && leaf != mask.getArgument(3);
-    return !anchor->isAncestor(leaf.getParentRegion()->getParentOp());
-  };
-  return isComputedFrom(value, mask, isLeaf, knownUniform);
+  return isComputedFrom(value, mask, [&](Value leaf) { return isUniformLeaf(leaf, mask, anchor); }, knownUniform);
 }
 
 Value RangeReader::copyUniform(Value value) {
@@ -54,21 +56,75 @@ std::optional<Interval64> RangeReader::getPosition(const Tile &tile) {
   return Interval64{first, b.createOrFold<arith::AddIOp>(first, constant(tile.size - 1)), /*isNatural=*/true};
 }
 
-Value RangeReader::getTable(Value array, int64_t dim, int64_t tile) {
-  Value &table = known[{array, {dim, tile}}];
-  if (table)
-    return table;
-  auto type = cast<ShapedType>(array.getType());
-  SmallVector<int64_t> shape(type.getShape());
-  if (!type.isDynamicDim(dim))
-    shape[dim] = llvm::divideCeil(shape[dim], tile);
-  shape.push_back(2);
-  OpBuilder tables(b.getInsertionBlock()->getParentOp());
-  table = TileMinMaxOp::create(tables, b.getLoc(), RankedTensorType::get(shape, b.getI64Type()), array, dim, tile);
-  return table;
+/// Whether a value ascends, or descends, with the position of the query or of the key, and hangs on nothing else that
+/// differs in a tile.
+bool RangeReader::isMonotone(Value value) {
+  if (value == mask.getArgument(2) || value == mask.getArgument(3))
+    return true;
+  Operation *op = value.getDefiningOp();
+  if (!op || !mask.isAncestor(op->getParentRegion()))
+    return false;
+  if (isa<arith::IndexCastOp, arith::ExtSIOp, arith::TruncIOp>(op))
+    return isMonotone(op->getOperand(0));
+  if (op->getNumOperands() != 2)
+    return false;
+  Value x = op->getOperand(0), y = op->getOperand(1);
+  if (isa<arith::AddIOp, arith::SubIOp, arith::MinSIOp, arith::MaxSIOp>(op))
+    return (isMonotone(x) && isUniform(y)) || (isUniform(x) && isMonotone(y));
+  return isa<arith::MulIOp, arith::DivSIOp, arith::FloorDivSIOp, arith::ShRSIOp>(op) && matchPattern(y, m_Constant()) &&
+         isMonotone(x);
 }
 
-/// An element at the position of the query or the key, and at indices that do not depend on either.
+static Value emitI32(ImplicitLocOpBuilder &b, Value value) {
+  Type type = value.getType(), i32Type = b.getI32Type();
+  if (type == i32Type)
+    return value;
+  return type.isIndex() ? arith::IndexCastOp::create(b, i32Type, value).getResult()
+                        : arith::ExtSIOp::create(b, i32Type, value).getResult();
+}
+
+/// The ends of what hangs on one position alone, from all positions of the tile.
+std::optional<Interval64> RangeReader::getByRunning(Value value) {
+  auto isOf = [&](unsigned position, DenseMap<Value, bool> &known) {
+    auto isLeaf = [&](Value leaf) {
+      return leaf == mask.getArgument(position) || isUniformLeaf(leaf, mask, anchor);
+    };
+    return isComputedFrom(value, mask, isLeaf, known);
+  };
+  bool isOfQuery = isOf(2, ofQuery);
+  if (!isOfQuery && !isOf(3, ofKey))
+    return std::nullopt;
+  const Tile &tile = isOfQuery ? queries : keys;
+  auto range = TileRangeOp::create(b, uniform.lookup(mask.getArgument(0)), uniform.lookup(mask.getArgument(1)),
+                                   tile.first, tile.extent, tile.size);
+  OpBuilder::InsertionGuard guard(b);
+  Block *body = b.createBlock(&range.getBody(), {}, SmallVector<Type>(3, b.getIndexType()),
+                              SmallVector<Location>(3, b.getLoc()));
+  IRMapping mapping;
+  mapping.map(mask.getArguments().take_front(2), body->getArguments().take_front(2));
+  mapping.map(mask.getArgument(isOfQuery ? 2 : 3), body->getArgument(2));
+  Value copy = flashc::cloneSlice(b, value, mapping, [&](Value outside) {
+    return mask.isAncestor(outside.getParentRegion()) ? Value() : outside;
+  });
+  Interval64 result{range.getLeast(), range.getGreatest(), /*isNatural=*/value.getType().isInteger(1)};
+  for (Operation &op : *body)
+    if (std::optional<ElementRead> read = getElementRead(&op)) {
+      auto sorted = read->array.getDefiningOp<AssumeSortedOp>();
+      result.arrays.insert(sorted ? sorted.getSource() : read->array);
+    }
+  if (!value.getType().isInteger(1)) { // An index that is computed of positions alone fits 32 bits, as in kernels.
+    bool isWide = value.getType().isInteger(64) || (value.getType().isIndex() && !result.arrays.empty());
+    copy = isWide ? emitRangedElement(b, copy) : emitI32(b, copy);
+  }
+  YieldOp::create(b, copy);
+  b.setInsertionPoint(range);
+  for (unsigned number : {0, 1}) // where all are alike, the op shall not depend on which it is
+    if (body->getArgument(number).use_empty())
+      range.setOperand(number, arith::ConstantIndexOp::create(b, 0));
+  return result;
+}
+
+/// An element whose place is the same for all pairs of the tile; where it is not, it may be any.
 std::optional<Interval64> RangeReader::getElement(Operation *op) {
   std::optional<ElementRead> read = getElementRead(op);
   bool isRead = read && isa<tensor::ExtractOp, memref::LoadOp>(op) && op->getResult(0).getType().isIntOrIndex() &&
@@ -77,36 +133,35 @@ std::optional<Interval64> RangeReader::getElement(Operation *op) {
     return std::nullopt;
   Value array = read->array;
   if (auto sorted = array.getDefiningOp<AssumeSortedOp>())
-    array = sorted.getSource(); // a declaration may stand in the mask, where tables do not
-  // Rows of a table are bounds of the loop already.
-  if (array.getDefiningOp<RowTableOp>() || mask.isAncestor(array.getParentRegion()) || !isUniform(array))
+    array = sorted.getSource(); // a declaration may stand in the mask
+  if (mask.isAncestor(array.getParentRegion()) || !isUniform(array))
     return std::nullopt;
-  const Tile *tile = nullptr;
-  int64_t dim = 0;
-  SmallVector<Value> indices(read->indices.getAsOperandRange());
-  for (auto [number, index] : llvm::enumerate(indices)) {
-    Value position = stripTileClamp(index);
-    if (isUniform(index))
-      continue;
-    bool isQuery = position == mask.getArgument(2);
-    if (tile || (!isQuery && position != mask.getArgument(3)))
+  Interval64 result;
+  SmallVector<Interval64> places;
+  Value isOne;
+  for (Value index : read->indices.getAsOperandRange()) {
+    Range place = getRange(index);
+    if (!place)
       return std::nullopt;
-    tile = isQuery ? &queries : &keys, dim = number;
+    if (!isUniform(index))
+      isOne = both(isOne, compare(Predicate::eq, place->lo, place->hi));
+    places.push_back(*place);
+    result.arrays = unite(result.arrays, place->arrays);
   }
-  if (!tile)
-    return std::nullopt;
-  Value table = getTable(array, dim, tile->size);
-  for (int64_t number = 0, rank = indices.size(); number < rank; ++number)
-    indices[number] = number == dim ? b.createOrFold<arith::DivUIOp>(
-                                          tile->first, arith::ConstantIndexOp::create(b, tile->size).getResult())
-                                    : copyUniform(indices[number]);
-  auto readEnd = [&](int64_t end) -> Value {
-    SmallVector<Value> place(indices);
-    place.push_back(arith::ConstantIndexOp::create(b, end));
-    return tensor::ExtractOp::create(b, table, place);
-  };
-  Interval64 result{readEnd(0), readEnd(1)};
-  result.isNatural = op->getResult(0).getType().isInteger(1);
+  if (!isOne)
+    isOne = arith::ConstantOp::create(b, b.getBoolAttr(true));
+  SmallVector<Value> indices;
+  for (const Interval64 &place : places) { // element 0 exists, since the mask reads one
+    Value index = b.createOrFold<arith::SelectOp>(isOne, place.lo, constant(0));
+    indices.push_back(arith::IndexCastOp::create(b, b.getIndexType(), index));
+  }
+  Type type = op->getResult(0).getType();
+  Value element = emitRangedElement(b, readElement(b, b.getLoc(), array, indices));
+  bool isFlag = type.isInteger(1);
+  auto orElse = [&](int64_t value) -> Value { return b.createOrFold<arith::SelectOp>(isOne, element, constant(value)); };
+  result.lo = orElse(isFlag ? 0 : llvm::minIntN(getWidth(type)));
+  result.hi = orElse(isFlag ? 1 : llvm::maxIntN(getWidth(type)));
+  result.isNatural = isFlag;
   result.arrays.insert(array);
   return result;
 }
@@ -154,6 +209,15 @@ ConditionRange RangeReader::getEqual(const ConditionRange &x, const ConditionRan
   return result;
 }
 
+/// Whether the ends of the tile say all of a comparison: one side is monotone, and the other the same everywhere.
+bool RangeReader::isOfEnds(Operation *op) {
+  auto comparison = dyn_cast<arith::CmpIOp>(op);
+  if (!comparison || llvm::is_contained({Predicate::eq, Predicate::ne}, comparison.getPredicate()))
+    return false;
+  Value x = comparison.getLhs(), y = comparison.getRhs();
+  return (isMonotone(x) && isUniform(y)) || (isUniform(x) && isMonotone(y));
+}
+
 ConditionRange RangeReader::computeCondition(Value condition) {
   if (isUniform(condition)) {
     Value holds = copyUniform(condition);
@@ -163,6 +227,11 @@ ConditionRange RangeReader::computeCondition(Value condition) {
   Operation *op = condition.getDefiningOp();
   if (!op)
     return {};
+  auto toCondition = [&](const Interval64 &flag) -> ConditionRange {
+    return {compare(Predicate::ne, flag.hi, constant(0)), compare(Predicate::eq, flag.lo, constant(0)), flag.arrays};
+  };
+  if (Range flag = isOfEnds(op) ? Range() : getByRunning(condition))
+    return toCondition(*flag);
   if (isa<arith::AndIOp, arith::OrIOp, arith::XOrIOp>(op)) {
     ConditionRange x = getCondition(op->getOperand(0)), y = getCondition(op->getOperand(1));
     if (isa<arith::XOrIOp>(op))
@@ -185,10 +254,8 @@ ConditionRange RangeReader::computeCondition(Value condition) {
       return {};
     return getEqual(getCondition(compare.getLhs()), getCondition(compare.getRhs()), isEqual);
   }
-  if (Range element = getElement(op))
-    return {compare(Predicate::ne, element->hi, constant(0)), compare(Predicate::eq, element->lo, constant(0)),
-            element->arrays};
-  return {};
+  Range element = getElement(op);
+  return element ? toCondition(*element) : ConditionRange();
 }
 
 ConditionRange RangeReader::getCondition(Value condition) {

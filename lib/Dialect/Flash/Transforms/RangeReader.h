@@ -36,21 +36,20 @@ inline llvm::SetVector<Value> unite(const llvm::SetVector<Value> &x, const llvm:
   return both;
 }
 
-/// Computes a mask region with intervals for integers. Elements of an array at the position of a query or a key are
-/// between the least and the greatest one of the tile (flash.tile_minmax, made at another place). What is not
-/// understood may have any value.
+/// Computes a mask region with intervals for integers. What hangs on the query alone, or on the key alone, is between the
+/// least and the greatest value that it has in the tile: those of the tile's ends where it is monotone, and else those
+/// of all its positions (flash.tile_range). What is not understood may have any value.
 ///
 /// What is computed from elements may wrap around; where it may in a tile, it has any value of its type. Positions and
 /// what is computed from them alone do not overflow, as for the analysis of masks.
 class RangeReader {
 public:
-  /// A tile of keys or of queries: how many, and the first one, in the region that is written.
+  /// A tile of keys or of queries: how many, the first one, in the region that is written, and how many there are in all.
   struct Tile {
     int64_t size;
-    Value first;
+    Value first, extent;
   };
-  /// `b` writes what is computed for a tile, into a region of an op in front of which tables are made. What is captured
-  /// from inside of `anchor` is not understood.
+  /// `b` writes what is computed for a tile. What is captured from inside of `anchor` is not understood.
   RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head, Tile queries,
               Tile keys);
 
@@ -61,6 +60,7 @@ private:
 
   Range getRange(Value value);
   Range computeRange(Value value);
+  Range getByRunning(Value value);
   Range getElement(Operation *op);
   Range getUniform(Value value);
   Range getPosition(const Tile &tile);
@@ -73,14 +73,15 @@ private:
   Range wrap(Type type, Interval64 range, Value isSafe = {});
   /// Whether `range` times `factor`, twice, fits 64 bits.
   Value isModerate(const Interval64 &range, int64_t factor);
-  Value getTable(Value array, int64_t dim, int64_t tile);
 
+  bool isOfEnds(Operation *op);
   ConditionRange computeCondition(Value condition);
   ConditionRange getComparison(arith::CmpIOp op);
   ConditionRange getEqual(const ConditionRange &x, const ConditionRange &y, bool areEqual);
 
   bool isUniform(Value value);
   Value copyUniform(Value value);
+  bool isMonotone(Value value);
 
   Value constant(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
   Value min(Value x, Value y) { return b.createOrFold<arith::MinSIOp>(x, y); }
@@ -97,10 +98,9 @@ private:
   Operation *anchor;
   Tile queries, keys;
   IRMapping uniform;
-  DenseMap<Value, bool> knownUniform;
+  DenseMap<Value, bool> knownUniform, ofQuery, ofKey;
   DenseMap<Value, Range> ranges;
   DenseMap<Value, ConditionRange> conditions;
-  DenseMap<std::pair<Value, std::pair<int64_t, int64_t>>, Value> known; // tables
 };
 
 } // namespace mlir::flash

@@ -115,7 +115,7 @@ bool RangedMask::emitClasses(Region &mask) {
   Block *body = b.createBlock(&classes.getKnown(), {}, SmallVector<Type>(4, b.getIndexType()),
                               SmallVector<Location>(4, op.getLoc()));
   RangeReader reader(mask, b, anchor, body->getArgument(0), body->getArgument(1),
-                     {qTile, body->getArgument(2)}, {kvTile, body->getArgument(3)});
+                     {qTile, body->getArgument(2), operands[2]}, {kvTile, body->getArgument(3), operands[3]});
   ConditionRange keep = reader.getCondition(cast<YieldOp>(mask.front().getTerminator()).getValue());
   if (keep.isKnown())
     arrays.assign(keep.arrays.begin(), keep.arrays.end());
@@ -134,7 +134,7 @@ std::unique_ptr<RangedMask> RangedMask::create(StepOpInterface op, Region &mask)
 
 /// Erases what stands unused in front of the anchor and computes `value`, from its end on.
 static void eraseUnused(Operation *op) {
-  if (!op || !op->use_empty() || !isa<TileClassesOp, TileMinMaxOp, arith::ConstantOp>(op))
+  if (!op || !op->use_empty() || !isa<TileClassesOp, arith::ConstantOp>(op))
     return;
   llvm::SetVector<Value> inputs(op->operand_begin(), op->operand_end());
   getUsedValuesDefinedAbove(op->getRegions(), inputs);

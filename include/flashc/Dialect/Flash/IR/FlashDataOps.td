@@ -218,34 +218,52 @@ def Flash_RowTableOp : Flash_Op<"row_table", [SingleBlock, RecursiveMemoryEffect
   }];
 }
 
-def Flash_RangedElement : AnyTypeOf<[I1, I8, I16, I32, I64, Index]>;
-def Flash_RangedArray : AnyTypeOf<[RankedTensorOf<[Flash_RangedElement]>, MemRefOf<[Flash_RangedElement]>]>;
-
-def Flash_TileMinMaxOp : Flash_ReadOp<"tile_minmax", "Source"> {
-  let summary = "the least and the greatest element of every tile of an array";
+def Flash_TileRangeOp : Flash_Op<"tile_range", [SingleBlock, RecursiveMemoryEffects,
+                                                DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
+  let summary = "the least and the greatest value that code has of the positions of a tile";
   let description = [{
-    Of an array `[..., N, ...]`, cut along dimension `dim` into tiles of T elements, the last one possibly shorter:
+    The region computes an integer of one position p, of a query or of a key, of batch `b` and head `h`. Of the positions
+    of a tile that exist:
 
-        result[..., t, ..., 0] = min source[..., t T : (t + 1) T, ...]
-        result[..., t, ..., 1] = max source[..., t T : (t + 1) T, ...]
+        least    = min of body(b, h, p), first <= p < min(first + tile, extent)
+        greatest = max of the same
 
-    Elements are compared as signed integers, an i1 as 0 or 1. What a mask compares an element with is compared with
+    Values are compared as signed integers, an i1 as 0 or 1. What a mask compares the code's value with is compared with
     these instead, once for a tile (`flash-bound-loops`).
 
-    Constraints:
-    - elements of 1, 8, 16, 32 or 64 bits or of type index, `dim` below the rank, T positive;
-    - the result has the array's extents, ceil(N / T) in dimension `dim`, and a last dimension of 2, in i64.
+    | value    | type  |                                                  |
+    |----------|-------|--------------------------------------------------|
+    | batch    | index |                                                  |
+    | head     | index |                                                  |
+    | first    | index | the tile's first position, below `extent`        |
+    | extent   | index | how many positions there are                     |
+    | least    | i64   |                                                  |
+    | greatest | i64   |                                                  |
 
-    Lowers to: loops (`flash-decompose`), or a kernel with a warp for every tile (`convert-flash-to-tile`).
+    Constraints: `tile` is positive; the region yields an i1, an i32 or an i64.
+
+    Lowers to: a loop (`flash-decompose`), or a position for each lane of a warp (`convert-flash-to-tile`).
 
     Example:
     ```mlir
-    %ends = flash.tile_minmax %documents along 1 tiles 128 : tensor<2x?xi32> -> tensor<2x?x2xi64>
+    %least, %greatest = flash.tile_range(%b, %h, %j0 below %Nk) tile 128 {
+    ^bb0(%batch: index, %head: index, %j: index):
+      %document = tensor.extract %documents[%batch, %j] : tensor<2x?xi32>
+      flash.yield %document : i32
+    }
     ```
   }];
-  let arguments = (ins Flash_RangedArray:$source, I64Attr:$dim, I64Attr:$tile);
-  let results = (outs RankedTensorOf<[I64]>:$result);
-  let assemblyFormat = "$source `along` $dim `tiles` $tile attr-dict `:` type($source) `->` type($result)";
+  let arguments = (ins Index:$batch, Index:$head, Index:$first, Index:$extent, I64Attr:$tile);
+  let results = (outs I64:$least, I64:$greatest);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $batch `,` $head `,` $first `below` $extent `)` `tile` $tile attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    /// What the region yields.
+    Value getValue();
+  }];
 }
 
 def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemoryEffects]> {
@@ -273,7 +291,7 @@ def Flash_TileClassesOp : Flash_Op<"tile_classes", [SingleBlock, RecursiveMemory
     ```mlir
     %classes = flash.tile_classes(%c1, %c1, %Nq, %Nk) tiles(128, 64) {
     ^bb0(%b: index, %h: index, %i0: index, %j0: index):
-      ...                                              // by bounds, and the ranges of arrays
+      ...                                              // by bounds, and by ranges (flash.tile_range)
       flash.yield %class : i32
     } keeps {
     ^bb0(%b: index, %h: index, %i: index, %j: index):

@@ -3,6 +3,7 @@
 #define FLASHC_FLASH_OPS_TD
 
 include "mlir/IR/EnumAttr.td"
+include "mlir/IR/OpAsmInterface.td"
 include "mlir/IR/OpBase.td"
 include "mlir/Interfaces/ControlFlowInterfaces.td"
 include "mlir/Interfaces/DestinationStyleOpInterface.td"
@@ -411,13 +412,15 @@ def Flash_AccumulateColumnSumsOp : Flash_StepOp<"accumulate_column_sums", [AllTy
 
 def Flash_YieldOp : Flash_Op<"yield", [Pure, ReturnLike, Terminator,
     ParentOneOf<["AttentionOp", "ColumnSumsOp", "AttentionBackwardOp", "CapturedGradientOp", "OnlineAttentionOp",
-                 "AccumulateColumnSumsOp", "AccumulateGradientsOp", "RowTableOp", "TileClassesOp", "TileRunsOp"]>]> {
+                 "AccumulateColumnSumsOp", "AccumulateGradientsOp", "RowTableOp", "TileRangeOp", "TileClassesOp",
+                 "TileRunsOp"]>]> {
   let summary = "the value of a score or mask region, or of a table";
   let description = [{
     Ends a `score` region with the new score (f32), a `derivative` region with that of the score, a `mask` region with whether the key is kept (i1), the region of a
-    `flash.row_table` with the value of a row (i32), those of `flash.tile_classes` and `flash.tile_runs` with the class of a tile (i32).
+    `flash.row_table` with the value of a row (i32), that of a `flash.tile_range` with the value of a position (i1, i32,
+    i64), those of `flash.tile_classes` and `flash.tile_runs` with the class of a tile (i32).
   }];
-  let arguments = (ins AnyTypeOf<[F32, I1, I32]>:$value);
+  let arguments = (ins AnyTypeOf<[F32, I1, I32, I64]>:$value);
   let assemblyFormat = "attr-dict $value `:` type($value)";
 }
 

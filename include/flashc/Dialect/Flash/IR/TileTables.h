@@ -1,6 +1,6 @@
 //===- TileTables.h - what is known at run time only --------------------------------------------------------------===//
 //
-// The code of flash.row_table, flash.tile_minmax, flash.tile_classes and flash.tile_runs, where it is the same on the CPU
+// The code of flash.row_table, flash.tile_range, flash.tile_classes and flash.tile_runs, where it is the same on the CPU
 // and in a kernel.
 //
 //===--------------------------------------------------------------------------------------------------------------===//
@@ -58,7 +58,7 @@ Value emitRangedElement(ImplicitLocOpBuilder &b, Value element);
 
 /// The ops as loops on the CPU.
 Value expandInPlace(OpBuilder &b, RowTableOp op);
-Value expandInPlace(OpBuilder &b, TileMinMaxOp op);
+SmallVector<Value> expandInPlace(OpBuilder &b, TileRangeOp op);
 Value expandInPlace(OpBuilder &b, TileClassesOp op);
 Value expandInPlace(OpBuilder &b, TileRunsOp op);
 

@@ -76,16 +76,14 @@ def TabulateColumns : Pass<"flash-tabulate-columns"> {
     ```
     After:
     ```mlir
-    %xs = flash.row_table(%c1, %c1, %Nk) {
+    %xs = flash.row_table(%c1, %c1, %whole) {                        // Nk, up to the end of the last tile
     ^bb0(%b: index, %h: index, %j: index):
       ...
       flash.yield %x32 : i32
     } : tensor<1x1x?xi32>
     flash.online_attention ... mask (%b: index, %h: index, %i: index, %j: index) {
-      %place = arith.minsi %j, %last : index                         // of a tile that sticks out
-      %x32 = tensor.extract %xs[%c0, %c0, %place] : tensor<1x1x?xi32>
+      %x32 = tensor.extract %xs[%c0, %c0, %j] : tensor<1x1x?xi32>
       ...
-      %exists = arith.cmpi slt, %j, %Nk : index                      // which may have been said in a table
     }
     ```
 
