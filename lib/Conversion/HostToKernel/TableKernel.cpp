@@ -17,12 +17,12 @@
 using namespace mlir;
 using namespace flashc;
 
-static constexpr int64_t kTableThreads = 256, kLanes = 32;
+static constexpr int64_t kTableThreads = 256, kLanes = 32, kWarps = kTableThreads / kLanes, kWarpDistance = 37;
 /// How many positions of a tile a lane has.
 static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
 
 /// Operations of a mask that stand in a kernel for all keys of a lane and several queries, of which there are up to:
-static constexpr int64_t kMostInlined = 1000, kMostQueries = 8;
+static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
 namespace {
 /// Writes the body of a kernel whose CTAs have kTableThreads threads, and whose warps compute a tile of a table each,
@@ -31,13 +31,16 @@ namespace {
 ///   flash.row_table     a tile is kTableRows rows; each lane computes one.
 ///   flash.tile_classes  first what is known of the tile. There, of a flash.tile_range, lane l of 32 has the positions l,
 ///                       l + 32, ...; then the lanes exchange what they have (redux.sync, or shfl.sync for 64 bits). If
-///                       that leaves the tile open, lane l has the keys l, l + 32, ... of it, of some queries after the
-///                       others, until votes have found a pair that is kept and one that is not. The first lane writes.
+///                       that leaves the tile open, lane l has the keys l, l + 32, ... of it, of some queries that lie
+///                       apart; votes find whether one pair is kept and another one is not. What is open then, mostly
+///                       tiles of which all pairs are alike, the CTA looks at whole, a tile after the other, each warp at
+///                       queries of its own (bar.red). The first lane of the tile's warp writes.
 ///   flash.tile_runs     lane l looks at the streamed tile 32 n + l, in steps n; by a vote every lane learns which of the
 ///                       32 are visited with the mask, and which are full: first how many there are, then where each
 ///                       has its place.
 ///
-/// Warps beyond the last tile leave; in those with exchanges all lanes meet every one.
+/// Warps beyond the last tile have nothing to do; in those with exchanges all lanes meet every one, and all warps every
+/// barrier.
 class TableKernel {
 public:
   TableKernel(gpu::GPUFuncOp kernel, KernelSignature &signature)
@@ -47,13 +50,28 @@ public:
   LogicalResult emit(ArrayRef<Operation *> ops);
 
 private:
+  /// The number of a CTA's warp among all. Those of one CTA lie apart, along rows of tiles and across them: what takes
+  /// long, open tiles, is neighbours.
+  Value emitWarp(Value inCTA);
   /// `first` is the first of the op's warps; returns how many it has.
   FailureOr<Value> emitTable(Operation *op, Value first);
+  SmallVector<Value> emitTilePlace(Value number, ArrayRef<Value> extents);
   LogicalResult emitRowValue(flash::RowTableOp op, ValueRange place);
-  LogicalResult emitClass(flash::TileClassesOp op, ValueRange place);
+  LogicalResult emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, ValueRange place, Value exists);
+  /// What is known of a tile without its pairs; null after an error.
+  Value emitKnown(flash::TileClassesOp op, ValueRange place);
+  /// Whether looking at some pairs leaves it open; null after an error.
+  Value emitSample(flash::TileClassesOp op, ValueRange place);
   /// Maps its results in `known`, which has its operands.
   LogicalResult emitRange(flash::TileRangeOp op, ScalarCloner &known);
-  Value emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key);
+  /// The first query and the end of them, the first key and how many there are in all, and whether some of the tile's do
+  /// not exist.
+  struct TileEnds {
+    Value query, end, key, keys, sticksOut;
+  };
+  std::optional<TileEnds> getEnds(flash::TileClassesOp op, ValueRange place);
+  /// Of the CTA: the class; null after an error.
+  Value emitClassByPairs(flash::TileClassesOp op, ValueRange place);
   std::pair<Value, Value> emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries, Value key,
                                     Value keys);
   std::pair<Value, Value> emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut);
@@ -70,6 +88,12 @@ private:
   /// The same value in all lanes: the least or the greatest of theirs.
   Value emitReduce(Value value, bool isMin);
   Value emitBallot(Value condition);
+  /// Whether it holds in one lane of the warp, or in one thread of the CTA.
+  Value emitAnyOfWarp(Value condition);
+  Value emitAnyOfCTA(Value condition);
+  Value emitNot(Value condition) {
+    return arith::XOrIOp::create(b, condition, arith::ConstantOp::create(b, b.getBoolAttr(true)));
+  }
   /// The first lane writes the elements of this warp's tile.
   void emitStore(Operation *op, ValueRange elements);
 
@@ -84,8 +108,9 @@ private:
   KernelSignature &signature;
   /// For the table that is written: what it copies is seen there only.
   std::optional<ScalarCloner> scalars;
-  /// `tile` is the number of this warp's tile in the table that is written, or of this lane's row.
-  Value warp, lane, tile;
+  /// `tile` is the number of this warp's tile in the table that is written, or of this lane's row; `ownWarp` the warp's
+  /// number in its CTA.
+  Value warp, ownWarp, lane, tile;
 };
 } // namespace
 
@@ -93,8 +118,8 @@ LogicalResult TableKernel::emit(ArrayRef<Operation *> ops) {
   b.setInsertionPointToStart(&kernel.getBody().front());
   Value thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
   lane = arith::AndIOp::create(b, thread, index(kLanes - 1));
-  Value block = mul(gpu::BlockIdOp::create(b, gpu::Dimension::x), kTableThreads / kLanes);
-  warp = add(block, arith::ShRUIOp::create(b, thread, index(5)));
+  ownWarp = arith::ShRUIOp::create(b, thread, index(5));
+  warp = emitWarp(ownWarp);
   Value first = index(0);
   for (Operation *op : ops) {
     FailureOr<Value> count = emitTable(op, first);
@@ -106,6 +131,21 @@ LogicalResult TableKernel::emit(ArrayRef<Operation *> ops) {
   return success();
 }
 
+SmallVector<Value> TableKernel::emitTilePlace(Value number, ArrayRef<Value> extents) {
+  SmallVector<Value> place(extents.size());
+  for (size_t dim = place.size(); dim-- > 0;) {
+    place[dim] = b.createOrFold<arith::RemUIOp>(number, extents[dim]);
+    number = b.createOrFold<arith::DivUIOp>(number, extents[dim]);
+  }
+  return place;
+}
+
+Value TableKernel::emitWarp(Value inCTA) {
+  Value block = gpu::BlockIdOp::create(b, gpu::Dimension::x), blocks = gpu::GridDimOp::create(b, gpu::Dimension::x);
+  Value moved = arith::RemUIOp::create(b, add(block, mul(inCTA, kWarpDistance)), blocks);
+  return add(arith::MulIOp::create(b, inCTA, blocks), moved);
+}
+
 FailureOr<Value> TableKernel::emitTable(Operation *op, Value first) {
   scalars.emplace(signature);
   FailureOr<SmallVector<Value>> extents = scalars->getTableExtents(b, op->getResult(0));
@@ -115,20 +155,19 @@ FailureOr<Value> TableKernel::emitTable(Operation *op, Value first) {
   auto rows = dyn_cast<flash::RowTableOp>(op);
   if (rows)
     tile = add(mul(tile, kTableRows), lane);
-  Value count = index(1), rest = tile;
-  SmallVector<Value> place(extents->size());
-  for (size_t dim = place.size(); dim-- > 0;) {
-    Value extent = (*extents)[dim];
+  Value count = index(1);
+  for (Value extent : llvm::reverse(*extents))
     count = b.createOrFold<arith::MulIOp>(count, extent);
-    place[dim] = b.createOrFold<arith::RemUIOp>(rest, extent);
-    rest = b.createOrFold<arith::DivUIOp>(rest, extent);
+  SmallVector<Value> place = emitTilePlace(tile, *extents);
+  Value exists = isBelow(tile, count);
+  if (auto classes = dyn_cast<flash::TileClassesOp>(op)) {
+    if (failed(emitClasses(classes, first, *extents, place, exists)))
+      return failure();
+    return count;
   }
-  auto branch = scf::IfOp::create(b, isBelow(tile, count));
+  auto branch = scf::IfOp::create(b, exists);
   b.setInsertionPointToStart(branch.thenBlock());
-  auto runs = dyn_cast<flash::TileRunsOp>(op);
-  if (failed(rows   ? emitRowValue(rows, place)
-             : runs ? emitRuns(runs, place)
-                    : emitClass(cast<flash::TileClassesOp>(op), place)))
+  if (failed(rows ? emitRowValue(rows, place) : emitRuns(cast<flash::TileRunsOp>(op), place)))
     return failure();
   b.setInsertionPointAfter(branch);
   return rows ? b.createOrFold<arith::CeilDivUIOp>(count, index(kTableRows)) : count;
@@ -170,6 +209,17 @@ Value TableKernel::emitBallot(Value condition) {
   return NVVM::VoteSyncOp::create(b, b.getI32Type(), i32(-1), condition, NVVM::VoteSyncKind::ballot);
 }
 
+Value TableKernel::emitAnyOfWarp(Value condition) {
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, emitBallot(condition), i32(0));
+}
+
+Value TableKernel::emitAnyOfCTA(Value condition) {
+  auto isAny = NVVM::BarrierReductionAttr::get(b.getContext(), NVVM::BarrierReduction::OR);
+  Value flag = arith::ExtUIOp::create(b, b.getI32Type(), condition);
+  Value any = NVVM::BarrierOp::create(b, b.getI32Type(), Value(), Value(), isAny, flag).getResult(0);
+  return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, any, i32(0));
+}
+
 void TableKernel::emitStore(Operation *op, ValueRange elements) {
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
   auto branch = scf::IfOp::create(b, isFirst);
@@ -185,33 +235,70 @@ void TableKernel::emitStore(Operation *op, ValueRange elements) {
 // Classes
 //===--------------------------------------------------------------------------------------------------------------===//
 
-LogicalResult TableKernel::emitClass(flash::TileClassesOp op, ValueRange place) {
-  Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
+LogicalResult TableKernel::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, ValueRange place,
+                                       Value exists) {
+  Type i32Type = b.getI32Type(), flag = b.getI1Type();
+  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)), no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  auto own = scf::IfOp::create(b, TypeRange{i32Type, flag}, exists, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(own.elseBlock());
+    scf::YieldOp::create(b, ValueRange{masked, no});
+    b.setInsertionPointToStart(own.thenBlock());
+    Value known = emitKnown(op, place);
+    if (!known)
+      return failure();
+    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, masked);
+    auto sample = scf::IfOp::create(b, flag, isMasked, /*withElseRegion=*/true);
+    scf::YieldOp::create(b, ValueRange{known, sample.getResult(0)});
+    b.setInsertionPointToStart(sample.elseBlock());
+    scf::YieldOp::create(b, no);
+    b.setInsertionPointToStart(sample.thenBlock());
+    Value isOpen = emitSample(op, place);
+    if (!isOpen)
+      return failure();
+    scf::YieldOp::create(b, isOpen);
+  }
+  Value visit = own.getResult(0), isOpen = own.getResult(1);
+  auto rest = scf::IfOp::create(b, i32Type, emitAnyOfCTA(isOpen), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rest.elseBlock());
+    scf::YieldOp::create(b, visit);
+    b.setInsertionPointToStart(rest.thenBlock());
+    auto warps = scf::ForOp::create(b, index(0), index(kWarps), index(1), visit);
+    scf::YieldOp::create(b, warps.getResults());
+    b.setInsertionPointToStart(warps.getBody());
+    Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, warps.getInductionVar());
+    Value isOfWarp = emitAnyOfCTA(arith::AndIOp::create(b, isOwn, isOpen));
+    auto branch = scf::IfOp::create(b, i32Type, isOfWarp, /*withElseRegion=*/true);
+    scf::YieldOp::create(b, branch.getResults());
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, warps.getRegionIterArg(0));
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value ofOther = arith::SubIOp::create(b, emitWarp(warps.getInductionVar()), first);
+    Value byPairs = emitClassByPairs(op, emitTilePlace(ofOther, extents));
+    if (!byPairs)
+      return failure();
+    Value ofWarp = arith::SelectOp::create(b, isOwn, byPairs, warps.getRegionIterArg(0));
+    scf::YieldOp::create(b, ofWarp);
+  }
+  auto branch = scf::IfOp::create(b, exists);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emitStore(op, rest.getResult(0));
+  return success();
+}
+
+Value TableKernel::emitKnown(flash::TileClassesOp op, ValueRange place) {
   ScalarCloner inside = *scalars; // what it maps holds here only
-  Value position[] = {place[0], place[1], query, key};
+  Value position[] = {place[0], place[1], mul(place[2], op.getQTile()), mul(place[3], op.getKvTile())};
   for (auto [argument, value] : llvm::zip_equal(op.getKnown().getArguments(), position))
     inside.map(argument, value);
   for (auto range : op.getKnown().getOps<flash::TileRangeOp>())
     if (failed(emitRange(range, inside)))
-      return failure();
-  Value known = inside.cloneRegion(b, op.getKnown(), position);
-  if (!known)
-    return failure();
-  Value open = i32(static_cast<int64_t>(flash::TileVisit::Masked));
-  Value isOpen = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, open);
-  auto branch = scf::IfOp::create(b, b.getI32Type(), isOpen, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, known);
-    b.setInsertionPointToStart(branch.thenBlock());
-    Value byPairs = emitClassByPairs(op, place, query, key);
-    if (!byPairs)
-      return failure();
-    scf::YieldOp::create(b, byPairs);
-  }
-  emitStore(op, branch.getResult(0));
-  return success();
+      return {};
+  return inside.cloneRegion(b, op.getKnown(), position);
 }
 
 LogicalResult TableKernel::emitRange(flash::TileRangeOp op, ScalarCloner &known) {
@@ -244,42 +331,68 @@ static int64_t countOps(flash::TileClassesOp op) {
   return count * countOfLane(op.getKvTile());
 }
 
-/// Passes over the queries of the tile, some of them in each step.
-Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place, Value query, Value key) {
+/// How many queries a warp looks at in one step.
+static int64_t getStep(flash::TileClassesOp op) {
+  return std::clamp<int64_t>(llvm::bit_floor(uint64_t(kMostInlined / countOps(op))), 1, kMostQueries);
+}
+
+std::optional<TableKernel::TileEnds> TableKernel::getEnds(flash::TileClassesOp op, ValueRange place) {
   Value keys = scalars->get(b, op.getKeys()), queries = scalars->get(b, op.getQueries());
   if (!keys || !queries)
-    return {};
+    return std::nullopt;
+  Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
   Value end = arith::MinUIOp::create(b, add(query, index(op.getQTile())), queries);
-  int64_t step = std::clamp<int64_t>(llvm::bit_floor(uint64_t(kMostInlined / countOps(op))), 1, kMostQueries);
-  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = b.createOrFold<arith::SubIOp>(end, index(1));
   Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, add(key, index(op.getKvTile())), keys);
+  return TileEnds{query, end, key, keys, sticksOut};
+}
+
+Value TableKernel::emitSample(flash::TileClassesOp op, ValueRange place) {
+  std::optional<TileEnds> ends = getEnds(op, place);
+  if (!ends)
+    return {};
+  int64_t step = getStep(op), apart = llvm::divideCeil(int64_t(op.getQTile()), step);
+  Value last = b.createOrFold<arith::SubIOp>(ends->end, index(1));
+  SmallVector<Value> some; // one that does not exist stands for the last
+  for (int64_t number = 0; number < step; ++number)
+    some.push_back(arith::MinUIOp::create(b, add(ends->query, index(apart * number + apart / 2)), last));
+  auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
+  if (!kept)
+    return {};
+  Value isCut = arith::OrIOp::create(b, emitAnyOfWarp(cut), ends->sticksOut);
+  return emitNot(arith::AndIOp::create(b, emitAnyOfWarp(kept), isCut));
+}
+
+/// Passes over the queries of the tile, some of each warp in a step.
+Value TableKernel::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
+  std::optional<TileEnds> ends = getEnds(op, place);
+  if (!ends)
+    return {};
+  int64_t step = getStep(op);
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = b.createOrFold<arith::SubIOp>(ends->end, index(1));
   bool isEmitted = true;
   Type flag = b.getI1Type();
   auto loop = scf::WhileOp::create(
-      b, TypeRange{b.getIndexType(), flag, flag}, ValueRange{query, no, sticksOut},
+      b, TypeRange{b.getIndexType(), flag, flag}, ValueRange{ends->query, no, ends->sticksOut},
       [&](OpBuilder &inner, Location loc, ValueRange state) {
-        Value isLeft = arith::CmpIOp::create(inner, loc, arith::CmpIPredicate::ult, state[0], end);
-        Value isKnown = arith::AndIOp::create(inner, loc, state[1], state[2]);
-        Value yes = arith::ConstantOp::create(inner, loc, inner.getBoolAttr(true));
-        Value isOpen = arith::XOrIOp::create(inner, loc, isKnown, yes);
-        scf::ConditionOp::create(inner, loc, arith::AndIOp::create(inner, loc, isLeft, isOpen), state);
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(inner.saveInsertionPoint());
+        Value isOpen = emitNot(arith::AndIOp::create(b, state[1], state[2]));
+        scf::ConditionOp::create(b, arith::AndIOp::create(b, isBelow(state[0], ends->end), isOpen), state);
       },
       [&](OpBuilder &inner, Location loc, ValueRange state) {
         OpBuilder::InsertionGuard guard(b);
         b.restoreInsertionPoint(inner.saveInsertionPoint());
-        SmallVector<Value> some{state[0]};
-        while (static_cast<int64_t>(some.size()) < step) // one that does not exist stands for the last
-          some.push_back(arith::MinUIOp::create(b, add(state[0], index(some.size())), last));
-        auto [kept, cut] = emitPairs(op, place, some, key, keys);
+        Value first = add(state[0], mul(ownWarp, step));
+        SmallVector<Value> some;
+        for (int64_t number = 0; number < step; ++number) // one that does not exist stands for the last
+          some.push_back(arith::MinUIOp::create(b, add(first, index(number)), last));
+        auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
         isEmitted &= kept != nullptr;
         if (!kept)
           kept = cut = no;
-        auto isAny = [&](Value ofLane) -> Value {
-          return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, emitBallot(ofLane), i32(0));
-        };
-        Value next = add(state[0], index(step));
-        scf::YieldOp::create(b, ValueRange{next, arith::OrIOp::create(b, state[1], isAny(kept)),
-                                           arith::OrIOp::create(b, state[2], isAny(cut))});
+        Value isKept = arith::OrIOp::create(b, state[1], emitAnyOfCTA(kept));
+        Value isCut = arith::OrIOp::create(b, state[2], emitAnyOfCTA(cut));
+        scf::YieldOp::create(b, ValueRange{add(state[0], index(kWarps * step)), isKept, isCut});
       });
   if (!isEmitted)
     return {};
@@ -293,8 +406,7 @@ std::pair<Value, Value> TableKernel::emitPair(flash::TileClassesOp op, ValueRang
   Value keep = inside.cloneRegion(b, op.getMask(), pair);
   if (!keep)
     return {};
-  Value yes = arith::ConstantOp::create(b, b.getBoolAttr(true));
-  return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, arith::XOrIOp::create(b, keep, yes))};
+  return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, emitNot(keep))};
 }
 
 /// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask each
@@ -426,7 +538,7 @@ static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp ma
   FailureOr<ManifestKernel> info =
       emitPlainKernel(host, main, (main.getName() + suffix).str(), kTableThreads, tables, emit);
   if (succeeded(info)) {
-    info->grid = {ceilDiv(*warps, kTableThreads / kLanes), 1, 1};
+    info->grid = {ceilDiv(*warps, kWarps), 1, 1};
     info->writesMaskMap = tables.isInMaskMap(*tables.getNumber(some.front().value));
   }
   return info;

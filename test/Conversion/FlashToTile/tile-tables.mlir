@@ -71,14 +71,22 @@
 // TABLES:           memref.load %{{.*}} : memref<?x?xi1
 // TABLES:           nvvm.redux.sync min
 // TABLES:           nvvm.redux.sync max
-// A tile that is not known is run, eight queries at a time, until it is.
-// TABLES:         scf.if %{{.*}} -> (i32)
-// TABLES:           scf.while
-// TABLES:             scf.condition
-// TABLES-COUNT-7:     arith.minui
+// Of a tile that is not known eight queries are looked at, eight apart, by its warp.
+// TABLES:           scf.if %{{.*}} -> (i1)
+// TABLES-COUNT-8:     arith.minui
 // TABLES-COUNT-2:     nvvm.vote.sync ballot
-// TABLES:             scf.yield
 // TABLES-NOT:         nvvm.vote.sync
+// What is open then all warps run, if there is such a tile in the CTA.
+// TABLES:         nvvm.barrier #nvvm.reduction<or>
+// TABLES:         scf.if %{{.*}} -> (i32)
+// TABLES:           scf.for %{{.*}} = %c0 to %c8 step %c1
+// TABLES:             nvvm.barrier #nvvm.reduction<or>
+// TABLES:             scf.if %{{.*}} -> (i32)
+// TABLES:               scf.while
+// TABLES:                 scf.condition
+// TABLES-COUNT-8:         arith.minui
+// TABLES-COUNT-2:         nvvm.barrier #nvvm.reduction<or>
+// TABLES-NOT:             nvvm.vote.sync
 // TABLES:       gpu.func @documents_runs(
 // Twice: how many tiles are visited with a mask and without, and where each has its place.
 // TABLES:         scf.for %{{.*}} step %c1024

@@ -112,10 +112,8 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
       auto sorted = read->array.getDefiningOp<AssumeSortedOp>();
       result.arrays.insert(sorted ? sorted.getSource() : read->array);
     }
-  if (!value.getType().isInteger(1)) { // An index that is computed of positions alone fits 32 bits, as in kernels.
-    bool isWide = value.getType().isInteger(64) || (value.getType().isIndex() && !result.arrays.empty());
-    copy = isWide ? emitRangedElement(b, copy) : emitI32(b, copy);
-  }
+  if (!value.getType().isInteger(1) && !value.getType().isInteger(64))
+    copy = emitI32(b, copy); // an index fits 32 bits, as in kernels
   YieldOp::create(b, copy);
   b.setInsertionPoint(range);
   for (unsigned number : {0, 1}) // where all are alike, the op shall not depend on which it is

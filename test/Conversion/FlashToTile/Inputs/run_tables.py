@@ -42,7 +42,7 @@ class Machine(run_order.Machine):
 
     def __init__(self, values, block):
         super().__init__(values)
-        self.block, self.copies = block, []
+        self.block, self.grid, self.copies = block, CTAS, []
 
     def exchange(self, active, function):
         for first in range(0, run_order.THREADS, LANES):
@@ -57,7 +57,7 @@ class Machine(run_order.Machine):
             return super().run_op(result, name, text, blocks, active)
         operands = [self.get(x) for x in re.findall(r"%[\w-]+(?:#\d+)?", text.split(" : ")[0])]
         if name in ("gpu.block_id", "gpu.grid_dim"):
-            return np.full(run_order.THREADS, self.block if name == "gpu.block_id" else CTAS)
+            return np.full(run_order.THREADS, self.block if name == "gpu.block_id" else self.grid)
         if name == "math.ctlz" and text.endswith("i64"):
             return np.array([64 - int(x).bit_length() for x in operands[0]])
         if name == "tile.copy_async":
@@ -88,6 +88,9 @@ class Machine(run_order.Machine):
         if name == "nvvm.vote.sync":
             bits = 1 << np.arange(LANES)
             return self.exchange(active, lambda lanes: np.full(LANES, int(bits[operands[1][lanes].astype(bool)].sum())))
+        if name == "nvvm.barrier":
+            assert active.all(), "threads miss a barrier"
+            return np.full(run_order.THREADS, int(operands[0].any()))
         if name == "nvvm.redux.sync" and text.startswith(("min ", "max ")):
             reduce = np.min if text.startswith("min") else np.max
             return self.exchange(active, lambda lanes: np.full(LANES, reduce(operands[0][lanes])))
@@ -150,6 +153,7 @@ def launch(text, kernel, inputs, workspace):
     ops, _ = run_order.parse_block(iter(body.splitlines()))
     for block in range(evaluate(grid, inputs)):
         machine, views = fill(block)
+        machine.grid = evaluate(grid, inputs)
         machine.run(ops, np.ones(run_order.THREADS, bool))
         for view, array in views:
             if array.writes:  # a view reaches up to the end of its memory
