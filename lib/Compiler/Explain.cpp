@@ -6,6 +6,8 @@
 #include "ShortSequences.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Dialect/Flash/IR/Flash.h"
+#include "flashc/Dialect/Flash/IR/SortedData.h"
+#include "flashc/Launch/TileTables.h"
 #include "flashc/Dialect/Tile/IR/Tile.h"
 
 using namespace mlir;
@@ -120,6 +122,30 @@ static FailureOr<std::optional<ScheduleChoice>> findShort(ModuleOp module, Array
   return std::optional<ScheduleChoice>();
 }
 
+/// What the map of a mask that is run costs: for each of its tiles a class and a place in the row's list (VisitsRow).
+static std::string describeMap(flash::TileClassesOp classes, const TileMap &tiles) {
+  const TileGrid &grid = tiles.getGrid();
+  int64_t maps = (tiles.getVariesByBatch() ? grid.batch : 1) * (tiles.getVariesByHead() ? grid.heads : 1);
+  llvm::DynamicAPInt count(0), open(0);
+  for (int64_t batch = 0; batch < (tiles.getVariesByBatch() ? grid.batch : 1); ++batch)
+    for (int64_t head = 0; head < (tiles.getVariesByHead() ? grid.heads : 1); ++head) {
+      TileCounts ofHead = tiles.count(batch, head);
+      count += ofHead.total(), open += ofHead.partial;
+    }
+  llvm::DynamicAPInt bytes = (count * 2 + llvm::DynamicAPInt(maps) * grid.getRows() * VisitsRow::kMoreElements) * 4;
+  bool readsArrays = classes
+                         ->walk([](Operation *op) {
+                           return flash::getElementRead(op) ? WalkResult::interrupt() : WalkResult::advance();
+                         })
+                         .wasInterrupted();
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "its map of " << count << " tiles takes " << bytes << " bytes, and the mask is run on up to " << open << "; ";
+  os << (readsArrays ? "it reads arrays, so that each launch without a plan makes it anew"
+                     : "it is made once for launches of the same lengths");
+  return text;
+}
+
 FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgument> arguments,
                                        const CompileOptions &given) {
   OwningOpRef<ModuleOp> module = source->getParentOfType<ModuleOp>().clone();
@@ -161,5 +187,9 @@ FailureOr<Explanation> flashc::explain(func::FuncOp source, ArrayRef<LaunchArgum
   FailureOr<TileMap> tiles = mapTiles((*loops)->lookupSymbol<func::FuncOp>(source.getName()), arguments, *grid);
   if (failed(tiles))
     return failure();
+  (*loops)->walk([&](flash::TileClassesOp classes) {
+    mask->reasons.push_back(describeMap(classes, *tiles));
+    return WalkResult::interrupt(); // of gradients, another one has the same
+  });
   return Explanation{source.getName().str(), std::move(*mask), std::move(choice->source), std::move(*tiles)};
 }

@@ -111,6 +111,7 @@ func.func @part(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x2
 // The end of the keys, which is part of every mask, is no bound.
 // PAIRS: mask: mapped
 // PAIRS-NEXT: because tiles are visited by running the mask
+// PAIRS-NEXT: because its map of 16 tiles takes {{[0-9]+}} bytes, and the mask is run on up to 16; it reads arrays, so that each launch without a plan makes it anew
 // PAIRS-NEXT: keeps the pairs (i, j) with
 // PAIRS-NEXT: j <= Nk - 1
 // PAIRS-NEXT: unknown: tensor.extract of an array that is not declared sorted
@@ -130,6 +131,7 @@ func.func @pairs(%q: tensor<1x2x?x8xf32>, %k: tensor<1x2x?x8xf32>, %v: tensor<1x
 // Nothing is known of these flags but their range in each tile: few tiles of 64 have none set, or all.
 // FLAGS: mask: mapped
 // FLAGS-NEXT: because tiles are visited by running the mask, where the range of flags in each tile leaves it open
+// FLAGS-NEXT: because its map of {{[0-9]+}} tiles takes {{[0-9]+}} bytes, and the mask is run on up to {{[0-9]+}}; it reads arrays
 // FLAGS: unknown: tensor.extract
 // FLAGS-NEXT: visits the keys, for queries i0 to i0 + rows - 1
 // FLAGS-NEXT: tiles that hold a kept pair

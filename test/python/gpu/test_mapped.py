@@ -41,6 +41,9 @@ def make_masks(batch, heads, nq, nk):
     weights = torch.randn(n, device="cuda")
     weights[::5] = torch.nan  # no comparison with one holds
     distances = torch.arange(heads, device="cuda", dtype=torch.int32) * 3
+    tiles = torch.rand(-(-nq // 128), -(-nk // 128), device="cuda") < 0.4
+    sizes = torch.randint(0, 129, (-(-nk // 128),), device="cuda")
+    stamps = (torch.randint(0, 5, (n // 50 + 1,), device="cuda") << 40).repeat_interleave(50)
     return {
         "neighbours": lambda b, h, i, j: is_neighbour(i, j, 32, 4),
         "neighbours of wide rows": lambda b, h, i, j: is_neighbour(i, j, 130, 20),
@@ -53,6 +56,10 @@ def make_masks(batch, heads, nq, nk):
         "blocks": lambda b, h, i, j: blocks[i // 64, j // 64],
         "blocks of batches and heads": lambda b, h, i, j: pairs[b, h, i // 32, j // 32],
         "weights": lambda b, h, i, j: (weights[i] > 0.5) & (weights[j] < 0.0),
+        "magnitudes": lambda b, h, i, j: (abs(i // 32 - j // 32) <= 4) & (abs(j % 32 - i % 32) < 5),
+        "apart": lambda b, h, i, j: (abs(i % 64 - j % 96) > 40) | (abs(i % 7 - j % 7) >= 6),
+        "parts of tiles": lambda b, h, i, j: tiles[i // 128, j // 128] & (j % 128 < sizes[j // 128]),
+        "numbers of 64 bits": lambda b, h, i, j: stamps[i] > stamps[j],
         "next to nothing": lambda b, h, i, j: (i * 7 + j * 13) % 1009 == 5,
     }
 
