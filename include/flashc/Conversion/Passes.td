@@ -125,8 +125,8 @@ def ConvertFlashToTile : Pass<"convert-flash-to-tile", "::mlir::ModuleOp"> {
     A score that is not tanh times positive constants is refused. Without a maximum (`max=unified`) and a `wait-after` the
     branches yield the exponentials.
 
-    All `flash.tile_minmax` become one kernel, `flash.tile_classes` another and `flash.tile_runs` a third, which the manifest's
-    `before` names; what they write lies in the workspace. Loops over the runs of a table become one over the list of the tiles that are
+    All `flash.tile_classes` become one kernel, and `flash.tile_runs` another, which the manifest's `before` names; what they
+    write lies in the launch's mask map. Loops over the runs of a table become one over the list of the tiles that are
     visited.
 
     The `gpu.module` has the option's target, `#nvvm.target`: the passes that follow ask it (GPUTarget.h).

@@ -28,8 +28,8 @@ constexpr int64_t kTableRows = 32;
 std::optional<GridFormula> getFormula(mlir::OpFoldResult extent);
 std::optional<GridFormula> getFormula(mlir::Value array, int64_t dim);
 
-/// Where the results of a function's flash.row_table, flash.tile_minmax, flash.tile_classes and flash.tile_runs lie: one
-/// behind the other, row by row, in a launch's mask map. What else kernels of a launch pass to each other lies in its
+/// Where the results of a function's flash.row_table, flash.tile_classes and flash.tile_runs lie: one behind the
+/// other, row by row, in a launch's mask map. What else kernels of a launch pass to each other lies in its
 /// workspace.
 class TileTables {
 public:

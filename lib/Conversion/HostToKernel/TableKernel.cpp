@@ -30,8 +30,7 @@ namespace {
 ///
 ///   flash.row_table     a tile is kTableRows rows; each lane computes one.
 ///   flash.tile_classes  first what is known of the tile. There, of a flash.tile_range, lane l of 32 has the positions l,
-///                       l + 32, ...; then the lanes exchange what they have (redux.sync, or shfl.sync for 64 bits). If
-///                       that leaves the tile open, lane l has the keys l, l + 32, ... of it, of some queries that lie
+///                       l + 32, ...; then the lanes exchange what they have (redux.sync). If that leaves the tile open, lane l has the keys l, l + 32, ... of it, of some queries that lie
 ///                       apart; votes find whether one pair is kept and another one is not. What is open then, mostly
 ///                       tiles of which all pairs are alike, the CTA looks at whole, a tile after the other, each warp at
 ///                       queries of its own (bar.red). The first lane of the tile's warp writes.
@@ -185,24 +184,23 @@ LogicalResult TableKernel::emitRowValue(flash::RowTableOp op, ValueRange place) 
 // Lanes
 //===--------------------------------------------------------------------------------------------------------------===//
 
+/// Of 64 bits first the upper halves, and then the lower ones of those lanes that have the right upper half.
 Value TableKernel::emitReduce(Value value, bool isMin) {
   Type i32Type = b.getI32Type(), i64Type = b.getI64Type();
+  auto reduce = [&](Value half, NVVM::ReduxKind kind) -> Value {
+    return NVVM::ReduxOp::create(b, i32Type, half, kind, i32(-1));
+  };
+  NVVM::ReduxKind ofUpper = isMin ? NVVM::ReduxKind::MIN : NVVM::ReduxKind::MAX;
   if (value.getType() == i32Type)
-    return NVVM::ReduxOp::create(b, i32Type, value, isMin ? NVVM::ReduxKind::MIN : NVVM::ReduxKind::MAX, i32(-1));
-  Value high = arith::ConstantOp::create(b, b.getI64IntegerAttr(32));
-  for (int64_t distance = kLanes / 2; distance > 0; distance /= 2) {
-    auto exchange = [&](Value half) -> Value {
-      return NVVM::ShflOp::create(b, i32Type, i32(-1), half, i32(distance), /*mask_and_clamp=*/i32(kLanes - 1),
-                                  NVVM::ShflKind::bfly, /*return_value_and_is_valid=*/UnitAttr());
-    };
-    Value low = exchange(arith::TruncIOp::create(b, i32Type, value));
-    Value top = exchange(arith::TruncIOp::create(b, i32Type, arith::ShRUIOp::create(b, value, high)));
-    top = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i64Type, top), high);
-    Value other = arith::OrIOp::create(b, top, arith::ExtUIOp::create(b, i64Type, low));
-    value = isMin ? arith::MinSIOp::create(b, value, other).getResult()
-                  : arith::MaxSIOp::create(b, value, other).getResult();
-  }
-  return value;
+    return reduce(value, ofUpper);
+  Value bits = arith::ConstantOp::create(b, b.getI64IntegerAttr(32));
+  Value upper = arith::TruncIOp::create(b, i32Type, arith::ShRUIOp::create(b, value, bits));
+  Value lower = arith::TruncIOp::create(b, i32Type, value), ofAll = reduce(upper, ofUpper);
+  Value isRight = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, upper, ofAll);
+  lower = arith::SelectOp::create(b, isRight, lower, i32(isMin ? -1 : 0));
+  lower = reduce(lower, isMin ? NVVM::ReduxKind::UMIN : NVVM::ReduxKind::UMAX);
+  Value shifted = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, i64Type, ofAll), bits);
+  return arith::OrIOp::create(b, shifted, arith::ExtUIOp::create(b, i64Type, lower));
 }
 
 Value TableKernel::emitBallot(Value condition) {

@@ -59,15 +59,19 @@
 // TABLES:           %[[LIMIT32:.*]] = arith.index_cast %[[LIMIT]]
 // TABLES:           memref.store %[[LIMIT32]], %[[LIST]]
 
-// A lane has every 32nd position of a tile: two of 64 queries, and one of 32 keys.
+// A lane has every 32nd position of a tile: two of 64 queries, and one of 32 keys. Of 64 bits the upper ones come first.
 // TABLES-LABEL: gpu.func @documents_classes(
 // TABLES:         scf.if
-// TABLES-COUNT-2:   memref.load %{{.*}} : memref<?x?xi32
+// TABLES-COUNT-2:   memref.load %{{.*}} : memref<?x?xi64
 // TABLES:           nvvm.redux.sync min
+// TABLES:           nvvm.redux.sync umin
 // TABLES:           nvvm.redux.sync max
-// TABLES:           memref.load %{{.*}} : memref<?x?xi32
+// TABLES:           nvvm.redux.sync umax
+// TABLES:           memref.load %{{.*}} : memref<?x?xi64
 // TABLES:           nvvm.redux.sync min
+// TABLES:           nvvm.redux.sync umin
 // TABLES:           nvvm.redux.sync max
+// TABLES:           nvvm.redux.sync umax
 // TABLES:           memref.load %{{.*}} : memref<?x?xi1
 // TABLES:           nvvm.redux.sync min
 // TABLES:           nvvm.redux.sync max
@@ -96,14 +100,14 @@
 // TABLES-COUNT-2:   nvvm.vote.sync ballot
 // TABLES-COUNT-2:   memref.store
 // TABLES-COUNT-3: memref.store
-func.func @documents(%q: tensor<?x4x?x64xbf16>, %k: tensor<?x2x?x64xbf16>, %v: tensor<?x2x?x64xbf16>, %doc: tensor<?x?xi32>,
+func.func @documents(%q: tensor<?x4x?x64xbf16>, %k: tensor<?x2x?x64xbf16>, %v: tensor<?x2x?x64xbf16>, %doc: tensor<?x?xi64>,
                      %keep: tensor<?x?xi1>) -> tensor<?x4x?x64xbf16> {
   %o, %lse = flash.attention ins(%q, %k, %v : tensor<?x4x?x64xbf16>, tensor<?x2x?x64xbf16>, tensor<?x2x?x64xbf16>)
       {scale = 0.125 : f32}
       mask (%b: index, %h: index, %i: index, %j: index) {
-        %x = tensor.extract %doc[%b, %i] : tensor<?x?xi32>
-        %y = tensor.extract %doc[%b, %j] : tensor<?x?xi32>
-        %same = arith.cmpi eq, %x, %y : i32
+        %x = tensor.extract %doc[%b, %i] : tensor<?x?xi64>
+        %y = tensor.extract %doc[%b, %j] : tensor<?x?xi64>
+        %same = arith.cmpi eq, %x, %y : i64
         %flag = tensor.extract %keep[%b, %j] : tensor<?x?xi1>
         %seen = arith.cmpi sle, %j, %i : index
         %both = arith.andi %same, %flag : i1

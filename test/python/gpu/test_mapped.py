@@ -41,7 +41,7 @@ def make_masks(batch, heads, nq, nk):
     weights = torch.randn(n, device="cuda")
     weights[::5] = torch.nan  # no comparison with one holds
     distances = torch.arange(heads, device="cuda", dtype=torch.int32) * 3
-    tiles = torch.rand(-(-nq // 128), -(-nk // 128), device="cuda") < 0.4
+    tiles = torch.rand(-(-nq // 128) + 1, -(-nk // 128) + 1, device="cuda") < 0.4
     sizes = torch.randint(0, 129, (-(-nk // 128),), device="cuda")
     stamps = (torch.randint(0, 5, (n // 50 + 1,), device="cuda") << 40).repeat_interleave(50)
     return {

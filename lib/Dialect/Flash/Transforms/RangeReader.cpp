@@ -12,6 +12,10 @@ using namespace mlir::flash;
 
 using Predicate = arith::CmpIPredicate;
 
+/// Operations that run for positions, of one mask: a kernel has them for every position of a lane. And those by which lanes
+/// exchange what they have.
+static constexpr int64_t kMostRangeOps = 400, kExchangeOps = 10;
+
 RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *anchor, Value batch, Value head,
                          Tile queries, Tile keys)
     : mask(mask), b(b), anchor(anchor), queries(queries), keys(keys) {
@@ -106,14 +110,21 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
   Value copy = flashc::cloneSlice(b, value, mapping, [&](Value outside) {
     return mask.isAncestor(outside.getParentRegion()) ? Value() : outside;
   });
+  numRangeOps += llvm::range_size(*body) + kExchangeOps;
+  if (!copy || numRangeOps > kMostRangeOps) {
+    range.erase();
+    return std::nullopt;
+  }
   Interval64 result{range.getLeast(), range.getGreatest(), /*isNatural=*/value.getType().isInteger(1)};
   for (Operation &op : *body)
     if (std::optional<ElementRead> read = getElementRead(&op)) {
       auto sorted = read->array.getDefiningOp<AssumeSortedOp>();
       result.arrays.insert(sorted ? sorted.getSource() : read->array);
     }
-  if (!value.getType().isInteger(1) && !value.getType().isInteger(64))
-    copy = emitI32(b, copy); // an index fits 32 bits, as in kernels
+  if (!value.getType().isInteger(1)) { // an index that is computed of positions alone fits 32 bits, as in kernels
+    bool isWide = value.getType().isInteger(64) || (value.getType().isIndex() && !result.arrays.empty());
+    copy = isWide ? emitRangedElement(b, copy) : emitI32(b, copy);
+  }
   YieldOp::create(b, copy);
   b.setInsertionPoint(range);
   for (unsigned number : {0, 1}) // where all are alike, the op shall not depend on which it is

@@ -101,6 +101,7 @@ private:
   DenseMap<Value, bool> knownUniform, ofQuery, ofKey;
   DenseMap<Value, Range> ranges;
   DenseMap<Value, ConditionRange> conditions;
+  int64_t numRangeOps = 0; // in all flash.tile_range
 };
 
 } // namespace mlir::flash

@@ -91,9 +91,11 @@ class Machine(run_order.Machine):
         if name == "nvvm.barrier":
             assert active.all(), "threads miss a barrier"
             return np.full(run_order.THREADS, int(operands[0].any()))
-        if name == "nvvm.redux.sync" and text.startswith(("min ", "max ")):
-            reduce = np.min if text.startswith("min") else np.max
-            return self.exchange(active, lambda lanes: np.full(LANES, reduce(operands[0][lanes])))
+        if name == "nvvm.redux.sync" and text.split()[0] in ("min", "max", "umin", "umax"):
+            reduce, is_unsigned = (np.min if "min" in text.split()[0] else np.max), text.startswith("u")
+            values = operands[0] & U32 if is_unsigned else operands[0]
+            wrap = lambda x: x - (1 << 32) if x >> 31 & 1 and is_unsigned else x
+            return self.exchange(active, lambda lanes: np.full(LANES, wrap(int(reduce(values[lanes])))))
         if name == "nvvm.shfl.sync" and text.startswith("bfly"):
             distance = int(operands[2][0])
             return self.exchange(active, lambda lanes: operands[1][lanes][np.arange(LANES) ^ distance])
@@ -220,7 +222,7 @@ def check(text, rng, batches, nq, nk, kind):
     n = max(nq, nk)
     ids = np.sort(rng.integers(0, 6, (batches, n)), -1).astype(np.int64) - 3
     if kind == "blocks":
-        ids = rng.permutation(6)[ids + 3] * (1 << 29)
+        ids = (rng.permutation(6)[ids + 3] - 3) * (1 << 31)  # two have each upper half
     elif kind == "shuffled":
         ids = rng.permutation(ids, axis=1)
     keep = np.repeat(rng.random((batches, -(-nk // KV_TILE))) < 0.7, KV_TILE, axis=1)[:, :nk]

@@ -200,7 +200,7 @@ def BoundLoops : Pass<"flash-bound-loops"> {
     %s + 1`) the diagonal of a sequence ascends only inside of it; between the sequence's ends it ascends altogether.
 
     Where the bounds of the streamed loops are not exact, `flash.tile_classes` in front of all loops runs the mask on the tiles
-    that bounds, and the ranges of positions and of arrays in each tile (`flash.tile_minmax`), leave open; `flash.tile_runs`
+    that bounds, and the ranges of what the mask computes of each side (`flash.tile_range`), leave open; `flash.tile_runs`
     makes runs of tiles of it, and three loops for each of five runs go over them (`docs/masks.md`). Where queries are
     streamed, it is `dual`, with the runs of queries of each tile of keys. It is not done for masks over sorted arrays that
     are understood. Documents in any order, `ids[i] == ids[j]`, become
@@ -223,8 +223,7 @@ def BoundLoops : Pass<"flash-bound-loops"> {
       state", "the loop has side effects", "the position of the tile of queries changes inside the loop".
 
     Where a step streams queries past a tile of keys (`flash.accumulate_column_sums`) all of this holds with i and j, and
-    queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`). Masks are run for
-    loops over keys only.
+    queries and keys, exchanged: the bounds are the dual ones (`MaskView::Dual`).
   }];
   let options = [Option<"maps", "maps", "bool", "true", "run the mask for tiles that the bounds leave open">];
   let statistics = [

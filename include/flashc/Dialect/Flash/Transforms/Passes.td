@@ -113,7 +113,8 @@ def Decompose : Pass<"flash-decompose"> {
     a key head read it through an indexing map, `h floordiv (Hq / Hk)`.
 
     Searches of arrays that are declared sorted (`flash.count_le`, `flash.nth`) become loops of `scf` and reads, and
-    `flash.assume_sorted` becomes its operand. So do tables of tiles (`flash.tile_minmax`, `flash.tile_classes`, `flash.tile_runs`).
+    `flash.assume_sorted` becomes its operand. So do tables of tiles (`flash.tile_classes`, with what `flash.tile_range`
+    asks of them, and `flash.tile_runs`).
 
     An attention on memrefs is first rewritten as `flash-to-tensors` does. It never refuses.
   }];
