@@ -11,6 +11,19 @@ func.func @ring_element() {
 
 // -----
 
+func.func @ring_of_vectors() {
+  // expected-error @+1 {{expected elements that are integers or floats, got 'vector<4xf32>'}}
+  %ring = tile.alloc_ring : !tile.ring<2, 64, 64, vector<4xf32>>
+  return
+}
+
+// -----
+
+// expected-error @+1 {{expected elements that are integers or floats, got 'index'}}
+func.func private @slot_of_indices(!tile.slot<64, 64, index>)
+
+// -----
+
 func.func @ring_stages() {
   // expected-error @+1 {{'tile.alloc_ring' op expected at least one stage, got 0}}
   %ring = tile.alloc_ring : !tile.ring<0, 64, 64, bf16>

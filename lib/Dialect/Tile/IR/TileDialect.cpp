@@ -22,6 +22,20 @@ using namespace mlir::tile;
 #define GET_TYPEDEF_CLASSES
 #include "flashc/Dialect/Tile/IR/TileOpsTypes.cpp.inc"
 
+/// Sizes in bytes are asked for before ops say which elements they take.
+static LogicalResult verifyElement(llvm::function_ref<InFlightDiagnostic()> emitError, Type type) {
+  return type.isIntOrFloat() ? success() : emitError() << "expected elements that are integers or floats, got " << type;
+}
+
+LogicalResult RingType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t, int64_t, int64_t,
+                               Type elementType, bool) {
+  return verifyElement(emitError, elementType);
+}
+
+LogicalResult SlotType::verify(llvm::function_ref<InFlightDiagnostic()> emitError, int64_t, int64_t, Type elementType) {
+  return verifyElement(emitError, elementType);
+}
+
 void TileDialect::initialize() {
   addOperations<
 #define GET_OP_LIST

@@ -122,6 +122,7 @@ def Tile_Ring : Tile_Type<"Ring", "ring"> {
   let parameters = (ins "int64_t":$stages, "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType,
                         DefaultValuedParameter<"bool", "false">:$isPrivate);
   let assemblyFormat = "`<` $stages `,` $rows `,` $cols `,` $elementType (`,` `private` $isPrivate^)? `>`";
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getSlotBytes(const ::flashc::GPUTarget &target) const {
       return tile::getSlotBytes(target, getRows(), getCols(), getElementType());
@@ -133,6 +134,7 @@ def Tile_Slot : Tile_Type<"Slot", "slot"> {
   let summary = "a full slot of a ring, readable by a product until it is released";
   let parameters = (ins "int64_t":$rows, "int64_t":$cols, "::mlir::Type":$elementType);
   let assemblyFormat = "`<` $rows `,` $cols `,` $elementType `>`";
+  let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     int64_t getBytes(const ::flashc::GPUTarget &target) const {
       return tile::getSlotBytes(target, getRows(), getCols(), getElementType());
