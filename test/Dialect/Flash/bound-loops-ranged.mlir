@@ -196,8 +196,8 @@ func.func @window(%q: !q, %flags: tensor<?xi8>, %widths: tensor<4xindex>) -> !q 
 // A remainder does not ascend.
 // CHECK:           %[[LOW_J:.*]], %[[HIGH_J:.*]] = flash.tile_range(%c0, %c0, %[[J0]] below %{{.*}}) tile 32 {
 // CHECK:             arith.remui
-// CHECK:             arith.index_cast %{{.*}} : index to i32
-// CHECK:             flash.yield %{{.*}} : i32
+// CHECK:             arith.index_cast %{{.*}} : index to i64
+// CHECK:             flash.yield %{{.*}} : i64
 // CHECK:           %[[ONE_J:.*]] = arith.cmpi eq
 // CHECK:           %[[ONE:.*]] = arith.andi %[[ONE_I]], %[[ONE_J]]
 // CHECK:           %[[X:.*]] = arith.select %[[ONE]], %{{.*}}, %c0_i64
@@ -218,6 +218,34 @@ func.func @pairs(%q: !q, %pairs: tensor<?x?xi1>) -> !q {
         %y = arith.remui %j, %c24 : index
         %flag = tensor.extract %pairs[%x, %y] : tensor<?x?xi1>
         flash.yield %flag : i1
+      } -> !q, !r
+  return %o : !q
+}
+
+// Values that were run may be of any size, and their sum wraps around like one of elements.
+// CHECK-LABEL: func @sums
+// CHECK:         flash.tile_classes
+// CHECK:           flash.tile_range
+// CHECK:             arith.muli
+// CHECK:           flash.tile_range
+// CHECK:           %[[SUM:.*]] = arith.addi %{{.*}}, %{{.*}} : i64
+// CHECK:           arith.select %{{.*}}, %{{.*}}, %c-2147483648_i64
+// CHECK:           arith.select %{{.*}}, %{{.*}}, %c2147483647_i64
+// CHECK:         } keeps {
+func.func @sums(%q: !q) -> !q {
+  %zero = arith.constant 0 : i32
+  %c16 = arith.constant 16 : i32
+  %o, %lse = flash.attention ins(%q, %q, %q : !q, !q, !q) {scale = 1.0 : f32}
+      mask (%b: index, %h: index, %i: index, %j: index) {
+        %i32 = arith.index_cast %i : index to i32
+        %j32 = arith.index_cast %j : index to i32
+        %x = arith.shli %i32, %c16 : i32
+        %x2 = arith.muli %x, %i32 : i32
+        %y = arith.shli %j32, %c16 : i32
+        %y2 = arith.muli %y, %j32 : i32
+        %sum = arith.addi %x2, %y2 : i32
+        %keep = arith.cmpi sgt, %sum, %zero : i32
+        flash.yield %keep : i1
       } -> !q, !r
   return %o : !q
 }

@@ -20,6 +20,8 @@ public:
   explicit ScalarCloner(KernelSignature &signature) : signature(signature) {}
 
   void map(mlir::Value from, mlir::Value to) { mapping.map(from, to); }
+  /// The copy of `value` if there is one, else null.
+  mlir::Value lookup(mlir::Value value) const { return mapping.lookupOrNull(value); }
 
   /// The copy of `value`, made at the builder's insertion point unless it is there already. Null after an error, which
   /// has been emitted.

@@ -185,6 +185,8 @@ LogicalResult TileRegions::emitOfTile(Region &region, tile::MapOp map, ScalarClo
       inside.map(result, cloneSlice(b, result, mapping, [](Value) { return Value(); }));
       ofTile.insert(result);
     } else if ((isPure(&op) || flash::getElementRead(&op)) && llvm::all_of(op.getOperands(), isKnown)) {
+      if (Value copy = inside.lookup(result); copy && map.getBody().isAncestor(copy.getParentRegion()))
+        continue; // a value of the row, which the map sees
       if (llvm::any_of(op.getOperands(), [&](Value operand) { return ofTile.contains(operand); })) {
         if (!inside.get(b, result))
           return failure();

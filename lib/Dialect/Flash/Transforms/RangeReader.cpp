@@ -79,14 +79,6 @@ bool RangeReader::isMonotone(Value value) {
          isMonotone(x);
 }
 
-static Value emitI32(ImplicitLocOpBuilder &b, Value value) {
-  Type type = value.getType(), i32Type = b.getI32Type();
-  if (type == i32Type)
-    return value;
-  return type.isIndex() ? arith::IndexCastOp::create(b, i32Type, value).getResult()
-                        : arith::ExtSIOp::create(b, i32Type, value).getResult();
-}
-
 /// The ends of what hangs on one position alone, from all positions of the tile.
 std::optional<Interval64> RangeReader::getByRunning(Value value) {
   auto isOf = [&](unsigned position, DenseMap<Value, bool> &known) {
@@ -121,10 +113,13 @@ std::optional<Interval64> RangeReader::getByRunning(Value value) {
       auto sorted = read->array.getDefiningOp<AssumeSortedOp>();
       result.arrays.insert(sorted ? sorted.getSource() : read->array);
     }
-  if (!value.getType().isInteger(1)) { // an index that is computed of positions alone fits 32 bits, as in kernels
-    bool isWide = value.getType().isInteger(64) || (value.getType().isIndex() && !result.arrays.empty());
-    copy = isWide ? emitRangedElement(b, copy) : emitI32(b, copy);
-  }
+  if (result.arrays.empty())
+    result.arrays.insert(value); // it may be of any size: products, bits
+  unsigned width = getWidth(value.getType());
+  if (width > 32)
+    copy = emitRangedElement(b, copy);
+  else if (width > 1 && width < 32)
+    copy = arith::ExtSIOp::create(b, b.getI32Type(), copy);
   YieldOp::create(b, copy);
   b.setInsertionPoint(range);
   for (unsigned number : {0, 1}) // where all are alike, the op shall not depend on which it is

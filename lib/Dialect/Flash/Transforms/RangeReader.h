@@ -15,7 +15,8 @@ namespace mlir::flash {
 struct Interval64 {
   Value lo, hi;
   bool isNatural = false; // lo is known to be >= 0
-  llvm::SetVector<Value> arrays = {}; // whose elements it is computed from
+  /// The arrays whose elements it is computed from, and values that were run: sums of such may wrap around.
+  llvm::SetVector<Value> arrays = {};
 };
 
 /// Whether a condition holds for some pairs of a tile, and whether it does not for some: i1, null for true.

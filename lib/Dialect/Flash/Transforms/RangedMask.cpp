@@ -118,7 +118,7 @@ bool RangedMask::emitClasses(Region &mask) {
                      {qTile, body->getArgument(2), operands[2]}, {kvTile, body->getArgument(3), operands[3]});
   ConditionRange keep = reader.getCondition(cast<YieldOp>(mask.front().getTerminator()).getValue());
   if (keep.isKnown())
-    arrays.assign(keep.arrays.begin(), keep.arrays.end());
+    llvm::copy_if(keep.arrays, std::back_inserter(arrays), [](Value value) { return isa<ShapedType>(value.getType()); });
   keep = cutLastTile(b, keep, body->getArgument(3), operands[3], kvTile);
   YieldOp::create(b, emitClass(b, keep));
   return true;
