@@ -21,6 +21,8 @@ RangeReader::RangeReader(Region &mask, ImplicitLocOpBuilder &b, Operation *ancho
     : mask(mask), b(b), anchor(anchor), queries(queries), keys(keys) {
   uniform.map(mask.getArgument(0), batch);
   uniform.map(mask.getArgument(1), head);
+  if (static_cast<int64_t>(llvm::range_size(mask.front())) > kMostRangeOps)
+    numRangeOps = kMostRangeOps; // of a long mask nothing is run
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
