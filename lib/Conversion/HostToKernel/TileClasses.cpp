@@ -1,0 +1,215 @@
+//===- TileClasses.cpp - what a kernel does to find the class of each tile ----------------------------------------===//
+
+#include "TableWriter.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
+
+using namespace mlir;
+using namespace flashc;
+
+/// How many positions of a tile a lane has.
+static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes); }
+
+/// Operations of a mask that stand in a kernel for all keys of a lane and several queries, of which there are up to:
+static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
+
+LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, ValueRange place,
+                                       Value exists) {
+  Type i32Type = b.getI32Type(), flag = b.getI1Type();
+  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)), no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  auto own = scf::IfOp::create(b, TypeRange{i32Type, flag}, exists, /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(own.elseBlock());
+    scf::YieldOp::create(b, ValueRange{masked, no});
+    b.setInsertionPointToStart(own.thenBlock());
+    Value known = emitKnown(op, place);
+    if (!known)
+      return failure();
+    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, masked);
+    auto sample = scf::IfOp::create(b, flag, isMasked, /*withElseRegion=*/true);
+    scf::YieldOp::create(b, ValueRange{known, sample.getResult(0)});
+    b.setInsertionPointToStart(sample.elseBlock());
+    scf::YieldOp::create(b, no);
+    b.setInsertionPointToStart(sample.thenBlock());
+    Value isOpen = emitSample(op, place);
+    if (!isOpen)
+      return failure();
+    scf::YieldOp::create(b, isOpen);
+  }
+  Value visit = own.getResult(0), isOpen = own.getResult(1);
+  auto rest = scf::IfOp::create(b, i32Type, emitAnyOfCTA(isOpen), /*withElseRegion=*/true);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(rest.elseBlock());
+    scf::YieldOp::create(b, visit);
+    b.setInsertionPointToStart(rest.thenBlock());
+    auto warps = scf::ForOp::create(b, index(0), index(kWarps), index(1), visit);
+    scf::YieldOp::create(b, warps.getResults());
+    b.setInsertionPointToStart(warps.getBody());
+    Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, warps.getInductionVar());
+    Value isOfWarp = emitAnyOfCTA(arith::AndIOp::create(b, isOwn, isOpen));
+    auto branch = scf::IfOp::create(b, i32Type, isOfWarp, /*withElseRegion=*/true);
+    scf::YieldOp::create(b, branch.getResults());
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, warps.getRegionIterArg(0));
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value ofOther = arith::SubIOp::create(b, emitWarp(warps.getInductionVar()), first);
+    Value byPairs = emitClassByPairs(op, emitTilePlace(ofOther, extents));
+    if (!byPairs)
+      return failure();
+    Value ofWarp = arith::SelectOp::create(b, isOwn, byPairs, warps.getRegionIterArg(0));
+    scf::YieldOp::create(b, ofWarp);
+  }
+  auto branch = scf::IfOp::create(b, exists);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  emitStore(op, rest.getResult(0));
+  return success();
+}
+
+Value TableWriter::emitKnown(flash::TileClassesOp op, ValueRange place) {
+  ScalarCloner inside = *scalars; // what it maps holds here only
+  Value position[] = {place[0], place[1], mul(place[2], op.getQTile()), mul(place[3], op.getKvTile())};
+  for (auto [argument, value] : llvm::zip_equal(op.getKnown().getArguments(), position))
+    inside.map(argument, value);
+  for (auto range : op.getKnown().getOps<flash::TileRangeOp>())
+    if (failed(emitRange(range, inside)))
+      return {};
+  return inside.cloneRegion(b, op.getKnown(), position);
+}
+
+LogicalResult TableWriter::emitRange(flash::TileRangeOp op, ScalarCloner &known) {
+  FailureOr<SmallVector<Value>> operands = known.getAll(b, op->getOperands());
+  if (failed(operands))
+    return failure();
+  Value first = (*operands)[2], end = arith::MinUIOp::create(b, add(first, index(op.getTile())), (*operands)[3]);
+  Value last = b.createOrFold<arith::SubIOp>(end, index(1)), least, greatest;
+  for (int64_t number = 0; number < countOfLane(op.getTile()); ++number) {
+    // One that does not exist stands for the last.
+    Value own = arith::MinUIOp::create(b, add(add(first, lane), index(kLanes * number)), last);
+    ScalarCloner inside = known;
+    Value value = inside.cloneRegion(b, op.getBody(), {(*operands)[0], (*operands)[1], own});
+    if (!value)
+      return failure();
+    if (value.getType().isInteger(1))
+      value = arith::ExtUIOp::create(b, b.getI32Type(), value);
+    least = least ? arith::MinSIOp::create(b, least, value).getResult() : value;
+    greatest = greatest ? arith::MaxSIOp::create(b, greatest, value).getResult() : value;
+  }
+  known.map(op.getLeast(), flash::emitRangedElement(b, emitReduce(least, /*isMin=*/true)));
+  known.map(op.getGreatest(), flash::emitRangedElement(b, emitReduce(greatest, /*isMin=*/false)));
+  return success();
+}
+
+/// Operations of the mask for a query and all keys of a lane.
+static int64_t countOps(flash::TileClassesOp op) {
+  int64_t count = 0;
+  op.getMask().walk([&](Operation *) { ++count; });
+  return count * countOfLane(op.getKvTile());
+}
+
+/// How many queries a warp looks at in one step.
+static int64_t getStep(flash::TileClassesOp op) {
+  return std::clamp<int64_t>(llvm::bit_floor(uint64_t(kMostInlined / countOps(op))), 1, kMostQueries);
+}
+
+std::optional<TableWriter::TileEnds> TableWriter::getEnds(flash::TileClassesOp op, ValueRange place) {
+  Value keys = scalars->get(b, op.getKeys()), queries = scalars->get(b, op.getQueries());
+  if (!keys || !queries)
+    return std::nullopt;
+  Value query = mul(place[2], op.getQTile()), key = mul(place[3], op.getKvTile());
+  Value end = arith::MinUIOp::create(b, add(query, index(op.getQTile())), queries);
+  Value sticksOut = arith::CmpIOp::create(b, arith::CmpIPredicate::ugt, add(key, index(op.getKvTile())), keys);
+  return TileEnds{query, end, key, keys, sticksOut};
+}
+
+Value TableWriter::emitSample(flash::TileClassesOp op, ValueRange place) {
+  std::optional<TileEnds> ends = getEnds(op, place);
+  if (!ends)
+    return {};
+  int64_t step = getStep(op), apart = llvm::divideCeil(int64_t(op.getQTile()), step);
+  Value last = b.createOrFold<arith::SubIOp>(ends->end, index(1));
+  SmallVector<Value> some; // one that does not exist stands for the last
+  for (int64_t number = 0; number < step; ++number)
+    some.push_back(arith::MinUIOp::create(b, add(ends->query, index(apart * number + apart / 2)), last));
+  auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
+  if (!kept)
+    return {};
+  Value isCut = arith::OrIOp::create(b, emitAnyOfWarp(cut), ends->sticksOut);
+  return emitNot(arith::AndIOp::create(b, emitAnyOfWarp(kept), isCut));
+}
+
+/// Passes over the queries of the tile, some of each warp in a step.
+Value TableWriter::emitClassByPairs(flash::TileClassesOp op, ValueRange place) {
+  std::optional<TileEnds> ends = getEnds(op, place);
+  if (!ends)
+    return {};
+  int64_t step = getStep(op);
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false)), last = b.createOrFold<arith::SubIOp>(ends->end, index(1));
+  bool isEmitted = true;
+  Type flag = b.getI1Type();
+  auto loop = scf::WhileOp::create(
+      b, TypeRange{b.getIndexType(), flag, flag}, ValueRange{ends->query, no, ends->sticksOut},
+      [&](OpBuilder &inner, Location loc, ValueRange state) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(inner.saveInsertionPoint());
+        Value isOpen = emitNot(arith::AndIOp::create(b, state[1], state[2]));
+        scf::ConditionOp::create(b, arith::AndIOp::create(b, isBelow(state[0], ends->end), isOpen), state);
+      },
+      [&](OpBuilder &inner, Location loc, ValueRange state) {
+        OpBuilder::InsertionGuard guard(b);
+        b.restoreInsertionPoint(inner.saveInsertionPoint());
+        Value first = add(state[0], mul(ownWarp, step));
+        SmallVector<Value> some;
+        for (int64_t number = 0; number < step; ++number) // one that does not exist stands for the last
+          some.push_back(arith::MinUIOp::create(b, add(first, index(number)), last));
+        auto [kept, cut] = emitPairs(op, place, some, ends->key, ends->keys);
+        isEmitted &= kept != nullptr;
+        if (!kept)
+          kept = cut = no;
+        Value isKept = arith::OrIOp::create(b, state[1], emitAnyOfCTA(kept));
+        Value isCut = arith::OrIOp::create(b, state[2], emitAnyOfCTA(cut));
+        scf::YieldOp::create(b, ValueRange{add(state[0], index(kWarps * step)), isKept, isCut});
+      });
+  if (!isEmitted)
+    return {};
+  moveLoopInvariantCode(cast<LoopLikeOpInterface>(loop.getOperation()));
+  return flash::emitTileClass(b, loop.getResult(1), loop.getResult(2));
+}
+
+/// Adds a pair to whether one is kept, and whether one is not. Null after an error.
+std::pair<Value, Value> TableWriter::emitPair(flash::TileClassesOp op, ValueRange pair, Value kept, Value cut) {
+  ScalarCloner inside = *scalars; // what it maps holds here only
+  Value keep = inside.cloneRegion(b, op.getMask(), pair);
+  if (!keep)
+    return {};
+  return {arith::OrIOp::create(b, kept, keep), arith::OrIOp::create(b, cut, emitNot(keep))};
+}
+
+/// Whether one of this lane's keys is kept for a query, and whether one is not. Null after an error. Of a short mask each
+/// key has code of its own: what hangs on the key alone is then computed in front of the loop over queries.
+std::pair<Value, Value> TableWriter::emitPairs(flash::TileClassesOp op, ValueRange place, ArrayRef<Value> queries,
+                                               Value key, Value keys) {
+  Value no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  Value end = arith::MinUIOp::create(b, add(key, index(op.getKvTile())), keys);
+  if (countOps(op) <= kMostInlined) {
+    Value last = b.createOrFold<arith::SubIOp>(end, index(1)), kept = no, cut = no;
+    for (Value query : queries)
+      for (int64_t number = 0; kept && number < countOfLane(op.getKvTile()); ++number) { // one that does not exist stands for the last
+        Value own = arith::MinUIOp::create(b, add(add(key, lane), index(kLanes * number)), last);
+        std::tie(kept, cut) = emitPair(op, {place[0], place[1], query, own}, kept, cut);
+      }
+    return {kept, cut};
+  }
+  auto loop = scf::ForOp::create(b, add(key, lane), end, index(kLanes), ValueRange{no, no});
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  auto [kept, cut] = emitPair(op, {place[0], place[1], queries.front(), loop.getInductionVar()}, loop.getRegionIterArg(0),
+                              loop.getRegionIterArg(1));
+  if (!kept)
+    return {};
+  scf::YieldOp::create(b, ValueRange{kept, cut});
+  return {loop.getResult(0), loop.getResult(1)};
+}
