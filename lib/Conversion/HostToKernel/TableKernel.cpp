@@ -118,15 +118,12 @@ Value TableWriter::emitAnyOfCTA(Value condition) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, any, i32(0));
 }
 
-void TableWriter::emitStore(Operation *op, ValueRange elements) {
+void TableWriter::emitStore(Operation *op, Value element) {
   Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
   auto branch = scf::IfOp::create(b, isFirst);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  Value table = signature.getTable(*signature.getTables().getNumber(op->getResult(0)));
-  Value first = mul(tile, elements.size());
-  for (auto [number, element] : llvm::enumerate(elements))
-    memref::StoreOp::create(b, element, table, add(first, index(number)));
+  memref::StoreOp::create(b, element, signature.getTable(*signature.getTables().getNumber(op->getResult(0))), tile);
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

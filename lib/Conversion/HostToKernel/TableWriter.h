@@ -84,8 +84,8 @@ private:
   mlir::Value emitNot(mlir::Value condition) {
     return mlir::arith::XOrIOp::create(b, condition, mlir::arith::ConstantOp::create(b, b.getBoolAttr(true)));
   }
-  /// The first lane writes the elements of this warp's tile.
-  void emitStore(mlir::Operation *op, mlir::ValueRange elements);
+  /// The first lane writes the element of this warp's tile.
+  void emitStore(mlir::Operation *op, mlir::Value element);
 
   mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
   mlir::Value i32(int64_t value) { return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); }
