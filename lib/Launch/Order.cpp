@@ -195,6 +195,7 @@ public:
 private:
   Value copy(Value value);
   int64_t countNumbers();
+  bool isOfMaskMap(const ManifestKernel &order);
   SmallVector<Value, 2> getBounds();
   OrderKernel::Facts emitFacts(Value item);
   void readNumbers();
@@ -344,6 +345,14 @@ static unsigned countParameters(Type type) {
   return memref ? std::max<int64_t>(memref.getRank(), 1) : 1;
 }
 
+/// Whether the list is the same in every launch that has the same map. One that CTAs draw from is not: they count.
+bool OrderBuilder::isOfMaskMap(const ManifestKernel &order) {
+  using Kind = ManifestParameter::Kind;
+  return program.getSingle() && llvm::none_of(order.parameters, [](const ManifestParameter &parameter) {
+    return llvm::is_contained({Kind::Workspace, Kind::Pointer, Kind::TensorMap}, parameter.kind);
+  });
+}
+
 void OrderBuilder::describe(Launch &launch) {
   SmallVector<unsigned> first{0};
   for (Type type : main.getArgumentTypes())
@@ -355,8 +364,10 @@ void OrderBuilder::describe(Launch &launch) {
   for (unsigned number : parameters)
     order.parameters.insert(order.parameters.end(), launch.parameters.begin() + first[number],
                             launch.parameters.begin() + first[number + 1]);
-  ManifestParameter list{ManifestParameter::Kind::Workspace};
-  list.offset = launch.workspace; // behind what other kernels put there
+  order.writesMaskMap = launch.maskMap && isOfMaskMap(order);
+  std::optional<GridFormula> &place = order.writesMaskMap ? launch.maskMap : launch.workspace;
+  ManifestParameter list{order.writesMaskMap ? ManifestParameter::Kind::MaskMap : ManifestParameter::Kind::Workspace};
+  list.offset = place; // behind what other kernels put there
   launch.parameters.push_back(list);
   order.parameters.push_back(list);
 
@@ -364,7 +375,7 @@ void OrderBuilder::describe(Launch &launch) {
   for (unsigned dim : getDims(scope))
     bytes = bytes * (*launch.workTiles)[dim];
   bytes = bytes + 4; // the counter
-  launch.workspace = launch.workspace ? *launch.workspace + bytes : bytes;
+  place = place ? *place + bytes : bytes;
   launch.before.push_back(std::move(order));
 }
 
@@ -386,6 +397,10 @@ FailureOr<bool> flashc::orderProgram(ProgramOp program) {
       builder.describe(*launch);
   } else { // one tile of keys
     program.removeWorkAttr();
+    if (program.getSingle()) {
+      program.getGridMutable().clear();
+      program.setSingle(false);
+    }
     launch->sorted.clear();
   }
   launch->workTiles.reset();

@@ -84,8 +84,6 @@ static const Rule kRules[] = {
      [](const Draft &d) { return !d.isForward() && !d.isSaid("ping-pong"); }},
     {"persistent", "nothing says it, and `kind=backward`", "false",
      [](const Draft &d) { return d.isBackward() && !d.isSaid("persistent"); }},
-    {"order", "nothing says it, and `kind=backward`", "closed",
-     [](const Draft &d) { return d.isBackward() && !d.isSaid("order"); }},
     {"producer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "32",
      [](const Draft &d) { return d.hasReducer() && d.s.consumers == 2 && !d.isSaid("producer-registers"); }},
     {"consumer-registers", "nothing says it, and two consumers leave `split-gradients=none` a reducer", "208",
@@ -101,6 +99,11 @@ static const Rule kRules[] = {
        return "expected a kv-tile of " + print(d.target().depthStep) + " to " + print(d.target().maxCols) +
               " in steps of " + print(d.target().depthStep) + ", got " + print(d.s.kvTile);
      }},
+    {"order", "`split-gradients=none`, `persistent=true`, and it is not `closed`", "closed",
+     [](const Draft &d) { return d.hasReducer() && d.s.persistent && d.s.order != Order::Closed; },
+     [](const Draft &) -> std::string {
+       return "expected order=closed for split-gradients=none and persistent=true: who adds dq up hears of no draws";
+     }},
     {"kv-tile", "`split-gradients=none`, and it is not in steps of 64", "",
      [](const Draft &d) {
        return d.s.splitGradients == SplitGradients::None && d.s.kvTile % d.target().getPanelCols() != 0;
@@ -108,11 +111,6 @@ static const Rule kRules[] = {
      [](const Draft &d) {
        return "expected a kv-tile in steps of " + print(d.target().getPanelCols()) +
               " for split-gradients=none, got " + print(d.s.kvTile);
-     }},
-    {"order", "`split-gradients=none`, and it is `list`", "",
-     [](const Draft &d) { return d.s.splitGradients == SplitGradients::None && d.s.order == Order::List; },
-     [](const Draft &) -> std::string {
-       return "expected order=closed for split-gradients=none: who adds dq up goes by arithmetic";
      }},
     {"split-gradients", "it is `none`, and the backward pass is deterministic", "",
      [](const Draft &d) { return d.key.isDeterministic && d.s.splitGradients == SplitGradients::None; },
@@ -267,11 +265,10 @@ static const Rule kRules[] = {
     {"max", "it is `unified`, and `tensor-sums=false`", "running",
      [](const Draft &d) { return d.s.max == Max::Unified && !d.s.tensorSums; },
      [](const Draft &) -> std::string { return "expected tensor-sums for max=unified"; }},
-    {"order", "it is `list`, and `persistent=false`", "",
-     [](const Draft &d) { return d.s.order == Order::List && !d.s.persistent; },
-     [](const Draft &) -> std::string { return "expected persistent for order=list"; }},
-    {"order", "it is `list`, and `q-stages` is above 3", "",
-     [](const Draft &d) { return d.s.order == Order::List && d.s.qStages >= tile::kPublishPlaces; },
+    {"order", "it is `list`, `persistent=true`, and `q-stages` is above 3", "",
+     [](const Draft &d) {
+       return d.s.order == Order::List && d.s.persistent && d.s.qStages >= tile::kPublishPlaces;
+     },
      [](const Draft &d) {
        return "expected at most " + print(tile::kPublishPlaces - 1) + " q-stages for order=list, got " +
               print(d.s.qStages);

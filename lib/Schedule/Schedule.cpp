@@ -236,7 +236,7 @@ static int64_t getSharedMemoryBytes(const Schedule &schedule, const GPUTarget &t
                   {1, schedule.kvTile * target.getStepRowBytes()}});
   // With own keys at most.
   int64_t publishWords = schedule.ownKeys ? tile::kOwnPublishWords : tile::kPublishWords;
-  return tile::layOutShared(target, slots, schedule.order == Order::List ? publishWords : 0).bytes;
+  return tile::layOutShared(target, slots, schedule.order == Order::List && schedule.persistent ? publishWords : 0).bytes;
 }
 
 /// Registers of a consumer thread that hold tiles, and those that everything else needs.

@@ -30,6 +30,10 @@ def Order : Pass<"tile-order"> {
     all of them, and they stand behind the item's numbers, those of warpgroup 0 first. What is the same for all of them
     it computes once. With m own numbers of each of c warpgroups an item takes 8 + 8 (n + c m) bytes.
 
+    Where the launch keeps a map of its mask (`mask_map` of the manifest), CTAs have one work tile each (`single`), and
+    the order kernel reads the map and extents alone, the list is part of the map: it is not made again while that is
+    kept. A list that CTAs draw from is made in every launch, since they count in it.
+
     Why here: before `tile-pipeline`, which splits the loop over keys, and `tile-persist`, which reads the list.
 
     Before:

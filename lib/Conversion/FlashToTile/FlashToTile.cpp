@@ -76,8 +76,8 @@ static std::string settle(const LoopNest &nest, bool hasTables, Schedule &schedu
   if (nest.segmentTile && schedule.store == Store::QSlot)
     schedule.store = Store::Registers;
   std::string why = schedule.order == Order::List ? "the schedule asks for it" : "";
-  if (schedule.order == Order::Auto && schedule.persistent)
-    why = whyUnsorted(nest);
+  if (schedule.order == Order::Auto && (schedule.persistent || mayReorder(nest)))
+    why = whyUnsorted(nest, schedule.persistent);
   schedule.order = why.empty() ? Order::Closed : Order::List;
   schedule.programmaticLaunch &= hasTables || !why.empty(); // a kernel that is alone overlaps with none
   return why;
@@ -432,7 +432,7 @@ static LogicalResult schedule(MutableArrayRef<LoopNest> nests, StringRef target,
     if (nests.size() > 1 && schedule->order == Order::List)
       return nest.end->emitError() << "schedule: expected order=closed where a launch has several nests, got order=list, "
                                       "which sorts the work of one kernel";
-    if (nests.size() > 1 || nest.isAnyAddedUp())
+    if (nests.size() > 1)
       schedule->order = Order::Closed;
     kernels.push_back({nest, *schedule, *extents});
   }

@@ -38,7 +38,8 @@ LogicalResult KernelFrame::build(TileStep &step) {
   FailureOr<SmallVector<Value>> grid = emitGrid();
   if (failed(grid))
     return failure();
-  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, /*list=*/Value(), getWork());
+  auto program = tile::ProgramOp::create(b, schedule.consumers, *grid, !schedule.persistent && !grid->empty(),
+                                          /*list=*/Value(), getWork());
   gpu::ReturnOp::create(b);
   Block *body = b.createBlock(&program.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
   b.setInsertionPointToStart(body);
@@ -171,24 +172,26 @@ FailureOr<SmallVector<Value>> KernelFrame::getDestinations(unsigned result) {
 
 /// Whether tiles with higher numbers have more to do: the last queries of a causal mask see the most keys. They go first.
 bool KernelFrame::isHeavyLast() const {
-  return nest.mask && dependsOnResident(nest) && nest.getStep().getStreamedDim() == flash::StepDim::J;
+  return nest.mask && dependsOnResident(nest) && isLastFirst(nest);
 }
 
-/// The work tiles that a persistent kernel spreads over its CTAs: resident tiles, heads, batches.
+/// How work tiles are spread over CTAs: resident tiles, heads, batches.
 tile::WorkAttr KernelFrame::getWork() const {
   auto get = [&](tile::Distribution distribution) {
     return tile::WorkAttr::get(b.getContext(), distribution, tile::ListScope::Tiles, /*numbers=*/0, /*own=*/0);
   };
   if (schedule.order == Order::List)
     return get(tile::Distribution::Sorted);
-  if (!schedule.persistent || nest.pairs || !nest.mask || !dependsOnResident(nest))
+  if (nest.pairs || !nest.mask || !dependsOnResident(nest))
     return {};
-  return get(levelsOff(nest) ? tile::Distribution::Grouped : tile::Distribution::Paired);
+  if (schedule.persistent)
+    return get(levelsOff(nest) ? tile::Distribution::Grouped : tile::Distribution::Paired);
+  return mayReorder(nest) && areKnownToDiffer(nest) ? get(tile::Distribution::Paired) : tile::WorkAttr();
 }
 
 FailureOr<SmallVector<Value>> KernelFrame::emitGrid() {
   SmallVector<Value> grid;
-  if (!schedule.persistent)
+  if (!schedule.persistent && !getWork())
     return grid;
   for (OpFoldResult extent : {nest.resident.extent, nest.head.extent, nest.batch.extent}) {
     grid.push_back(scalars.get(b, b.getLoc(), extent));

@@ -1,4 +1,4 @@
-//===- WorkOrder.cpp - in which order a persistent kernel works ---------------------------------------------------===//
+//===- WorkOrder.cpp - in which order CTAs work -------------------------------------------------------------------===//
 
 #include "WorkOrder.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -145,12 +145,14 @@ static std::optional<bool> isSoForSome(const LoopNest &nest, Question *isSo) {
   return false;
 }
 
-/// Whether of `length` queries tiles see fewer keys than tiles before them, by more than a fifth of what would be if
-/// none did.
-static std::optional<bool> falls(const LoopNest &nest, int64_t length, int64_t samples) {
+/// Whether of `length` queries tiles see fewer keys than tiles that start after them, by more than a fifth of what would
+/// be if none did.
+static std::optional<bool> startsShort(const LoopNest &nest, int64_t length, int64_t samples) {
   int64_t tiles = llvm::divideCeil(length, nest.residentTile), most = 0, missing = 0, all = 0;
   for (int64_t sample = 0; sample < std::min(tiles, samples); ++sample) {
     int64_t tile = tiles <= samples ? sample : sample * tiles / samples;
+    if (!isLastFirst(nest))
+      tile = tiles - 1 - tile;
     std::optional<int64_t> visits = countVisits(nest, tile * nest.residentTile, length);
     if (!visits)
       return std::nullopt;
@@ -201,32 +203,45 @@ static std::optional<bool> tilesDiffer(const LoopNest &nest, int64_t length, int
                 [&](int64_t tile) { return countVisits(nest, (tiles / 2 + tile) * nest.residentTile, length); });
 }
 
-std::string flashc::whyUnsorted(const LoopNest &nest) {
+std::string flashc::whyUnsorted(const LoopNest &nest, bool isPersistent) {
   if (!nest.mask)
     return "";
+  bool isByKeys = nest.getStep().getStreamedDim() == flash::StepDim::I;
+  std::string streamed = isByKeys ? "queries" : "keys", resident = isByKeys ? "keys" : "queries";
+  std::string why;
   for (const Segment &segment : nest.segments)
     for (OpFoldResult bound : {segment.begin, segment.end}) {
       BoundInfo info(bound);
+      if (!isPersistent && info.dependsOn(nest.head.position))
+        return "";
+      if (!why.empty())
+        continue;
       if (info.reads)
-        return "the bounds of the keys read an array";
-      if (info.dependsOn(nest.batch.position) || info.dependsOn(nest.head.position))
-        return "the bounds of the keys differ between heads or batches";
+        why = "the bounds of the " + streamed + " read an array";
+      else if (info.dependsOn(nest.batch.position) || info.dependsOn(nest.head.position))
+        why = "the bounds of the " + streamed + " differ between heads or batches";
     }
-  std::optional<bool> isFalling = isSoForSome(nest, falls);
-  if (!isFalling)
-    return "the bounds of the keys are known at the launch only";
-  if (*isFalling)
-    return "tiles of queries see fewer keys than tiles before them";
-  if (!dependsOnResident(nest))
+  if (!why.empty())
+    return why;
+  std::optional<bool> isShortFirst = isSoForSome(nest, startsShort);
+  if (!isShortFirst)
+    return "the bounds of the " + streamed + " are known at the launch only";
+  if (*isShortFirst)
+    return "tiles of " + resident + " see fewer " + streamed + " than tiles " + (isByKeys ? "behind" : "before") + " them";
+  if (!isPersistent || !dependsOnResident(nest))
     return "";
   if (levelsOff(nest))
     return tilesDiffer(nest, getUsualLength(nest), /*samples=*/64).value_or(true)
-               ? "tiles of queries differ in their keys"
+               ? "tiles of " + resident + " differ in their " + streamed
                : "";
   return isSoForSome(nest, pairsDiffer).value_or(true)
-             ? "pairs of tiles of queries, one from either end, differ in their keys"
+             ? "pairs of tiles of " + resident + ", one from either end, differ in their " + streamed
              : "";
 }
+
+bool flashc::isLastFirst(const LoopNest &nest) { return nest.getStep().getStreamedDim() == flash::StepDim::J; }
+
+bool flashc::mayReorder(const LoopNest &nest) { return nest.isAnyAddedUp(); }
 
 bool flashc::dependsOnResident(const LoopNest &nest) {
   return llvm::any_of(nest.segments, [&](const Segment &segment) {
@@ -239,6 +254,16 @@ bool flashc::hasFixedEnds(const LoopNest &nest) {
   return llvm::none_of(std::array{nest.segments.front().begin, nest.segments.back().end}, [&](OpFoldResult bound) {
     return BoundInfo(bound).dependsOn(nest.resident.position);
   });
+}
+
+bool flashc::areKnownToDiffer(const LoopNest &nest) {
+  int64_t length = getUsualLength(nest);
+  std::optional<int64_t> first = countVisits(nest, 0, length);
+  int64_t step = llvm::divideCeil(length, 64 * nest.residentTile) * nest.residentTile;
+  for (int64_t begin = 0; first && begin < length; begin += step)
+    if (countVisits(nest, begin, length) != first)
+      return true;
+  return false;
 }
 
 bool flashc::levelsOff(const LoopNest &nest) {

@@ -1,4 +1,4 @@
-//===- WorkOrder.h - in which order a persistent kernel works -----------------------------------------------------===//
+//===- WorkOrder.h - in which order CTAs work ---------------------------------------------------------------------===//
 #ifndef FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H
 #define FLASHC_LIB_CONVERSION_FLASHTOTILE_WORKORDER_H
 
@@ -16,7 +16,20 @@ namespace flashc {
 ///
 /// Bounds that only hang on the query are computed for some of its tiles. What is not known before the launch is
 /// supposed: 16 to 128 tiles of queries, as many keys, and of other scalars an eighth of that.
-std::string whyUnsorted(const LoopNest &nest);
+///
+/// Where CTAs have one work tile each, they start with the next one as they end: any order will do that begins with the
+/// longest. By keys (the backward pass) it is the same of tiles of keys, and of the queries that see them; there the
+/// first tiles start first. Work that differs between heads keeps the order of the grid: sorted, all heads would be read
+/// at a time, which L2 has no room for (0.96 of the speed, a block map of 8 heads, 2026-11-26).
+std::string whyUnsorted(const LoopNest &nest, bool isPersistent);
+
+/// Whether tiles with high numbers start before those with low ones: the last queries of a causal mask see the most
+/// keys, the first keys are seen by the most queries.
+bool isLastFirst(const LoopNest &nest);
+
+/// Whether CTAs of one work tile each may take another one than their numbers say. Those do that add up in device
+/// memory, which take long; others are for few tiles.
+bool mayReorder(const LoopNest &nest);
 
 /// Whether the keys that a tile of queries sees depend on its number, as under a causal mask. They do not without a
 /// mask: that of the last keys, where their number is not known before the launch, is the same for all tiles.
@@ -24,6 +37,10 @@ bool dependsOnResident(const LoopNest &nest);
 
 /// Whether the first streamed tile and the last one are the same for all resident ones.
 bool hasFixedEnds(const LoopNest &nest);
+
+/// Whether some resident tiles see more streamed ones than others; false where nobody knows. What is not known before
+/// the launch is supposed as above.
+bool areKnownToDiffer(const LoopNest &nest);
 
 /// Whether tiles of queries see about as many keys as those before them, but at the ends, as under a window; false
 /// where nobody knows. What is not known before the launch is supposed as above.

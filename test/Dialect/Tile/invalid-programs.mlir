@@ -95,3 +95,27 @@ gpu.module @kernels {
     gpu.return
   }
 }
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_single(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected work tiles of a single grid to be paired, sorted or of a list}}
+    tile.program 2 single grid(%n, %n, %n) by <grouped> {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}
+
+// -----
+
+gpu.module @kernels {
+  gpu.func @program_single_alone(%n: index) kernel {
+    // expected-error @+1 {{'tile.program' op expected work tiles of a single grid to be paired, sorted or of a list}}
+    tile.program 2 single {
+    ^bb0(%w: index):
+    }
+    gpu.return
+  }
+}

@@ -356,6 +356,8 @@ LogicalResult ProgramOp::verifyRegions() {
     return emitOpError() << "expected a grid of three extents, got " << getGrid().size();
   if (getWork() && getGrid().empty())
     return emitOpError() << "expected a grid whose work tiles are distributed";
+  if (getSingle() && !isWork(Distribution::Paired) && !isWork(Distribution::Sorted) && !isWork(Distribution::List))
+    return emitOpError() << "expected work tiles of a single grid to be paired, sorted or of a list";
   if (isWork(Distribution::List) != (getList() != nullptr))
     return emitOpError() << "expected a list and work tiles distributed by it, or neither";
   return success();

@@ -40,21 +40,27 @@ void tile::persistProgram(ProgramOp program) {
   ImplicitLocOpBuilder b = ImplicitLocOpBuilder::atBlockBegin(program.getLoc(), &body);
   std::unique_ptr<WorkTiles> workTiles = WorkTiles::create(program, b);
   scf::ForOp items = workTiles->emitLoop();
-  b.setInsertionPointToStart(items.getBody());
+  if (items)
+    b.setInsertionPointToStart(items.getBody());
   std::array<Value, 3> workTile = workTiles->emitWorkTile(items);
-  for (Operation *op : ops)
-    op->moveBefore(items.getBody()->getTerminator());
-  items.walk([&](gpu::BlockIdOp id) {
-    id.replaceAllUsesWith(workTile[static_cast<unsigned>(id.getDimension())]);
-    id.erase();
-  });
-  items.walk([&](ListNumberOp op) {
-    op.replaceAllUsesWith(workTiles->getNumbers()[op.getNumber()]);
-    op.erase();
-  });
-  delayPrivateLoads(items);
+  for (Operation *op : ops) {
+    if (items)
+      op->moveBefore(items.getBody()->getTerminator());
+    op->walk([&](Operation *nested) {
+      if (auto id = dyn_cast<gpu::BlockIdOp>(nested))
+        id.replaceAllUsesWith(workTile[static_cast<unsigned>(id.getDimension())]);
+      else if (auto number = dyn_cast<ListNumberOp>(nested))
+        number.replaceAllUsesWith(workTiles->getNumbers()[number.getNumber()]);
+      else
+        return;
+      nested->erase();
+    });
+  }
+  if (items)
+    delayPrivateLoads(items);
   program.getGridMutable().clear();
   program.getListMutable().clear();
+  program.setSingle(false);
   program.removeWorkAttr();
 }
 

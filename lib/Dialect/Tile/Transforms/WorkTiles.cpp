@@ -1,93 +1,11 @@
 //===- WorkTiles.cpp - which work tiles a CTA works on, and where they lie ---------------------------------------===//
 
-#include "WorkTiles.h"
-#include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/Math/IR/Math.h"
-#include "mlir/Dialect/MemRef/IR/MemRef.h"
-#include "mlir/IR/Matchers.h"
+#include "GridWorkTiles.h"
 
 using namespace mlir;
 using namespace mlir::tile;
 
 namespace {
-/// Who asks for quotients: every thread of a consumer, where a tile waits for them; or the one that loads, beside its
-/// work, with few registers for multipliers and shifts.
-enum class Quotients { OfAllThreads, OfOneThread };
-
-/// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <=
-/// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
-/// 1994). m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the
-/// same in every thread. It does not see that of a division.
-class Divisor {
-public:
-  Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
-    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // left to the back end
-      return;
-    Value one = constant(1), wide = toI64(divisor);
-    Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, wide, one));
-    Value amount = arith::SubIOp::create(b, constant(31 + 64), zeros);
-    Value power = arith::ShLIOp::create(b, one, amount);
-    multiplier = toI64(UniformOp::create(b, toIndex(arith::CeilDivUIOp::create(b, power, wide))));
-    shift = toI64(UniformOp::create(b, toIndex(amount)));
-  }
-
-  /// Quotient and remainder.
-  std::pair<Value, Value> divide(Value dividend) {
-    Value quotient;
-    if (multiplier)
-      quotient = toIndex(arith::ShRUIOp::create(b, arith::MulIOp::create(b, toI64(dividend), multiplier), shift));
-    else
-      quotient = arith::DivUIOp::create(b, dividend, divisor);
-    return {quotient, arith::SubIOp::create(b, dividend, arith::MulIOp::create(b, quotient, divisor))};
-  }
-
-private:
-  Value constant(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
-  Value toI64(Value index) { return arith::IndexCastUIOp::create(b, b.getI64Type(), index); }
-  Value toIndex(Value value) { return arith::IndexCastUIOp::create(b, b.getIndexType(), value); }
-
-  ImplicitLocOpBuilder &b;
-  Value divisor, multiplier, shift;
-};
-
-/// What all orders of work tiles have.
-class GridWorkTiles : public WorkTiles {
-public:
-  GridWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, Quotients quotients = Quotients::OfAllThreads)
-      : b(b), quotients(quotients), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
-        cta(gpu::BlockIdOp::create(b, gpu::Dimension::x)), ctas(gpu::GridDimOp::create(b, gpu::Dimension::x)),
-        heads(mul(ny, nz)), byHeads(divideBy(ny)) {}
-
-  std::array<Value, 3> emitWorkTile(scf::ForOp loop) override {
-    auto [x, head] = locate(loop.getInductionVar());
-    auto [z, y] = byHeads.divide(head);
-    return {x, y, z};
-  }
-
-protected:
-  /// Of the heads of all batches, and in it.
-  virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
-
-  Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
-  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
-  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
-  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
-  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
-  Value max(Value x, Value y) { return arith::MaxUIOp::create(b, x, y); }
-  Value half(Value x) { return b.createOrFold<arith::ShRUIOp>(x, index(1)); }
-  Value isOdd(Value x) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowBit(x), index(1)); }
-  Value lowBit(Value x) { return arith::AndIOp::create(b, x, index(1)); }
-  Value isBelow(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y); }
-  Value select(Value condition, Value x, Value y) { return arith::SelectOp::create(b, condition, x, y); }
-  Value count(Value condition) { return select(condition, index(1), index(0)); }
-
-  ImplicitLocOpBuilder &b;
-  Quotients quotients;
-  Value nx, ny, nz, cta, ctas, heads;
-  Divisor byHeads;
-};
-
 /// CTA c of n works on the work tiles c, c + n, c + 2n, ...; x runs fastest: CTAs that run at the same time read the
 /// same keys.
 class PlainWorkTiles : public GridWorkTiles {
@@ -165,16 +83,15 @@ private:
   Value pairedHeads, extra, paired, isShort, dealt;
 };
 
-/// Items that stand for one work tile in each of `sharers` heads. Those go by in groups, so that CTAs that run at the
-/// same time read the keys of few heads: as few heads as give every CTA `tilesPerCta` work tiles, and the last group
-/// what is left. A group goes through its items once.
-class SharedWorkTiles : public GridWorkTiles {
+/// Heads that share items go by in groups, so that CTAs that run at the same time read the keys of few heads: as few
+/// heads as give every CTA `tilesPerCta` work tiles, and the last group what is left. A group goes through its items
+/// once.
+class HeadGroups : public SharedWorkTiles {
 protected:
-  SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
-               Quotients quotients = Quotients::OfAllThreads)
-      : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
-        group(emitGroup(tilesPerCta)), last(emitLast()), byTiles(divideBy(nx)), byGroups(divideBy(mul(items, group))),
-        inGroup(divideBy(group)), inLast(divideBy(last)) {}
+  HeadGroups(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope, int64_t tilesPerCta,
+             Quotients quotients = Quotients::OfAllThreads)
+      : SharedWorkTiles(program, b, scope, quotients), group(emitFewSharers(tilesPerCta)), last(emitLast()),
+        byGroups(divideBy(mul(items, group))), inGroup(divideBy(group)), inLast(divideBy(last)) {}
 
   Value getTotal() { return mul(items, sharers); }
 
@@ -196,52 +113,28 @@ protected:
     return {select(isLast, lastPlace, place), add(mul(ofGroup, group), select(isLast, lastSharer, sharer)), ofGroup};
   }
 
-  /// The work tile of an item in one of the heads that share it.
-  std::array<Value, 3> getWorkTile(Value item, Value sharer) {
-    if (scope == ListScope::Tiles) {
-      auto [z, y] = byHeads.divide(sharer);
-      return {item, y, z};
-    }
-    auto [rest, x] = byTiles.divide(item);
-    if (scope == ListScope::Batches)
-      return {x, sharer, rest};
-    auto [z, y] = byHeads.divide(rest);
-    return {x, y, z};
-  }
-
 private:
-  Value emitItems() {
-    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
-  }
-  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
-
-  Value emitGroup(int64_t tilesPerCta) {
-    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
-    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
-  }
   /// The size of the last group.
   Value emitLast() {
     lastGroup = UniformOp::create(b, sub(arith::DivUIOp::create(b, sharers, group), index(1)));
     return sub(sharers, mul(lastGroup, group));
   }
 
-  ListScope scope;
-
 protected:
-  Value items, lastGroup;
+  Value lastGroup;
 
 private:
-  Value sharers, group, last;
-  Divisor byTiles, byGroups, inGroup, inLast;
+  Value group, last;
+  Divisor byGroups, inGroup, inLast;
 };
 
 /// WorkTiles that are about as long as their neighbours, the first ones longer: groups go through the tiles forwards
 /// and backwards in turn, so that each begins as the one before it ends, the last one forwards. Of this sequence CTA c
 /// of n takes c, 2n - 1 - c, 2n + c, ...
-class GroupedWorkTiles : public SharedWorkTiles {
+class GroupedWorkTiles : public HeadGroups {
 public:
   GroupedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
-      : SharedWorkTiles(program, b, ListScope::Tiles, /*tilesPerCta=*/2) {}
+      : HeadGroups(program, b, ListScope::Tiles, /*tilesPerCta=*/2) {}
 
   scf::ForOp emitLoop() override {
     Value total = getTotal(), full = arith::DivUIOp::create(b, total, ctas);
@@ -263,15 +156,14 @@ private:
 
 /// WorkTiles by a list, the longest first, which CTAs draw: CTA c begins with number c, and the producer takes the next
 /// one that nobody has when it begins to load for the last one that it took.
-class DrawnWorkTiles : public SharedWorkTiles {
+class DrawnWorkTiles : public HeadGroups {
 public:
   DrawnWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b)
-      : SharedWorkTiles(program, b, program.getWork()->getScope(), /*tilesPerCta=*/3, Quotients::OfOneThread),
-        list(program.getList()), warpgroup(program.getWarpgroup()), numShared(program.getWork()->getNumbers()),
-        numOwn(program.getWork()->getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
+      : HeadGroups(program, b, program.getWork()->getScope(), /*tilesPerCta=*/3, Quotients::OfOneThread),
+        list(program, b) {}
 
   scf::ForOp emitLoop() override {
-    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(getListItemWords(perEntry)));
+    Value total = UniformOp::create(b, getTotal()), counter = mul(items, index(getListItemWords(list.countNumbers())));
     SmallVector<Value> first = emitEntry(arith::MinUIOp::create(b, cta, sub(total, index(1))));
     for (Value &value : first)
       value = UniformOp::create(b, value);
@@ -279,7 +171,7 @@ public:
     auto loop = scf::ForOp::create(b, index(0), UniformOp::create(b, most), index(1), first);
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(loop.getBody());
-    auto draw = DrawOp::create(b, ValueRange(first).getTypes(), list, counter, ctas, total);
+    auto draw = DrawOp::create(b, ValueRange(first).getTypes(), list.list, counter, ctas, total);
     scf::YieldOp::create(b, draw.getNext());
     Block *body = b.createBlock(&draw.getBody(), {}, {b.getIndexType()}, {b.getLoc()});
     DrawnOp::create(b, emitEntry(body->getArgument(0)));
@@ -296,29 +188,20 @@ private:
   /// The work tile of a number, the numbers of its item, and the warpgroup's own ones.
   SmallVector<Value> emitEntry(Value number) {
     Location at = locateShared(number);
-    SmallVector<Value> loads;
-    auto emitLoads = [&](Value begin, int64_t count) {
-      for (int64_t offset = 0; offset < count; ++offset) {
-        Value load = memref::LoadOp::create(b, list, add(begin, index(offset)));
-        loads.push_back(arith::IndexCastOp::create(b, b.getIndexType(), load));
-      }
-    };
-    Value begin = mul(at.place, index(1 + perEntry));
-    emitLoads(begin, 1 + numShared);
-    if (numOwn > 0)
-      emitLoads(add(begin, add(index(1 + numShared), mul(warpgroup, index(numOwn)))), numOwn);
-    SmallVector<Value> entry = llvm::to_vector(getWorkTile(loads.front(), at.sharer));
-    llvm::append_range(entry, llvm::drop_begin(loads));
+    Value begin = mul(at.place, index(1 + list.countNumbers())), item = list.emitLoad(begin);
+    SmallVector<Value> numbers = list.emitNumbers(begin, 1);
+    SmallVector<Value> entry = llvm::to_vector(getWorkTile(item, at.sharer));
+    llvm::append_range(entry, numbers);
     return entry;
   }
 
-  Value list, warpgroup;
-  /// Numbers of all warpgroups, of each of them, and in an entry.
-  int64_t numShared, numOwn, perEntry;
+  WorkList list;
 };
 } // namespace
 
 std::unique_ptr<WorkTiles> WorkTiles::create(ProgramOp program, ImplicitLocOpBuilder &b) {
+  if (program.getSingle())
+    return createSingleWorkTiles(program, b);
   if (program.getList())
     return std::make_unique<DrawnWorkTiles>(program, b);
   if (program.isWork(Distribution::Grouped))

@@ -14,6 +14,7 @@ public:
   static std::unique_ptr<WorkTiles> create(ProgramOp program, ImplicitLocOpBuilder &b);
   virtual ~WorkTiles() = default;
 
+  /// Null where a CTA has one work tile.
   virtual scf::ForOp emitLoop() = 0;
 
   /// The work tile (x, y, z) of an iteration.

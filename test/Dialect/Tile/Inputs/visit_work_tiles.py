@@ -6,6 +6,10 @@ visit_work_tiles.py FUNCTION --list=tiles: CTAs draw points of a list of tiles (
 some time, when they begin the point before; every point must be visited once, and no CTA may do more than its share of
 them and the longest twice.
 
+visit_work_tiles.py FUNCTION --single, or --single=tiles, batches or heads: each CTA of the grid has one point, by a list or
+not. Every point must be visited once, the first heads in the order of the grid; and where CTAs start as others end, 132
+at a time, they must be done sooner than in the order of the grid.
+
 visit_work_tiles.py FUNCTION --in-order: every point must be visited once, x running fastest; single iterations, on grids
 that are as large as can be, too.
 
@@ -54,7 +58,10 @@ def run(operations, values, cta, ctas):
                 values[result] = int(operands)
             continue
         if name in ("gpu.block_id", "gpu.grid_dim"):
-            values[result] = cta if name == "gpu.block_id" else ctas
+            values[result] = ctas if name == "gpu.grid_dim" else cta if isinstance(cta, int) else cta["xyz".index(operands)]
+            continue
+        if name == "nvvm.read.ptx.sreg.nsmid":
+            values[result] = ctas
             continue
         if name == "memref.load":
             values[result] = LIST[values[re.search(r"\[(%\w+)\]", operands)[1]]]
@@ -165,7 +172,57 @@ def check_list(program, scope):
                 assert max(times) <= sum(times) / ctas + 2 * max(work), (nx, ny, nz, ctas, times)
 
 
+def get_makespan(times, ctas):
+    """When the last of `ctas` ends, if who is done takes the next."""
+    ends = [0] * ctas
+    for time in times:
+        heapq.heappush(ends, heapq.heappop(ends) + time)
+    return max(ends)
+
+
+def check_single(program, scope):
+    """Work that falls with x; by a list, work at random with few long points at the end."""
+    random.seed(1)
+    names, before, loop, _, store = program
+    assert loop is None
+    for nx, ny, nz in ((1, 1, 1), (1, 3, 2), (8, 1, 1), (5, 3, 2), (16, 8, 3), (64, 2, 8), (3, 40, 1)):
+        items = {None: nx, "tiles": nx, "batches": nx * nz, "heads": nx * ny * nz}[scope]
+        sharers = nx * ny * nz // items
+        for ctas in {1, 2, 3, 7, 132, nx * ny * nz // 2, nx * ny * nz} - {0}:
+            for most in (1, 50):
+                work = [random.randint(1, most) for _ in range(items)] if scope else list(range(nx, 0, -1))
+                if scope and most > 1 and items > 32:
+                    work[-2:] = [100] * 2
+                entries = sorted(range(items), key=lambda item: -work[item])
+                # Behind an item of batches stand two numbers, of which the program takes the second for x.
+                get_numbers = lambda item: (nx, item % nx) if scope == "batches" else ()
+                LIST[:] = [n for item in entries for n in (item, *get_numbers(item))] + work
+                LIST.extend(n for item in range(items) for n in get_numbers(item))
+                get = {"batches": lambda z, y, x: work[x + nx * z], "heads": lambda z, y, x: work[x + nx * (y + ny * z)]}
+                get_time = get.get(scope, lambda z, y, x: work[x])
+                points = []
+                for z in range(nz):
+                    for y in range(ny):
+                        for x in range(nx):
+                            values = dict(zip(names, (nx, ny, nz)))
+                            run(before, values, (x, y, z), ctas)
+                            points.append(tuple(values[name] for name in store))
+                grid = [(z, y, x) for z in range(nz) for y in range(ny) for x in range(nx)]
+                assert sorted(points) == grid, (nx, ny, nz, ctas)
+                alone = items * (sharers - min(sharers, -(-3 * ctas // items)))
+                first = grid if scope != "batches" else sorted(grid, key=lambda point: (point[1], point[0], point[2]))
+                assert points[:alone] == first[:alone], (nx, ny, nz, ctas)
+                if (nx, ny, ctas) == (64, 2, 132):
+                    makespan, of_grid = (get_makespan([get_time(*point) for point in order], ctas)
+                                         for order in (points, grid))
+                    assert makespan <= (0.92 if most > 1 else 1) * of_grid, (scope, most, makespan, of_grid)
+
+
 text = sys.stdin.read()
+single = [argument for argument in sys.argv if argument.startswith("--single")]
+if single:
+    check_single(parse(text, sys.argv[1]), single[0][len("--single="):] or None)
+    sys.exit()
 if len(sys.argv) > 2 and sys.argv[2].startswith("--list="):
     check_list(parse_drawn(text, sys.argv[1]), sys.argv[2][len("--list="):])
     sys.exit()

@@ -168,6 +168,8 @@ def Tile_WorkAttr : AttrDef<Tile_Dialect, "Work"> {
   let mnemonic = "work";
   let summary = "how the work tiles of a program's grid are distributed";
   let description = [{
+    How those of a `single` program go by, `tile-persist` says as well.
+
     - `paired`: work tiles take the less time the larger x is, so that one with x and one with nx - 1 - x take about as
       long as any other two of the kind (causal masks).
     - `grouped`: work tiles take about as long as those beside them and the last x are the shortest (a window), so that

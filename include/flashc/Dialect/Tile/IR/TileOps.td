@@ -23,13 +23,14 @@ def Tile_ProgramOp : Tile_Op<"program", [SingleBlock, NoTerminator, RecursiveMem
     The body does the work of one work tile `(gpu.block_id x, y, z)` of a grid. Without `grid`, that is the grid of the
     launch, one CTA a work tile. With `grid(%nx, %ny, %nz)` it is this one, the launch may have any number of CTAs along
     x, and `tile-persist` spreads the work tiles over them: evenly, or `by` what a `#tile.work` says of them; by a list
-    of them that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`.
+    of them that is an operand then: `list(%list : memref<?xi32>) by <list of heads>`. A `single` grid is the launch's as
+    well, one CTA a work tile: `tile-persist` decides which CTA has which.
   }];
-  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, Optional<MemRefRankOf<[I32], [1]>>:$list,
-                       OptionalAttr<Tile_WorkAttr>:$work);
+  let arguments = (ins I64Attr:$consumers, Variadic<Index>:$grid, UnitAttr:$single,
+                       Optional<MemRefRankOf<[I32], [1]>>:$list, OptionalAttr<Tile_WorkAttr>:$work);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $consumers (`grid` `(` $grid^ `)`)? (`list` `(` $list^ `:` type($list) `)`)? (`by` $work^)? attr-dict-with-keyword
+    $consumers (`single` $single^)? (`grid` `(` $grid^ `)`)? (`list` `(` $list^ `:` type($list) `)`)? (`by` $work^)? attr-dict-with-keyword
     $body
   }];
   let hasRegionVerifier = 1;

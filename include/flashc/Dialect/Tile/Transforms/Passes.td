@@ -104,6 +104,13 @@ def Persist : Pass<"tile-persist"> {
     however long work tiles really take, which the list only estimates. The loop carries the work tile and its numbers,
     of own ones the warpgroup's, whose place in an entry depends on `%w`.
 
+    A `single` program has one work tile for each CTA of the launch: there is no loop. CTAs start in the order of their
+    numbers, each where one has ended, so that nothing but the end is uneven. Heads go by one after the other, as the grid
+    has them, since neighbours read the same tiles; of the last heads, as few as give three work tiles to every
+    multiprocessor, work tiles go by together, the longest first: by the list, or if they are `paired` x = 0 of all these
+    heads, then x = 1, ... A list has the numbers of its items behind it once more, in their own order (`tile-order`),
+    where the CTAs of the first heads find theirs.
+
     A `grouped` program has work tiles that are about as long as their neighbours. They are dealt: groups that give
     every CTA two work tiles go by forwards and backwards in turn, and CTA c takes c, 2n - 1 - c, 2n + c, ...
 
@@ -140,6 +147,16 @@ def Persist : Pass<"tile-persist"> {
       }
     }
     ```
+    A `single` one:
+    ```mlir
+    tile.program 2 {
+    ^bb0(%w: index):
+      %number = ...                                          // of %c and the other two coordinates
+      %head, %place = %number / %nx                          // or those of one of the last heads
+      %x, %y, %z = tile.uniform ...
+      ...
+    }
+    ```
     And with a list:
     ```mlir
       scf.for %k = %c0 to %most step %c1 iter_args(%x = %x0, %y = %y0, %z = %z0, %number = %number0) {
@@ -156,7 +173,7 @@ def Persist : Pass<"tile-persist"> {
     ```
   }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect", "::mlir::math::MathDialect",
-                           "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect"];
+                           "::mlir::memref::MemRefDialect", "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect"];
   let statistics = [
     Statistic<"numPersistent", "num-persistent", "programs that loop over their grid">];
 }

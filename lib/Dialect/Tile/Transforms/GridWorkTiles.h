@@ -1,0 +1,186 @@
+//===- GridWorkTiles.h - what the orders of a grid's work tiles have in common ------------------------------------===//
+#ifndef FLASHC_LIB_DIALECT_TILE_TRANSFORMS_GRIDWORKTILES_H
+#define FLASHC_LIB_DIALECT_TILE_TRANSFORMS_GRIDWORKTILES_H
+
+#include "WorkTiles.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
+
+namespace mlir::tile {
+
+/// Who asks for quotients: every thread of a consumer, where a tile waits for them; or the one that loads, beside its
+/// work, with few registers for multipliers and shifts.
+enum class Quotients { OfAllThreads, OfOneThread };
+
+/// Divides by a number that is known before the loop: n / d = n * m >> s for n and d below 2^31, where 2^(l-1) < d <=
+/// 2^l, s = 31 + l and m = ceil(2^s / d) (Granlund and Montgomery, Division by invariant integers using multiplication,
+/// 1994). m and s are made uniform once; a quotient is then a multiplication and a shift, which ptxas sees to be the
+/// same in every thread. It does not see that of a division.
+class Divisor {
+public:
+  Divisor(ImplicitLocOpBuilder &b, Value divisor, Quotients quotients) : b(b), divisor(divisor) {
+    if (quotients == Quotients::OfOneThread || matchPattern(divisor, m_Constant())) // left to the back end
+      return;
+    Value one = constant(1), wide = toI64(divisor);
+    Value zeros = math::CountLeadingZerosOp::create(b, arith::SubIOp::create(b, wide, one));
+    Value amount = arith::SubIOp::create(b, constant(31 + 64), zeros);
+    Value power = arith::ShLIOp::create(b, one, amount);
+    multiplier = toI64(UniformOp::create(b, toIndex(arith::CeilDivUIOp::create(b, power, wide))));
+    shift = toI64(UniformOp::create(b, toIndex(amount)));
+  }
+
+  /// Quotient and remainder.
+  std::pair<Value, Value> divide(Value dividend) {
+    Value quotient;
+    if (multiplier)
+      quotient = toIndex(arith::ShRUIOp::create(b, arith::MulIOp::create(b, toI64(dividend), multiplier), shift));
+    else
+      quotient = arith::DivUIOp::create(b, dividend, divisor);
+    return {quotient, arith::SubIOp::create(b, dividend, arith::MulIOp::create(b, quotient, divisor))};
+  }
+
+private:
+  Value constant(int64_t value) { return arith::ConstantOp::create(b, b.getI64IntegerAttr(value)); }
+  Value toI64(Value index) { return arith::IndexCastUIOp::create(b, b.getI64Type(), index); }
+  Value toIndex(Value value) { return arith::IndexCastUIOp::create(b, b.getIndexType(), value); }
+
+  ImplicitLocOpBuilder &b;
+  Value divisor, multiplier, shift;
+};
+
+/// What all orders of work tiles have.
+class GridWorkTiles : public WorkTiles {
+public:
+  GridWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, Quotients quotients = Quotients::OfAllThreads)
+      : b(b), quotients(quotients), nx(program.getGrid()[0]), ny(program.getGrid()[1]), nz(program.getGrid()[2]),
+        cta(gpu::BlockIdOp::create(b, gpu::Dimension::x)), ctas(emitCTAs(b, program)), heads(mul(ny, nz)),
+        byHeads(divideBy(ny)) {}
+
+  std::array<Value, 3> emitWorkTile(scf::ForOp loop) override {
+    auto [x, head] = locate(loop.getInductionVar());
+    auto [z, y] = byHeads.divide(head);
+    return {x, y, z};
+  }
+
+protected:
+  /// How many run at once; of a single grid about as many.
+  static Value emitCTAs(ImplicitLocOpBuilder &b, ProgramOp program) {
+    if (!program.getSingle())
+      return gpu::GridDimOp::create(b, gpu::Dimension::x);
+    Value multiprocessors = NVVM::SmDimOp::create(b, b.getI32Type());
+    return arith::IndexCastUIOp::create(b, b.getIndexType(), multiprocessors);
+  }
+
+  /// Of the heads of all batches, and in it.
+  virtual std::pair<Value, Value> locate(Value item) { llvm_unreachable("expected one of locate and emitWorkTile"); }
+
+  Divisor divideBy(Value divisor) { return Divisor(b, divisor, quotients); }
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+  Value sub(Value x, Value y) { return b.createOrFold<arith::SubIOp>(x, y); }
+  Value mul(Value x, Value y) { return b.createOrFold<arith::MulIOp>(x, y); }
+  Value max(Value x, Value y) { return arith::MaxUIOp::create(b, x, y); }
+  Value half(Value x) { return b.createOrFold<arith::ShRUIOp>(x, index(1)); }
+  Value isOdd(Value x) { return arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lowBit(x), index(1)); }
+  Value lowBit(Value x) { return arith::AndIOp::create(b, x, index(1)); }
+  Value isBelow(Value x, Value y) { return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, x, y); }
+  Value select(Value condition, Value x, Value y) { return arith::SelectOp::create(b, condition, x, y); }
+  Value count(Value condition) { return select(condition, index(1), index(0)); }
+
+  ImplicitLocOpBuilder &b;
+  Quotients quotients;
+  Value nx, ny, nz, cta, ctas, heads;
+  Divisor byHeads;
+};
+
+/// Items that stand for one work tile in each of `sharers` heads.
+class SharedWorkTiles : public GridWorkTiles {
+protected:
+  SharedWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b, ListScope scope,
+                  Quotients quotients = Quotients::OfAllThreads)
+      : GridWorkTiles(program, b, quotients), scope(scope), items(emitItems()), sharers(emitSharers()),
+        byTiles(divideBy(nx)) {}
+
+  /// As few heads as give every CTA `tilesPerCta` work tiles.
+  Value emitFewSharers(int64_t tilesPerCta) {
+    Value wanted = arith::CeilDivUIOp::create(b, mul(ctas, index(tilesPerCta)), items);
+    return UniformOp::create(b, arith::MinUIOp::create(b, wanted, sharers));
+  }
+
+  /// The work tile of an item in one of the heads that share it.
+  std::array<Value, 3> getWorkTile(Value item, Value sharer) {
+    if (scope == ListScope::Tiles) {
+      auto [z, y] = byHeads.divide(sharer);
+      return {item, y, z};
+    }
+    auto [rest, x] = byTiles.divide(item);
+    if (scope == ListScope::Batches)
+      return {x, sharer, rest};
+    auto [z, y] = byHeads.divide(rest);
+    return {x, y, z};
+  }
+
+private:
+  Value emitItems() {
+    return scope == ListScope::Tiles ? nx : scope == ListScope::Batches ? mul(nx, nz) : mul(nx, heads);
+  }
+  Value emitSharers() { return scope == ListScope::Tiles ? heads : scope == ListScope::Batches ? ny : index(1); }
+
+  ListScope scope;
+
+protected:
+  Value items, sharers;
+
+private:
+  Divisor byTiles;
+};
+
+/// The list that `tile-order` makes for a program.
+class WorkList {
+public:
+  WorkList(ProgramOp program, ImplicitLocOpBuilder &b)
+      : list(program.getList()), b(b), warpgroup(program.getWarpgroup()), numShared(program.getWork()->getNumbers()),
+        numOwn(program.getWork()->getOwn()), perEntry(numShared + program.getConsumers() * numOwn) {}
+
+  Value emitLoad(Value place) {
+    Value load = memref::LoadOp::create(b, list, place);
+    return arith::IndexCastOp::create(b, b.getIndexType(), load);
+  }
+
+  /// The numbers `first` words behind `begin`: the item's, and the warpgroup's own ones.
+  SmallVector<Value> emitNumbers(Value begin, int64_t first) {
+    SmallVector<Value> numbers;
+    for (int64_t number = 0; number < numShared; ++number)
+      numbers.push_back(emitLoad(add(begin, index(first + number))));
+    if (numOwn > 0)
+      begin = add(begin, add(index(first + numShared), b.createOrFold<arith::MulIOp>(warpgroup, index(numOwn))));
+    for (int64_t number = 0; number < numOwn; ++number)
+      numbers.push_back(emitLoad(add(begin, index(number))));
+    return numbers;
+  }
+
+  /// Numbers in an entry.
+  int64_t countNumbers() const { return perEntry; }
+
+  const Value list;
+
+private:
+  Value index(int64_t value) { return arith::ConstantIndexOp::create(b, value); }
+  Value add(Value x, Value y) { return b.createOrFold<arith::AddIOp>(x, y); }
+
+  ImplicitLocOpBuilder &b;
+  Value warpgroup;
+  /// Numbers of all warpgroups, of each of them, and in an entry.
+  int64_t numShared, numOwn, perEntry;
+};
+
+/// Of a single grid, whose CTAs have one work tile each (SingleWorkTiles.cpp).
+std::unique_ptr<WorkTiles> createSingleWorkTiles(ProgramOp program, ImplicitLocOpBuilder &b);
+
+} // namespace mlir::tile
+
+#endif // FLASHC_LIB_DIALECT_TILE_TRANSFORMS_GRIDWORKTILES_H
