@@ -19,6 +19,10 @@ LogicalResult TableWriter::emit(ArrayRef<Operation *> ops) {
   lane = arith::AndIOp::create(b, thread, index(kLanes - 1));
   ownWarp = arith::ShRUIOp::create(b, thread, index(5));
   warp = emitWarp(ownWarp);
+  FailureOr<Value> perWarp = emitTilesOfWarp(ops);
+  if (failed(perWarp))
+    return failure();
+  tilesOfWarp = *perWarp;
   Value first = index(0);
   for (Operation *op : ops) {
     FailureOr<Value> count = emitTable(op, first);
@@ -45,6 +49,38 @@ Value TableWriter::emitWarp(Value inCTA) {
   return add(arith::MulIOp::create(b, inCTA, blocks), moved);
 }
 
+/// Of the classes of tiles, where lanes may look at one each: as many as the grid leaves each warp.
+static bool areOfLanes(ArrayRef<Operation *> ops) {
+  return llvm::all_of(ops, [](Operation *op) {
+    auto classes = dyn_cast<flash::TileClassesOp>(op);
+    return classes && classes.getKnown().getOps<flash::TileRangeOp>().empty();
+  });
+}
+
+/// A warp that no table fills may be left beside each but the last: see emitKernel.
+FailureOr<Value> TableWriter::emitTilesOfWarp(ArrayRef<Operation *> ops) {
+  if (!areOfLanes(ops))
+    return index(1);
+  Value total = index(0);
+  for (Operation *op : ops) {
+    scalars.emplace(signature);
+    FailureOr<SmallVector<Value>> extents = scalars->getTableExtents(b, op->getResult(0));
+    if (failed(extents))
+      return failure();
+    total = add(total, emitCount(*extents));
+  }
+  Value warps = mul(gpu::GridDimOp::create(b, gpu::Dimension::x), kWarps);
+  warps = b.createOrFold<arith::SubIOp>(warps, index(ops.size() - 1));
+  return Value(arith::CeilDivUIOp::create(b, total, warps));
+}
+
+Value TableWriter::emitCount(ArrayRef<Value> extents) {
+  Value count = index(1);
+  for (Value extent : llvm::reverse(extents))
+    count = b.createOrFold<arith::MulIOp>(count, extent);
+  return count;
+}
+
 FailureOr<Value> TableWriter::emitTable(Operation *op, Value first) {
   scalars.emplace(signature);
   FailureOr<SmallVector<Value>> extents = scalars->getTableExtents(b, op->getResult(0));
@@ -54,16 +90,14 @@ FailureOr<Value> TableWriter::emitTable(Operation *op, Value first) {
   auto rows = dyn_cast<flash::RowTableOp>(op);
   if (rows)
     tile = add(mul(tile, kTableRows), lane);
-  Value count = index(1);
-  for (Value extent : llvm::reverse(*extents))
-    count = b.createOrFold<arith::MulIOp>(count, extent);
+  Value count = emitCount(*extents);
+  if (auto classes = dyn_cast<flash::TileClassesOp>(op)) {
+    if (failed(emitClasses(classes, first, *extents, count)))
+      return failure();
+    return b.createOrFold<arith::CeilDivUIOp>(count, tilesOfWarp);
+  }
   SmallVector<Value> place = emitTilePlace(tile, *extents);
   Value exists = isBelow(tile, count);
-  if (auto classes = dyn_cast<flash::TileClassesOp>(op)) {
-    if (failed(emitClasses(classes, first, *extents, place, exists)))
-      return failure();
-    return count;
-  }
   auto branch = scf::IfOp::create(b, exists);
   b.setInsertionPointToStart(branch.thenBlock());
   if (failed(rows ? emitRowValue(rows, place) : emitRuns(cast<flash::TileRunsOp>(op), place)))
@@ -118,17 +152,18 @@ Value TableWriter::emitAnyOfCTA(Value condition) {
   return arith::CmpIOp::create(b, arith::CmpIPredicate::ne, any, i32(0));
 }
 
-void TableWriter::emitStore(Operation *op, Value element) {
-  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
-  auto branch = scf::IfOp::create(b, isFirst);
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(branch.thenBlock());
-  memref::StoreOp::create(b, element, signature.getTable(*signature.getTables().getNumber(op->getResult(0))), tile);
-}
-
 //===--------------------------------------------------------------------------------------------------------------===//
 // Kernels
 //===--------------------------------------------------------------------------------------------------------------===//
+
+/// The warps of a kernel for `tiles` of several tables: of many each has more, up to one for each lane, while there are
+/// enough warps for all multiprocessors. A table leaves the rest of its last warp.
+static GridFormula countWarpsOfLanes(const GridFormula &tiles, int64_t tables) {
+  constexpr int64_t kWarpsPerMultiprocessor = 64;
+  GridFormula perWarp = min(ceilDiv(tiles + 1, GridFormula::smCount() * kWarpsPerMultiprocessor), kLanes); // not 0
+  GridFormula warps = ceilDiv(tiles, perWarp);
+  return tables > 1 ? warps + (tables - 1) : warps;
+}
 
 static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp main, const TileTables &tables,
                                             StringRef suffix, ArrayRef<TileTables::Table> some) {
@@ -145,6 +180,8 @@ static FailureOr<ManifestKernel> emitKernel(func::FuncOp host, gpu::GPUFuncOp ma
   FailureOr<ManifestKernel> info =
       emitPlainKernel(host, main, (main.getName() + suffix).str(), kTableThreads, tables, emit);
   if (succeeded(info)) {
+    if (areOfLanes(ops))
+      warps = countWarpsOfLanes(*warps, ops.size());
     info->grid = {ceilDiv(*warps, kWarps), 1, 1};
     info->writesMaskMap = tables.isInMaskMap(*tables.getNumber(some.front().value));
   }

@@ -20,11 +20,12 @@ constexpr int64_t kTableThreads = 256, kLanes = 32, kWarps = kTableThreads / kLa
 ///
 ///   flash.row_table     a tile is kTableRows rows; each lane computes one.
 ///   flash.tile_classes  first what is known of the tile. There, of a flash.tile_range, lane l of 32 has the positions l,
-///                       l + 32, ...; then the lanes exchange what they have (redux.sync). If that leaves the tile open,
+///                       l + 32, ...; then the lanes exchange what they have (redux.sync). Without one a warp has more
+///                       tiles where there are many, and each lane looks at one. If that leaves a tile open,
 ///                       lane l has the keys l, l + 32, ... of it, of some queries that lie apart; votes find whether one
 ///                       pair is kept and another one is not. What is open then, mostly tiles of which all pairs are
 ///                       alike, the CTA looks at whole, a tile after the other, each warp at queries of its own (bar.red).
-///                       The first lane of the tile's warp writes.
+///                       The tile's lane, or the first one, writes.
 ///   flash.tile_runs     lane l looks at the streamed tile 32 n + l, in steps n; by a vote every lane learns which of the
 ///                       32 are visited with the mask, and which are full: first how many there are, then where each
 ///                       has its place.
@@ -45,9 +46,18 @@ private:
   mlir::Value emitWarp(mlir::Value inCTA);
   /// `first` is the first of the op's warps; returns how many it has.
   mlir::FailureOr<mlir::Value> emitTable(mlir::Operation *op, mlir::Value first);
+  mlir::Value emitCount(llvm::ArrayRef<mlir::Value> extents);
   llvm::SmallVector<mlir::Value> emitTilePlace(mlir::Value number, llvm::ArrayRef<mlir::Value> extents);
   mlir::LogicalResult emitRowValue(mlir::flash::RowTableOp op, mlir::ValueRange place);
-  mlir::LogicalResult emitClasses(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents, mlir::ValueRange place, mlir::Value exists);
+  mlir::LogicalResult emitClasses(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents, mlir::Value count);
+  /// The class of this lane's tile, or of the warp's, and whether its pairs must be looked at; none after an error.
+  mlir::ValueRange emitFirstLook(mlir::flash::TileClassesOp op, llvm::ArrayRef<mlir::Value> extents, mlir::Value exists);
+  /// Whether some pairs of the tiles that are open leave them open.
+  mlir::Value emitSamples(mlir::flash::TileClassesOp op, mlir::Value begin, llvm::ArrayRef<mlir::Value> extents, mlir::Value isOpen);
+  /// The class of this lane's tile when the CTA has looked at those of warp `other` that are open.
+  mlir::Value emitOpenTiles(mlir::flash::TileClassesOp op, mlir::Value first, llvm::ArrayRef<mlir::Value> extents, mlir::Value other,
+                            mlir::Value isOpen, mlir::Value visit);
+  mlir::FailureOr<mlir::Value> emitTilesOfWarp(llvm::ArrayRef<mlir::Operation *> ops);
   /// What is known of a tile without its pairs; null after an error.
   mlir::Value emitKnown(mlir::flash::TileClassesOp op, mlir::ValueRange place);
   /// Whether looking at some pairs leaves it open; null after an error.
@@ -84,9 +94,6 @@ private:
   mlir::Value emitNot(mlir::Value condition) {
     return mlir::arith::XOrIOp::create(b, condition, mlir::arith::ConstantOp::create(b, b.getBoolAttr(true)));
   }
-  /// The first lane writes the element of this warp's tile.
-  void emitStore(mlir::Operation *op, mlir::Value element);
-
   mlir::Value index(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, value); }
   mlir::Value i32(int64_t value) { return mlir::arith::ConstantOp::create(b, b.getI32IntegerAttr(value)); }
   mlir::Value add(mlir::Value x, mlir::Value y) { return b.createOrFold<mlir::arith::AddIOp>(x, y); }
@@ -98,9 +105,9 @@ private:
   KernelSignature &signature;
   /// For the table that is written: what it copies is seen there only.
   std::optional<ScalarCloner> scalars;
-  /// `tile` is the number of this warp's tile in the table that is written, or of this lane's row; `ownWarp` the warp's
-  /// number in its CTA.
-  mlir::Value warp, ownWarp, lane, tile;
+  /// `tile` is the number of this warp's tile in the table that is written, or of this lane's row or tile; `ownWarp` the
+  /// warp's number in its CTA; `tilesOfWarp` how many tiles of classes a warp has.
+  mlir::Value warp, ownWarp, lane, tile, tilesOfWarp;
 };
 
 } // namespace flashc

@@ -2,6 +2,8 @@
 
 #include "TableWriter.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "mlir/Transforms/LoopInvariantCodeMotionUtils.h"
 
@@ -14,59 +16,122 @@ static int64_t countOfLane(int64_t tile) { return llvm::divideCeil(tile, kLanes)
 /// Operations of a mask that stand in a kernel for all keys of a lane and several queries, of which there are up to:
 static constexpr int64_t kMostInlined = 500, kMostQueries = 8;
 
-LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, ValueRange place,
-                                       Value exists) {
-  Type i32Type = b.getI32Type(), flag = b.getI1Type();
-  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)), no = arith::ConstantOp::create(b, b.getBoolAttr(false));
-  auto own = scf::IfOp::create(b, TypeRange{i32Type, flag}, exists, /*withElseRegion=*/true);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(own.elseBlock());
-    scf::YieldOp::create(b, ValueRange{masked, no});
-    b.setInsertionPointToStart(own.thenBlock());
-    Value known = emitKnown(op, place);
-    if (!known)
-      return failure();
-    Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, masked);
-    auto sample = scf::IfOp::create(b, flag, isMasked, /*withElseRegion=*/true);
-    scf::YieldOp::create(b, ValueRange{known, sample.getResult(0)});
-    b.setInsertionPointToStart(sample.elseBlock());
-    scf::YieldOp::create(b, no);
-    b.setInsertionPointToStart(sample.thenBlock());
-    Value isOpen = emitSample(op, place);
-    if (!isOpen)
-      return failure();
-    scf::YieldOp::create(b, isOpen);
-  }
-  Value visit = own.getResult(0), isOpen = own.getResult(1);
-  auto rest = scf::IfOp::create(b, i32Type, emitAnyOfCTA(isOpen), /*withElseRegion=*/true);
+LogicalResult TableWriter::emitClasses(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value count) {
+  // What nested code asks for stands in front of it.
+  if (!scalars->get(b, op.getKeys()) || !scalars->get(b, op.getQueries()))
+    return failure();
+  Value ofTable = b.createOrFold<arith::SubIOp>(warp, first), begin = b.createOrFold<arith::MulIOp>(ofTable, tilesOfWarp);
+  Value isOfTable = isBelow(ofTable, b.createOrFold<arith::CeilDivUIOp>(count, tilesOfWarp));
+  bool isOfLanes = !matchPattern(tilesOfWarp, m_One());
+  Value isFirst = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, index(0));
+  Value isOwn = isOfLanes ? isBelow(lane, tilesOfWarp) : isFirst;
+  tile = isOfLanes ? add(begin, lane) : begin;
+  Value exists = arith::AndIOp::create(b, isOfTable, isBelow(tile, count));
+  if (isOfLanes)
+    exists = arith::AndIOp::create(b, exists, isOwn);
+  ValueRange look = emitFirstLook(op, extents, exists);
+  if (look.empty())
+    return failure();
+  Value isOpen = emitSamples(op, begin, extents, arith::AndIOp::create(b, look[1], isOwn));
+  if (!isOpen)
+    return failure();
+  auto rest = scf::IfOp::create(b, b.getI32Type(), emitAnyOfCTA(isOpen), /*withElseRegion=*/true);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(rest.elseBlock());
-    scf::YieldOp::create(b, visit);
+    scf::YieldOp::create(b, look[0]);
     b.setInsertionPointToStart(rest.thenBlock());
-    auto warps = scf::ForOp::create(b, index(0), index(kWarps), index(1), visit);
+    auto warps = scf::ForOp::create(b, index(0), index(kWarps), index(1), look[0]);
     scf::YieldOp::create(b, warps.getResults());
     b.setInsertionPointToStart(warps.getBody());
-    Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, warps.getInductionVar());
-    Value isOfWarp = emitAnyOfCTA(arith::AndIOp::create(b, isOwn, isOpen));
-    auto branch = scf::IfOp::create(b, i32Type, isOfWarp, /*withElseRegion=*/true);
-    scf::YieldOp::create(b, branch.getResults());
-    b.setInsertionPointToStart(branch.elseBlock());
-    scf::YieldOp::create(b, warps.getRegionIterArg(0));
-    b.setInsertionPointToStart(branch.thenBlock());
-    Value ofOther = arith::SubIOp::create(b, emitWarp(warps.getInductionVar()), first);
-    Value byPairs = emitClassByPairs(op, emitTilePlace(ofOther, extents));
-    if (!byPairs)
+    Value visit = emitOpenTiles(op, first, extents, warps.getInductionVar(), isOpen, warps.getRegionIterArg(0));
+    if (!visit)
       return failure();
-    Value ofWarp = arith::SelectOp::create(b, isOwn, byPairs, warps.getRegionIterArg(0));
-    scf::YieldOp::create(b, ofWarp);
+    scf::YieldOp::create(b, visit);
   }
-  auto branch = scf::IfOp::create(b, exists);
+  auto branch = scf::IfOp::create(b, arith::AndIOp::create(b, exists, isOwn));
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
-  emitStore(op, rest.getResult(0));
+  memref::StoreOp::create(b, rest.getResult(0), signature.getTable(*signature.getTables().getNumber(op.getResult())), tile);
   return success();
+}
+
+ValueRange TableWriter::emitFirstLook(flash::TileClassesOp op, ArrayRef<Value> extents, Value exists) {
+  Type i32Type = b.getI32Type(), flag = b.getI1Type();
+  Value masked = i32(static_cast<int64_t>(flash::TileVisit::Masked)), no = arith::ConstantOp::create(b, b.getBoolAttr(false));
+  auto look = scf::IfOp::create(b, TypeRange{i32Type, flag}, exists, /*withElseRegion=*/true);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(look.elseBlock());
+  scf::YieldOp::create(b, ValueRange{masked, no});
+  b.setInsertionPointToStart(look.thenBlock());
+  Value known = emitKnown(op, emitTilePlace(tile, extents));
+  if (!known)
+    return {};
+  Value isMasked = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, known, masked);
+  scf::YieldOp::create(b, ValueRange{known, isMasked});
+  return look.getResults();
+}
+
+Value TableWriter::emitSamples(flash::TileClassesOp op, Value begin, ArrayRef<Value> extents, Value isOpen) {
+  Value open = emitBallot(isOpen);
+  auto loop = scf::ForOp::create(b, index(0), tilesOfWarp, index(1), isOpen);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(loop.getBody());
+  Value number = loop.getInductionVar(), still = loop.getRegionIterArg(0);
+  Value shift = arith::IndexCastUIOp::create(b, b.getI32Type(), number);
+  Value bit = arith::AndIOp::create(b, arith::ShRUIOp::create(b, open, shift), i32(1));
+  Value isTileOpen = arith::CmpIOp::create(b, arith::CmpIPredicate::ne, bit, i32(0));
+  auto sample = scf::IfOp::create(b, b.getI1Type(), isTileOpen, /*withElseRegion=*/true);
+  scf::YieldOp::create(b, sample.getResults());
+  b.setInsertionPointToStart(sample.elseBlock());
+  scf::YieldOp::create(b, still);
+  b.setInsertionPointToStart(sample.thenBlock());
+  Value isLeftOpen = emitSample(op, emitTilePlace(add(begin, number), extents));
+  if (!isLeftOpen)
+    return {};
+  Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, number);
+  Value result = arith::SelectOp::create(b, isOwn, isLeftOpen, still);
+  scf::YieldOp::create(b, result);
+  return loop.getResult(0);
+}
+
+Value TableWriter::emitOpenTiles(flash::TileClassesOp op, Value first, ArrayRef<Value> extents, Value other, Value isOpen,
+                                 Value visit) {
+  Value isOwn = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, ownWarp, other);
+  Value isOwnOpen = arith::AndIOp::create(b, isOwn, isOpen);
+  /// If `condition` holds in one thread, what `emitThen` gives, else `otherwise`.
+  auto ifAny = [&](Value condition, Value otherwise, llvm::function_ref<Value()> emitThen) -> Value {
+    auto branch = scf::IfOp::create(b, b.getI32Type(), emitAnyOfCTA(condition), /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(branch.elseBlock());
+    scf::YieldOp::create(b, otherwise);
+    b.setInsertionPointToStart(branch.thenBlock());
+    Value result = emitThen();
+    if (!result)
+      return {};
+    scf::YieldOp::create(b, result);
+    return branch.getResult(0);
+  };
+  Value begin = b.createOrFold<arith::MulIOp>(arith::SubIOp::create(b, emitWarp(other), first), tilesOfWarp);
+  auto emitTile = [&](Value number, Value isTile, Value before) -> Value {
+    Value byPairs = emitClassByPairs(op, emitTilePlace(add(begin, number), extents));
+    return byPairs ? arith::SelectOp::create(b, isTile, byPairs, before).getResult() : Value();
+  };
+  return ifAny(isOwnOpen, visit, [&]() -> Value {
+    if (matchPattern(tilesOfWarp, m_One()))
+      return emitTile(index(0), isOwnOpen, visit);
+    auto loop = scf::ForOp::create(b, index(0), tilesOfWarp, index(1), visit);
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(loop.getBody());
+    Value number = loop.getInductionVar(), before = loop.getRegionIterArg(0);
+    Value isLane = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, lane, number);
+    Value isTile = arith::AndIOp::create(b, isOwnOpen, isLane);
+    Value after = ifAny(isTile, before, [&] { return emitTile(number, isTile, before); });
+    if (!after)
+      return {};
+    scf::YieldOp::create(b, after);
+    return loop.getResult(0);
+  });
 }
 
 Value TableWriter::emitKnown(flash::TileClassesOp op, ValueRange place) {

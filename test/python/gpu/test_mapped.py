@@ -51,6 +51,7 @@ def make_masks(batch, heads, nq, nk):
         & is_near(unweave(i, 1), unweave(j, 1), 5),
         "every third diagonal of blocks": lambda b, h, i, j: ((i // 16 - j // 16) % 3 == 0) & (j <= i),
         "a product": lambda b, h, i, j: (i * j) % 77 < 20,
+        "products of heads": lambda b, h, i, j: (i * j + h * 3 + b) % 77 < 20,
         "distances of heads": lambda b, h, i, j: is_neighbour(i, j, 48, distances[h]),
         "batches": lambda b, h, i, j: is_neighbour(i, j, 40, 3 + b * 5),
         "blocks": lambda b, h, i, j: blocks[i // 64, j // 64],
@@ -62,6 +63,16 @@ def make_masks(batch, heads, nq, nk):
         "numbers of 64 bits": lambda b, h, i, j: stamps[i] > stamps[j],
         "next to nothing": lambda b, h, i, j: (i * 7 + j * 13) % 1009 == 5,
     }
+
+
+@pytest.mark.parametrize("name", ["blocks of batches and heads", "products of heads", "distances of heads"])
+def test_many_tiles(name):
+    """More than a GPU has warps at a time: a warp looks at several, of which some stay open."""
+    batch, heads, nq, nk = 2, 8, 4097, 4033
+    mask = make_masks(batch, heads, nq, nk)[name]
+    q, k, v = qkv(batch, heads, heads, nq, nk, 64)
+    o, lse = flashc.attention(q, k, v, mask=mask, return_lse=True)
+    assert_right(o, lse, q, k, v, mask(*positions(batch, heads, nq, nk)))
 
 
 @pytest.mark.parametrize("nq,nk", SIZES)
