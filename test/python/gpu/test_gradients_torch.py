@@ -164,12 +164,6 @@ def test_second_order_raises():
 
 def test_what_has_no_gradient_is_refused():
     q, k, v = qkv(hk=4)
-    bias = torch.randn(200, 300, device="cuda", requires_grad=True)
-    for run in (lambda: flashc.attention(q, k, v, mask=bias), lambda: sdpa(q, k, v, attn_mask=bias)):
-        with pytest.raises(flashc.Error, match="an array that the mask or the score reads without gradients"):
-            run()
-        with torch.no_grad():
-            assert not run().requires_grad
     with pytest.raises(flashc.Error, match="q without gradients"):
         flashc.attention(q, k, v, out=torch.empty_like(q))
 
