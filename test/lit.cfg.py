@@ -48,6 +48,9 @@ config.test_exec_root = os.path.join(config.flashc_obj_root, "test")
 
 tool_dirs = [config.flashc_tools_dir, config.llvm_tools_dir]
 config.environment["PATH"] = os.pathsep.join(tool_dirs + [os.environ["PATH"]])
+# The level of x86-64 that programs on the CPU are compiled for (docs/checking.md).
+if "FLASHC_CPU" in os.environ:
+    config.environment["FLASHC_CPU"] = os.environ["FLASHC_CPU"]
 # The cache of whoever runs the tests stays as it is.
 config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
 

@@ -1,10 +1,12 @@
 //===- CPUProgram.cpp - runs L0 and L1 on this machine's CPU ------------------------------------------------------===//
 
 #include "flashc/Execution/CPUProgram.h"
+#include "HostTarget.h"
 #include "JITRuntime.h"
 #include "flashc/Dialect/Flash/IR/Arguments.h"
 #include "flashc/Pipelines/Pipelines.h"
 #include "flashc/Target/PTX.h"
+#include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/BuiltinTypes.h"
@@ -189,11 +191,16 @@ static LogicalResult checkLowered(ModuleOp module) {
   return failure(result.wasInterrupted());
 }
 
-/// Names of arguments mean nothing to LLVM IR, whose translation would warn of them.
-static void dropArgumentNames(ModuleOp module) {
+/// Names of arguments mean nothing to LLVM IR, whose translation would warn of them. Tensors are the caller's: what the
+/// program changes of one, it copies first.
+static void prepareArguments(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>())
-    for (unsigned number = 0; number < function.getNumArguments(); ++number)
+    for (auto [number, type] : llvm::enumerate(function.getArgumentTypes())) {
       function.removeArgAttr(number, flash::kArgumentNameAttr);
+      if (isa<TensorType>(type) && !function.isExternal())
+        function.setArgAttr(number, bufferization::BufferizationDialect::kWritableAttrName,
+                            BoolAttr::get(module.getContext(), false));
+    }
 }
 
 static LogicalResult renameFunctions(ModuleOp module) {
@@ -216,7 +223,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
   OwningOpRef<ModuleOp> lowered = module.clone();
   if (failed(renameFunctions(*lowered)))
     return failure();
-  dropArgumentNames(*lowered);
+  prepareArguments(*lowered);
   PassManager pm(module.getContext());
   pm.enableVerifier(false); // behind all of them instead of behind each
   buildCPULoweringPipeline(pm);
@@ -231,7 +238,7 @@ FailureOr<CPUProgram> CPUProgram::compile(ModuleOp module) {
     return module.emitError("running on the CPU failed: no translation to LLVM IR");
 
   registerNativeTarget();
-  auto builder = llvm::orc::JITTargetMachineBuilder::detectHost();
+  llvm::Expected<llvm::orc::JITTargetMachineBuilder> builder = getHostTarget();
   if (!builder)
     return report(module, builder.takeError());
   builder->setCodeGenOptLevel(llvm::CodeGenOptLevel::Less);

@@ -45,24 +45,48 @@ llvm::Expected<std::unique_ptr<const HostKernel>> HostKernel::load(const Dialect
   return result;
 }
 
-/// Room for an argument of the function as its type wants it: the strides that the type leaves open, and all of a
-/// tensor's, are those of a contiguous array.
-static HostTensor makeTensor(Type type, ArrayRef<int64_t> shape) {
-  DType dtype = *flashc::getDType(getElementTypeOrSelf(type));
-  HostTensor contiguous(dtype, shape);
+static HostTensor view(DType dtype, const LaunchArgument &argument) {
+  return HostTensor::view(dtype, argument.shape, argument.strides, reinterpret_cast<void *>(argument.address));
+}
+
+/// Whether the function can read and write an argument where it lies. The program takes tensors of any strides; a
+/// memref type may name some of its own.
+static bool hasStrides(Type type, const LaunchArgument &argument) {
   auto memref = dyn_cast<MemRefType>(type);
   if (!memref)
-    return contiguous;
+    return true;
   auto [strides, offset] = memref.getStridesAndOffset();
+  return llvm::all_of(llvm::zip(strides, argument.strides, argument.shape), [](auto dim) {
+    auto [stride, given, extent] = dim;
+    return ShapedType::isDynamic(stride) || stride == given || extent == 1;
+  });
+}
+
+/// Room for a memref argument with the strides that its type names; those that the type leaves open are a contiguous
+/// array's.
+static HostTensor makeTensor(MemRefType type, DType dtype, ArrayRef<int64_t> shape) {
+  HostTensor contiguous(dtype, shape);
+  auto [strides, offset] = type.getStridesAndOffset();
   for (auto [stride, fallback] : llvm::zip(strides, contiguous.getStrides()))
     if (ShapedType::isDynamic(stride))
       stride = fallback;
   return HostTensor(dtype, shape, strides, ShapedType::isDynamic(offset) ? 0 : offset);
 }
 
-static HostTensor view(const HostTensor &tensor, const LaunchArgument &argument) {
-  return HostTensor::view(tensor.getDType(), argument.shape, argument.strides,
-                          reinterpret_cast<void *>(argument.address));
+/// What the function gets of an argument: a view of it, so that a call takes no time for elements that it does not
+/// read.
+static HostTensor readArgument(Type type, const LaunchArgument &argument) {
+  DType dtype = *flashc::getDType(getElementTypeOrSelf(type));
+  if (!isa<ShapedType>(type)) {
+    HostTensor scalar(dtype, {});
+    std::memcpy(scalar.getBuffer(), &argument.scalar, getByteSize(dtype));
+    return scalar;
+  }
+  if (hasStrides(type, argument))
+    return view(dtype, argument);
+  HostTensor copy = makeTensor(cast<MemRefType>(type), dtype, argument.shape);
+  copy.copyFrom(view(dtype, argument));
+  return copy;
 }
 
 /// No product of extents is beyond 64 bits, also if one of them is 0.
@@ -90,20 +114,15 @@ llvm::Error HostKernel::run(ArrayRef<LaunchArgument> arguments) const {
   func::FuncOp entry = function;
   unsigned numInputs = entry.getNumArguments();
   SmallVector<HostTensor> tensors;
-  for (auto [type, argument] : llvm::zip(entry.getArgumentTypes(), arguments)) {
-    HostTensor &tensor = tensors.emplace_back(makeTensor(type, argument.shape));
-    if (isa<ShapedType>(type))
-      tensor.copyFrom(view(tensor, argument));
-    else
-      std::memcpy(tensor.getBuffer(), &argument.scalar, getByteSize(tensor.getDType()));
-  }
+  for (auto [type, argument] : llvm::zip(entry.getArgumentTypes(), arguments))
+    tensors.push_back(readArgument(type, argument));
   FailureOr<SmallVector<HostTensor>> results = program->run(entry, tensors);
   if (failed(results))
     return session.takeError();
   for (auto [info, argument, tensor] : llvm::zip(manifest.arguments, arguments, tensors))
-    if (info.isOutput)
-      view(tensor, argument).copyFrom(tensor);
+    if (info.isOutput && tensor.getBuffer() != reinterpret_cast<void *>(argument.address))
+      view(tensor.getDType(), argument).copyFrom(tensor);
   for (auto [argument, result] : llvm::zip(arguments.drop_front(numInputs), *results))
-    view(result, argument).copyFrom(result);
+    view(result.getDType(), argument).copyFrom(result);
   return llvm::Error::success();
 }

@@ -1,7 +1,7 @@
 //===- JITRuntime.cpp - the symbols that compiled programs find in this process -----------------------------------===//
 
 #include "JITRuntime.h"
-#include "flashc/Execution/HostTensor.h"
+#include "llvm/ADT/APFloat.h"
 #include "llvm/ExecutionEngine/Orc/LLJIT.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -60,23 +60,41 @@ static void *poisonedMalloc(size_t size) {
 }
 
 #if defined(__x86_64__)
-// A half travels in the low 16 bits of xmm0 (x86-64 psABI), which is also where an __m128i does. Only processors
-// without F16C call these.
-static float extendHalf(__m128i half) {
-  auto bits = static_cast<uint16_t>(_mm_cvtsi128_si32(half));
-  return static_cast<float>(loadElement(DType::F16, &bits));
+// The conversions of compiler-rt that LLVM calls where a processor has no instruction for them: f16 below x86-64-v3
+// (F16C), bf16 below AVX512-BF16. A 16-bit float travels in the low 16 bits of xmm0 (x86-64 psABI), where an __m128i
+// does, too.
+using Semantics = const llvm::fltSemantics &();
+
+static __m128i toRegister(const llvm::APFloat &value) {
+  return _mm_cvtsi32_si128(static_cast<int>(value.bitcastToAPInt().getZExtValue()));
 }
 
-static __m128i truncateToHalf(float value) {
-  uint16_t bits;
-  storeElement(DType::F16, &bits, value);
-  return _mm_cvtsi32_si128(bits);
+template <Semantics type> static float extend(__m128i bits) {
+  llvm::APFloat value(type(), llvm::APInt(16, static_cast<uint16_t>(_mm_cvtsi128_si32(bits))));
+  return value.convertToFloat();
 }
 
-static __m128i truncateDoubleToHalf(double value) {
-  uint16_t bits;
-  storeElement(DType::F16, &bits, value);
-  return _mm_cvtsi32_si128(bits);
+template <Semantics type> static double extendToDouble(__m128i bits) { return extend<type>(bits); }
+
+/// As fptosi and fptoui, undefined where the integer type does not have the value.
+template <Semantics type, typename Integer> static Integer toInteger(__m128i bits) {
+  return static_cast<Integer>(extend<type>(bits));
+}
+
+/// Of f32 or f64, rounded once.
+template <Semantics type, typename Float> static __m128i truncate(Float value) {
+  llvm::APFloat result(value);
+  bool losesInfo;
+  result.convert(type(), llvm::APFloat::rmNearestTiesToEven, &losesInfo);
+  return toRegister(result);
+}
+
+template <Semantics type, typename Integer> static __m128i fromInteger(Integer value) {
+  constexpr bool isSigned = std::is_signed_v<Integer>;
+  llvm::APFloat result(type());
+  result.convertFromAPInt(llvm::APInt(8 * sizeof(Integer), static_cast<uint64_t>(value), isSigned), isSigned,
+                          llvm::APFloat::rmNearestTiesToEven);
+  return toRegister(result);
 }
 #endif
 
@@ -91,9 +109,24 @@ llvm::orc::SymbolMap flashc::getJITRuntimeSymbols(llvm::orc::LLJIT &jit) {
   add("puts", &keepMessage);
   add("abort", &endProgram);
 #if defined(__x86_64__)
-  add("__extendhfsf2", &extendHalf);
-  add("__truncsfhf2", &truncateToHalf);
-  add("__truncdfhf2", &truncateDoubleToHalf);
+  constexpr Semantics &half = llvm::APFloat::IEEEhalf, &bfloat = llvm::APFloat::BFloat;
+  add("__extendhfsf2", &extend<half>);
+  add("__extendbfsf2", &extend<bfloat>);
+  add("__extendhfdf2", &extendToDouble<half>);
+  add("__truncsfhf2", &truncate<half, float>);
+  add("__truncdfhf2", &truncate<half, double>);
+  add("__truncsfbf2", &truncate<bfloat, float>);
+  add("__truncdfbf2", &truncate<bfloat, double>);
+  add("__fixhfsi", &toInteger<half, int32_t>);
+  add("__fixhfdi", &toInteger<half, int64_t>);
+  add("__fixunshfsi", &toInteger<half, uint32_t>);
+  add("__fixunshfdi", &toInteger<half, uint64_t>);
+  add("__floatsihf", &fromInteger<half, int32_t>);
+  add("__floatdihf", &fromInteger<half, int64_t>);
+  add("__floatunsihf", &fromInteger<half, uint32_t>);
+  add("__floatundihf", &fromInteger<half, uint64_t>);
+  add("__floatdibf", &fromInteger<bfloat, int64_t>);
+  add("__floatundibf", &fromInteger<bfloat, uint64_t>);
 #endif
   return symbols;
 }

@@ -13,7 +13,7 @@ class LLJIT;
 namespace flashc {
 
 /// Functions that the JIT must not, or cannot, take from the C library: an allocator that poisons what it returns, and
-/// the conversions of half precision that compilers keep in a static library.
+/// the conversions of 16-bit floats that compilers keep in a static library.
 llvm::orc::SymbolMap getJITRuntimeSymbols(llvm::orc::LLJIT &jit);
 
 /// Calls a function of the program. False with its message if a cf.assert of the program fails: the program ends there,

@@ -1,4 +1,6 @@
 """flashc.decode on the CPU, against the formula in f64; and what it refuses."""
+import resource
+
 import numpy as np
 import pytest
 
@@ -293,3 +295,24 @@ def test_gradients_are_refused():
         flashc.decode(q.requires_grad_(), *cache.arguments())
     with pytest.raises(flashc.Error, match="expected sinks without gradients"):
         flashc.decode(q.detach(), *cache.arguments(), sinks=torch.zeros(4, requires_grad=True))
+
+
+def test_a_call_touches_only_the_rows_that_queries_see():
+    """A pool of 2 GiB whose other pages were never written, so that the system has given them no memory yet."""
+    pool = np.zeros((1 << 14, 2, 32, 2, 256), np.float32)
+    k_cache, v_cache = pool[:, 0], pool[:, 1]
+    table, lengths = np.array([[16000, 5, 9999]], np.int32), np.array([70], np.int32)
+    k_cache[table[0]], v_cache[table[0]] = np.random.standard_normal((2, 3, 32, 2, 256))
+    q, new = np.random.standard_normal((1, 1, 4, 256)).astype(np.float32), np.ones((1, 1, 2, 256), np.float32)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    o = flashc.decode(q, k_cache, v_cache, lengths, table)
+    flashc.append_kv(k_cache, v_cache, new, new, table, lengths)
+    kilobytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert kilobytes < 256 * 1024
+    position = np.arange(71)
+    k, v = (cache[table[0][position // 32], position % 32] for cache in (k_cache, v_cache))
+    scores = np.einsum("hgd,jhd->hgj", q.reshape(2, 2, 256), k[:70]) / 16
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    want = np.einsum("hgj,jhd->hgd", weights / weights.sum(-1, keepdims=True), v[:70]).reshape(1, 1, 4, 256)
+    assert np.abs(o - want).max() < 1e-5
+    assert (k[70] == 1).all() and (v[70] == 1).all()
