@@ -7,17 +7,19 @@
     print(flashc.explain(q, k, v, causal=True, png="tiles.png"))
 
 PyTorch, NumPy, CuPy and others give the arrays; none of them is needed to import this. Arrays on the host run on the
-CPU, so a machine without a GPU will do to try it.
+CPU, so a machine without a GPU will do to try it. `python -m flashc` says what there is on this machine.
 """
 from __future__ import annotations
 
-from . import masks, ops
-from ._arrays.array import ArraySpec
+from . import masks, ops, scores
 from ._append_kv import append_kv
+from ._arrays.array import ArraySpec
+from ._arrays.protocol import ArrayLike
 from ._attention import attention
 from ._attention_backward import attention_backward
 from ._column_sums import column_sums
 from ._decode import decode
+from ._documents import documents
 from ._dropout import dropout_mask
 from ._explain import Explanation, explain
 from ._merge_states import merge_states
@@ -31,7 +33,9 @@ from ._trace.region import TraceError
 from ._varlen import varlen_attention
 
 __version__ = version()
-__all__ = ["ArgumentError", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError", "Kernel", "MaskPlan",
-           "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "append_kv", "assume_sorted",
-           "attention", "attention_backward", "column_sums", "compile", "configure", "decode", "devices", "dropout_mask",
-           "explain", "masks", "merge_states", "ops", "plan_mask", "statistics", "varlen_attention", "__version__"]
+__doc__ += f"\nDocuments: {documents() or 'not installed'} (recipes.md, api.md, README.md)\n"
+__all__ = ["ArgumentError", "ArrayLike", "ArraySpec", "CompileError", "Cost", "Error", "Explanation", "GPUError",
+           "Kernel", "MaskPlan", "OutOfMemoryError", "Statistics", "TraceError", "UnsupportedTypeError", "append_kv",
+           "assume_sorted", "attention", "attention_backward", "column_sums", "compile", "configure", "decode",
+           "devices", "dropout_mask", "explain", "masks", "merge_states", "ops", "plan_mask", "scores", "statistics",
+           "varlen_attention", "__version__"]

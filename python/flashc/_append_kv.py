@@ -5,6 +5,7 @@ from typing import Any, List, Optional, Tuple
 
 from ._arrays.array import Array
 from ._arrays.overlap import find_shared
+from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._runtime import plain
 from ._runtime.calls import Inputs, is_graph
@@ -17,8 +18,9 @@ __all__ = ["append_kv"]
 _DTYPES = "bf16", "f16", "f32"
 
 
-def append_kv(k_cache: Any, v_cache: Any, k: Any, v: Any, block_table: Any = None, positions: Any = None, *,
-              rotary: Optional[Tuple[Any, Any, bool]] = None, counts: Any = None) -> None:
+def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike,
+              block_table: Optional[ArrayLike] = None, positions: Optional[ArrayLike] = None, *,
+              rotary: Optional[Tuple[Any, Any, bool]] = None, counts: Optional[ArrayLike] = None) -> None:
     """Writes new tokens into a cache of keys and values, in place.
 
         flashc.append_kv(k_cache, v_cache, k, v, block_table, lengths)      # token t of b goes to lengths[b] + t

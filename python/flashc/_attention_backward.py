@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional, Sequence, Tuple
 
+from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.dropout import check_philox, parse_dropout
@@ -14,10 +15,11 @@ from ._trace.trace import Code
 __all__ = ["attention_backward", "backward_of"]
 
 
-def attention_backward(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any, *, dlse: Any = None, causal: bool = False,
-                       window: Window = None, scale: Optional[float] = None, mask: Any = None,
-                       score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-                       philox: Any = None, captured: Sequence[Any] = (), enable_gqa: bool = False, layout: str = "bhsd",
+def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, lse: ArrayLike, do: ArrayLike, *,
+                       dlse: Optional[ArrayLike] = None, causal: bool = False, window: Window = None,
+                       scale: Optional[float] = None, mask: Any = None, score: Optional[Callable[..., Any]] = None,
+                       sinks: Optional[ArrayLike] = None, dropout_p: float = 0.0, philox: Optional[ArrayLike] = None,
+                       captured: Sequence[Any] = (), enable_gqa: bool = False, layout: str = "bhsd",
                        deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
                        static_shapes: bool = False) -> Tuple[Any, ...]:
     """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix

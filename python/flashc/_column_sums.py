@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+from ._arrays.protocol import ArrayLike
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, launch
 from ._runtime.library import ArgumentError, encoded, parse_flag
@@ -13,7 +14,7 @@ __all__ = ["column_sums"]
 _PER = {"query_head": library.COLUMN_SUMS, "key_head": library.GROUP_COLUMN_SUMS}
 
 
-def column_sums(q: Any, k: Any, lse: Any, *, causal: bool = False, window: Window = None,
+def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = False, window: Window = None,
                 scale: Optional[float] = None, mask: Any = None, score: Optional[Callable[..., Any]] = None,
                 enable_gqa: bool = False, per: str = "query_head", layout: str = "bhsd", out: Any = None,
                 schedule: Optional[str] = None, static_shapes: bool = False) -> Any:

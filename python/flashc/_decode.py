@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, Optional, Tuple
 
 from ._arrays.array import CPU, Array
 from ._arrays.cuda import capability_of, multiprocessors_of
+from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._runtime import library
 from ._runtime.calls import Inputs, Results, is_graph, launch, refuse_gradients
@@ -25,11 +26,13 @@ _CHUNK = 1024
 _MOST_INVARIANT_ROWS = 64
 
 
-def decode(q: Any, k_cache: Any, v_cache: Any, lengths: Any, block_table: Any = None, *, causal: bool = True,
-           window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
-           score: Optional[Callable[..., Any]] = None, sinks: Any = None, return_lse: bool = False,
-           k_scale: Any = None, v_scale: Any = None, layout: str = "bshd", splits: Optional[int] = None,
-           batch_invariant: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
+def decode(q: ArrayLike, k_cache: ArrayLike, v_cache: ArrayLike, lengths: ArrayLike,
+           block_table: Optional[ArrayLike] = None, *, causal: bool = True, window: Window = None,
+           scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
+           score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None, return_lse: bool = False,
+           k_scale: Optional[ArrayLike] = None, v_scale: Optional[ArrayLike] = None, layout: str = "bshd",
+           splits: Optional[int] = None, batch_invariant: bool = False, out: Any = None,
+           schedule: Optional[str] = None) -> Any:
     """Attention of the last tokens of each sequence to its cached keys and values: what
     `flash_attn.flash_attn_with_kvcache(q, k_cache, v_cache, cache_seqlens=lengths, block_table=block_table)` computes,
     where the tokens of q are in the cache already (`flashc.append_kv`). One token, a few of them, or thousands: prefill and

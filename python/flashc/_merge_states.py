@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 from typing import Any, Optional, Tuple
 
+from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._runtime import plain
 from ._runtime.calls import Inputs, Results, is_graph
@@ -15,7 +16,8 @@ __all__ = ["merge_states"]
 _DTYPES = "bf16", "f16", "f32"
 
 
-def merge_states(o: Any, lse: Any, *, sinks: Any = None, out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
+def merge_states(o: ArrayLike, lse: ArrayLike, *, sinks: Optional[ArrayLike] = None,
+                 out: Optional[Tuple[Any, Any]] = None) -> Tuple[Any, Any]:
     """The attention over all keys, from attentions of the same queries over parts of them. Cascades with a shared prefix,
     split keys and context parallelism end with it.
 

@@ -6,6 +6,7 @@ from typing import Any, Callable, Optional, Tuple
 
 from . import masks, ops
 from ._arrays.array import CPU
+from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
 from ._attention import attention
 from ._runtime.library import ArgumentError, UnsupportedTypeError
@@ -16,12 +17,13 @@ from ._trace.trace import bound, device_name
 __all__ = ["varlen_attention"]
 
 
-def varlen_attention(q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any = None,
-                     max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, *, causal: bool = False,
-                     window: Window = None, scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
-                     score: Optional[Callable[..., Any]] = None, sinks: Any = None, dropout_p: float = 0.0,
-                     philox: Any = None, enable_gqa: bool = False, return_lse: bool = False, out: Any = None,
-                     schedule: Optional[str] = None) -> Any:
+def varlen_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, cu_seqlens_q: ArrayLike,
+                     cu_seqlens_k: Optional[ArrayLike] = None, max_seqlen_q: Optional[int] = None,
+                     max_seqlen_k: Optional[int] = None, *, causal: bool = False, window: Window = None,
+                     scale: Optional[float] = None, mask: Optional[Callable[..., Any]] = None,
+                     score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None,
+                     dropout_p: float = 0.0, philox: Optional[ArrayLike] = None, enable_gqa: bool = False,
+                     return_lse: bool = False, out: Any = None, schedule: Optional[str] = None) -> Any:
     """Exact attention of packed sequences, each to itself, as FlashAttention's `flash_attn_varlen_func`.
 
     Sequence s has the queries `q[cu_seqlens_q[s]:cu_seqlens_q[s + 1]]` and the keys

@@ -14,9 +14,10 @@ begins at both; `aligned` says otherwise.
 """
 from __future__ import annotations
 
+import math
 import operator
 import sys
-from typing import Any, Callable, Optional
+from typing import Any, Callable, List, Optional, Sequence
 
 from ._runtime.library import ArgumentError, UnsupportedTypeError
 from ._runtime.specialization import parse_mask
@@ -25,7 +26,7 @@ from ._trace import trace
 from ._trace.declared import assume_sorted
 
 __all__ = ["Mask", "block_causal", "block_diffusion", "causal", "chunked", "dilated_window", "documents", "key_padding",
-           "packed", "prefix_lm", "shared_prefix", "sink_window", "sliding_window"]
+           "neighborhood", "packed", "prefix_lm", "shared_prefix", "sink_window", "sliding_window"]
 
 
 class Mask:
@@ -197,6 +198,53 @@ def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
     window = sliding_window(left, right)
     return Mask(lambda b, h, i, j: window(b, h, i, j) & ((i - j) % dilation == 0),
                 f"dilated_window({args.named(left)}, {dilation}, {args.named(right)})")
+
+
+def neighborhood(shape: Any, kernel_size: Any, dilation: Any = 1) -> Mask:
+    """The nearest positions of a line, an image or a volume (NATTEN: neighborhood attention). A window that would leave
+    the grid is moved inside, so that every query sees as many keys.
+
+        for each dimension, with x and y the query's and the key's coordinate, n the length, K and d the kernel size and
+        the dilation of that dimension:
+
+        x mod d = y mod d
+        y >= x - floor(K / 2) d        or  y >= n - K d
+        y <  x + ceil(K / 2) d         or  y <  K d
+
+    Queries and keys are the positions of the grid, the last dimension innermost: Nq = Nk = the product of `shape`. Keys
+    beyond the grid are not seen.
+
+    Args:
+        shape: (T,), (H, W) or (D, H, W), or T alone.
+        kernel_size: for each dimension how many keys a query sees, or one number for all; the window of an even number
+            has one key more before the query than after it.
+        dilation: for each dimension the distance of neighbouring keys, or one number for all. K d is at most n.
+    """
+    shape = args.per_dimension("shape", shape, None)
+    kernel_size = args.per_dimension("kernel_size", kernel_size, len(shape))
+    dilation = args.per_dimension("dilation", dilation, len(shape))
+    for n, size, step in zip(shape, kernel_size, dilation):
+        if size * step > n:
+            raise ArgumentError(f"expected kernel_size times dilation of at most {n}, the grid's, got {size} * {step}")
+
+    def keep(b, h, i, j):
+        kept = j < math.prod(shape)
+        for x, y, n, size, step in zip(_coordinates(i, shape), _coordinates(j, shape), shape, kernel_size, dilation):
+            kept = kept & ((y >= x - size // 2 * step) | (y >= n - size * step))
+            kept = kept & ((y < x + (size + 1) // 2 * step) | (y < size * step))
+            if step > 1:
+                kept = kept & (x % step == y % step)
+        return kept
+    return Mask(keep, f"neighborhood({shape}, {kernel_size}, {dilation})")
+
+
+def _coordinates(position: Any, shape: Sequence[int]) -> List[Any]:
+    """The coordinates of a position in a grid, whose last dimension is the innermost."""
+    inner = []
+    for extent in shape[:0:-1]:
+        inner.append(position % extent)
+        position = position // extent
+    return [position, *reversed(inner)]
 
 
 def key_padding(lengths: Any) -> Mask:

@@ -25,6 +25,7 @@ EXACT = {
     "blocks": masks.block_causal(128),
     "sinks": masks.sink_window(4, 300),
     "dilated": masks.dilated_window(300, 4),
+    "neighborhood": masks.neighborhood(1200, 301),
     "padding": masks.key_padding(np.array([900, 130])),
     "continuations": masks.shared_prefix(200, 150),
     "continuations of each batch": masks.shared_prefix(np.array([200, 64]), 150),
@@ -180,6 +181,10 @@ def test_masks_whose_tiles_differ_have_a_list_of_them(mask, why):
     for entry in [manifest, *(entry for entry in manifest.get("variants", []) if "before" in entry)]:
         assert [before["kernel"] for before in entry["before"]] == [entry["kernel"] + "_order"]
         assert re.fullmatch(r"add\(mul\(8, ceildiv\(arg0.dim2, \d+\)\), 4\)", entry["workspace"])
+
+
+def test_neighborhoods_of_images_are_run():
+    check(masks.neighborhood((25, 28), 7), 700, 700, "mapped")
 
 
 def test_what_is_not_declared_is_run():

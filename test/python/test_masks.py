@@ -1,4 +1,5 @@
 """flashc.masks on the CPU: what every mask keeps, against rules for one query and one key; compositions, refusals."""
+import math
 import re
 
 import numpy as np
@@ -62,6 +63,20 @@ def in_continuation(prefix, size):
     return rule
 
 
+def in_neighborhood(shape, sizes, dilations):
+    """NATTEN's rule: the window lies around a centre that is far enough from both ends of its dilation group."""
+    def rule(b, h, i, j):
+        if j >= math.prod(shape):
+            return False
+        for n, size, step in zip(shape[::-1], sizes[::-1], dilations[::-1]):
+            (i, x), (j, y) = divmod(i, n), divmod(j, n)
+            center = min(max(x // step, size // 2), len(range(x % step, n, step)) - 1 - (size - 1) // 2)
+            if x % step != y % step or not center - size // 2 <= y // step <= center + (size - 1) // 2:
+                return False
+        return True
+    return rule
+
+
 LENGTHS = np.array([90, 3])
 SIZE, NEGATIVE = np.array(48), np.array(-40)
 POSITIONS = {
@@ -86,6 +101,7 @@ POSITIONS = {
     "dilated": (masks.dilated_window(40, 4), lambda b, h, i, j: j in range(i, i - 41, -4)),
     "dilated on both sides": (masks.dilated_window(30, 3, 7),
                               lambda b, h, i, j: (i - j) % 3 == 0 and -7 <= i - j <= 30),
+    "neighborhood of a line": (masks.neighborhood(256, 9), in_neighborhood((256,), (9,), (1,))),
     "padding": (masks.key_padding(LENGTHS), lambda b, h, i, j: j < LENGTHS[b]),
     "padding of one length": (masks.key_padding(77), lambda b, h, i, j: j < 77),
     "continuations": (masks.shared_prefix(50, 33), in_continuation(50, 33)),
@@ -107,6 +123,14 @@ POSITIONS = {
 @pytest.mark.parametrize("name", POSITIONS)
 def test_mask_of_positions(name):
     check(*POSITIONS[name])
+
+
+@pytest.mark.parametrize("shape, sizes, dilations", [((17, 16), (4, 7), (3, 1)), ((5, 11, 6), (2, 2, 2), (2, 1, 3))])
+def test_mask_of_grid(shape, sizes, dilations):
+    mask = masks.neighborhood(shape, sizes, dilations)
+    check(mask, in_neighborhood(shape, sizes, dilations), SHAPES[:2])
+    spec = flashc.ArraySpec((2, 2, 512, 64), "bf16")
+    assert ".entry" in flashc.compile(spec, spec, spec, mask=mask).ptx
 
 
 @pytest.mark.parametrize("name", POSITIONS)
@@ -209,6 +233,12 @@ def test_random_compositions(rng):
         check(mask, rule, SHAPES[1:2])
 
 
+def test_keys_beyond_a_grid_are_not_seen():
+    grid, rule = masks.neighborhood((7, 9), 3), in_neighborhood((7, 9), (3, 3), (1, 1))
+    got = kept(grid, (1, 1, 63, 70))
+    assert np.array_equal(got, by_rule(rule, (1, 1, 63, 70))) and np.all(got.sum(-1) == 9)
+
+
 def test_constant_functions():
     everything, nothing = masks.Mask(lambda b, h, i, j: True), masks.Mask(lambda b, h, i, j: False)
     check(masks.causal() & everything, lambda b, h, i, j: j <= i)
@@ -248,6 +278,11 @@ def test_masks_say_what_they_are():
     (lambda: masks.dilated_window(4, 0), flashc.ArgumentError, "dilation of at least 1"),
     (lambda: masks.key_padding(np.zeros(2)), flashc.UnsupportedTypeError, "lengths of int8, uint8, int32 or int64"),
     (lambda: masks.key_padding(None), flashc.UnsupportedTypeError, "lengths to be an array of integers, got None"),
+    (lambda: masks.neighborhood((8, 8), (3, 3, 3)), flashc.ArgumentError, "kernel_size of 2 dimensions, got"),
+    (lambda: masks.neighborhood((2, 2, 2, 2), 2), flashc.ArgumentError, "shape of 1 to 3 dimensions"),
+    (lambda: masks.neighborhood((8, 0), 3), flashc.ArgumentError, "shape of at least 1, got 0"),
+    (lambda: masks.neighborhood(8, 3.0), flashc.UnsupportedTypeError, "kernel_size to be an integer, got 3.0"),
+    (lambda: masks.neighborhood((8, 6), 3, (1, 3)), flashc.ArgumentError, r"at most 6, the grid's, got 3 \* 3"),
     (lambda: masks.block_diffusion(64, 0), flashc.ArgumentError, "size of at least 1"),
     (lambda: masks.documents(np.zeros(9)), flashc.UnsupportedTypeError, "ids of int8, uint8, int32 or int64, got f64"),
     (lambda: masks.documents(np.zeros((1, 2, 3), int)), flashc.ArgumentError, "ids of 1 to 2 dimensions"),

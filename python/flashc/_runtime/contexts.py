@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Callable, List, Optional
 
 from .files import read_regular
-from .library import OK, ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
-    MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, lib, path_text, take_text
+from .library import ArgumentError, Attention, CompileOptions, ContextOptions, CostStruct, Error, Handle, \
+    MaskMapsStruct, OutOfMemoryError, StatisticsStruct, checked, encoded, gpu_name, lib, path_text, take_text
 
 __all__ = ["CompiledKernel", "Context", "Explanation", "LoadedKernel", "Statistics", "configure", "context",
            "device_table_path", "statistics"]
@@ -131,10 +131,14 @@ class Context(_Owned):
 
     def _options(self, target: str, schedule: Optional[str], function: Optional[str] = None) -> CompileOptions:
         if self._table is None and target != "cpu":
-            self._table = read_schedule_table(os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle)))
+            self._table = read_schedule_table(self.cache_directory())
         chosen = None if schedule is None else encoded("schedule", schedule) or None
         return CompileOptions(encoded("target", target), chosen,
                               function.encode() if function else None, self._table if target != "cpu" else None)
+
+    def cache_directory(self) -> str:
+        """Where kernels are kept on disk, or would be; empty if there is no such place."""
+        return os.fsdecode(lib.flashcContextGetCacheDirectory(self.handle))
 
     def statistics(self) -> StatisticsStruct:
         return lib.flashcContextGetStatistics(self.handle)
@@ -176,11 +180,8 @@ class Context(_Owned):
 
 def device_table_path(cache_directory: str, device: int = 0) -> Optional[str]:
     """The file of a GPU's own table in the cache; None where there is no such GPU."""
-    name, message = c_void_p(), c_void_p()
-    if lib.flashcGetDeviceName(device, ctypes.byref(name), ctypes.byref(message)) != OK:
-        take_text(message)
-        return None
-    return os.path.join(cache_directory, "schedules", take_text(name).replace(" ", "-") + ".txt")
+    name = gpu_name(device)
+    return None if name is None else os.path.join(cache_directory, "schedules", name.replace(" ", "-") + ".txt")
 
 
 def read_schedule_table(cache_directory: str) -> bytes:

@@ -3,9 +3,10 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from .._arrays.array import CPU, Array, ArraySpec, contiguous_strides
+from .._arrays.protocol import ArrayLike
 from .._arrays.source import source_of
 from .._trace.captured import Need
 from .._trace.trace import Code, device_name
@@ -163,10 +164,11 @@ class Kernel:
                         return_lse)
 
 
-def compile(q: Any, k: Any, v: Any, *, causal: bool = False, window: Window = None, scale: Optional[float] = None,
-            mask: Any = None, score: Any = None, sinks: Any = None, enable_gqa: bool = False,
-            return_lse: bool = True, layout: str = "bhsd", target: Optional[str] = None,
-            schedule: Optional[str] = None, static_shapes: bool = False) -> Kernel:
+def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: Union[ArrayLike, ArraySpec], *,
+            causal: bool = False, window: Window = None, scale: Optional[float] = None, mask: Any = None,
+            score: Any = None, sinks: Optional[Union[ArrayLike, ArraySpec]] = None, enable_gqa: bool = False,
+            return_lse: bool = True, layout: str = "bhsd", target: Optional[str] = None, schedule: Optional[str] = None,
+            static_shapes: bool = False) -> Kernel:
     """Compiles an attention without running it; no GPU is needed.
 
     Args:

@@ -162,8 +162,10 @@ def library_path() -> str:
     path = os.environ.get("FLASHC_LIBRARY")
     if path:
         return path
-    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    return os.path.join(package, "lib", "libflashc.so")
+    folder = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    # Its name has the version of its ABI at the end; libflashc.so is for linkers.
+    return os.path.join(folder, next((name for name in names if name.startswith("libflashc.so.")), "libflashc.so"))
 
 
 def _load() -> ctypes.CDLL:
@@ -273,6 +275,15 @@ def devices() -> int:
     if status != OK:
         fail(status, message)
     return count.value
+
+
+def gpu_name(device: int) -> Optional[str]:
+    """What the CUDA driver calls a GPU, such as "NVIDIA H200"; None where there is no such GPU."""
+    name, message = c_void_p(), c_void_p()
+    if lib.flashcGetDeviceName(device, ctypes.byref(name), ctypes.byref(message)) != OK:
+        take_text(message)
+        return None
+    return take_text(name)
 
 
 def make_attention(*, dtype: str, head_dim: int, value_dim: int, group_size: int, scale: float, mask: int,

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._arrays.array import Array
+from .._arrays.protocol import ArrayLike
 from .._arrays.source import source_of
 from .._runtime.library import ArgumentError, UnsupportedTypeError
 
@@ -42,7 +43,7 @@ def describe(x: Any) -> Array:
     return x if isinstance(x, Array) else source_of(x).describe(x)
 
 
-def assume_sorted(array: Any) -> Any:
+def assume_sorted(array: ArrayLike) -> Any:
     """Promises that the elements of an array ascend along its last dimension.
 
     Args:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Optional, Tuple
 
 from .. import ops
 from .._arrays.array import dtype_name
@@ -21,21 +21,34 @@ def constant(name: str, x: Any, least: int) -> int:
     return x
 
 
+def described(name: str, x: Any, elements: str) -> Tuple[Tuple[int, ...], str]:
+    """The shape of an array, and the name of its elements' type."""
+    if hasattr(x, "dtype") and hasattr(x, "shape"):
+        return tuple(x.shape), dtype_name(x.dtype)
+    if isinstance(x, (bool, int, float, str)) or x is None:
+        raise UnsupportedTypeError(f"expected {name} to be an array of {elements}, got {x!r}")
+    array = describe(x)
+    return tuple(array.shape), array.dtype
+
+
 def integers(name: str, x: Any, least: int, most: int) -> Any:
     """`x`, an array of integers with `least` to `most` dimensions."""
-    array = x.array if isinstance(x, Sorted) else x
-    if hasattr(array, "dtype") and hasattr(array, "shape"):
-        shape, dtype = tuple(array.shape), dtype_name(array.dtype)
-    elif isinstance(array, (bool, int, float, str)) or array is None:
-        raise UnsupportedTypeError(f"expected {name} to be an array of integers, got {array!r}")
-    else:
-        shape, dtype = tuple(describe(array).shape), describe(array).dtype
+    shape, dtype = described(name, x.array if isinstance(x, Sorted) else x, "integers")
     if dtype not in ("i8", "u8", "i32", "i64"):
         raise UnsupportedTypeError(f"expected {name} of int8, uint8, int32 or int64, got {dtype}")
     if not least <= len(shape) <= most:
         dims = least if least == most else f"{least} to {most}"
         raise ArgumentError(f"expected {name} of {dims} dimensions, got shape {shape}")
     return x
+
+
+def per_dimension(name: str, x: Any, count: Optional[int]) -> Tuple[int, ...]:
+    """`x`, positive integers for each of `count` dimensions, or one for all; None: for 1 to 3 dimensions."""
+    if isinstance(x, (tuple, list)):
+        if not (1 <= len(x) <= 3 if count is None else len(x) == count):
+            raise ArgumentError(f"expected {name} of {'1 to 3' if count is None else count} dimensions, got {tuple(x)}")
+        return tuple(constant(name, extent, 1) for extent in x)
+    return (constant(name, x, 1),) * (count or 1)
 
 
 def parameter(name: str, x: Any, rank: int = 0) -> Any:
