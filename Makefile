@@ -4,14 +4,16 @@
 #   make test       set up, build, run every test that needs no GPU
 #   make fuzz       look for faults with random cases (docs/fuzzing.md): SECONDS=60, WORKERS=2, SEED=, CASE=
 #   make build      set up, build; the programs are in build/bin/
-#   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.36 or newer)
-#   make wheel      dist/flashc-<version>-py3-none-manylinux_2_36_x86_64.whl: the Python package with the library
+#   make dist       dist/flashc-<version>-linux-x86_64.tar.xz, which runs without LLVM (glibc 2.34 or newer), and
+#                   dist/flashc-tools-<version>-linux-x86_64.tar.xz: flashc-opt and the language server, likewise
+#   make wheel      dist/flashc-<version>-py3-none-manylinux_2_34_x86_64.whl: the Python package with the library
 #   make gpu-test   on a machine with a GPU: check the kernels of an unpacked dist/ (no LLVM needed)
 #   make gcc        compile everything with g++, warnings being errors, into build-gcc/, and run the same tests
 
 BUILD := build
 VERSION := $(shell sed -n 's/^project.flashc VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 DIST := flashc-$(VERSION)-linux-x86_64
+TOOLS := flashc-tools-$(VERSION)-linux-x86_64
 
 # The one with NumPy, as for the tests.
 PYTHON := $(firstword $(wildcard /usr/bin/python3) python3)
@@ -42,10 +44,13 @@ fuzz: build
 	  $(if $(CASE),--case $(CASE))
 
 dist: build
-	rm -rf dist/$(DIST) dist/$(DIST).tar.xz
+	rm -rf $(foreach name,$(DIST) $(TOOLS),dist/$(name) dist/$(name).tar.xz)
 	cmake --install $(BUILD) --prefix dist/$(DIST) --component runtime --strip
-	XZ_OPT='-9 -T1' tar -C dist --owner=0 --group=0 --sort=name -cJf dist/$(DIST).tar.xz $(DIST)
-	@ls -l dist/$(DIST).tar.xz
+	cmake --install $(BUILD) --prefix dist/$(TOOLS) --component tools --strip
+	for name in $(DIST) $(TOOLS); do \
+	  XZ_OPT='-9 -T1' tar -C dist --owner=0 --group=0 --sort=name -cJf dist/$$name.tar.xz $$name && \
+	  ls -l dist/$$name.tar.xz || exit; \
+	done
 
 wheel: build
 	utils/build_wheel.py --build $(BUILD) --output dist

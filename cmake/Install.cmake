@@ -1,7 +1,7 @@
-# What is installed, in two components.
+# What is installed, in three components.
 #   runtime      what `make dist` packs: the compiler, the library with its C header and CMake package, the Python
-#                package, the documents, and the tests that need a GPU. The tools for those who change flashc, who build
-#                it anyway, stay out: they carry an LLVM each.
+#                package, the documents, and the tests that need a GPU
+#   tools        flashc-opt and flashc-lsp-server, an archive of their own in `make dist`: they carry an LLVM each
 #   development  the C++ libraries: headers and what TableGen made of them, archives, their part of the CMake package
 include(CMakePackageConfigHelpers)
 set(package_dir lib/cmake/flashc)
@@ -10,6 +10,7 @@ install(TARGETS flashc RUNTIME DESTINATION bin COMPONENT runtime)
 install(TARGETS FlashcC EXPORT flashcTargets
   LIBRARY DESTINATION lib COMPONENT runtime NAMELINK_COMPONENT runtime
   INCLUDES DESTINATION include)
+install(TARGETS flashc-opt flashc-lsp-server RUNTIME DESTINATION bin COMPONENT tools EXCLUDE_FROM_ALL)
 install(FILES include/flashc-c/flashc.h DESTINATION include/flashc-c COMPONENT runtime)
 # These belong to an unpacked archive; installed into a system's prefix, where other files lie, they would be in the
 # way.

@@ -23,7 +23,7 @@ except ModuleNotFoundError:  # before Python 3.11
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # The oldest glibc that the library runs with; test/CAPI/exports.test looks.
-GLIBC = (2, 36)
+GLIBC = (2, 34)
 
 
 def read_version():
@@ -48,6 +48,18 @@ def metadata(version):
     return "\n".join(lines)
 
 
+def collect_library(prefix):
+    """The library below `prefix`, with what C programs need of it. A wheel holds no links: the file has the name that
+    the loader looks for, and a script for linkers leads there."""
+    files = {}
+    library = (prefix / "lib" / "libflashc.so").resolve()
+    files[f"flashc/lib/{library.name}"] = (library.read_bytes(), 0o755)
+    files["flashc/lib/libflashc.so"] = (f"INPUT({library.name})\n".encode(), 0o644)
+    for path in [prefix / "include" / "flashc-c" / "flashc.h", *(prefix / "lib" / "cmake" / "flashc").iterdir()]:
+        files["flashc/" + path.relative_to(prefix).as_posix()] = (path.read_bytes(), 0o644)
+    return files
+
+
 def collect(build, version):
     """The files of the wheel but RECORD: name -> (contents, mode)."""
     files = {}
@@ -58,10 +70,9 @@ def collect(build, version):
     with tempfile.TemporaryDirectory() as prefix:
         subprocess.run(["cmake", "--install", str(build), "--prefix", prefix, "--component", "runtime", "--strip"],
                        check=True, stdout=subprocess.DEVNULL)
-        installed = pathlib.Path(prefix)
-        files["flashc/lib/libflashc.so"] = ((installed / "lib" / "libflashc.so").read_bytes(), 0o755)
-        files["flashc/include/flashc-c/flashc.h"] = (
-            (installed / "include" / "flashc-c" / "flashc.h").read_bytes(), 0o644)
+        files.update(collect_library(pathlib.Path(prefix)))
+    for path in sorted((ROOT / "docs").iterdir()):
+        files[f"flashc/docs/{path.name}"] = (path.read_bytes(), 0o644)
     files[f"flashc-{version}.data/scripts/flashc"] = ((ROOT / "python" / "scripts" / "flashc").read_bytes(), 0o755)
     wheel = f"Wheel-Version: 1.0\nGenerator: flashc {version}\nRoot-Is-Purelib: false\nTag: {tag()}\n"
     files[f"flashc-{version}.dist-info/METADATA"] = (metadata(version).encode(), 0o644)

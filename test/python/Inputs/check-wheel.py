@@ -25,7 +25,7 @@ def check_record(archive, info):
 
 def main():
     path, version, limit = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    assert os.path.basename(path) == f"flashc-{version}-py3-none-manylinux_2_36_x86_64.whl", path
+    assert os.path.basename(path) == f"flashc-{version}-py3-none-manylinux_2_34_x86_64.whl", path
     size = os.path.getsize(path)
     assert size < limit, f"expected less than {limit} bytes, got {size}"
     info = f"flashc-{version}.dist-info"
@@ -35,14 +35,17 @@ def main():
         metadata = email.message_from_bytes(archive.read(f"{info}/METADATA"))
         wheel = email.message_from_bytes(archive.read(f"{info}/WHEEL"))
         names = archive.namelist()
-        library = archive.getinfo("flashc/lib/libflashc.so")
+        soname, = [name for name in names if name.startswith("flashc/lib/libflashc.so.")]
+        library = archive.getinfo(soname)
+        assert archive.read("flashc/lib/libflashc.so").decode().strip() == f"INPUT({os.path.basename(soname)})"
     assert (metadata["Name"], metadata["Version"], metadata["Requires-Python"]) == ("flashc", version, ">=3.9")
     assert metadata.get_all("Provides-Extra") == ["numpy", "torch", "bench"]
     mandatory = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert not mandatory, f"expected no mandatory dependency, got {mandatory}"
-    assert (wheel["Root-Is-Purelib"], wheel["Tag"]) == ("false", "py3-none-manylinux_2_36_x86_64")
+    assert (wheel["Root-Is-Purelib"], wheel["Tag"]) == ("false", "py3-none-manylinux_2_34_x86_64")
     assert library.external_attr >> 16 & 0o777 == 0o755
-    for name in ("flashc/__init__.py", "flashc/py.typed", "flashc/include/flashc-c/flashc.h"):
+    for name in ("flashc/__init__.py", "flashc/py.typed", "flashc/include/flashc-c/flashc.h",
+                 "flashc/lib/cmake/flashc/flashcConfig.cmake", "flashc/docs/README.md", "flashc/docs/recipes.md"):
         assert name in names, f"expected {name} in the wheel"
     assert not [name for name in names if "__pycache__" in name or name.endswith((".pyc", ".so.0"))]
     print(f"{len(names)} files, {size / 1e6:.1f} MB")

@@ -1,0 +1,53 @@
+//===- OldGlibc.cpp - two functions of newer glibcs, for glibc 2.34 -----------------------------------------------===//
+//
+// The archives that flashc links, LLVM's and the compiler's, are built on a machine with a newer glibc and call two of
+// its functions. The linker takes the definitions below in place of glibc's, and exports neither: so a binary runs with
+// the glibc that test/CAPI/exports.test names.
+
+#include <cstdint>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+/// Random bits (glibc 2.36): LLVM makes names of temporary files of them.
+extern "C" uint32_t arc4random(void) noexcept {
+  uint32_t bits;
+  if (getentropy(&bits, sizeof bits))
+    std::abort(); // As glibc's: no caller can be told.
+  return bits;
+}
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE
+namespace {
+struct Search {
+  uintptr_t address;
+  dl_find_object *found;
+};
+
+/// Whether a loaded object has the address; then its tables for unwinding are what was looked for.
+int findIn(dl_phdr_info *object, size_t, void *data) {
+  auto *search = static_cast<Search *>(data);
+  bool hasAddress = false;
+  const ElfW(Phdr) *tables = nullptr;
+  for (const ElfW(Phdr) *header = object->dlpi_phdr; header != object->dlpi_phdr + object->dlpi_phnum; ++header) {
+    if (header->p_type == PT_GNU_EH_FRAME)
+      tables = header;
+    if (header->p_type == PT_LOAD && search->address - (object->dlpi_addr + header->p_vaddr) < header->p_memsz)
+      hasAddress = true;
+  }
+  if (!hasAddress || !tables)
+    return 0;
+  search->found->dlfo_eh_frame = reinterpret_cast<void *>(object->dlpi_addr + tables->p_vaddr);
+  return 1;
+}
+} // namespace
+
+/// The tables for unwinding of the object with an address (glibc 2.35): libgcc's unwinder reads dlfo_eh_frame alone.
+/// 0, or -1 where there are none.
+extern "C" int _dl_find_object(void *address, dl_find_object *found) noexcept {
+  *found = {};
+  Search search = {reinterpret_cast<uintptr_t>(address), found};
+  return dl_iterate_phdr(findIn, &search) ? 0 : -1;
+}
+#endif
