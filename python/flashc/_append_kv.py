@@ -20,7 +20,7 @@ _DTYPES = "bf16", "f16", "f32"
 
 def append_kv(k_cache: ArrayLike, v_cache: ArrayLike, k: ArrayLike, v: ArrayLike,
               block_table: Optional[ArrayLike] = None, positions: Optional[ArrayLike] = None, *,
-              rotary: Optional[Tuple[Any, Any, bool]] = None, counts: Optional[ArrayLike] = None) -> None:
+              rotary: Optional[Tuple[ArrayLike, ArrayLike, bool]] = None, counts: Optional[ArrayLike] = None) -> None:
     """Writes new tokens into a cache of keys and values, in place.
 
         flashc.append_kv(k_cache, v_cache, k, v, block_table, lengths)      # token t of b goes to lengths[b] + t

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
 from ._arrays.source import source_of
@@ -24,10 +24,11 @@ contexts.on_configure.append(_launchers.clear)
 
 
 def attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool = False, window: Window = None,
-              scale: Optional[float] = None, mask: Any = None, score: Optional[Callable[..., Any]] = None,
-              sinks: Optional[ArrayLike] = None, dropout_p: float = 0.0, philox: Optional[ArrayLike] = None,
-              enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", out: Any = None,
-              schedule: Optional[str] = None, static_shapes: bool = False) -> Any:
+              scale: Optional[float] = None, mask: Union[ArrayLike, Callable[..., Any], None] = None,
+              score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None, dropout_p: float = 0.0,
+              philox: Optional[ArrayLike] = None, enable_gqa: bool = False, return_lse: bool = False,
+              layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
+              static_shapes: bool = False) -> Any:
     """Exact attention: softmax(score(scale * q k^T) where mask) v, without the matrix of scores in memory.
 
     Where the arguments are those of `torch.nn.functional.scaled_dot_product_attention` they mean the same, except that

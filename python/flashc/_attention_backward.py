@@ -1,7 +1,7 @@
 """flashc.attention_backward: the gradients of attention."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple, Union
 
 from ._arrays.protocol import ArrayLike
 from ._captured_gradients import captured_gradients
@@ -17,11 +17,11 @@ __all__ = ["attention_backward", "backward_of"]
 
 def attention_backward(q: ArrayLike, k: ArrayLike, v: ArrayLike, o: ArrayLike, lse: ArrayLike, do: ArrayLike, *,
                        dlse: Optional[ArrayLike] = None, causal: bool = False, window: Window = None,
-                       scale: Optional[float] = None, mask: Any = None, score: Optional[Callable[..., Any]] = None,
-                       sinks: Optional[ArrayLike] = None, dropout_p: float = 0.0, philox: Optional[ArrayLike] = None,
-                       captured: Sequence[Any] = (), enable_gqa: bool = False, layout: str = "bhsd",
-                       deterministic: bool = False, out: Any = None, schedule: Optional[str] = None,
-                       static_shapes: bool = False) -> Tuple[Any, ...]:
+                       scale: Optional[float] = None, mask: Union[ArrayLike, Callable[..., Any], None] = None,
+                       score: Optional[Callable[..., Any]] = None, sinks: Optional[ArrayLike] = None,
+                       dropout_p: float = 0.0, philox: Optional[ArrayLike] = None, captured: Sequence[ArrayLike] = (),
+                       enable_gqa: bool = False, layout: str = "bhsd", deterministic: bool = False, out: Any = None,
+                       schedule: Optional[str] = None, static_shapes: bool = False) -> Tuple[Any, ...]:
     """The gradients of q, k and v, from that of attention's output: what makes `flashc.attention` trainable. The matrix
     of scores is computed again from the log-sum-exp, and the score's derivative is derived from its code.
 

@@ -1,7 +1,7 @@
 """flashc.column_sums: the weight that each key receives from all queries."""
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Optional, Union
 
 from ._arrays.protocol import ArrayLike
 from ._runtime import library
@@ -15,9 +15,10 @@ _PER = {"query_head": library.COLUMN_SUMS, "key_head": library.GROUP_COLUMN_SUMS
 
 
 def column_sums(q: ArrayLike, k: ArrayLike, lse: ArrayLike, *, causal: bool = False, window: Window = None,
-                scale: Optional[float] = None, mask: Any = None, score: Optional[Callable[..., Any]] = None,
-                enable_gqa: bool = False, per: str = "query_head", layout: str = "bhsd", out: Any = None,
-                schedule: Optional[str] = None, static_shapes: bool = False) -> Any:
+                scale: Optional[float] = None, mask: Union[ArrayLike, Callable[..., Any], None] = None,
+                score: Optional[Callable[..., Any]] = None, enable_gqa: bool = False, per: str = "query_head",
+                layout: str = "bhsd", out: Any = None, schedule: Optional[str] = None,
+                static_shapes: bool = False) -> Any:
     """The weight that each key receives from all queries: c_j = sum over i of exp(S_ij - lse_i), which is the sum of
     column j of attention's softmax, without the matrix of scores in memory. Eviction of keys from a cache ranks keys by
     it (H2O; SnapKV, with the last queries as q).

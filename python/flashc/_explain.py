@@ -4,7 +4,7 @@ from __future__ import annotations
 import ctypes
 import json
 import re
-from typing import Any, List, Optional, Tuple, Union
+from typing import Any, Callable, List, Optional, Tuple, Union
 
 from ._arrays.array import CPU, ITEM_SIZE, Array, ArraySpec
 from ._arrays.cuda import copy_to_host
@@ -99,10 +99,11 @@ class Explanation:
 
 
 def explain(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: Union[ArrayLike, ArraySpec], *,
-            causal: bool = False, window: Window = None, scale: Optional[float] = None, mask: Any = None,
-            score: Any = None, enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd",
-            target: Optional[str] = None, schedule: Optional[str] = None, static_shapes: bool = False, png: Any = None,
-            batch: int = 0, head: int = 0) -> Explanation:
+            causal: bool = False, window: Window = None, scale: Optional[float] = None,
+            mask: Union[ArrayLike, Callable[..., Any], None] = None, score: Optional[Callable[..., Any]] = None,
+            enable_gqa: bool = False, return_lse: bool = False, layout: str = "bhsd", target: Optional[str] = None,
+            schedule: Optional[str] = None, static_shapes: bool = False, png: Any = None, batch: int = 0,
+            head: int = 0) -> Explanation:
     """Explains a call of `flashc.attention`: the class of its mask and why, the loop bounds as formulas, and which
     tiles of the kernel that these shapes would launch are skipped, masked, and computed without the mask.
 

@@ -92,6 +92,22 @@ def test_chains_pass_scores_on(rng):
     assert "<lambda>" in repr(scores.alibi(offset) >> shift)
 
 
+def test_they_take_tensors_of_positions(rng):
+    """As FlexAttention calls a score_mod, and a mask_mod."""
+    torch = pytest.importorskip("torch")
+    table = rng.standard_normal((32, 6)).astype(np.float32)
+    s, h, i, j = rng.standard_normal((6, 9, 11)), *np.ogrid[:6, :9, :11]
+    for make, want in ((lambda x: scores.soft_cap(2), 2 * np.tanh(s / 2)),
+                       (lambda x: scores.alibi(6, symmetric=True, align=0), s - slopes_of(6)[h] * abs(i - j)),
+                       (lambda x: scores.relative_bias(x, align="top-left"),
+                        s + table[t5_bucket(j - i, True, 32, 128), h])):
+        score = make(torch.from_numpy(table))
+        assert np.allclose(score(*map(torch.from_numpy, (s, h * 0, h, i, j))), want)
+    mask = masks.neighborhood((3, 5), 3, (1, 1))
+    i, j = np.ogrid[:15, :15]
+    assert np.array_equal(mask(0, 0, torch.from_numpy(i), torch.from_numpy(j)), mask(0, 0, i, j))
+
+
 def test_scores_go_with_masks(rng):
     slopes = slopes_of(4)
     check(rng, scores.alibi(4), lambda x, h, d: x + slopes[h] * d, 4, lambda b, h, i, j: (j <= i) & (j // 9 == i // 9),

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from .._arrays.array import CPU, Array, ArraySpec, contiguous_strides
 from .._arrays.protocol import ArrayLike
@@ -165,9 +165,11 @@ class Kernel:
 
 
 def compile(q: Union[ArrayLike, ArraySpec], k: Union[ArrayLike, ArraySpec], v: Union[ArrayLike, ArraySpec], *,
-            causal: bool = False, window: Window = None, scale: Optional[float] = None, mask: Any = None,
-            score: Any = None, sinks: Optional[Union[ArrayLike, ArraySpec]] = None, enable_gqa: bool = False,
-            return_lse: bool = True, layout: str = "bhsd", target: Optional[str] = None, schedule: Optional[str] = None,
+            causal: bool = False, window: Window = None, scale: Optional[float] = None,
+            mask: Union[ArrayLike, ArraySpec, Callable[..., Any], None] = None,
+            score: Optional[Callable[..., Any]] = None, sinks: Union[ArrayLike, ArraySpec, None] = None,
+            enable_gqa: bool = False, return_lse: bool = True,
+            layout: str = "bhsd", target: Optional[str] = None, schedule: Optional[str] = None,
             static_shapes: bool = False) -> Kernel:
     """Compiles an attention without running it; no GPU is needed.
 
