@@ -47,8 +47,8 @@ function(flashc_library name)
 endfunction()
 
 # flashc_link_whole(NAME): the C++ run-time library goes inside. With lld functions of the same code become one: 10 of
-# the 66 MB of libflashc.so. Neither LLVM nor flashc tells functions apart by address; what has an identity (TypeID, pass
-# IDs) is data, which stays apart.
+# the 66 MB of libflashc.so. Neither LLVM nor flashc tells functions apart by address; what has an identity (TypeID,
+# pass IDs) is data, which stays apart.
 function(flashc_link_whole name)
   target_link_options(${name} PRIVATE -static-libstdc++ -static-libgcc)
   if(FLASHC_LLD)

@@ -30,7 +30,7 @@ class Score:
     `Score(function)` makes a score of a function.
     """
 
-    #: So that NumPy leaves arrays beside a score to it.
+    #: So that NumPy leaves arrays next to a score to it.
     __array_ufunc__ = None
 
     def __init__(self, rescore: Callable[..., Any], text: Optional[str] = None) -> None:

@@ -20,8 +20,8 @@ def run(*arguments):
 
 def test_program_says_what_there_is():
     text = run()
-    for word in (flashc.__version__, os.environ["FLASHC_LIBRARY"], documents(), "not installed",
-                 "python -m flashc.bench", "python -m flashc.tune", "attention_backward", "neighborhood", "relative_bias"):
+    for word in (flashc.__version__, os.environ["FLASHC_LIBRARY"], documents(), "not installed", "neighborhood",
+                 "python -m flashc.bench", "python -m flashc.tune", "attention_backward", "relative_bias"):
         assert word in text, text
     assert run("--docs").strip() == documents()
     done = subprocess.run([sys.executable, "-m", "flashc", "--prefix"], capture_output=True, text=True)
