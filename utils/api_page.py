@@ -24,7 +24,7 @@ What `help()` says about every public name, in one page. `utils/api_page.py` mak
 [recipes.md](recipes.md) has examples.
 
 q, k, v and other arrays are typed `ArrayLike`: objects of any framework with `__dlpack__`, `__cuda_array_interface__`,
-`__array_interface__` or Python's buffer protocol.
+`__array_interface__` or Python's buffer protocol. `Window` is None, a number w for (w, 0), or (left, right).
 """
 SECTIONS = ("Args", "Returns", "Raises", "Attributes")
 
@@ -112,7 +112,7 @@ def members(kind):
     """The public methods and properties that a class has documented, in the order of their definition."""
     for name, value in vars(kind).items():
         is_callable = inspect.isfunction(value) and (name == "__call__" or not name.startswith("_"))
-        if (is_callable or isinstance(value, property)) and inspect.getdoc(value) and not name.startswith("__array"):
+        if (is_callable or isinstance(value, property)) and value.__doc__:
             yield name, value
 
 

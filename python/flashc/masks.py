@@ -17,10 +17,11 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from typing import Any, Callable, List, Optional, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Union
 
+from ._arrays.protocol import ArrayLike
 from ._runtime.library import ArgumentError, UnsupportedTypeError
-from ._runtime.specialization import parse_mask
+from ._runtime.specialization import Window, parse_mask
 from ._trace import mask_arguments as args
 from ._trace import trace
 from ._trace.declared import assume_sorted
@@ -141,7 +142,7 @@ def sliding_window(left: Any, right: Any = 0, align: Any = "top-left") -> Mask:
     return Mask(keep, f"sliding_window({args.named(left)}, {args.named(right)})").aligned(align)
 
 
-def prefix_lm(prefix: Any) -> Mask:
+def prefix_lm(prefix: Union[int, ArrayLike]) -> Mask:
     """A prefix that everybody sees, and a causal rest (prefix language models: UniLM, T5).
 
         j <= i or j < prefix
@@ -171,7 +172,7 @@ def block_causal(size: int) -> Mask:
     return Mask(lambda b, h, i, j: j // size <= i // size, f"block_causal({size})")
 
 
-def sink_window(sinks: Any, left: Any) -> Mask:
+def sink_window(sinks: Union[int, ArrayLike], left: Union[int, ArrayLike]) -> Mask:
     """A causal window and the first tokens, the attention sinks (StreamingLLM).
 
         j <= i and (j >= i - left or j < sinks)
@@ -200,7 +201,8 @@ def dilated_window(left: Any, dilation: int, right: Any = 0) -> Mask:
                 f"dilated_window({args.named(left)}, {dilation}, {args.named(right)})")
 
 
-def neighborhood(shape: Any, kernel_size: Any, dilation: Any = 1) -> Mask:
+def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Sequence[int]],
+                 dilation: Union[int, Sequence[int]] = 1) -> Mask:
     """The nearest positions of a line, an image or a volume (NATTEN: neighborhood attention). A window that would leave
     the grid is moved inside, so that every query sees as many keys.
 
@@ -247,7 +249,7 @@ def _coordinates(position: Any, shape: Sequence[int]) -> List[Any]:
     return [position, *reversed(inner)]
 
 
-def key_padding(lengths: Any) -> Mask:
+def key_padding(lengths: Union[int, ArrayLike]) -> Mask:
     """Keys up to a length, behind which they are padding.
 
         j < lengths[b]
@@ -259,7 +261,7 @@ def key_padding(lengths: Any) -> Mask:
     return Mask(lambda b, h, i, j: j < args.value(lengths, b, j), f"key_padding({args.named(lengths)})")
 
 
-def block_diffusion(length: Any, size: int) -> Mask:
+def block_diffusion(length: Union[int, ArrayLike], size: int) -> Mask:
     """Training of a block diffusion model (BD3-LM) on a noisy sequence and, behind it, the same sequence clean. Blocks
     are denoised with the clean blocks in front of them. With n = length and block(x) = floor((x mod n) / size):
 
@@ -285,7 +287,7 @@ def block_diffusion(length: Any, size: int) -> Mask:
 
 # --- Masks of data ----------------------------------------------------------------------------------------------------
 
-def documents(ids: Any, key_ids: Any = None, *, sorted: bool = False) -> Mask:
+def documents(ids: ArrayLike, key_ids: Optional[ArrayLike] = None, *, sorted: bool = False) -> Mask:
     """Packed documents by a number for each token: they see themselves only.
 
         ids[i] = key_ids[j]
@@ -307,7 +309,7 @@ def documents(ids: Any, key_ids: Any = None, *, sorted: bool = False) -> Mask:
     return Mask(lambda b, h, i, j: args.at(ids, b, i) == args.at(key_ids, b, j), "documents(...)")
 
 
-def shared_prefix(prefix: Any, ids: Any, *, sorted: bool = False) -> Mask:
+def shared_prefix(prefix: Union[int, ArrayLike], ids: Union[int, ArrayLike], *, sorted: bool = False) -> Mask:
     """Several continuations of one prefix, behind it and each other: a query sees the prefix and its own continuation,
     up to itself (several answers to one prompt; the prefix is computed once).
 
@@ -333,7 +335,8 @@ def shared_prefix(prefix: Any, ids: Any, *, sorted: bool = False) -> Mask:
                 f"shared_prefix({args.named(prefix)}, {text})")
 
 
-def packed(offsets: Any, key_offsets: Any = None, *, causal: bool = False, window: Any = None) -> Mask:
+def packed(offsets: ArrayLike, key_offsets: Optional[ArrayLike] = None, *, causal: bool = False,
+           window: Window = None) -> Mask:
     """Packed sequences by their offsets (FlashAttention's cu_seqlens): each sees itself only.
 
     With s the sequence of query i, offsets[s] <= i < offsets[s + 1], and

@@ -11,7 +11,7 @@ with respect to it (docs/captured-gradients.md).
 """
 from __future__ import annotations
 
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, List, Optional, Union
 
 from . import ops
 from ._arrays.protocol import ArrayLike
@@ -74,7 +74,7 @@ def soft_cap(cap: float) -> Score:
                  f"soft_cap({cap!r})")
 
 
-def alibi(slopes: Any, *, symmetric: bool = False, align: Any = "bottom-right") -> Score:
+def alibi(slopes: Union[int, ArrayLike], *, symmetric: bool = False, align: Any = "bottom-right") -> Score:
     """Attention with linear biases (Press et al. 2022; MPT, BLOOM).
 
         s + slope(h) (j - i - shift)        symmetric: s - slope(h) |j - i - shift|
