@@ -209,7 +209,7 @@ def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Seque
         for each dimension, with x and y the query's and the key's coordinate, n the length, K and d the kernel size and
         the dilation of that dimension:
 
-        x mod d = y mod d
+        (x - y) mod d = 0
         y >= x - floor(K / 2) d        or  y >= n - K d
         y <  x + ceil(K / 2) d         or  y <  K d
 
@@ -235,7 +235,7 @@ def neighborhood(shape: Union[int, Sequence[int]], kernel_size: Union[int, Seque
             kept = kept & ((y >= x - size // 2 * step) | (y >= n - size * step))
             kept = kept & ((y < x + (size + 1) // 2 * step) | (y < size * step))
             if step > 1:
-                kept = kept & (x % step == y % step)
+                kept = kept & ((x - y) % step == 0)
         return kept
     return Mask(keep, f"neighborhood({shape}, {kernel_size}, {dilation})")
 

@@ -26,6 +26,7 @@ EXACT = {
     "sinks": masks.sink_window(4, 300),
     "dilated": masks.dilated_window(300, 4),
     "neighborhood": masks.neighborhood(1200, 301),
+    "dilated neighborhood": masks.neighborhood(1200, 100, 4),
     "padding": masks.key_padding(np.array([900, 130])),
     "continuations": masks.shared_prefix(200, 150),
     "continuations of each batch": masks.shared_prefix(np.array([200, 64]), 150),

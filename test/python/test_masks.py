@@ -101,7 +101,7 @@ POSITIONS = {
     "dilated": (masks.dilated_window(40, 4), lambda b, h, i, j: j in range(i, i - 41, -4)),
     "dilated on both sides": (masks.dilated_window(30, 3, 7),
                               lambda b, h, i, j: (i - j) % 3 == 0 and -7 <= i - j <= 30),
-    "neighborhood of a line": (masks.neighborhood(256, 9), in_neighborhood((256,), (9,), (1,))),
+    "neighborhood of a line": (masks.neighborhood(256, 10, 5), in_neighborhood((256,), (10,), (5,))),
     "padding": (masks.key_padding(LENGTHS), lambda b, h, i, j: j < LENGTHS[b]),
     "padding of one length": (masks.key_padding(77), lambda b, h, i, j: j < 77),
     "continuations": (masks.shared_prefix(50, 33), in_continuation(50, 33)),
