@@ -371,11 +371,11 @@ void OrderBuilder::describe(Launch &launch) {
   launch.parameters.push_back(list);
   order.parameters.push_back(list);
 
-  GridFormula bytes = 4 * getListItemWords(countNumbers());
+  GridFormula words = getListItemWords(countNumbers());
   for (unsigned dim : getDims(scope))
-    bytes = bytes * (*launch.workTiles)[dim];
-  bytes = bytes + 4; // the counter
-  place = place ? *place + bytes : bytes;
+    words = words * (*launch.workTiles)[dim];
+  GridFormula bytes = mul64(4, words + 1); // the counter
+  place = place ? add64(*place, bytes) : bytes;
   launch.before.push_back(std::move(order));
 }
 

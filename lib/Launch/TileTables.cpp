@@ -142,8 +142,8 @@ Formula TileTables::getBytes(bool ofMaskMap, unsigned count) const {
   for (unsigned number = 0; number < count; ++number) {
     if (isInMaskMap(number) != ofMaskMap)
       continue;
-    GridFormula bytes = GridFormula(tables[number].bytes) * tables[number].tiles;
-    total = total ? *total + bytes : bytes;
+    GridFormula bytes = mul64(tables[number].bytes, tables[number].tiles);
+    total = total ? add64(*total, bytes) : bytes;
   }
   return total;
 }

@@ -78,15 +78,17 @@ private:
   }
 
   Error parseCall() {
-    StringRef name = rest.take_while(isAlpha);
+    StringRef name = rest.take_while(isAlnum);
     auto op = StringSwitch<std::optional<Op>>(name)
                   .Case("ceildiv", Op::CeilDiv)
                   .Case("mul", Op::Mul)
                   .Case("min", Op::Min)
                   .Case("add", Op::Add)
+                  .Case("mul64", Op::Mul64)
+                  .Case("add64", Op::Add64)
                   .Default(std::nullopt);
     if (!op)
-      return expected("an integer, argK.dimN, sm_count, ceildiv, mul, min or add");
+      return expected("an integer, argK.dimN, sm_count, ceildiv, mul, min, add, mul64 or add64");
     rest = rest.drop_front(name.size());
     if (!consume('('))
       return expected("'('");
@@ -129,11 +131,11 @@ Expected<int64_t> GridFormula::evaluate(ArrayRef<ArrayRef<int64_t>> shapes, int6
     int64_t right = stack.pop_back_val(), left = stack.pop_back_val(), value = 0;
     if (step.op == Op::CeilDiv && right == 0)
       return createStringError("grid formula: division by zero");
-    // Kernels compute the same products, in 32 bits.
-    if (((step.op == Op::Mul && MulOverflow(left, right, value)) ||
-         (step.op == Op::Add && AddOverflow(left, right, value))) ||
-        value > std::numeric_limits<int32_t>::max())
-      return createStringError("grid formula: expected values below 2^31");
+    bool isProduct = step.op == Op::Mul || step.op == Op::Mul64, isSum = step.op == Op::Add || step.op == Op::Add64;
+    bool isOfKernels = step.op == Op::Mul || step.op == Op::Add; // which compute the same, in 32 bits
+    if ((isProduct && MulOverflow(left, right, value)) || (isSum && AddOverflow(left, right, value)) ||
+        (isOfKernels && value > std::numeric_limits<int32_t>::max()))
+      return createStringError(Twine("grid formula: expected values below 2^") + (isOfKernels ? "31" : "63"));
     if (step.op == Op::CeilDiv)
       value = divideCeilSigned(left, right);
     if (step.op == Op::Min)
@@ -159,7 +161,7 @@ std::string GridFormula::getText() const {
     else if (step.op == Op::Extent)
       stack.push_back(("arg" + Twine(step.first) + ".dim" + Twine(step.second)).str());
     else {
-      static constexpr StringLiteral names[] = {"ceildiv", "mul", "min", "add"}; // in the order of Op
+      static constexpr StringLiteral names[] = {"ceildiv", "mul", "min", "add", "mul64", "add64"}; // in the order of Op
       std::string right = stack.pop_back_val(), left = stack.pop_back_val();
       StringRef name = names[unsigned(step.op) - unsigned(Op::CeilDiv)];
       stack.push_back((name + "(" + left + ", " + right + ")").str());
@@ -180,9 +182,9 @@ std::string GridFormula::str(function_ref<std::string(unsigned)> describe) const
       continue;
     }
     std::string right = stack.pop_back_val(), left = stack.pop_back_val();
-    if (step.op == Op::Mul)
+    if (step.op == Op::Mul || step.op == Op::Mul64)
       stack.push_back(right + " times " + left);
-    else if (step.op == Op::Add)
+    else if (step.op == Op::Add || step.op == Op::Add64)
       stack.push_back(left + " plus " + right);
     else if (step.op == Op::Min)
       stack.push_back("the smaller of " + left + " and " + right);

@@ -19,7 +19,7 @@
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"},
 // CHECK-SAME: {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]
-// CHECK-SAME: workspace = "add(mul(24, arg0.dim0), 4)"}
+// CHECK-SAME: workspace = "mul64(4, add(mul(6, arg0.dim0), 1))"}
 // CHECK-NOT: work tiles
 // CHECK: tile.program 1 grid(%{{.*}}, %{{.*}}, %{{.*}}) list(%[[LIST]] : memref<?xi32>) by <list numbers 2> {
 // CHECK-DAG: %[[FIRST:.*]] = tile.list_number 0
@@ -104,7 +104,7 @@ gpu.module @kernels {
 // dimensions, which the new kernel leaves out, is two of the manifest's parameters.
 // CHECK-LABEL: gpu.func @batches
 // CHECK-SAME: parameters = [{argument = 0 : i64, dim = 0 : i64, kind = "extent"}, {argument = 0 : i64, dim = 2 : i64, kind = "extent"}, {argument = 2 : i64, kind = "pointer"}, {kind = "workspace"}]}]
-// CHECK-SAME: workspace = "add(mul(mul(16, arg0.dim0), arg0.dim2), 4)"
+// CHECK-SAME: workspace = "mul64(4, add(mul(mul(4, arg0.dim0), arg0.dim2), 1))"
 // CHECK: list(%{{.*}} : memref<?xi32>) by <list of batches numbers 1> {
 // CHECK-LABEL: gpu.func @batches_order
 // CHECK-SAME: (%[[NX:.*]]: index, %[[NZ:.*]]: index, %{{.*}}: memref<?xi32>, %{{.*}}: memref<?xi32>)

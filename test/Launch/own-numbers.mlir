@@ -20,7 +20,7 @@
 // Behind the number of visits of all come the last own visits of warpgroup 0 and those of warpgroup 1: with its work an
 // item is eight words. %begin is read for own visits only: it is no number of all, and read once.
 // ORDER-LABEL: gpu.func @own(
-// ORDER-SAME:    workspace = "add(mul(32, arg0.dim0), 4)"
+// ORDER-SAME:    workspace = "mul64(4, add(mul(8, arg0.dim0), 1))"
 // ORDER:         tile.program 2 grid({{.*}}) list({{.*}}) by <list numbers 1 own 1> {
 // ORDER:           %[[N:.*]] = tile.list_number 0
 // ORDER-NEXT:      %[[TOTAL:.*]] = arith.maxsi %[[N]], %c1

@@ -223,7 +223,7 @@ def test_kernel_has_tables():
     entry = kernel.manifest
     assert entry["version"] == 5
     assert [one["kernel"].rsplit("_", 1)[1] for one in entry["before"]] == ["classes", "runs", "order"]
-    assert entry["workspace"].startswith("add(") and entry["mask_map"].startswith("add(")
+    assert entry["workspace"].startswith("mul64(") and entry["mask_map"].startswith("add64(")
     assert [one.get("writes_mask_map", False) for one in entry["before"]] == [True, True, False]
     dense = flashc.compile(spec, spec, spec)
     assert dense.manifest["version"] == 1 and "before" not in dense.manifest

@@ -17,6 +17,9 @@ namespace flashc {
 /// A formula of the manifest (docs/manifest.md):
 ///   formula ::= integer | argK.dimN | sm_count
 ///             | ceildiv(formula, formula) | mul(formula, formula) | min(formula, formula) | add(formula, formula)
+///             | mul64(formula, formula) | add64(formula, formula)
+/// Kernels compute products and sums of extents too, in 32 bits: those of mul and add are below 2^31. Bytes of memory,
+/// which kernels count in 64 bits, are products and sums of mul64 and add64.
 class GridFormula {
 public:
   GridFormula() = default;
@@ -27,13 +30,16 @@ public:
   friend GridFormula operator*(GridFormula x, const GridFormula &y) { return x.append(y, Op::Mul); }
   friend GridFormula ceilDiv(GridFormula x, const GridFormula &y) { return x.append(y, Op::CeilDiv); }
   friend GridFormula min(GridFormula x, const GridFormula &y) { return x.append(y, Op::Min); }
+  friend GridFormula mul64(GridFormula x, const GridFormula &y) { return x.append(y, Op::Mul64); }
+  friend GridFormula add64(GridFormula x, const GridFormula &y) { return x.append(y, Op::Add64); }
 
   static llvm::Expected<GridFormula> parse(llvm::StringRef text);
   /// The text that `parse` reads.
   std::string getText() const;
 
   /// The value for arguments of these shapes on a device with `smCount` multiprocessors. Fails if the formula names an
-  /// argument or a dimension that is not there, divides by zero, or has a product or a sum of 2^31 or more.
+  /// argument or a dimension that is not there, divides by zero, or has a product or a sum of 2^31 or more (2^63, in 64
+  /// bits).
   llvm::Expected<int64_t> evaluate(llvm::ArrayRef<llvm::ArrayRef<int64_t>> shapes, int64_t smCount) const;
 
   /// The argument and the dimension if the formula is an extent and nothing else.
@@ -44,7 +50,7 @@ public:
 
 private:
   friend class GridFormulaParser;
-  enum class Op { Constant, Extent, SMCount, CeilDiv, Mul, Min, Add };
+  enum class Op { Constant, Extent, SMCount, CeilDiv, Mul, Min, Add, Mul64, Add64 };
   /// One step of the formula in postfix order. Constant: `first` is the value; Extent: argument and dimension.
   struct Step {
     Op op;

@@ -18,7 +18,7 @@ FailureOr<TileTables::Table> DiagonalSums::getTilesTable() const {
   std::optional<GridFormula> numQueries = getFormula(queries), numKeys = getFormula(keys);
   if (failed(table) || !numQueries || !numKeys)
     return failure();
-  table->tiles = table->tiles * (ceilDiv(*numQueries, rows) * (rows / cols) + ceilDiv(*numKeys, cols));
+  table->tiles = mul64(table->tiles, ceilDiv(*numQueries, rows) * (rows / cols) + ceilDiv(*numKeys, cols));
   table->bytes *= rows * cols;
   return table;
 }
@@ -28,7 +28,7 @@ FailureOr<TileTables::Table> DiagonalSums::getSumsTable() const {
   std::optional<GridFormula> numQueries = getFormula(queries), numKeys = getFormula(keys);
   if (failed(table) || !numQueries || !numKeys)
     return failure();
-  table->tiles = table->tiles * (*numQueries + *numKeys); // one more than there are: that is a formula
+  table->tiles = mul64(table->tiles, *numQueries + *numKeys); // one more than there are: that is a formula
   return table;
 }
 

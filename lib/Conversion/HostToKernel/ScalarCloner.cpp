@@ -135,13 +135,16 @@ Value ScalarCloner::getStatistics(OpBuilder &b, Operation *op, Value delta) {
   return memref::ReinterpretCastOp::create(b, loc, type, signature.getTable(number), b.getIndexAttr(0), sizes, steps);
 }
 
-FailureOr<TileTables::Table> flashc::getArrayTable(Value value, ArrayRef<OpFoldResult> extents) {
+FailureOr<TileTables::Table> flashc::getArrayTable(Value value, ArrayRef<OpFoldResult> extents, bool isNumbered) {
   std::optional<GridFormula> elements;
   for (OpFoldResult extent : extents) {
     std::optional<GridFormula> size = getFormula(extent);
     if (!size)
       return emitError(value.getLoc()) << "expected extents that are constants or those of arguments";
-    elements = elements ? *elements * *size : *size;
+    if (!elements)
+      elements = *size;
+    else
+      elements = isNumbered ? *elements * *size : mul64(*elements, *size);
   }
   return TileTables::Table{value, ceilDiv(*elements, 4), /*bytes=*/16};
 }

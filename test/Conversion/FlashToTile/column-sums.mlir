@@ -5,7 +5,7 @@
 // CHECK:       gpu.func @sums(%[[QMAP:[^:]*]]: !tile.tensor_map<128 x bf16>, %[[KMAP:[^:]*]]: !tile.tensor_map<64 x bf16>, %[[NK:[^:]*]]: index, %[[NQ:[^:]*]]: index, %[[ROWS:[^:]*]]: index, %[[LSE:[^:]*]]: memref<2x4x?xf32, strided<[?, ?, 1]>>, %[[PARTIAL:[^:]*]]: memref<?xf32>)
 // CHECK-SAME:    after = [{block = [256, 1, 1], {{.*}}grid = ["mul(mul(ceildiv(arg1.dim2, 256), ceildiv(4, 2)), 2)", "1", "1"], kernel = "sums_groups"
 // CHECK-SAME:    grid = ["ceildiv(arg1.dim2, 192)", "4", "2"]
-// CHECK-SAME:    workspace = "mul(16, ceildiv(mul(mul(2, 4), arg1.dim2), 4))"
+// CHECK-SAME:    workspace = "mul64(16, ceildiv(mul64(mul64(2, 4), arg1.dim2), 4))"
 // CHECK-DAG:     %[[NONE:.*]] = arith.constant 0xFF800000 : f32
 // CHECK-DAG:     %[[FACTOR:.*]] = arith.constant 0.180336878 : f32
 // CHECK-DAG:     %[[LOG2E:.*]] = arith.constant -1.44269502 : f32

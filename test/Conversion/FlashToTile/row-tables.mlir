@@ -14,7 +14,7 @@
 // CHECK-SAME:    before = [{block = [256, 1, 1],
 // CHECK-SAME:    kernel = "documents_rows", parameters = [
 // CHECK-SAME:    {kind = "mask_map"}
-// CHECK-SAME:    {kind = "mask_map", offset = "mul(128, ceildiv(mul(mul(arg0.dim0, 1), arg0.dim2), 32))"}
+// CHECK-SAME:    {kind = "mask_map", offset = "mul64(128, ceildiv(mul(mul(arg0.dim0, 1), arg0.dim2), 32))"}
 // CHECK-SAME:    kernel = "documents_order"
 // CHECK:       } consumer {
 // CHECK:         tile.rows

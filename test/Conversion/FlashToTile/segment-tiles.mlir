@@ -14,7 +14,7 @@
 // CHECK:       gpu.func @packed(
 // CHECK-SAME:    grid = ["min(sm_count, mul(mul(mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1)), 2), arg0.dim0))", "1", "1"]
 // CHECK-SAME:    store=own-slot
-// CHECK-SAME:    workspace = "add(mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0), 4)"
+// CHECK-SAME:    workspace = "mul64(4, add(mul(mul({{[0-9]+}}, mul(min(arg0.dim2, 1), add(ceildiv(add(arg0.dim2, 1), 128), arg3.dim1))), arg0.dim0), 1))"
 // CHECK-NOT:     memref.load %{{.*}}[%{{[0-9]+}}, %
 // CHECK:         tile.store_async %{{.*}} through %{{.*}} limit %[[END:[a-z0-9]+]] else %{{.*}} : tensor<64x128xf32
 // CHECK-NEXT:    tile.store %{{.*}} limit %[[END]] : tensor<64xf32

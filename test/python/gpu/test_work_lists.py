@@ -29,7 +29,8 @@ def call(name, *arguments):
 
 def evaluate(formula, arguments):
     """A formula of the manifest, on tensors."""
-    words = {"ceildiv": lambda x, y: -(-x // y), "mul": lambda x, y: x * y, "min": min, "add": lambda x, y: x + y,
+    mul, add = lambda x, y: x * y, lambda x, y: x + y
+    words = {"ceildiv": lambda x, y: -(-x // y), "mul": mul, "mul64": mul, "min": min, "add": add, "add64": add,
              "sm_count": torch.cuda.get_device_properties(0).multi_processor_count}
     text = re.sub(r"arg(\d+)\.dim(\d+)", lambda match: str(arguments[int(match[1])].shape[int(match[2])]), str(formula))
     return eval(text, {"__builtins__": {}}, words)

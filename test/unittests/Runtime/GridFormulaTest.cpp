@@ -44,15 +44,31 @@ TEST(GridFormula, IsMadeOfOthersAndWritten) {
 
 TEST(GridFormula, RefusesWhatIsNoFormula) {
   EXPECT_EQ(evaluate(""),
-            "grid formula '': expected an integer, argK.dimN, sm_count, ceildiv, mul, min or add, got ''");
-  EXPECT_EQ(evaluate("max(1, 2)"),
-            "grid formula 'max(1, 2)': expected an integer, argK.dimN, sm_count, ceildiv, mul, min or add, got "
-            "'max(1, 2)'");
+            "grid formula '': expected an integer, argK.dimN, sm_count, ceildiv, mul, min, add, mul64 or add64, "
+            "got ''");
+  EXPECT_EQ(
+      evaluate("max(1, 2)"),
+      "grid formula 'max(1, 2)': expected an integer, argK.dimN, sm_count, ceildiv, mul, min, add, mul64 or add64, "
+      "got 'max(1, 2)'");
   EXPECT_EQ(evaluate("mul(1)"), "grid formula 'mul(1)': expected ',', got ')'");
   EXPECT_EQ(evaluate("mul(1, 2"), "grid formula 'mul(1, 2': expected ')', got ''");
   EXPECT_EQ(evaluate("1 2"), "grid formula '1 2': expected the end, got '2'");
   EXPECT_EQ(evaluate("arg0"), "grid formula 'arg0': expected '.dim', got ''");
   EXPECT_EQ(evaluate("argx.dim0"), "grid formula 'argx.dim0': expected an integer, got 'x.dim0'");
+}
+
+/// Bytes, which kernels count in 64 bits.
+TEST(GridFormula, CountsBytesIn64Bits) {
+  EXPECT_EQ(evaluate("mul64(65536, 32768)"), "2147483648");
+  EXPECT_EQ(evaluate("add64(2147483647, 1)"), "2147483648");
+  EXPECT_EQ(evaluate("add64(mul64(4, mul(2147483647, 1)), 16)"), "8589934604");
+  EXPECT_EQ(evaluate("ceildiv(mul64(mul64(2147483647, 2147483647), 2), 4)"), "2305843007066210305");
+  EXPECT_EQ(evaluate("mul64(4, mul(65536, 32768))"), "grid formula: expected values below 2^31");
+  EXPECT_EQ(evaluate("mul64(9223372036854775807, 2)"), "grid formula: expected values below 2^63");
+  EXPECT_EQ(evaluate("add64(9223372036854775807, 1)"), "grid formula: expected values below 2^63");
+  GridFormula bytes = add64(mul64(4, GridFormula::extent(0, 2)), 16);
+  EXPECT_EQ(bytes.getText(), "add64(mul64(4, arg0.dim2), 16)");
+  EXPECT_EQ(cantFail(GridFormula::parse(bytes.getText())).getText(), bytes.getText());
 }
 
 TEST(GridFormula, RefusesWhatHasNoValue) {

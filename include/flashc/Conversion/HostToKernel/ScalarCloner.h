@@ -9,8 +9,11 @@
 
 namespace flashc {
 
-/// The table that holds a value of these extents, two at least, in f32, row by row. Emits an error and fails if an extent is no formula.
-mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents);
+/// The table that holds a value of these extents, two at least, in f32, row by row. `isNumbered`: a kernel goes through
+/// its elements by their numbers, which have 32 bits; then a launch of more is refused. Emits an error and fails if an
+/// extent is no formula.
+mlir::FailureOr<TileTables::Table> getArrayTable(mlir::Value value, mlir::ArrayRef<mlir::OpFoldResult> extents,
+                                                 bool isNumbered = false);
 
 /// Copies the scalar code that a value hangs on into a kernel. It ends at: values that are mapped already, constants,
 /// scalar arguments of the host function (scalar parameters), extents of its arrays (extent parameters), and elements

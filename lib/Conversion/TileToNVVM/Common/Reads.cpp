@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Utils/Utils.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 
 using namespace mlir;
 using namespace mlir::tile;
@@ -216,6 +217,15 @@ struct IsAlignedLowering : OpConversionPattern<IsAlignedOp> {
   }
 };
 
+/// A stride in 64 bits: the product of extents that it is, which may have more than the 32 of an index in a kernel.
+Value emitStride(Emitter &emit, Value stride) {
+  if (std::optional<int64_t> constant = getConstantIntValue(stride))
+    return emit.i64(*constant);
+  if (auto product = stride.getDefiningOp<arith::MulIOp>())
+    return emit.mul(emitStride(emit, product.getLhs()), emitStride(emit, product.getRhs()));
+  return emit.toI64(emit.toI32(stride));
+}
+
 /// The pointer and the strides of a memref, which it says itself.
 struct ReinterpretCastLowering : OpConversionPattern<memref::ReinterpretCastOp> {
   using OpConversionPattern::OpConversionPattern;
@@ -224,7 +234,7 @@ struct ReinterpretCastLowering : OpConversionPattern<memref::ReinterpretCastOp> 
     Emitter emit(rewriter, op.getLoc());
     SmallVector<Value> values{adaptor.getSource().front()};
     for (OpFoldResult stride : ArrayRef(op.getConstifiedMixedStrides()).drop_back())
-      values.push_back(emit.toI64(emit.toI32(getValueOrCreateConstantIndexOp(rewriter, op.getLoc(), stride))));
+      values.push_back(emitStride(emit, getValueOrCreateConstantIndexOp(rewriter, op.getLoc(), stride)));
     rewriter.replaceOpWithMultiple(op, {values});
     return success();
   }

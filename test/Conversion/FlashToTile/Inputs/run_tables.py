@@ -105,7 +105,8 @@ class Machine(run_order.Machine):
 def evaluate(formula, inputs):
     """A formula of the manifest."""
     text = re.sub(r"arg(\d+)\.dim(\d+)", lambda m: str(inputs[int(m[1])].shape[int(m[2])]), formula)
-    return eval(text, {"mul": lambda x, y: x * y, "add": lambda x, y: x + y, "ceildiv": lambda x, y: -(-x // y)})
+    mul, add = lambda x, y: x * y, lambda x, y: x + y
+    return eval(text, {"mul": mul, "mul64": mul, "add": add, "add64": add, "ceildiv": lambda x, y: -(-x // y)})
 
 
 def make_memory(text, inputs):
