@@ -9,6 +9,7 @@
 #include "flashc/Dialect/Flash/IR/Flash.h"
 #include "flashc/Dialect/Flash/Transforms/Passes.h"
 #include "flashc/Launch/Launch.h"
+#include "flashc/Launch/Passes.h"
 #include "flashc/Target/PTX.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -249,7 +250,13 @@ FailureOr<KernelDescription> flashc::describeKernel(const LoweredKernel &kernel)
 
 FailureOr<std::string> flashc::compileEntry(const LoweredKernel &kernel, size_t number, const CompileOptions &options) {
   OwningOpRef<ModuleOp> entry = selectEntry(*kernel.module, number);
-  auto build = [](OpPassManager &pm) { return buildCodePipeline(pm, KernelLevel::LLVM), success(); };
+  bool isFolded = number >= Launch::getAll(*kernel.module)->size(); // as Manifest::getEntry counts
+  auto build = [&](OpPassManager &pm) {
+    if (isFolded)
+      pm.addPass(createFoldGrid());
+    buildCodePipeline(pm, KernelLevel::LLVM);
+    return success();
+  };
   if (failed(runPasses(*entry, build, "lower", options)))
     return failure();
   return translateKernel(*entry, options);

@@ -59,7 +59,7 @@ void flashc::addVariant(ModuleOp kernel, OwningOpRef<ModuleOp> variant, unsigned
 
 OwningOpRef<ModuleOp> flashc::selectEntry(ModuleOp kernel, size_t number) {
   SmallVector<Launch, 2> launches = *Launch::getAll(kernel);
-  // The module's first entry is the manifest's last.
+  // The module's first entry is the manifest's last. Those with folded grids follow, in the same order.
   auto kept = launches[(number + 1) % launches.size()].getKernels();
   OwningOpRef<ModuleOp> entry = kernel.clone();
   gpu::GPUModuleOp module = *entry->getOps<gpu::GPUModuleOp>().begin();

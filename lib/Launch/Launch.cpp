@@ -87,6 +87,17 @@ void Launch::set(Operation *kernel) const {
   kernel->setAttr(kAttrName, toAttribute(b, std::move(object)));
 }
 
+FailureOr<SmallVector<gpu::GPUFuncOp>> Launch::findKernels(gpu::GPUFuncOp main) const {
+  SmallVector<gpu::GPUFuncOp> kernels;
+  for (const ManifestKernel *info : getKernels()) {
+    auto name = StringAttr::get(main.getContext(), info->kernel);
+    kernels.push_back(SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(main->getParentOp(), name));
+    if (!kernels.back())
+      return main->emitOpError() << "expected a kernel '" << info->kernel << "' beside it, which its launch names";
+  }
+  return kernels;
+}
+
 gpu::GPUFuncOp flashc::createPlainKernel(OpBuilder &b, Location loc, StringRef name, int64_t threads) {
   auto kernel = gpu::GPUFuncOp::create(b, loc, name, b.getFunctionType({}, {}));
   kernel->setAttr(gpu::GPUDialect::getKernelFuncAttrName(), b.getUnitAttr());

@@ -65,13 +65,10 @@ FailureOr<bool> flashc::overlapLaunches(gpu::GPUFuncOp main) {
   FailureOr<Launch> launch = Launch::get(main);
   if (failed(launch))
     return failure();
-  SmallVector<gpu::GPUFuncOp> kernels;
-  for (const ManifestKernel *info : launch->getKernels()) {
-    auto name = StringAttr::get(main.getContext(), info->kernel);
-    kernels.push_back(SymbolTable::lookupNearestSymbolFrom<gpu::GPUFuncOp>(main->getParentOp(), name));
-    if (!kernels.back())
-      return main->emitOpError() << "expected a kernel '" << info->kernel << "' beside it, which its launch names";
-  }
+  FailureOr<SmallVector<gpu::GPUFuncOp>> found = launch->findKernels(main);
+  if (failed(found))
+    return failure();
+  ArrayRef<gpu::GPUFuncOp> kernels = *found;
   bool isAlone = kernels.size() == 1;
   WarpProgramOp program = findWarpProgram(main);
   launch->mayOverlap = false;

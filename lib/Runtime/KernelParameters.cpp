@@ -81,6 +81,7 @@ unsigned flashc::getParameterBytes(const Manifest &manifest, const ManifestParam
   case Kind::TensorMap:
     return sizeof(cuda::TensorMap);
   case Kind::Extent:
+  case Kind::Value:
     return sizeof(int32_t);
   case Kind::Scalar:
     return getManifestDTypeBytes(manifest.arguments[parameter.argument].dtype);
@@ -112,17 +113,17 @@ Expected<size_t> flashc::chooseEntry(const Manifest &manifest, ArrayRef<LaunchAr
 
 Expected<std::array<uint32_t, 3>> flashc::computeGrid(const ManifestKernel &kernel, ArrayRef<LaunchArgument> arguments,
                                                       int64_t smCount) {
-  // CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
-  static constexpr int64_t limits[] = {std::numeric_limits<int32_t>::max(), 65535, 65535};
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max(); // kernels number CTAs in 32 bits
   SmallVector<ArrayRef<int64_t>, 8> shapes = getShapes(arguments);
   std::array<uint32_t, 3> grid;
+  int64_t total = 1;
   for (unsigned axis = 0; axis < 3; ++axis) {
     Expected<int64_t> value = kernel.grid[axis].evaluate(shapes, smCount);
     if (!value)
       return value.takeError();
-    if (*value < 0 || *value > limits[axis])
-      return createStringError("expected at most " + Twine(limits[axis]) + " CTAs along grid axis " + Twine(axis) +
-                               ", got " + Twine(*value));
+    if (*value < 0 || *value > kMost || (total *= std::max<int64_t>(*value, 1)) > kMost)
+      return createStringError("expected at most " + Twine(kMost) + " CTAs, got " + Twine(*value) +
+                               " along grid axis " + Twine(axis) + (axis > 0 ? " with those of the others" : ""));
     grid[axis] = static_cast<uint32_t>(*value);
   }
   if (is_contained(grid, 0u))
@@ -211,6 +212,9 @@ static Error encodeTensorMap(const cuda::Driver &driver, const Manifest &manifes
   return driver.check(result, describe(manifest, parameter.argument) + ": encoding the tensor map");
 }
 
+/// Kernels count positions in 32 bits, also those of a tile that exceeds an array.
+static constexpr int64_t kMostExtent = std::numeric_limits<int32_t>::max() - (1 << 16);
+
 /// Writes one parameter. Integers are little-endian here as on the device.
 static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest, const ManifestParameter &parameter,
                             ArrayRef<LaunchArgument> arguments, cuda::TensorMap &value) {
@@ -232,8 +236,9 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
     bits = argument.strides[parameter.dim];
     break;
   case Kind::Extent:
-    if (argument.shape[parameter.dim] > std::numeric_limits<int32_t>::max())
-      return createStringError(describe(manifest, parameter.argument) + ": expected an extent below 2^31, got " +
+    if (argument.shape[parameter.dim] > kMostExtent)
+      return createStringError(describe(manifest, parameter.argument) + ": expected an extent of at most " +
+                               Twine(kMostExtent) + " in dimension " + Twine(parameter.dim) + ", got " +
                                Twine(argument.shape[parameter.dim]));
     bits = argument.shape[parameter.dim];
     break;
@@ -242,6 +247,7 @@ static Error writeParameter(const cuda::Driver &driver, const Manifest &manifest
     break;
   case Kind::Workspace:
   case Kind::MaskMap:
+  case Kind::Value:
     break;
   }
   std::memcpy(&value, &bits, sizeof(bits));
@@ -260,6 +266,15 @@ Expected<KernelParameters> KernelParameters::build(const cuda::Driver &driver, c
         return offset.takeError();
       bool isMap = parameter.kind == ManifestParameter::Kind::MaskMap;
       (isMap ? result.maskMaps : result.workspaces).emplace_back(index, *offset);
+      continue;
+    }
+    if (parameter.kind == ManifestParameter::Kind::Value) {
+      Expected<int64_t> number = parameter.value.evaluate(getShapes(arguments), smCount);
+      if (!number)
+        return number.takeError();
+      int32_t bits = static_cast<int32_t>(*number); // an extent of a grid
+      std::memcpy(&result.values[index], &bits, sizeof(bits));
+      result.numbers.push_back(index);
       continue;
     }
     bool isNumber = parameter.kind == ManifestParameter::Kind::Extent || parameter.kind == ManifestParameter::Kind::Scalar;

@@ -129,9 +129,14 @@ static Error checkTarget(StringRef target, const GPUDevice &device) {
   return createStringError("the kernel is for " + target + ", the GPU (" + device.getName() + ") is sm_" + Twine(have));
 }
 
+static Manifest withFoldedEntries(Manifest manifest) {
+  manifest.addFoldedEntries();
+  return manifest;
+}
+
 Kernel::Kernel(const GPUDevice &device, EntryCode getCode, Manifest manifest)
-    : device(device), getCode(std::move(getCode)), manifest(std::move(manifest)), maps(device) {
-  for (size_t number = 0; number < this->manifest.getNumEntries(); ++number)
+    : device(device), getCode(std::move(getCode)), manifest(withFoldedEntries(std::move(manifest))), maps(device) {
+  for (size_t number = 0; number < 2 * this->manifest.getNumEntries(); ++number)
     modules.emplace_back(device.getDriver(), this->manifest, number, this->getCode);
 }
 
@@ -154,8 +159,8 @@ Expected<std::unique_ptr<Kernel>> Kernel::load(const GPUDevice &device, EntryCod
 }
 
 Error Kernel::loadAll() const {
-  for (KernelModule &module : modules)
-    if (Error error = module.load())
+  for (size_t number = 0; number < manifest.getNumEntries(); ++number)
+    if (Error error = modules[number].load())
       return error;
   return Error::success();
 }
@@ -167,6 +172,7 @@ Expected<bool> Kernel::prepareKernel(const ManifestKernel &info, ArrayRef<Launch
     return grid.takeError();
   if ((*grid)[0] == 0)
     return false;
+  launch.exceedsAxes |= (*grid)[1] > kMostAlongAxis || (*grid)[2] > kMostAlongAxis;
   PreparedLaunch::Step step{info.kernel, /*function=*/nullptr, KernelParameters()};
   step.writesMaskMap = info.writesMaskMap;
   step.config.sharedMemoryBytes = info.dynamicSharedMemory;
@@ -207,24 +213,19 @@ void Kernel::keepMaskMap(PreparedLaunch &launch, uint64_t plan) const {
   launch.maps = &maps;
 }
 
-Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments, uint64_t plan) const {
-  if (Error error = checkArguments(manifest, arguments))
-    return blameArguments(std::move(error));
-  Expected<size_t> number = chooseEntry(manifest, arguments, device.getSMCount());
-  if (!number)
-    return blameArguments(number.takeError());
-  const ManifestEntry &entry = manifest.getEntry(*number);
+Expected<PreparedLaunch> Kernel::prepareEntry(size_t number, ArrayRef<LaunchArgument> arguments, uint64_t plan) const {
+  const ManifestEntry &entry = manifest.getEntry(number);
   PreparedLaunch launch(device, entry.kernel);
   Expected<bool> isLaunched = prepareKernel(entry, arguments, launch);
   // Empty arrays have no tensor maps, and nothing runs before nothing.
   if (!isLaunched)
-    return blameArguments(isLaunched.takeError());
+    return isLaunched.takeError();
   if (!*isLaunched)
     return launch;
   for (const std::vector<ManifestKernel> *others : {&entry.before, &entry.after}) {
     for (const ManifestKernel &kernel : *others)
       if (Expected<bool> isThere = prepareKernel(kernel, arguments, launch); !isThere)
-        return blameArguments(isThere.takeError());
+        return isThere.takeError();
     if (others == &entry.before)
       std::rotate(launch.steps.begin(), launch.steps.begin() + 1, launch.steps.end()); // behind these
   }
@@ -235,16 +236,34 @@ Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments, uin
                                 std::pair(&entry.maskMap, &launch.maskMapBytes)}) {
     Expected<size_t> computed = computeBytes(*formula, arguments, device.getSMCount());
     if (!computed)
-      return blameArguments(computed.takeError());
+      return computed.takeError();
     *bytes = *computed;
   }
   if (launch.maskMapBytes)
     keepMaskMap(launch, plan);
+  return launch;
+}
+
+Expected<PreparedLaunch> Kernel::prepare(ArrayRef<LaunchArgument> arguments, uint64_t plan) const {
+  if (Error error = checkArguments(manifest, arguments))
+    return blameArguments(std::move(error));
+  Expected<size_t> number = chooseEntry(manifest, arguments, device.getSMCount());
+  if (!number)
+    return blameArguments(number.takeError());
+  Expected<PreparedLaunch> launch = prepareEntry(*number, arguments, plan);
+  if (launch && launch->exceedsAxes) {
+    *number += manifest.getNumEntries();
+    launch = prepareEntry(*number, arguments, plan);
+  }
+  if (!launch)
+    return blameArguments(launch.takeError());
+  if (launch->steps.empty())
+    return launch;
   // Last: arguments that are refused load nothing.
   KernelModule &module = modules[*number];
   if (Error error = module.load())
     return error;
-  for (PreparedLaunch::Step &step : launch.steps)
+  for (PreparedLaunch::Step &step : launch->steps)
     step.function = module.getFunction(step.name);
   return launch;
 }

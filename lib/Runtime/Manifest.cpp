@@ -21,7 +21,7 @@ static constexpr std::pair<ManifestParameter::Kind, StringLiteral> kKinds[] = {
     {ManifestParameter::Kind::TensorMap, "tensor_map"}, {ManifestParameter::Kind::Pointer, "pointer"},
     {ManifestParameter::Kind::Stride, "stride"},        {ManifestParameter::Kind::Extent, "extent"},
     {ManifestParameter::Kind::Scalar, "scalar"},        {ManifestParameter::Kind::Workspace, "workspace"},
-    {ManifestParameter::Kind::MaskMap, "mask_map"}};
+    {ManifestParameter::Kind::MaskMap, "mask_map"},     {ManifestParameter::Kind::Value, "value"}};
 
 static StringRef getName(ManifestParameter::Kind kind) {
   return find_if(kKinds, [&](const auto &entry) { return entry.first == kind; })->second;
@@ -98,6 +98,15 @@ static bool fromJSON(const json::Value &value, ManifestArgument &argument, json:
   return readIntegers(*shape, argument.shape, path.field("shape"));
 }
 
+/// A formula that has to be there.
+static bool readValue(const json::Value *value, ManifestParameter &parameter, json::Path path) {
+  std::string why; // the place says enough
+  if (value)
+    return readFormula(*value, parameter.value, path, why);
+  path.report("missing value");
+  return false;
+}
+
 /// None, if a parameter is the address of the whole memory.
 static bool readOffset(const json::Value *value, ManifestParameter &parameter, json::Path path) {
   std::string why; // the place says enough
@@ -116,8 +125,10 @@ static bool fromJSON(const json::Value &value, ManifestParameter &parameter, jso
     return false;
   }
   Kind kind = parameter.kind = known->first;
-  if (!parameter.isOfLaunch() && !map.map("argument", parameter.argument))
+  if (parameter.hasArgument() && !map.map("argument", parameter.argument))
     return false;
+  if (kind == Kind::Value)
+    return readValue(value.getAsObject()->get("value"), parameter, path.field("value"));
   if (kind == Kind::Stride || kind == Kind::Extent)
     return map.map("dim", parameter.dim);
   if (kind == Kind::Pointer)
@@ -278,7 +289,7 @@ static Error checkParameters(const Manifest &manifest, const ManifestEntry &entr
       return createStringError(where + "expected a workspace of some bytes, got none");
     if (parameter.kind == Kind::MaskMap && !entry.maskMap)
       return createStringError(where + "expected a mask map of some bytes, got none");
-    if (parameter.isOfLaunch())
+    if (!parameter.hasArgument())
       continue;
     if (parameter.argument >= manifest.arguments.size())
       return createStringError(where + "expected an argument below " + Twine(manifest.arguments.size()) + ", got " +
@@ -397,6 +408,41 @@ SmallVector<const ManifestKernel *, 4> ManifestEntry::getKernels() const {
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//
+// Folded grids
+//===--------------------------------------------------------------------------------------------------------------===//
+
+bool flashc::isFlat(const ManifestKernel &kernel) {
+  return kernel.grid[1].getText() == "1" && kernel.grid[2].getText() == "1";
+}
+
+ManifestKernel flashc::foldGrid(ManifestKernel kernel) {
+  if (isFlat(kernel))
+    return kernel;
+  for (unsigned axis : {0, 1}) {
+    ManifestParameter extent{ManifestParameter::Kind::Value};
+    extent.value = kernel.grid[axis];
+    kernel.parameters.push_back(std::move(extent));
+  }
+  kernel.grid = {kernel.grid[0] * kernel.grid[1] * kernel.grid[2], 1, 1};
+  return kernel;
+}
+
+void ManifestEntry::foldGrids() {
+  static_cast<ManifestKernel &>(*this) = foldGrid(*this);
+  for (std::vector<ManifestKernel> *others : {&before, &after})
+    for (ManifestKernel &kernel : *others)
+      kernel = foldGrid(std::move(kernel));
+}
+
+void Manifest::addFoldedEntries() {
+  folded.clear();
+  for (size_t number = 0; number < getNumEntries(); ++number) {
+    folded.push_back(getEntry(number));
+    folded.back().foldGrids();
+  }
+}
+
+//===--------------------------------------------------------------------------------------------------------------===//
 // Writing
 //===--------------------------------------------------------------------------------------------------------------===//
 
@@ -421,8 +467,10 @@ static json::Value toJSON(const ManifestParameter &parameter) {
   using Kind = ManifestParameter::Kind;
   json::Object object;
   object["kind"] = getName(parameter.kind);
-  if (!parameter.isOfLaunch())
+  if (parameter.hasArgument())
     object["argument"] = parameter.argument;
+  if (parameter.kind == Kind::Value)
+    object["value"] = parameter.value;
   if (parameter.kind == Kind::TensorMap) {
     object["box"] = json::Array(parameter.box);
     object["swizzle"] = parameter.swizzle;

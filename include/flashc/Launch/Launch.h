@@ -25,6 +25,8 @@ struct Launch : Manifest {
   /// Of each main kernel in `root`, in order.
   static mlir::FailureOr<llvm::SmallVector<Launch, 2>> getAll(mlir::Operation *root);
   void set(mlir::Operation *kernel) const;
+  /// The kernels of the launch of `main`, in order. Emits an error on it and fails if one is missing.
+  mlir::FailureOr<llvm::SmallVector<mlir::gpu::GPUFuncOp>> findKernels(mlir::gpu::GPUFuncOp main) const;
 
 private:
   static constexpr llvm::StringLiteral kAttrName = "flashc.launch";

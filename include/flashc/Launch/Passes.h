@@ -25,6 +25,10 @@ mlir::FailureOr<bool> orderProgram(mlir::tile::ProgramOp program);
 /// error and fails if one of them is missing.
 mlir::FailureOr<bool> overlapLaunches(mlir::gpu::GPUFuncOp main);
 
+/// Gives the kernels of the launch of `main` grids of one dimension. Returns how many had another. Emits an error and
+/// fails if one of them is missing.
+mlir::FailureOr<int64_t> foldGrids(mlir::gpu::GPUFuncOp main);
+
 } // namespace flashc
 
 #endif // FLASHC_LAUNCH_PASSES_H

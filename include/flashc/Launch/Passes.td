@@ -160,4 +160,45 @@ def ProgrammaticLaunch : Pass<"tile-programmatic-launch"> {
     Statistic<"numOverlapped", "num-overlapped", "kernels that overlap with those before them">];
 }
 
+def FoldGrid : Pass<"tile-fold-grid"> {
+  let summary = "kernels take a grid of one dimension apart";
+  let description = [{
+    A grid has at most 65,535 CTAs along y and z, but 2^31 - 1 along x. This pass gives the kernels of each launch one
+    dimension for all three, x fastest, then y: CTAs start in the same order. A kernel learns the extents of x and y by
+    two more parameters, the last (`foldGrid` of the manifest, which changes the launch likewise), and computes its place
+    by two divisions. What it computes is made uniform where warps run tiles. Kernels whose grid has one dimension stay
+    as they are.
+
+    Why here: on a copy of an entry that is about to become code, and only for a launch that needs it: other launches do
+    without the divisions. Passes that ask for `gpu.block_id` have run.
+
+    Before:
+    ```mlir
+    gpu.func @f(%n: index) kernel attributes {flashc.launch = {grid = ["ceildiv(arg0.dim2, 64)", "arg0.dim1", "arg0.dim0"], ...}} {
+      %x = gpu.block_id x
+      %y = gpu.block_id y
+      ...
+    }
+    ```
+    After:
+    ```mlir
+    gpu.func @f(%n: index, %nx: index, %ny: index) kernel
+        attributes {flashc.launch = {grid = ["mul(mul(ceildiv(arg0.dim2, 64), arg0.dim1), arg0.dim0)", "1", "1"], ...}} {
+      %number = gpu.block_id x
+      %rest = arith.divui %number, %nx
+      %x = arith.subi %number, %rest * %nx
+      %z = arith.divui %rest, %ny
+      %y = arith.subi %rest, %z * %ny
+      ...
+    }
+    ```
+
+    Refuses, with the IR unchanged: "expected a kernel 'f_delta' beside it, which its launch names", and what is no
+    launch.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect"];
+  let statistics = [
+    Statistic<"numFolded", "num-folded", "kernels whose grid has one dimension now">];
+}
+
 #endif // FLASHC_LAUNCH_PASSES_TD

@@ -12,8 +12,9 @@
 
 namespace flashc {
 
-/// PTX of an entry of a manifest, by number, and of the kernels that its launch has before and after it; or a cubin.
-/// What is called may compile it: threads call it at once, and never twice for an entry that it had.
+/// PTX of an entry of a manifest, by number (Manifest::getEntry), and of the kernels that its launch has before and
+/// after it; or a cubin. What is called may compile it: threads call it at once, and never twice for an entry that it
+/// had.
 using EntryCode = std::function<llvm::Expected<std::string>(size_t number)>;
 
 /// `error`, that of an EntryCode, with the code by which isCompileError knows that it is the compiler's.

@@ -37,7 +37,8 @@ unsigned getParameterBytes(const Manifest &manifest, const ManifestParameter &pa
 /// The number of the manifest's entry that is for these arguments: the first variant whose conditions hold.
 llvm::Expected<size_t> chooseEntry(const Manifest &manifest, llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 
-/// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they exceed what a launch can have.
+/// The CTAs along x, y and z; all zero if there is nothing to do. Fails if they are 2^31 or more. Along y and z there
+/// may be more than kMostAlongAxis, which a launch with a folded grid has.
 llvm::Expected<std::array<uint32_t, 3>> computeGrid(const ManifestKernel &kernel,
                                                     llvm::ArrayRef<LaunchArgument> arguments, int64_t smCount);
 

@@ -64,6 +64,8 @@ private:
 
   const GPUDevice *device;
   llvm::StringRef name;
+  /// Whether a kernel has more CTAs along y or z than there may be.
+  bool exceedsAxes = false;
   /// In order. None if some extent is zero, so that there is nothing to do.
   llvm::SmallVector<Step, 1> steps;
   size_t workspaceBytes = 0, maskMapBytes = 0;
@@ -84,7 +86,8 @@ public:
   Kernel &operator=(const Kernel &) = delete;
 
   const Manifest &getManifest() const { return manifest; }
-  /// Loads every entry that is not yet, so that no later launch waits for it. Threads may share it.
+  /// Loads every entry that is not yet, so that no later launch waits for it, but those with folded grids. Threads may
+  /// share it.
   llvm::Error loadAll() const;
   /// Checks the arguments (the manifest's, in order), chooses the entry that is for them, encodes tensor maps, computes
   /// the grid, and compiles and loads the entry if it is the first launch of it. What is wrong with the arguments is an
@@ -97,6 +100,9 @@ public:
 private:
   Kernel(const GPUDevice &device, EntryCode getCode, Manifest manifest);
 
+  /// A launch of an entry, of which nothing is loaded.
+  llvm::Expected<PreparedLaunch> prepareEntry(size_t number, llvm::ArrayRef<LaunchArgument> arguments,
+                                              uint64_t plan) const;
   /// Adds a kernel of the manifest to `launch`, unless its grid is empty; returns whether it did.
   llvm::Expected<bool> prepareKernel(const ManifestKernel &info, llvm::ArrayRef<LaunchArgument> arguments,
                                      PreparedLaunch &launch) const;
@@ -105,7 +111,7 @@ private:
   const GPUDevice &device;
   const EntryCode getCode;
   const Manifest manifest;
-  /// Of each entry by number.
+  /// Of each entry by number, and then of each with folded grids.
   mutable std::deque<KernelModule> modules;
   mutable MaskMaps maps;
 };

@@ -32,9 +32,9 @@ struct ManifestArgument {
 
 /// A parameter of the kernel, made from one argument (or, a workspace, from none).
 struct ManifestParameter {
-  enum class Kind { TensorMap, Pointer, Stride, Extent, Scalar, Workspace, MaskMap };
+  enum class Kind { TensorMap, Pointer, Stride, Extent, Scalar, Workspace, MaskMap, Value };
   Kind kind;
-  /// Index into Manifest::arguments; not for a workspace or a mask map.
+  /// Index into Manifest::arguments, if hasArgument.
   unsigned argument = 0;
   /// Stride and extent: a dimension of the argument.
   unsigned dim = 0;
@@ -45,9 +45,12 @@ struct ManifestParameter {
   unsigned alignment = 0;
   /// Workspace and mask map: bytes that the address lies behind the memory's first; none: it is that.
   std::optional<GridFormula> offset = std::nullopt;
+  /// Value: what it is, in 32 bits.
+  GridFormula value = {};
 
   /// Whether it is memory that the launcher finds, and no argument.
   bool isOfLaunch() const { return kind == Kind::Workspace || kind == Kind::MaskMap; }
+  bool hasArgument() const { return !isOfLaunch() && kind != Kind::Value; }
 };
 
 /// A kernel of the PTX, and how to launch it.
@@ -61,6 +64,17 @@ struct ManifestKernel {
   /// Whether the entry's mask map is what it writes, and all that it writes.
   bool writesMaskMap = false;
 };
+
+/// The most CTAs along y and z (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability"); along x
+/// there may be 2^31 - 1.
+constexpr int64_t kMostAlongAxis = 65535;
+
+/// Whether the grid has one dimension, whatever the arguments are.
+bool isFlat(const ManifestKernel &kernel);
+
+/// How a kernel is launched by a grid of one dimension, which its code (tile-fold-grid) takes apart: x runs fastest,
+/// then y. The extents of x and y are its last two parameters. A flat kernel stays as it is.
+ManifestKernel foldGrid(ManifestKernel kernel);
 
 /// A formula and the most that it may be.
 struct LaunchCondition {
@@ -87,6 +101,9 @@ struct ManifestEntry : ManifestKernel {
 
   /// What a launch runs, in this order.
   llvm::SmallVector<const ManifestKernel *, 4> getKernels() const;
+
+  /// Folds the grids of all of them.
+  void foldGrids();
 };
 
 /// The entry for every launch that no variant is for, and what all entries share.
@@ -108,10 +125,19 @@ struct Manifest : ManifestEntry {
   std::vector<std::pair<GridFormula, GridFormula>> requirements;
   /// The first whose conditions hold is launched.
   std::vector<ManifestEntry> variants;
+  /// All entries with folded grids, for launches of more CTAs along y or z than there may be. A launcher makes them
+  /// (addFoldedEntries); they are not written.
+  std::vector<ManifestEntry> folded;
 
   /// All entries by number: the variants, then the one for every other launch.
   size_t getNumEntries() const { return variants.size() + 1; }
-  const ManifestEntry &getEntry(size_t number) const { return number < variants.size() ? variants[number] : *this; }
+  /// From getNumEntries() on: those with folded grids, in the same order.
+  const ManifestEntry &getEntry(size_t number) const {
+    if (number >= getNumEntries())
+      return folded[number - getNumEntries()];
+    return number < variants.size() ? variants[number] : *this;
+  }
+  void addFoldedEntries();
 
   /// Reads the JSON text. An error names the key that is wrong. Unknown keys are ignored, unknown versions refused.
   static llvm::Expected<Manifest> parse(llvm::StringRef json);

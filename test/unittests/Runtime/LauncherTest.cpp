@@ -19,6 +19,8 @@ int computeCapabilityMajor = 9;
 int failingLaunch = -1;
 /// Sizes of the kernel's parameters.
 SmallVector<size_t> parameterBytes;
+/// Whether a kernel learns the extents of a folded grid, by two parameters more.
+bool isFolded = false;
 size_t mostParametersAsked = 0;
 
 template <typename T> void note(StringRef what, ArrayRef<T> values) {
@@ -68,6 +70,8 @@ cuda::Result launchKernel(const cuda::LaunchConfig *config, cuda::Function funct
   note<int32_t>("extent", readParameter<int32_t>(parameters, 3));
   note<float>("scalar", readParameter<float>(parameters, 4));
   note<uint64_t>("workspace", readParameter<uint64_t>(parameters, 5));
+  if (isFolded)
+    note<int32_t>("extents", {readParameter<int32_t>(parameters, 6), readParameter<int32_t>(parameters, 7)});
   return 0;
 }
 
@@ -157,6 +161,7 @@ protected:
     notes.clear();
     computeCapabilityMajor = 9;
     failingLaunch = -1;
+    isFolded = false;
     parameterBytes = {128, 8, 8, 4, 4, 8};
   }
 
@@ -392,10 +397,19 @@ TEST_F(Launcher, RefusesPointersBelowTheirAlignment) {
   EXPECT_EQ(run("good", arguments), "argument 2 (o): expected stride 1 in the innermost dimension, got 2");
 }
 
-TEST_F(Launcher, RefusesGridsBeyondTheLimits) {
+TEST_F(Launcher, RefusesPositionsThatKernelsDoNotCount) {
   SmallVector<LaunchArgument> arguments = makeArguments();
-  arguments[0].shape[0] = arguments[2].shape[0] = 65536;
-  EXPECT_EQ(run("good", arguments), "expected at most 65535 CTAs along grid axis 2, got 65536");
+  arguments[0].shape[2] = arguments[2].shape[2] = (int64_t(1) << 31) - (1 << 16);
+  EXPECT_EQ(run("good", arguments),
+            "argument 0 (q): expected an extent of at most 2147418111 in dimension 2, got 2147418112");
+}
+
+TEST_F(Launcher, RefusesMoreCTAsThanKernelsCount) {
+  SmallVector<LaunchArgument> arguments = makeArguments();
+  arguments[0].shape[0] = arguments[2].shape[0] = int64_t(1) << 25; // times 8 heads and 8 tiles
+  EXPECT_EQ(run("good", arguments),
+            "expected at most 2147483647 CTAs, got 33554432 along grid axis 2 with those of the others");
+  EXPECT_FALSE(StringRef(notes).contains("launch")) << notes;
 }
 
 TEST_F(Launcher, ReportsWhatTheDriverRefuses) {
@@ -491,6 +505,32 @@ TEST_F(Launcher, LooksAtTheVariantThatItLoads) {
   std::string other = manifest;
   other.replace(other.find("causal_few"), 10, "causal_any");
   EXPECT_EQ(run("good", makeArguments(1, 200), other), "finding kernel causal_any failed: a reason (CUDA error 500)");
+}
+
+/// Up to 65,535 CTAs along an axis an entry is launched as it is; beyond, its code for a grid of one dimension is.
+TEST_F(Launcher, FoldsGridsThatExceedAnAxis) {
+  std::string compiled;
+  auto launch = [&](int64_t batch) {
+    std::unique_ptr<GPUDevice> device = cantFail(GPUDevice::open(driver));
+    auto getCode = [&](size_t number) -> Expected<std::string> {
+      compiled += std::to_string(number) + ' ';
+      isFolded = number >= 3;
+      return std::string("good");
+    };
+    Manifest manifest = cantFail(Manifest::parse(getTestManifestWithVariants()));
+    std::unique_ptr<Kernel> kernel = cantFail(Kernel::load(*device, getCode, manifest));
+    notes.clear();
+    PreparedLaunch prepared = cantFail(kernel->prepare(makeArguments(batch, 1000)));
+    EXPECT_EQ(toString(prepared.launch(stream)), "");
+    SmallVector<StringRef> lines;
+    StringRef(notes).split(lines, '\n');
+    erase_if(lines, [](StringRef line) { return !line.starts_with("grid") && !line.starts_with("extents 8"); });
+    return join(lines, "; ");
+  };
+  parameterBytes = {128, 8, 8, 4, 4, 8, 4, 4};
+  EXPECT_EQ(launch(65535), "grid 8 8 65535");
+  EXPECT_EQ(launch(65537), "grid 4194368 1 1; extents 8 8");
+  EXPECT_EQ(compiled, "2 5 "); // the last of three entries, and of their folded ones
 }
 
 //===--------------------------------------------------------------------------------------------------------------===//

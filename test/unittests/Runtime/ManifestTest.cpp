@@ -88,7 +88,7 @@ TEST(Manifest, RefusesRequirementsThatSayNothing) {
   EXPECT_EQ(
       parseWith("\"arg0.dim0\", \"arg2.dim0\"", "\"arg0.dim0\", \"x\""),
       "expected a formula at manifest.requires[0][1]: grid formula 'x': expected an integer, argK.dimN, sm_count, "
-      "ceildiv, mul, min or add, got 'x'");
+      "ceildiv, mul, min, add, mul64 or add64, got 'x'");
   EXPECT_EQ(parseWith("\"arg0.dim0\", \"arg2.dim0\"", "\"arg0.dim0\", \"arg3.dim0\""),
             "manifest: requires[0]: grid formula: no dimension arg3.dim0");
   EXPECT_EQ(parseWith("\"arg0.dim0\", \"arg2.dim0\"", "2, \"mul(arg0.dim0, 2)\""),
@@ -172,6 +172,36 @@ TEST(Manifest, WritesWhatItReads) {
   }
 }
 
+TEST(Manifest, FoldsGrids) {
+  std::string text = getTestManifestWithBefore();
+  Manifest manifest = cantFail(Manifest::parse(text));
+  manifest.addFoldedEntries();
+  ASSERT_EQ(manifest.getNumEntries(), 1u);
+  const ManifestEntry &folded = manifest.getEntry(1);
+  EXPECT_EQ(folded.grid[0].getText(), "mul(mul(ceildiv(arg0.dim2, 128), 8), arg0.dim0)");
+  EXPECT_TRUE(isFlat(folded));
+  ASSERT_EQ(folded.parameters.size(), 8u);
+  EXPECT_EQ(folded.parameters[6].kind, ManifestParameter::Kind::Value);
+  EXPECT_EQ(folded.parameters[6].value.getText(), "ceildiv(arg0.dim2, 128)");
+  EXPECT_EQ(folded.parameters[7].value.getText(), "8");
+  EXPECT_EQ(folded.before[0].parameters.size(), 6u); // of one dimension already
+  EXPECT_EQ(folded.before[0].grid[0].getText(), manifest.before[0].grid[0].getText());
+  EXPECT_EQ(manifest.parameters.size(), 6u);
+}
+
+TEST(Manifest, ReadsValues) {
+  Manifest manifest = cantFail(Manifest::parse(kTestManifest));
+  manifest.foldGrids();
+  json::Value written = manifest.toJSON();
+  Manifest read = cantFail(Manifest::fromJSON(written));
+  EXPECT_EQ(read.parameters[6].value.getText(), "ceildiv(arg0.dim2, 128)");
+  EXPECT_EQ(json::Value(read.toJSON()), written);
+  StringRef workspace = "{\"kind\": \"workspace\"}";
+  EXPECT_EQ(parseWith(workspace, "{\"kind\": \"value\"}"), "missing value at manifest.parameters[5].value");
+  EXPECT_EQ(parseWith(workspace, "{\"kind\": \"value\", \"value\": \"x\"}"),
+            "expected a formula at manifest.parameters[5].value");
+}
+
 TEST(Manifest, ReadsWhetherKernelsOverlap) {
   auto parse = [](StringRef value) {
     std::string text = getTestManifestWithBefore();
@@ -196,7 +226,7 @@ TEST(Manifest, RefusesWhatCannotRunBefore) {
             "expected a formula at manifest.parameters[5].offset");
   EXPECT_EQ(parse("\"workspace\": 64", "\"workspace\": \"x\""),
             "expected a formula at manifest.workspace: grid formula 'x': expected an integer, argK.dimN, sm_count, "
-            "ceildiv, mul, min or add, got 'x'");
+            "ceildiv, mul, min, add, mul64 or add64, got 'x'");
   std::string text = getTestManifestWithBefore();
   size_t second = text.find("causal_few");
   std::string tail = text.substr(second);
